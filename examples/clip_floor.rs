@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use framespool::batch_sampler::rng::{purpose, Key};
+use framespool::batch_sampler::rng::{purpose, RngKey};
 use framespool::bitstream::disposable::{Dependency, DependencyParser};
 use framespool::bitstream::references::ReferenceGraph;
 use framespool::decode::plan::plan_decode_ranges;
@@ -45,8 +45,8 @@ fn main() -> Result<()> {
             Floor { decoder: None, executor: TransformExecutor::new(pipeline.clone()), frame: Frame::new() };
         for clip in 0..CLIPS {
             let span = (LENGTH - 1) * STRIDE + 1;
-            let mut rng = Key { seed: 0, epoch: 0, clip, occurrence: 0 }.rng(purpose::SAMPLING);
-            let start = rng.below(u64::from(index.num_frames().saturating_sub(span)) + 1) as u32;
+            let mut rng = RngKey { seed: 0, epoch: 0, clip, occurrence: 0 }.rng(purpose::SAMPLING);
+            let start = rng.next_below(u64::from(index.num_frames().saturating_sub(span)) + 1) as u32;
             let last = index.num_frames() - 1;
             let frames: Vec<_> =
                 (0..LENGTH).map(|i| PresentationIndex((start + i * STRIDE).min(last))).collect();
@@ -63,7 +63,7 @@ fn main() -> Result<()> {
                         let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(Path::new(file))?);
                         let video = Video::with_index(source, index.clone());
                         let mut output = LazyClipOutput::default();
-                        let key = Key { seed: 0, epoch: 0, clip, occurrence: 0 };
+                        let key = RngKey { seed: 0, epoch: 0, clip, occurrence: 0 };
                         clip_decoder
                             .decode_clip(&mut video.reader(), &frames, key, &mut output, &|| Ok(()))?;
                         output.into_clip()?.expect("painted").0.bytes().expect("host memory").to_vec()

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use framespool::batch_sampler::rng::{purpose, Key};
+use framespool::batch_sampler::rng::{purpose, RngKey};
 use framespool::bitstream::disposable::{Dependency, DependencyParser};
 use framespool::decode::plan::{plan_decode_ranges, DecodeRange};
 use framespool::decode::PacketReader;
@@ -46,8 +46,8 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
     let (mut rows, mut all, mut read) = (Vec::new(), 0, [0; 2]);
     for clip in 0..CLIPS {
         let last = index.num_frames() - 1;
-        let mut rng = Key { seed: 0, epoch: 0, clip, occurrence: 0 }.rng(purpose::SAMPLING);
-        let begin = rng.below(u64::from(last.saturating_sub((length - 1) * stride)) + 1) as u32;
+        let mut rng = RngKey { seed: 0, epoch: 0, clip, occurrence: 0 }.rng(purpose::SAMPLING);
+        let begin = rng.next_below(u64::from(last.saturating_sub((length - 1) * stride)) + 1) as u32;
         let frames: Vec<_> = (0..length).map(|n| PresentationIndex((begin + n * stride).min(last))).collect();
         let passes = plan_decode_ranges(&index, &frames);
         all += passes.iter().map(DecodeRange::packets).sum::<u32>();

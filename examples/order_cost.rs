@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, Kind, Mix, Shuffle};
+use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, ClipOrder, MixConfig, Shuffle};
 
 /// Tickets that are timed one after another.
 const TICKETS: u64 = 500_000;
@@ -22,7 +22,7 @@ fn main() {
     let batch_size = numbers.next().unwrap_or(32) as u32;
     let buffer = |initial_fill| Shuffle::Buffer { initial_fill };
     let halves = || {
-        Some(Mix {
+        Some(MixConfig {
             sizes: vec![clips / 2, clips - clips / 2],
             weights: vec![1.0, 2.0],
             replacement: false,
@@ -34,19 +34,19 @@ fn main() {
         "{:34} {:>12} {:>12} {:>12} {:>11} {:>10}",
         "", "first batch", "at the end", "epoch 10", "ns/ticket", "memory"
     );
-    for (name, kind, shuffle, mix) in [
-        ("framespool, unshuffled", Kind::Framespool, Shuffle::Off, None),
-        ("framespool, full", Kind::Framespool, Shuffle::Full, None),
-        ("framespool, buffer of 1024", Kind::Framespool, buffer(1024), None),
-        ("framespool, buffer of 16", Kind::Framespool, buffer(16), None),
-        ("framespool, mix of two", Kind::Framespool, Shuffle::Full, halves()),
-        ("torch, full", Kind::Torch, Shuffle::Full, None),
-        ("dali, buffer of 1024", Kind::Dali, buffer(1024), None),
-        ("dali, buffer of all", Kind::Dali, buffer(clips as u32), None),
+    for (name, clip_order, shuffle, mix) in [
+        ("framespool, unshuffled", ClipOrder::Framespool, Shuffle::Off, None),
+        ("framespool, full", ClipOrder::Framespool, Shuffle::Full, None),
+        ("framespool, buffer of 1024", ClipOrder::Framespool, buffer(1024), None),
+        ("framespool, buffer of 16", ClipOrder::Framespool, buffer(16), None),
+        ("framespool, mix of two", ClipOrder::Framespool, Shuffle::Full, halves()),
+        ("torch, full", ClipOrder::Torch, Shuffle::Full, None),
+        ("dali, buffer of 1024", ClipOrder::Dali, buffer(1024), None),
+        ("dali, buffer of all", ClipOrder::Dali, buffer(clips as u32), None),
     ] {
         let config = BatchSamplerConfig {
             num_clips: clips,
-            kind,
+            clip_order,
             shuffle,
             mix,
             batch_size,

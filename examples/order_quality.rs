@@ -6,8 +6,8 @@
 //! "from last" is how far the place of a clip is from its place an epoch before, in the mean; "videos" is the mean number
 //! of different videos in a batch. Means are over five epochs.
 
-use framespool::batch_sampler::shuffle_quality::quality;
-use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, Kind, Shuffle};
+use framespool::batch_sampler::shuffle_quality::measure_shuffle;
+use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, ClipOrder, Shuffle};
 
 const EPOCHS: u64 = 5;
 
@@ -19,13 +19,18 @@ fn main() {
     println!("{videos} videos of {each} clips, batches of {batch_size}\n");
     println!("{:32} {:>10} {:>10} {:>10} {:>8}", "", "moved", "at most", "from last", "videos");
     let sizes = [1, 16, 64, 256, 1024, 4096, clips as u32];
-    let buffers = |kind| sizes.map(|initial_fill| (kind, Shuffle::Buffer { initial_fill }));
-    let others =
-        [(Kind::Framespool, Shuffle::Off), (Kind::Framespool, Shuffle::Full), (Kind::Torch, Shuffle::Full)];
-    for (kind, shuffle) in buffers(Kind::Framespool).into_iter().chain(buffers(Kind::Dali)).chain(others) {
+    let buffers = |clip_order| sizes.map(|initial_fill| (clip_order, Shuffle::Buffer { initial_fill }));
+    let others = [
+        (ClipOrder::Framespool, Shuffle::Off),
+        (ClipOrder::Framespool, Shuffle::Full),
+        (ClipOrder::Torch, Shuffle::Full),
+    ];
+    for (clip_order, shuffle) in
+        buffers(ClipOrder::Framespool).into_iter().chain(buffers(ClipOrder::Dali)).chain(others)
+    {
         let config = BatchSamplerConfig {
             num_clips: clips,
-            kind,
+            clip_order,
             shuffle,
             batch_size,
             seed: 1,
@@ -34,9 +39,9 @@ fn main() {
         let order = BatchSampler::new(config).expect("a valid order");
         let (mut moved, mut most, mut mixed, mut since) = (0.0, 0.0_f64, 0.0, 0.0);
         for epoch in 0..EPOCHS {
-            let found = quality(&order, epoch, &|clip| clip / each).expect("not a mix").own;
+            let found = measure_shuffle(&order, epoch, &|clip| clip / each).expect("not a mix").measured;
             moved += found.mean_share / EPOCHS as f64;
-            most = most.max(found.most_share);
+            most = most.max(found.max_share);
             mixed += found.videos_per_batch / EPOCHS as f64;
         }
         for epoch in 0..EPOCHS {
@@ -46,8 +51,8 @@ fn main() {
         }
         let percent = |share: f64| format!("{:.2} %", share * 100.0);
         let name = match shuffle {
-            Shuffle::Buffer { initial_fill } => format!("{kind:?}, buffer of {initial_fill}"),
-            other => format!("{kind:?}, {other:?}"),
+            Shuffle::Buffer { initial_fill } => format!("{clip_order:?}, buffer of {initial_fill}"),
+            other => format!("{clip_order:?}, {other:?}"),
         };
         println!(
             "{name:32} {:>10} {:>10} {:>10} {mixed:>8.1}",

@@ -26,24 +26,24 @@ pub use dense::Dense;
 pub use explicit::ExplicitFrames;
 pub use frame_position::{FramePosition, OutOfRange};
 pub use padding::PaddingPolicy;
-pub use random::{Group, Random};
+pub use random::{Random, StartSampling};
 pub use segments::{SegmentMode, Segments};
 pub use uniform::Uniform;
 pub use video_timing::VideoTiming;
-pub use windows::{Pad, Windows};
+pub use windows::{PadMode, Windows};
 
 /// A shared clip sampler.
-pub type Sampling = Arc<dyn ClipSampler>;
+pub type ClipSamplerRef = Arc<dyn ClipSampler>;
 
 /// Samples clips from videos. Pure: the same video timing, clip number and random numbers give the same
 /// frames.
 pub trait ClipSampler: Debug + Send + Sync {
     /// Number of clips that a video yields. A video that is too short yields 0 clips, not an error.
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64;
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64;
 
     /// The number of clips, if it is the same for all videos with at least one frame: then no video must be
     /// opened to count its clips.
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         None
     }
 
@@ -57,7 +57,7 @@ pub trait ClipSampler: Debug + Send + Sync {
         false
     }
 
-    /// The frames of clip `clip`, which must be below [`clips_in`](Self::clips_in).
+    /// The frames of clip `clip`, which must be below [`num_clips`](Self::num_clips).
     fn clip(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices>;
 
     /// Whether frames past the end are blank (where [`ClipIndices::mask`] is false) instead of repeated
@@ -67,7 +67,7 @@ pub trait ClipSampler: Debug + Send + Sync {
     }
 
     /// What a video must have to yield a clip, for messages: "61 frames", "2.5 seconds".
-    fn needs(&self) -> String;
+    fn min_length_hint(&self) -> String;
 }
 
 /// The frames of one clip.
@@ -81,7 +81,7 @@ pub struct ClipIndices {
 
 impl ClipIndices {
     /// A clip of real frames only.
-    pub fn real(indices: Vec<u32>) -> Self {
+    pub fn unpadded(indices: Vec<u32>) -> Self {
         Self { mask: vec![true; indices.len()], indices }
     }
 }
@@ -90,9 +90,9 @@ impl ClipIndices {
 /// declared here because `batch_sampler` imports from `clip_sampler`, never the reverse.
 pub trait RandomSource {
     /// Uniform in `0..n`, without bias; 0 if `n` is 0.
-    fn below(&mut self, n: u64) -> u64;
+    fn next_below(&mut self, n: u64) -> u64;
     /// Uniform in `[0, 1)`.
-    fn unit_f64(&mut self) -> f64;
+    fn next_f64(&mut self) -> f64;
 }
 
 /// Argument checks shared by all clip samplers.
@@ -101,7 +101,7 @@ mod common {
     use crate::error::{Error, Result};
 
     /// Rejects a count of zero.
-    pub fn at_least_one(name: &str, value: u32, hint: &str) -> Result<u32> {
+    pub fn check_nonzero(name: &str, value: u32, hint: &str) -> Result<u32> {
         if value == 0 {
             return Err(Error::Argument(format!("{name} must be at least 1, got 0; {hint}")));
         }
@@ -109,7 +109,7 @@ mod common {
     }
 
     /// Rejects a clip number that the video does not have.
-    pub fn known_clip(clip: u64, clips: u64, video: &dyn VideoTiming) -> Result<()> {
+    pub fn check_clip_index(clip: u64, clips: u64, video: &dyn VideoTiming) -> Result<()> {
         if clip < clips {
             return Ok(());
         }
@@ -126,20 +126,20 @@ mod tests {
 
     use super::video_timing::{ConstantFrameRate, FrameTimestamps};
     use super::*;
-    use crate::batch_sampler::rng::Key;
+    use crate::batch_sampler::rng::RngKey;
 
     /// Returns the numbers of a list, so that a test specifies the random numbers.
-    pub(super) struct Script<'a>(pub &'a [u64]);
+    pub(super) struct ScriptedRng<'a>(pub &'a [u64]);
 
-    impl RandomSource for Script<'_> {
-        fn below(&mut self, n: u64) -> u64 {
+    impl RandomSource for ScriptedRng<'_> {
+        fn next_below(&mut self, n: u64) -> u64 {
             let (&first, rest) = self.0.split_first().expect("drew more often than the test expects");
             self.0 = rest;
             assert!(first < n, "the test draws {first}, the rule asks for 0..{n}");
             first
         }
 
-        fn unit_f64(&mut self) -> f64 {
+        fn next_f64(&mut self) -> f64 {
             unreachable!("no rule draws a float")
         }
     }
@@ -149,7 +149,7 @@ mod tests {
         ConstantFrameRate { num_frames, fps: 25.0 }
     }
 
-    const SHORTS: [PaddingPolicy; 7] = [
+    const PADDING_POLICIES: [PaddingPolicy; 7] = [
         PaddingPolicy::Repeat,
         PaddingPolicy::Loop,
         PaddingPolicy::Wrap,
@@ -158,7 +158,8 @@ mod tests {
         PaddingPolicy::Drop,
         PaddingPolicy::Error,
     ];
-    const PADS: [Pad; 5] = [Pad::None, Pad::Constant, Pad::Edge, Pad::Reflect101, Pad::Reflect1001];
+    const PAD_MODES: [PadMode; 5] =
+        [PadMode::None, PadMode::Constant, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001];
 
     /// One value for each kind of parameter of the clip samplers.
     #[derive(Clone, Copy, Debug)]
@@ -174,56 +175,56 @@ mod tests {
     }
 
     /// Every clip sampler that can be constructed with these values.
-    fn rules(n: Numbers) -> Vec<Sampling> {
-        let mut rules: Vec<Sampling> = Vec::new();
+    fn samplers(n: Numbers) -> Vec<ClipSamplerRef> {
+        let mut samplers: Vec<ClipSamplerRef> = Vec::new();
         let Numbers { length, stride, fps, clips, step, seconds, at, jitter } = n;
-        let mut add = |rule: Result<Sampling>| rules.extend(rule);
-        for pad in PADS {
-            add(Windows::new(length, stride, Some(step), pad).map(|r| Arc::new(r) as Sampling));
-            add(Windows::by_seconds(length, fps, Some(seconds), pad).map(|r| Arc::new(r) as Sampling));
+        let mut add = |sampler: Result<ClipSamplerRef>| samplers.extend(sampler);
+        for pad in PAD_MODES {
+            add(Windows::new(length, stride, Some(step), pad).map(|r| Arc::new(r) as ClipSamplerRef));
+            add(Windows::by_seconds(length, fps, Some(seconds), pad).map(|r| Arc::new(r) as ClipSamplerRef));
         }
-        for short in SHORTS {
+        for padding in PADDING_POLICIES {
             for spacing in [Spacing::Stride(stride), Spacing::Fps(fps)] {
-                for group in [Group::Independent, Group::Partitioned] {
-                    let random = Random::new(length, spacing, clips, short);
-                    let random = random.map(|r| r.with_group(group).with_frame_jitter(jitter));
-                    add(random.map(|r| Arc::new(r) as Sampling));
+                for group in [StartSampling::Independent, StartSampling::Stratified] {
+                    let random = Random::new(length, spacing, clips, padding);
+                    let random = random.map(|r| r.with_start_sampling(group).with_frame_jitter(jitter));
+                    add(random.map(|r| Arc::new(r) as ClipSamplerRef));
                 }
-                add(Uniform::new(length, spacing, clips, short).map(|r| Arc::new(r) as Sampling));
+                add(Uniform::new(length, spacing, clips, padding).map(|r| Arc::new(r) as ClipSamplerRef));
             }
             for mode in [SegmentMode::Random, SegmentMode::Middle] {
-                let segments = Segments::new(length, (stride.min(3), step), mode, clips, short);
-                add(segments.map(|r| Arc::new(r) as Sampling));
+                let segments = Segments::new(length, (stride.min(3), step), mode, clips, padding);
+                add(segments.map(|r| Arc::new(r) as ClipSamplerRef));
             }
             for positions in [None, Some(clips)] {
-                let dense = Dense::new((length, stride), clips, step, positions, short);
-                add(dense.map(|r| Arc::new(r) as Sampling));
+                let dense = Dense::new((length, stride), clips, step, positions, padding);
+                add(dense.map(|r| Arc::new(r) as ClipSamplerRef));
             }
-            add(ExplicitFrames::frames(vec![vec![at, 0], vec![-1, at]], short)
-                .map(|r| Arc::new(r) as Sampling));
-            add(ExplicitFrames::seconds(vec![vec![seconds, -0.1], vec![0.0, fps]], short)
-                .map(|r| Arc::new(r) as Sampling));
+            add(ExplicitFrames::frames(vec![vec![at, 0], vec![-1, at]], padding)
+                .map(|r| Arc::new(r) as ClipSamplerRef));
+            add(ExplicitFrames::seconds(vec![vec![seconds, -0.1], vec![0.0, fps]], padding)
+                .map(|r| Arc::new(r) as ClipSamplerRef));
         }
-        add(Delta::new(vec![0.0, -seconds, fps], seconds, step).map(|r| Arc::new(r) as Sampling));
-        rules
+        add(Delta::new(vec![0.0, -seconds, fps], seconds, step).map(|r| Arc::new(r) as ClipSamplerRef));
+        samplers
     }
 
     /// Checks the invariants of every clip of a clip sampler.
-    fn check(rule: &Sampling, video: &dyn VideoTiming) {
-        let (frames, clips) = (video.num_frames(), rule.clips_in(video));
-        let what = || format!("{rule:?} of {frames} frames");
+    fn check(sampler: &ClipSamplerRef, video: &dyn VideoTiming) {
+        let (frames, clips) = (video.num_frames(), sampler.num_clips(video));
+        let what = || format!("{sampler:?} of {frames} frames");
         assert!(frames > 0 || clips == 0, "{}", what());
-        assert!(rule.clips_each().is_none_or(|n| frames == 0 || n == clips), "{}", what());
+        assert!(sampler.fixed_num_clips().is_none_or(|n| frames == 0 || n == clips), "{}", what());
         for clip in [0, 1, clips / 2, clips.wrapping_sub(1), clips, u64::MAX] {
-            let key = Key { seed: 1, epoch: 0, clip, occurrence: 0 };
-            let sample = rule.clip(video, clip, &mut key.rng(0));
+            let key = RngKey { seed: 1, epoch: 0, clip, occurrence: 0 };
+            let sample = sampler.clip(video, clip, &mut key.rng(0));
             if clip >= clips {
                 assert!(sample.is_err(), "{}", what());
             }
             let Ok(sample) = sample else { continue };
             assert_eq!(sample.mask.len(), sample.indices.len());
             assert!(sample.indices.iter().all(|&i| i < frames), "{} {sample:?}", what());
-            let length = rule.sequence_length();
+            let length = sampler.sequence_length();
             assert!(length.is_none_or(|n| n as usize == sample.indices.len()), "{}", what());
         }
     }
@@ -263,14 +264,14 @@ mod tests {
             },
         ];
         for numbers in numbers {
-            for rule in rules(numbers) {
+            for sampler in samplers(numbers) {
                 for frames in 0..40 {
-                    check(&rule, &video(frames));
+                    check(&sampler, &video(frames));
                     let mut times: Vec<f64> =
                         (0..frames).map(|i| 3.0 + f64::from(i * i % 97 + 9 * i) / 90.0).collect();
                     times.sort_by(f64::total_cmp);
                     let end = times.last().copied().unwrap_or(3.0);
-                    check(&rule, &FrameTimestamps::new(times, end).unwrap());
+                    check(&sampler, &FrameTimestamps::new(times, end).unwrap());
                 }
             }
         }
@@ -295,18 +296,18 @@ mod tests {
             times.sort_by(f64::total_cmp);
             let end = times.pop().unwrap();
             let timed = FrameTimestamps::new(times, end).unwrap();
-            for rule in rules(Numbers { length, stride, fps, clips, step, seconds, at, jitter }) {
-                check(&rule, &ConstantFrameRate { num_frames: frames, fps: rate });
-                check(&rule, &timed);
+            for sampler in samplers(Numbers { length, stride, fps, clips, step, seconds, at, jitter }) {
+                check(&sampler, &ConstantFrameRate { num_frames: frames, fps: rate });
+                check(&sampler, &timed);
             }
         }
     }
 
     #[test]
     fn the_span_of_the_largest_clip_does_not_overflow() {
-        let rule = Windows::new(u32::MAX, u32::MAX, None, Pad::None).unwrap();
+        let sampler = Windows::new(u32::MAX, u32::MAX, None, PadMode::None).unwrap();
         let span = u64::from(u32::MAX - 1) * u64::from(u32::MAX) + 1;
-        assert_eq!(rule.needs(), format!("{span} frames"));
-        assert_eq!(rule.clips_in(&video(u32::MAX)), 0);
+        assert_eq!(sampler.min_length_hint(), format!("{span} frames"));
+        assert_eq!(sampler.num_clips(&video(u32::MAX)), 0);
     }
 }

@@ -12,7 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::clip_sampler::video_timing::Extent;
+use crate::clip_sampler::video_timing::SegmentRange;
 use crate::source::{ArchiveMember, ByteSource, ImageSequence};
 pub use location::{MediaLocation, SourceOpener};
 pub use serialized::SerializedTable;
@@ -26,7 +26,7 @@ pub struct Sample {
     /// The label of a video.
     pub label: i64,
     /// The part of the video that the entry consists of.
-    pub extent: Extent,
+    pub extent: SegmentRange,
 }
 
 /// The meaning of an entry's head and tail.
@@ -55,7 +55,7 @@ pub struct SampleTable {
     /// Offset and length of archive members; empty if no entry is a member, otherwise one per entry.
     byte_ranges: Vec<(u64, u64)>,
     /// One per entry; empty if all entries are whole videos.
-    extents: Vec<Extent>,
+    extents: Vec<SegmentRange>,
     /// Places that are neither files nor archive members.
     other_locations: Vec<MediaLocation>,
 }
@@ -97,10 +97,10 @@ impl SampleTableBuilder {
         if byte_range.is_some() || !table.byte_ranges.is_empty() {
             table.byte_ranges.push(byte_range.unwrap_or_default());
         }
-        if sample.extent != Extent::Whole && table.extents.is_empty() {
-            table.extents.resize(table.kinds.len(), Extent::Whole);
+        if sample.extent != SegmentRange::Full && table.extents.is_empty() {
+            table.extents.resize(table.kinds.len(), SegmentRange::Full);
         }
-        if sample.extent != Extent::Whole || !table.extents.is_empty() {
+        if sample.extent != SegmentRange::Full || !table.extents.is_empty() {
             table.extents.push(sample.extent);
         }
         table.kinds.push(kind);
@@ -198,7 +198,7 @@ impl SampleTable {
     }
 
     /// The part of the video that the entry consists of.
-    pub fn extent(&self, number: usize) -> Extent {
+    pub fn extent(&self, number: usize) -> SegmentRange {
         self.extents.get(number).copied().unwrap_or_default()
     }
 
@@ -270,7 +270,7 @@ impl SampleTable {
             + self.prefix_ids.capacity() * size_of::<u32>()
             + self.labels.capacity() * size_of::<i64>()
             + self.byte_ranges.capacity() * size_of::<(u64, u64)>()
-            + self.extents.capacity() * size_of::<Extent>()
+            + self.extents.capacity() * size_of::<SegmentRange>()
             + self.other_locations.capacity() * size_of::<MediaLocation>()
             + self.suffixes.memory_bytes()
             + self.prefixes.memory_bytes()
@@ -319,13 +319,13 @@ mod tests {
     use crate::source::MemorySource;
 
     fn path(path: &str, label: i64) -> Sample {
-        Sample { location: MediaLocation::Path(path.into()), label, extent: Extent::Whole }
+        Sample { location: MediaLocation::Path(path.into()), label, extent: SegmentRange::Full }
     }
 
     fn member(file: &str, offset: u64, name: Option<&str>) -> Sample {
         let location =
             ArchiveMember { file: Path::new(file).into(), offset, len: 9, name: name.map(Into::into) };
-        Sample { location: MediaLocation::ArchiveMember(location), label: 0, extent: Extent::Whole }
+        Sample { location: MediaLocation::ArchiveMember(location), label: 0, extent: SegmentRange::Full }
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
             path("/videos/a/1.mp4", 3),
             path("relative.mp4", -1),
             path("/videos/a/2.mp4", i64::MIN),
-            Sample { location: MediaLocation::Path(odd), label: 1, extent: Extent::Seconds(1.5, None) },
+            Sample { location: MediaLocation::Path(odd), label: 1, extent: SegmentRange::Seconds(1.5, None) },
             path("/", 0),
             path("", 0),
             path("/videos/a//2.mp4", 0),
@@ -347,12 +347,12 @@ mod tests {
             Sample {
                 location: MediaLocation::ImageSequence(Arc::new(frames)),
                 label: 0,
-                extent: Extent::Frames(3, Some(5)),
+                extent: SegmentRange::Frames(3, Some(5)),
             },
             Sample {
                 location: MediaLocation::Memory(MemorySource::new("m", vec![1, 2])),
                 label: 0,
-                extent: Extent::Whole,
+                extent: SegmentRange::Full,
             },
             path("/videos/a/1.mp4", 3),
         ];
@@ -373,7 +373,7 @@ mod tests {
         assert_ne!(entries, entries.iter().skip(1).collect());
         assert_ne!(
             entries,
-            entries.iter().map(|sample| Sample { extent: Extent::Whole, ..sample }).collect()
+            entries.iter().map(|sample| Sample { extent: SegmentRange::Full, ..sample }).collect()
         );
         // Parts of one file are recognized; bytes in memory never are.
         let files = entries.first_sample_of_file().expect("there are parts");
@@ -389,8 +389,8 @@ mod tests {
         };
         let n = 200_000;
         let files: SampleTable = (0..n).map(|i| path(&named(i), i64::from(i / 500))).collect();
-        let parts =
-            (0..n).map(|i| Sample { extent: Extent::Seconds(f64::from(i), Some(0.5)), ..path(&named(i), 0) });
+        let parts = (0..n)
+            .map(|i| Sample { extent: SegmentRange::Seconds(f64::from(i), Some(0.5)), ..path(&named(i), 0) });
         let parts: SampleTable = parts.collect();
         let members: SampleTable = (0..n)
             .map(|i| member(&format!("/data/train-{:06}.tar", i / 1000), 0, Some(&format!("{i:09}.mp4"))))

@@ -18,9 +18,9 @@ mod worker;
 use std::sync::Arc;
 
 use crate::batch::{BatchBuffer, MemoryPool};
-use crate::batch_sampler::rng::Key;
+use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::{BatchSampler, BatchSamplerConfig};
-use crate::clip_sampler::Sampling;
+use crate::clip_sampler::ClipSamplerRef;
 use crate::error::{Error, Result};
 use crate::index::cache::IndexCache;
 use crate::sync::{Mutex, PoisonError};
@@ -82,7 +82,7 @@ pub struct LoaderConfig {
     /// each file.
     pub stream: Option<u32>,
     /// Clip sampler: selects the frames of each clip.
-    pub sampling: Sampling,
+    pub sampling: ClipSamplerRef,
     /// Order of the clips. The loader fills in the number of clips and the mix once it has indexed the
     /// videos.
     pub order: BatchSamplerConfig,
@@ -270,7 +270,7 @@ impl Loader {
             return Err(Error::Argument(format!(
                 "no video yields a clip: the longest has {} frames, a clip needs {}; use a shorter sequence_length or stride, or a pad mode",
                 catalog.longest(),
-                config.sampling.needs()
+                config.sampling.min_length_hint()
             )));
         }
         let order = BatchSampler::new(BatchSamplerConfig {
@@ -372,7 +372,7 @@ impl Loader {
         let (video_id, _) = self.catalog.locate(clip);
         let video = self.catalog.open(video_id, &self.stats, interrupt)?;
         let index = video.index();
-        let key = Key { seed: self.config.order.seed, epoch, clip, occurrence: 0 };
+        let key = RngKey { seed: self.config.order.seed, epoch, clip, occurrence: 0 };
         let sample = self.catalog.sample(index, key)?;
         if t as usize >= sample.indices.len() {
             return Err(Error::Argument(format!(

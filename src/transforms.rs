@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn different_clips_draw_differently_and_the_same_clip_the_same() {
-        use crate::batch_sampler::rng::Key;
+        use crate::batch_sampler::rng::RngKey;
         use crate::media::DisplayOrientation;
         let jitter = Transform::RandomAffine {
             affine: transform::Affine {
@@ -427,7 +427,7 @@ mod tests {
             rotation: false,
         };
         let steps = |per_frame| vec![Step { transform: jitter.clone(), per_frame }];
-        let key = Key { seed: 1, epoch: 2, clip: 3, occurrence: 0 };
+        let key = RngKey { seed: 1, epoch: 2, clip: 3, occurrence: 0 };
         let drawn = |per_frame, key, t| {
             let pipeline = TransformPipeline::new(steps(per_frame), Dtype::U8, Layout::Nthwc).unwrap();
             explain(&pipeline, (100, 50), DisplayOrientation::default(), key, t).unwrap()
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(drawn(false, key, 0), drawn(false, key, 7));
         assert_ne!(drawn(true, key, 0), drawn(true, key, 7));
         assert_eq!(drawn(true, key, 0), drawn(false, key, 0));
-        assert_ne!(drawn(false, key, 0), drawn(false, Key { clip: 4, ..key }, 0));
-        assert_ne!(drawn(false, key, 0), drawn(false, Key { epoch: 3, ..key }, 0));
+        assert_ne!(drawn(false, key, 0), drawn(false, RngKey { clip: 4, ..key }, 0));
+        assert_ne!(drawn(false, key, 0), drawn(false, RngKey { epoch: 3, ..key }, 0));
     }
 }

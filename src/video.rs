@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, MemoryPool, OutputMut};
-use crate::batch_sampler::rng::Key;
+use crate::batch_sampler::rng::RngKey;
 use crate::decode::plan::{self, DecodeRange};
 use crate::decode::PacketReader;
 use crate::decode::{DecodeStats, DecodeTimes, EncodedImage, ImageReader, SoftwareDecoder, Step};
@@ -231,7 +231,7 @@ impl ClipDecoder {
         &mut self,
         reader: &mut PacketReader,
         frames: &[PresentationIndex],
-        key: Key,
+        key: RngKey,
         output: &mut dyn ClipOutput,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {

@@ -1,8 +1,10 @@
 //! Python class for the batch sampler: returns the clip numbers of each batch and measures how well a shuffle
 //! mixes videos. It releases the GIL while it computes or measures an order.
 
-use framespool::batch_sampler::shuffle_quality::{quality, ShuffleStats};
-use framespool::batch_sampler::{self, BatchSamplerConfig, Kind, LastBatch, Mix, SampledClip, Shuffle};
+use framespool::batch_sampler::shuffle_quality::{measure_shuffle, ShuffleStats};
+use framespool::batch_sampler::{
+    self, BatchSamplerConfig, ClipOrder, LastBatchPolicy, MixConfig, SampledClip, Shuffle,
+};
 use framespool::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -11,7 +13,7 @@ use crate::errors::OrRaise;
 
 /// Keyword arguments of the batch sampler; the Python package has validated them.
 #[derive(FromPyObject)]
-pub struct Settings {
+pub struct BatchSamplerArgs {
     #[pyo3(item)]
     num_clips: u64,
     #[pyo3(item)]
@@ -37,31 +39,38 @@ pub struct Settings {
     #[pyo3(item)]
     num_workers: u32,
     #[pyo3(item)]
-    mix: Option<MixSettings>,
+    mix: Option<MixArgs>,
 }
 
 /// Sizes, weights, replacement, and the number of clips of an epoch.
-type MixSettings = (Vec<u64>, Vec<f64>, bool, Option<u64>);
+type MixArgs = (Vec<u64>, Vec<f64>, bool, Option<u64>);
 
 /// Returns the value that a keyword such as `order="dali"` stands for, or an error that lists the valid
 /// words.
-pub fn word<T: Copy>(name: &str, value: &str, words: &[(&str, T)]) -> Result<T> {
+pub fn parse_choice<T: Copy>(name: &str, value: &str, words: &[(&str, T)]) -> Result<T> {
     let known = || words.iter().map(|(word, _)| format!("{word:?}")).collect::<Vec<_>>().join(", ");
     let found = words.iter().find(|(word, _)| *word == value).map(|(_, meaning)| *meaning);
     found.ok_or_else(|| Error::Argument(format!("{name} must be one of {}, got {value:?}", known())))
 }
 
 /// Returns the engine's configuration of a batch sampler.
-pub fn config(s: Settings) -> Result<BatchSamplerConfig> {
+pub fn config(s: BatchSamplerArgs) -> Result<BatchSamplerConfig> {
     let buffer = Shuffle::Buffer { initial_fill: s.initial_fill };
-    let kinds = [("framespool", Kind::Framespool), ("torch", Kind::Torch), ("dali", Kind::Dali)];
-    let policies = [("partial", LastBatch::Partial), ("drop", LastBatch::Drop), ("fill", LastBatch::Fill)];
+    let clip_orders =
+        [("framespool", ClipOrder::Framespool), ("torch", ClipOrder::Torch), ("dali", ClipOrder::Dali)];
+    let policies = [
+        ("partial", LastBatchPolicy::Partial),
+        ("drop", LastBatchPolicy::Drop),
+        ("fill", LastBatchPolicy::Fill),
+    ];
     Ok(BatchSamplerConfig {
         num_clips: s.num_clips,
-        kind: word("order", &s.order, &kinds)?,
+        clip_order: parse_choice("order", &s.order, &clip_orders)?,
         shuffle: match &s.shuffle {
             None => Shuffle::Off,
-            Some(shuffle) => word("shuffle", shuffle, &[("full", Shuffle::Full), ("buffer", buffer)])?,
+            Some(shuffle) => {
+                parse_choice("shuffle", shuffle, &[("full", Shuffle::Full), ("buffer", buffer)])?
+            }
         },
         seed: s.seed,
         shard_id: s.shard_id,
@@ -70,8 +79,8 @@ pub fn config(s: Settings) -> Result<BatchSamplerConfig> {
         worker_id: s.worker_id,
         num_workers: s.num_workers,
         batch_size: s.batch_size,
-        last_batch: word("last_batch", &s.last_batch, &policies)?,
-        mix: s.mix.map(|(sizes, weights, replacement, epoch_clips)| Mix {
+        last_batch: parse_choice("last_batch", &s.last_batch, &policies)?,
+        mix: s.mix.map(|(sizes, weights, replacement, epoch_clips)| MixConfig {
             sizes,
             weights,
             replacement,
@@ -86,7 +95,7 @@ pub struct BatchSampler(batch_sampler::BatchSampler);
 #[pymethods]
 impl BatchSampler {
     #[new]
-    fn new(py: Python<'_>, settings: Settings) -> PyResult<Self> {
+    fn new(py: Python<'_>, settings: BatchSamplerArgs) -> PyResult<Self> {
         py.detach(|| Ok(Self(batch_sampler::BatchSampler::new(config(settings)?)?))).or_raise(py)
     }
 
@@ -96,7 +105,7 @@ impl BatchSampler {
 
     #[getter]
     fn num_slots(&self) -> u64 {
-        self.0.len_slots()
+        self.0.num_samples()
     }
 
     fn batch(&self, py: Python<'_>, batch: u64, epoch: u64) -> Vec<u64> {
@@ -124,9 +133,9 @@ impl BatchSampler {
             [] => clip / each.max(1),
             ends => ends.partition_point(|&end| end <= clip) as u64,
         };
-        let found = py.detach(|| quality(&self.0, epoch, &video_of)).or_raise(py)?;
-        let dict = mixing(py, found.own)?;
-        dict.set_item("full", mixing(py, found.full)?)?;
+        let quality = py.detach(|| measure_shuffle(&self.0, epoch, &video_of)).or_raise(py)?;
+        let dict = shuffle_stats(py, quality.measured)?;
+        dict.set_item("full", shuffle_stats(py, quality.full)?)?;
         Ok(dict)
     }
 }
@@ -137,14 +146,14 @@ impl BatchSampler {
     }
 }
 
-fn mixing(py: Python<'_>, mixing: ShuffleStats) -> PyResult<Bound<'_, PyDict>> {
+fn shuffle_stats(py: Python<'_>, shuffle_stats: ShuffleStats) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("mean_clips", mixing.mean_clips)?;
-    dict.set_item("median_clips", mixing.median_clips)?;
-    dict.set_item("most_clips", mixing.most_clips)?;
-    dict.set_item("mean_share", mixing.mean_share)?;
-    dict.set_item("median_share", mixing.median_share)?;
-    dict.set_item("most_share", mixing.most_share)?;
-    dict.set_item("videos_per_batch", mixing.videos_per_batch)?;
+    dict.set_item("mean_clips", shuffle_stats.mean_clips)?;
+    dict.set_item("median_clips", shuffle_stats.median_clips)?;
+    dict.set_item("most_clips", shuffle_stats.max_clips)?;
+    dict.set_item("mean_share", shuffle_stats.mean_share)?;
+    dict.set_item("median_share", shuffle_stats.median_share)?;
+    dict.set_item("most_share", shuffle_stats.max_share)?;
+    dict.set_item("videos_per_batch", shuffle_stats.videos_per_batch)?;
     Ok(dict)
 }

@@ -2,59 +2,57 @@
 //! with it. The Python package chooses the defaults.
 
 mod args;
-mod calls;
-mod custom;
-mod draws;
+mod builtin;
+mod callback_guard;
+mod callback_sampler;
 mod presets;
-mod rules;
+mod scripted_rng;
 
-use framespool::batch_sampler::rng::{purpose, Key};
+use framespool::batch_sampler::rng::{purpose, RngKey};
 use framespool::clip_sampler::video_timing::{ConstantFrameRate, FrameTimestamps};
-use framespool::clip_sampler::{RandomSource, Sampling, VideoTiming};
+use framespool::clip_sampler::{ClipSamplerRef, RandomSource, VideoTiming};
 use framespool::{Error, Result};
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
-use args::Args;
-pub use args::Callable;
-pub use calls::with_cause;
-pub use custom::Info;
-use draws::Script;
-
-/// A sampling rule: its name, and its arguments by name.
-pub type SamplerArgs = Args;
+pub use args::{Callable, SamplerArgs};
+pub use callback_guard::with_cause;
+pub use callback_sampler::Info;
+use scripted_rng::ScriptedRng;
 
 /// Returns the engine's sampler for a rule.
-pub fn sampling(args: &SamplerArgs) -> Result<Sampling> {
-    if let Some(name) = args.rule().strip_prefix("preset:") {
-        return presets::preset(name, args);
+pub fn build_clip_sampler(args: &SamplerArgs) -> Result<ClipSamplerRef> {
+    if let Some(name) = args.sampler_name().strip_prefix("preset:") {
+        return presets::build_preset(name, args);
     }
-    rules::rule(args)
+    builtin::build_builtin(args)
 }
 
 /// The timing of a video: a number of frames at a constant rate, or the presentation time of every frame and
 /// the end of the video, in seconds.
 #[derive(FromPyObject)]
-pub enum Known {
+pub enum VideoTimingArg {
     ConstantFrameRate(u32, f64),
     FrameTimestamps(Vec<f64>, f64),
 }
 
-impl Known {
-    fn footage(self) -> Result<Box<dyn VideoTiming>> {
+impl VideoTimingArg {
+    fn into_timing(self) -> Result<Box<dyn VideoTiming>> {
         Ok(match self {
-            Known::ConstantFrameRate(_, fps) if !(fps.is_finite() && fps > 0.0) => {
+            VideoTimingArg::ConstantFrameRate(_, fps) if !(fps.is_finite() && fps > 0.0) => {
                 return Err(Error::Argument(format!("fps must be a number greater than 0, got {fps}")));
             }
-            Known::ConstantFrameRate(num_frames, fps) => Box::new(ConstantFrameRate { num_frames, fps }),
-            Known::FrameTimestamps(begins, end) => Box::new(FrameTimestamps::new(begins, end)?),
+            VideoTimingArg::ConstantFrameRate(num_frames, fps) => {
+                Box::new(ConstantFrameRate { num_frames, fps })
+            }
+            VideoTimingArg::FrameTimestamps(pts, end) => Box::new(FrameTimestamps::new(pts, end)?),
         })
     }
 }
 
 #[pyfunction]
-pub fn clips_in(py: Python<'_>, rule: SamplerArgs, video: Known) -> PyResult<u64> {
-    let count = || Ok(sampling(&rule)?.clips_in(&*video.footage()?));
+pub fn clips_in(py: Python<'_>, rule: SamplerArgs, video: VideoTimingArg) -> PyResult<u64> {
+    let count = || Ok(build_clip_sampler(&rule)?.num_clips(&*video.into_timing()?));
     count().or_raise(py)
 }
 
@@ -65,23 +63,23 @@ pub fn clips_in(py: Python<'_>, rule: SamplerArgs, video: Known) -> PyResult<u64
 pub fn sample(
     py: Python<'_>,
     rule: SamplerArgs,
-    video: Known,
+    video: VideoTimingArg,
     clip: u64,
-    draws: Option<Vec<draws::SampledParams>>,
+    draws: Option<Vec<scripted_rng::RandomValue>>,
     key: (u64, u64),
 ) -> PyResult<(Vec<u32>, Vec<bool>)> {
     let sample = || {
-        let (rule, video) = (sampling(&rule)?, video.footage()?);
+        let (rule, video) = (build_clip_sampler(&rule)?, video.into_timing()?);
         let sample = match draws {
             Some(draws) => {
-                let mut script = Script::new(draws);
+                let mut script = ScriptedRng::new(draws);
                 let sample = rule.clip(&*video, clip, &mut script);
-                script.verdict()?;
+                script.finish()?;
                 sample?
             }
             None => {
                 let clip_id = if rule.shares_rng_per_video() { 0 } else { clip };
-                let key = Key { seed: key.0, epoch: key.1, clip: clip_id, occurrence: 0 };
+                let key = RngKey { seed: key.0, epoch: key.1, clip: clip_id, occurrence: 0 };
                 rule.clip(&*video, clip, &mut key.rng(purpose::SAMPLING) as &mut dyn RandomSource)?
             }
         };

@@ -44,34 +44,34 @@ struct DlTensor {
 }
 
 #[repr(C)]
-struct Managed {
+struct DlManagedTensor {
     tensor: DlTensor,
     manager: *mut c_void,
-    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+    deleter: Option<unsafe extern "C" fn(*mut DlManagedTensor)>,
 }
 
 #[repr(C)]
-struct ManagedVersioned {
+struct DlManagedTensorVersioned {
     major: u32,
     minor: u32,
     manager: *mut c_void,
-    deleter: Option<unsafe extern "C" fn(*mut ManagedVersioned)>,
+    deleter: Option<unsafe extern "C" fn(*mut DlManagedTensorVersioned)>,
     flags: u64,
     tensor: DlTensor,
 }
 
-const IS_COPIED: u64 = 2;
+const FLAG_IS_COPIED: u64 = 2;
 
 /// CUDA's legacy default stream, which all threads share.
-const DEFAULT: u64 = 1;
+const LEGACY_DEFAULT_STREAM: u64 = 1;
 
 /// CUDA's per-thread default stream.
-const PER_THREAD: u64 = 2;
+const PER_THREAD_DEFAULT_STREAM: u64 = 2;
 
 /// Returns whether a consumer's stream can be expected to exist until the process ends: PyTorch and XLA (JAX)
 /// never destroy the streams that they create. If neither is loaded, the stream belongs to a library about
 /// which nothing is known.
-fn streams_last(py: Python<'_>) -> bool {
+fn consumer_streams_outlive_tensors(py: Python<'_>) -> bool {
     let modules = py.import("sys").and_then(|sys| sys.getattr("modules"));
     let loaded = |modules: Bound<'_, PyAny>| Ok(modules.contains("torch")? || modules.contains("jax")?);
     modules.and_then(loaded).unwrap_or(false)
@@ -79,7 +79,7 @@ fn streams_last(py: Python<'_>) -> bool {
 
 /// What a capsule keeps alive: the memory, and the shape and strides that the consumer reads through
 /// pointers.
-struct Keep {
+struct ManagerContext {
     memory: Arc<BatchBuffer>,
     shape: Vec<i64>,
     strides: Vec<i64>,
@@ -87,7 +87,7 @@ struct Keep {
     stream: Option<u64>,
 }
 
-impl Drop for Keep {
+impl Drop for ManagerContext {
     fn drop(&mut self) {
         // The consumer has released the memory, but the work that it enqueued may still run: the memory is
         // not written again before that work ends.
@@ -101,8 +101,8 @@ impl Drop for Keep {
     }
 }
 
-const LEGACY: &CStr = c"dltensor";
-const VERSIONED: &CStr = c"dltensor_versioned";
+const CAPSULE_NAME: &CStr = c"dltensor";
+const CAPSULE_NAME_VERSIONED: &CStr = c"dltensor_versioned";
 
 /// Memory to export to a consumer.
 pub struct Export {
@@ -132,9 +132,12 @@ impl Export {
         // The memory may be released on another thread, whose per-thread stream is not the one that was
         // named. A stream that has been destroyed by then must not be used either: its handle may belong to
         // another stream.
-        let lasts = |stream| stream == DEFAULT || (stream != PER_THREAD && streams_last(py));
+        let lasts = |stream| {
+            stream == LEGACY_DEFAULT_STREAM
+                || (stream != PER_THREAD_DEFAULT_STREAM && consumer_streams_outlive_tensors(py))
+        };
         let stream = self.stream.filter(|&stream| ordinal.is_some() && lasts(stream));
-        let mut keep = Box::new(Keep { memory: self.memory, shape: self.shape, strides, stream });
+        let mut keep = Box::new(ManagerContext { memory: self.memory, shape: self.shape, strides, stream });
         let (shape, strides) = (keep.shape.as_mut_ptr(), keep.strides.as_mut_ptr());
         let device = match ordinal {
             Some(device_id) => DlDevice { device_type: CUDA, device_id },
@@ -147,9 +150,10 @@ impl Export {
     /// A `dltensor` capsule.
     pub fn legacy(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let (tensor, manager) = self.tensor(py);
-        let managed = Box::into_raw(Box::new(Managed { tensor, manager, deleter: Some(delete_legacy) }));
+        let managed =
+            Box::into_raw(Box::new(DlManagedTensor { tensor, manager, deleter: Some(delete_legacy) }));
         // SAFETY: the name is static, the destructor matches the pointer's type.
-        let capsule = unsafe { ffi::PyCapsule_New(managed.cast(), LEGACY.as_ptr(), Some(drop_legacy)) };
+        let capsule = unsafe { ffi::PyCapsule_New(managed.cast(), CAPSULE_NAME.as_ptr(), Some(drop_legacy)) };
         if capsule.is_null() {
             // SAFETY: no other code has the pointer.
             unsafe { delete_legacy(managed) };
@@ -160,13 +164,21 @@ impl Export {
 
     /// A `dltensor_versioned` capsule.
     pub fn versioned(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let flags = if self.copied { IS_COPIED } else { 0 };
+        let flags = if self.copied { FLAG_IS_COPIED } else { 0 };
         let (tensor, manager) = self.tensor(py);
-        let deleter: Option<unsafe extern "C" fn(*mut ManagedVersioned)> = Some(delete_versioned);
-        let managed =
-            Box::into_raw(Box::new(ManagedVersioned { major: 1, minor: 0, manager, deleter, flags, tensor }));
+        let deleter: Option<unsafe extern "C" fn(*mut DlManagedTensorVersioned)> = Some(delete_versioned);
+        let managed = Box::into_raw(Box::new(DlManagedTensorVersioned {
+            major: 1,
+            minor: 0,
+            manager,
+            deleter,
+            flags,
+            tensor,
+        }));
         // SAFETY: the name is static, the destructor matches the pointer's type.
-        let capsule = unsafe { ffi::PyCapsule_New(managed.cast(), VERSIONED.as_ptr(), Some(drop_versioned)) };
+        let capsule = unsafe {
+            ffi::PyCapsule_New(managed.cast(), CAPSULE_NAME_VERSIONED.as_ptr(), Some(drop_versioned))
+        };
         if capsule.is_null() {
             // SAFETY: no other code has the pointer.
             unsafe { delete_versioned(managed) };
@@ -176,19 +188,19 @@ impl Export {
     }
 }
 
-unsafe extern "C" fn delete_legacy(managed: *mut Managed) {
+unsafe extern "C" fn delete_legacy(managed: *mut DlManagedTensor) {
     // SAFETY: made by Box::into_raw in `legacy`; consumers call this once.
     unsafe {
         let managed = Box::from_raw(managed);
-        drop(Box::from_raw(managed.manager.cast::<Keep>()));
+        drop(Box::from_raw(managed.manager.cast::<ManagerContext>()));
     }
 }
 
-unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
+unsafe extern "C" fn delete_versioned(managed: *mut DlManagedTensorVersioned) {
     // SAFETY: made by Box::into_raw in `versioned`; consumers call this once.
     unsafe {
         let managed = Box::from_raw(managed);
-        drop(Box::from_raw(managed.manager.cast::<Keep>()));
+        drop(Box::from_raw(managed.manager.cast::<ManagerContext>()));
     }
 }
 
@@ -197,8 +209,8 @@ unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
 unsafe extern "C" fn drop_legacy(capsule: *mut ffi::PyObject) {
     // SAFETY: called by Python with the capsule; the name decides who owns the pointer.
     unsafe {
-        if ffi::PyCapsule_IsValid(capsule, LEGACY.as_ptr()) == 1 {
-            delete_legacy(ffi::PyCapsule_GetPointer(capsule, LEGACY.as_ptr()).cast());
+        if ffi::PyCapsule_IsValid(capsule, CAPSULE_NAME.as_ptr()) == 1 {
+            delete_legacy(ffi::PyCapsule_GetPointer(capsule, CAPSULE_NAME.as_ptr()).cast());
         }
     }
 }
@@ -206,8 +218,8 @@ unsafe extern "C" fn drop_legacy(capsule: *mut ffi::PyObject) {
 unsafe extern "C" fn drop_versioned(capsule: *mut ffi::PyObject) {
     // SAFETY: as above.
     unsafe {
-        if ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) == 1 {
-            delete_versioned(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
+        if ffi::PyCapsule_IsValid(capsule, CAPSULE_NAME_VERSIONED.as_ptr()) == 1 {
+            delete_versioned(ffi::PyCapsule_GetPointer(capsule, CAPSULE_NAME_VERSIONED.as_ptr()).cast());
         }
     }
 }

@@ -38,7 +38,7 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
 /// Returns an error if `what`, created in process `owner_pid`, is used in a forked child. Call this before
 /// taking any lock: a thread of the parent may have held it at the fork, and the child would wait for it
 /// forever.
-pub fn same_process(py: Python<'_>, what: &'static str, owner_pid: u32) -> PyResult<()> {
+pub fn check_same_process(py: Python<'_>, what: &'static str, owner_pid: u32) -> PyResult<()> {
     let current_pid = std::process::id();
     if current_pid == owner_pid {
         return Ok(());
@@ -50,7 +50,7 @@ pub fn same_process(py: Python<'_>, what: &'static str, owner_pid: u32) -> PyRes
 ///
 /// # Errors
 /// The exception that Python's warning filters turn the warning into.
-pub fn warn_of_hdr(py: Python<'_>) -> PyResult<()> {
+pub fn warn_hdr(py: Python<'_>) -> PyResult<()> {
     let Some(text) = framespool::transforms::take_hdr_warning() else { return Ok(()) };
     let class = py.import("framespool.errors")?.getattr("HdrWarning")?;
     py.import("warnings")?.call_method1("warn", (text, class, 2))?;

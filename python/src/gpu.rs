@@ -24,7 +24,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::errors::OrRaise;
-use crate::video::{interrupt, raise_own};
+use crate::video::{interrupt, or_raise_pending};
 
 const CODECS: [Codec; 5] = [Codec::H264, Codec::Hevc, Codec::Vp8, Codec::Vp9, Codec::Av1];
 const CHROMAS: [Chroma; 4] = [Chroma::Gray, Chroma::C420, Chroma::C422, Chroma::C444];
@@ -39,7 +39,7 @@ const SURFACE_FORMATS: [(SurfaceFormat, &str); 6] = [
 ];
 
 /// The most bytes of a video that `gpu_ceiling` holds in memory.
-const MAX_UNIT_BYTES: usize = 1 << 30;
+const MAX_ACCESS_UNIT_BYTES: usize = 1 << 30;
 
 /// Returns why no GPU can be used; `None` if one can.
 #[pyfunction]
@@ -52,23 +52,23 @@ pub fn gpu_reason() -> Option<String> {
 pub fn gpu_devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let devices = PyList::empty(py);
     for ordinal in 0..py.detach(device_count) {
-        devices.append(facts(py, ordinal)?)?;
+        devices.append(device_properties(py, ordinal)?)?;
     }
     Ok(devices)
 }
 
-fn facts(py: Python<'_>, ordinal: u32) -> PyResult<Bound<'_, PyDict>> {
+fn device_properties(py: Python<'_>, ordinal: u32) -> PyResult<Bound<'_, PyDict>> {
     let asked = py.detach(|| -> Result<_> {
         let device = Device::open(ordinal)?;
         let memory = device.memory_info()?;
-        let decodes = decodes(&device).map_err(|error| error.to_string());
+        let decodes = supported_formats(&device).map_err(|error| error.to_string());
         Ok((device, memory, decodes))
     });
     let (device, (free_bytes, total_bytes), decodes) = asked.or_raise(py)?;
     let dict = PyDict::new(py);
     dict.set_item("ordinal", ordinal)?;
     dict.set_item("name", device.name())?;
-    dict.set_item("uuid", dashed(device.uuid()))?;
+    dict.set_item("uuid", format_uuid(device.uuid()))?;
     dict.set_item("pci_bus_id", device.pci_bus_id())?;
     dict.set_item("compute_capability", device.compute_capability())?;
     dict.set_item("cuda_version", (device.driver_version() / 1000, device.driver_version() % 1000 / 10))?;
@@ -100,7 +100,7 @@ fn facts(py: Python<'_>, ordinal: u32) -> PyResult<Bound<'_, PyDict>> {
 }
 
 /// Returns the formats that the device decodes.
-fn decodes(device: &Device) -> framespool_nvdec::Result<Vec<(Codec, Chroma, u8, caps::Caps)>> {
+fn supported_formats(device: &Device) -> framespool_nvdec::Result<Vec<(Codec, Chroma, u8, caps::Caps)>> {
     let mut found = Vec::new();
     for codec in CODECS {
         for chroma in CHROMAS {
@@ -116,7 +116,7 @@ fn decodes(device: &Device) -> framespool_nvdec::Result<Vec<(Codec, Chroma, u8, 
 }
 
 /// Formats a UUID as nvidia-smi does.
-fn dashed(uuid: [u8; 16]) -> String {
+fn format_uuid(uuid: [u8; 16]) -> String {
     let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
     let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
     format!("GPU-{}", parts.join("-"))
@@ -159,7 +159,7 @@ pub fn gpu_clear_pool(py: Python<'_>, ordinal: u32) -> PyResult<usize> {
 }
 
 /// Returns up to `most` access units of a video, from its first random access point on.
-fn units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec<u8>>)> {
+fn read_access_units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec<u8>>)> {
     let interrupt = interrupt();
     let source = Arc::new(FileSource::open(path)?);
     let video = Video::open(source, &interrupt)?;
@@ -173,7 +173,7 @@ fn units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<u8>, Vec<Vec
     let (mut units, mut bytes) = (Vec::new(), 0);
     let first = index.sync_points.first().copied().unwrap_or(0);
     for at in first..index.packets.len() as u32 {
-        if units.len() == most || bytes > MAX_UNIT_BYTES {
+        if units.len() == most || bytes > MAX_ACCESS_UNIT_BYTES {
             break;
         }
         reader.read(DecodeIndex(at), at == first, &mut packet, &interrupt)?;
@@ -198,12 +198,12 @@ pub fn gpu_ceiling<'py>(
     most_units: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let run = py.detach(|| {
-        let (codec, headers, units) = units(&path, most_units)?;
+        let (codec, headers, units) = read_access_units(&path, most_units)?;
         let device = Device::open(ordinal)?;
         let measured = throughput::measure(&device, codec, &headers, &units, sessions, map_every, seconds)?;
         Ok((codec, units.len(), units.iter().map(Vec::len).sum::<usize>(), measured))
     });
-    let (codec, units, unit_bytes, measured) = raise_own(py, run)?;
+    let (codec, units, unit_bytes, measured) = or_raise_pending(py, run)?;
     let dict = PyDict::new(py);
     dict.set_item("codec", codec.name())?;
     dict.set_item("units", units)?;

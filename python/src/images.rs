@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use framespool::batch::OutputMut;
-use framespool::batch_sampler::rng::Key;
+use framespool::batch_sampler::rng::RngKey;
 use framespool::dataset::MediaLocation;
 use framespool::error::Site;
 use framespool::media::DisplayOrientation;
@@ -18,15 +18,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::errors::{to_python, OrRaise};
-use crate::pipeline::{pipeline, Step};
-use crate::tensor::{Element, Tensor};
-use crate::video::{called, interrupt, raise_own, Archives, Source};
+use crate::tensor::{ElementType, Tensor};
+use crate::transforms::{pipeline, TransformArgs};
+use crate::video::{interrupt, interruptible, or_raise_pending, Source, SourceCache};
 
 /// The key of random numbers: seed, epoch, clip.
-type Owner = (u64, u64, u64);
+type RngKeyTuple = (u64, u64, u64);
 
-fn key((seed, epoch, clip): Owner) -> Key {
-    Key { seed, epoch, clip, occurrence: 0 }
+fn rng_key((seed, epoch, clip): RngKeyTuple) -> RngKey {
+    RngKey { seed, epoch, clip, occurrence: 0 }
 }
 
 /// Transforms `uint8` images of shape (frames, height, width, channels). With `label_fill` they are label
@@ -38,8 +38,8 @@ pub fn apply(
     py: Python<'_>,
     pixels: PyBuffer<u8>,
     shape: (usize, usize, usize, usize),
-    steps: Vec<Step>,
-    owner: Owner,
+    steps: Vec<TransformArgs>,
+    owner: RngKeyTuple,
     dtype: &str,
     layout: &str,
     label_fill: Option<u8>,
@@ -48,16 +48,16 @@ pub fn apply(
     let pixels = pixels.to_vec(py)?;
     let pipeline = pipeline(py, &steps, dtype, layout)?;
     let pipeline = label_fill.map_or_else(|| pipeline.clone(), |fill| pipeline.for_labels(fill));
-    let painted = py.detach(|| paint(&pixels, shape, pipeline, key(owner)));
-    let (buffer, shape) = painted.or_raise(py)?;
-    Ok(Tensor::of(buffer, shape.dims().to_vec(), Element::from(shape.dtype)))
+    let transformed = py.detach(|| apply_transforms(&pixels, shape, pipeline, rng_key(owner)));
+    let (buffer, shape) = transformed.or_raise(py)?;
+    Ok(Tensor::from_buffer(buffer, shape.dims().to_vec(), ElementType::from(shape.dtype)))
 }
 
-fn paint(
+fn apply_transforms(
     pixels: &[u8],
     (frames, height, width, channels): (usize, usize, usize, usize),
     pipeline: TransformPipeline,
-    key: Key,
+    key: RngKey,
 ) -> Result<(framespool::batch::BatchBuffer, ClipShape)> {
     pipeline.check_frames(frames)?;
     let site = Site::file(&Arc::from("array"));
@@ -67,8 +67,8 @@ fn paint(
     let (width, height) = (side(width)?, side(height)?);
     let mut executor = TransformExecutor::new(pipeline);
     executor.begin(key);
-    let turn = DisplayOrientation::default();
-    let size = executor.size_of((width, height), turn)?;
+    let orientation = DisplayOrientation::default();
+    let size = executor.size_of((width, height), orientation)?;
     let shape = executor.shape(frames, size);
     let mut output = LazyClipOutput::default();
     let stride_bytes = width as usize * channels;
@@ -82,7 +82,7 @@ fn paint(
         let color = Colorimetry { matrix: MatrixCoefficients::Rgb, range: ColorRange::Full };
         let view = FrameView { width, height, depth_bits: 8, shift: 0, planes, color };
         if let OutputMut::Host(clip) = output.target(&shape)? {
-            executor.apply_to_view(&site, &view, turn, &shape, clip, (t, t))?;
+            executor.apply_to_view(&site, &view, orientation, &shape, clip, (t, t))?;
         }
     }
     output.into_clip()?.ok_or_else(|| Error::Argument("the array holds no pictures".into()))
@@ -96,7 +96,7 @@ fn paint(
 pub fn decode_images<'py>(
     py: Python<'py>,
     sources: Vec<Source>,
-    steps: Vec<Step>,
+    steps: Vec<TransformArgs>,
     dtype: &str,
     layout: &str,
     exact: bool,
@@ -105,27 +105,29 @@ pub fn decode_images<'py>(
 ) -> PyResult<Bound<'py, PyList>> {
     let pipeline = pipeline(py, &steps, dtype, layout)?;
     let pipeline = if exact { pipeline.exactly() } else { pipeline };
-    let mut archives = Archives::default();
+    let mut cache = SourceCache::default();
     let file = |(number, source)| match source {
         Source::Path(path) => Ok(MediaLocation::Path(path)),
-        Source::Member(member) => Ok(MediaLocation::ArchiveMember(archives.member(member))),
-        Source::Cell(cell) => Ok(MediaLocation::External(archives.cell(cell))),
+        Source::Member(member) => Ok(MediaLocation::ArchiveMember(cache.member(member))),
+        Source::Cell(cell) => Ok(MediaLocation::External(cache.cell(cell))),
         Source::Bytes(bytes) => {
             Ok(MediaLocation::Memory(MemorySource::new(format!("images[{number}]"), bytes)))
         }
-        Source::Frames(_) => Err(Error::Argument("a folder of frames is no picture; use Video".into())),
+        Source::ImageSequence(_) => {
+            Err(Error::Argument("a folder of frames is no picture; use Video".into()))
+        }
     };
     let files = sources.into_iter().enumerate().map(file).collect::<Result<Vec<_>>>().or_raise(py)?;
-    let decoded = raise_own(
+    let decoded = or_raise_pending(
         py,
-        py.detach(called(|| decode_image_batch(&files, &pipeline, seed, threads, &interrupt()))),
+        py.detach(interruptible(|| decode_image_batch(&files, &pipeline, seed, threads, &interrupt()))),
     )?;
     let list = PyList::empty(py);
     for picture in decoded {
         match picture {
             Ok((buffer, shape)) => {
-                let element = Element::from(shape.dtype);
-                list.append(Py::new(py, Tensor::of(buffer, shape.dims().to_vec(), element))?)?;
+                let element = ElementType::from(shape.dtype);
+                list.append(Py::new(py, Tensor::from_buffer(buffer, shape.dims().to_vec(), element))?)?;
             }
             Err(error) => list.append(to_python(py, &error).into_value(py))?,
         }
@@ -138,17 +140,20 @@ pub fn decode_images<'py>(
 pub fn explain_transforms<'py>(
     py: Python<'py>,
     size: (u32, u32),
-    steps: Vec<Step>,
-    owner: Owner,
+    steps: Vec<TransformArgs>,
+    owner: RngKeyTuple,
     t: u32,
 ) -> PyResult<Bound<'py, PyList>> {
     // The random parameters depend neither on dtype nor on layout.
     let pipeline = pipeline(py, &steps, "float32", "NTHWC")?;
-    drawn(py, explain(&pipeline, size, DisplayOrientation::default(), key(owner), t).or_raise(py)?)
+    params_to_python(
+        py,
+        explain(&pipeline, size, DisplayOrientation::default(), rng_key(owner), t).or_raise(py)?,
+    )
 }
 
 /// Converts random parameters to a list of dicts: the name of the transform, and numbers by name.
-pub fn drawn(py: Python<'_>, all: Vec<SampledParams>) -> PyResult<Bound<'_, PyList>> {
+pub fn params_to_python(py: Python<'_>, all: Vec<SampledParams>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
     for (name, numbers) in all {
         let dict = PyDict::new(py);

@@ -2,21 +2,21 @@
 //! It releases the GIL while files are read or frames are decoded.
 #![allow(missing_docs)] // the stub `_framespool.pyi` documents the module for its users
 
-mod archives;
+mod annotation_readers;
+mod archive_readers;
 mod batch_sampler;
 mod clip_sampler;
-mod datasets;
+mod columnar_readers;
 mod dlpack;
-mod entries;
 mod errors;
 mod file_object;
 mod gpu;
 mod images;
-mod index;
+mod index_cache;
 mod loader;
-mod pipeline;
-mod tables;
+mod sample_table;
 mod tensor;
+mod transforms;
 mod video;
 
 use pyo3::prelude::*;
@@ -26,36 +26,36 @@ mod _framespool {
     use super::*;
 
     #[pymodule_export]
-    use archives::{read_lmdb, read_recordio, read_tfrecord, read_webdataset};
+    use annotation_readers::{find_videos, read_file_list, read_folder};
+    #[pymodule_export]
+    use annotation_readers::{read_activitynet, read_ava, read_epic_kitchens};
+    #[pymodule_export]
+    use annotation_readers::{
+        read_dali_file_list, read_dali_frames, read_gluon_list, read_json_lines, read_rawframes,
+        read_space_list,
+    };
+    #[pymodule_export]
+    use annotation_readers::{
+        read_hmdb51, read_jester, read_kinetics, read_lerobot, read_something_something, read_ucf101,
+    };
+    #[pymodule_export]
+    use archive_readers::{read_lmdb, read_recordio, read_tfrecord, read_webdataset};
     #[pymodule_export]
     use batch_sampler::BatchSampler;
     #[pymodule_export]
     use clip_sampler::{clips_in, sample, Info};
     #[pymodule_export]
-    use datasets::{find_videos, read_file_list, read_folder};
-    #[pymodule_export]
-    use datasets::{read_activitynet, read_ava, read_epic_kitchens};
-    #[pymodule_export]
-    use datasets::{
-        read_dali_file_list, read_dali_frames, read_gluon_list, read_json_lines, read_rawframes,
-        read_space_list,
-    };
-    #[pymodule_export]
-    use datasets::{
-        read_hmdb51, read_jester, read_kinetics, read_lerobot, read_something_something, read_ucf101,
-    };
-    #[pymodule_export]
-    use entries::Entries;
+    use columnar_readers::read_tables;
     #[pymodule_export]
     use gpu::{gpu_ceiling, gpu_clear_pool, gpu_devices, gpu_open, gpu_pool, gpu_reason};
     #[pymodule_export]
     use images::{apply, decode_images, explain_transforms};
     #[pymodule_export]
-    use index::{flush_index, Index};
+    use index_cache::{flush_index, Index};
     #[pymodule_export]
     use loader::{cores, Loader};
     #[pymodule_export]
-    use tables::read_tables;
+    use sample_table::Entries;
     #[pymodule_export]
     use tensor::{tensor_of, Tensor};
     #[pymodule_export]

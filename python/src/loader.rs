@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use framespool::clip_sampler::video_timing::Extent;
+use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::loader::stats::{Failure, Stats};
@@ -15,23 +15,23 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::batch_sampler::{self, word};
-use crate::clip_sampler::{sampling, with_cause, Callable, SamplerArgs};
-use crate::entries::Entries;
-use crate::errors::{same_process, warn_of_hdr, OrRaise};
-use crate::images::drawn;
-use crate::index::{Kept, Wanted};
-use crate::pipeline::{pipeline, Step};
-use crate::tensor::{Element, Tensor};
-use crate::video::{choice, interrupt, interrupt_scope, raise_own, Archives, Source};
+use crate::batch_sampler::{self, parse_choice};
+use crate::clip_sampler::{build_clip_sampler, with_cause, Callable, SamplerArgs};
+use crate::errors::{check_same_process, warn_hdr, OrRaise};
+use crate::images::params_to_python;
+use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
+use crate::sample_table::Entries;
+use crate::tensor::{ElementType, Tensor};
+use crate::transforms::{pipeline, TransformArgs};
+use crate::video::{interrupt, interrupt_scope, or_raise_pending, parse_decoder, Source, SourceCache};
 
 /// Keyword arguments of the loader other than dataset, sampling rule and transforms.
 #[derive(FromPyObject)]
-pub struct Settings {
+pub struct LoaderArgs {
     #[pyo3(item)]
-    order: batch_sampler::Settings,
+    order: batch_sampler::BatchSamplerArgs,
     #[pyo3(item)]
-    mixture: Option<Mixed>,
+    mixture: Option<MixtureArgs>,
     #[pyo3(item)]
     on_error: String,
     #[pyo3(item)]
@@ -47,7 +47,7 @@ pub struct Settings {
     #[pyo3(item)]
     layout: String,
     #[pyo3(item)]
-    index: Wanted,
+    index: IndexCacheArg,
     #[pyo3(item)]
     device: Option<u32>,
     #[pyo3(item)]
@@ -73,10 +73,10 @@ pub struct Settings {
 
 /// An entry of a dataset: a video, or `framespool.datasets.Part`.
 #[derive(FromPyObject)]
-pub enum Entry {
+pub enum SampleArg {
     #[pyo3(transparent)]
-    Whole(Source),
-    Part {
+    Video(Source),
+    Segment {
         source: Source,
         start_frame: Option<i64>,
         end_frame: Option<i64>,
@@ -85,10 +85,14 @@ pub enum Entry {
     },
 }
 
-impl Entry {
+impl SampleArg {
     /// Returns the location of the entry, and the part of it to use. The Python package has validated the
     /// numbers.
-    fn into_place(self, number: usize, archives: &mut Archives) -> Result<(MediaLocation, Extent)> {
+    fn into_location(
+        self,
+        number: usize,
+        sources: &mut SourceCache,
+    ) -> Result<(MediaLocation, SegmentRange)> {
         let frame = |value: i64| {
             u32::try_from(value).map_err(|_| {
                 Error::Argument(format!(
@@ -98,19 +102,22 @@ impl Entry {
             })
         };
         let (source, extent) = match self {
-            Entry::Whole(source) => (source, Extent::Whole),
-            Entry::Part { source, start_seconds: None, end_seconds: None, start_frame, end_frame } => {
-                (source, Extent::Frames(frame(start_frame.unwrap_or(0))?, end_frame.map(frame).transpose()?))
+            SampleArg::Video(source) => (source, SegmentRange::Full),
+            SampleArg::Segment { source, start_seconds: None, end_seconds: None, start_frame, end_frame } => {
+                (
+                    source,
+                    SegmentRange::Frames(frame(start_frame.unwrap_or(0))?, end_frame.map(frame).transpose()?),
+                )
             }
-            Entry::Part { source, start_seconds, end_seconds, .. } => {
-                (source, Extent::Seconds(start_seconds.unwrap_or(f64::NEG_INFINITY), end_seconds))
+            SampleArg::Segment { source, start_seconds, end_seconds, .. } => {
+                (source, SegmentRange::Seconds(start_seconds.unwrap_or(f64::NEG_INFINITY), end_seconds))
             }
         };
         let place = match source {
             Source::Path(path) => MediaLocation::Path(path),
-            Source::Member(member) => MediaLocation::ArchiveMember(archives.member(member)),
-            Source::Cell(cell) => MediaLocation::External(archives.cell(cell)),
-            Source::Frames(frames) => MediaLocation::ImageSequence(Arc::new(frames.into())),
+            Source::Member(member) => MediaLocation::ArchiveMember(sources.member(member)),
+            Source::Cell(cell) => MediaLocation::External(sources.cell(cell)),
+            Source::ImageSequence(frames) => MediaLocation::ImageSequence(Arc::new(frames.into())),
             Source::Bytes(bytes) => {
                 MediaLocation::Memory(MemorySource::new(format!("dataset[{number}]"), bytes))
             }
@@ -121,20 +128,20 @@ impl Entry {
 
 /// A dataset: a table from a reader, or a list that a user wrote.
 #[derive(FromPyObject)]
-pub enum Videos {
+pub enum DatasetArg {
     Table(Py<Entries>),
-    List(Vec<(Entry, i64)>),
+    List(Vec<(SampleArg, i64)>),
 }
 
-impl Videos {
+impl DatasetArg {
     fn entries(self) -> Result<Arc<framespool::dataset::SampleTable>> {
         let list = match self {
-            Videos::Table(table) => return Ok(table.get().0.clone()),
-            Videos::List(list) => list,
+            DatasetArg::Table(table) => return Ok(table.get().0.clone()),
+            DatasetArg::List(list) => list,
         };
-        let mut archives = Archives::default();
+        let mut sources = SourceCache::default();
         let items = list.into_iter().enumerate().map(|(number, (entry, label))| {
-            let (place, extent) = entry.into_place(number, &mut archives)?;
+            let (place, extent) = entry.into_location(number, &mut sources)?;
             Ok(Sample { location: place, label, extent })
         });
         items.collect::<Result<framespool::dataset::SampleTable>>().map(Arc::new)
@@ -143,7 +150,7 @@ impl Videos {
 
 /// `framespool.datasets.Mixture`.
 #[derive(FromPyObject)]
-pub struct Mixed {
+pub struct MixtureArgs {
     lengths: Vec<u32>,
     weights: Vec<f64>,
     replacement: bool,
@@ -151,7 +158,7 @@ pub struct Mixed {
 }
 
 /// Video number, file, kind of error, error message, number of clips.
-type FailureFacts = (u32, Option<String>, &'static str, String, u64);
+type FailureTuple = (u32, Option<String>, &'static str, String, u64);
 
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Loader {
@@ -163,7 +170,7 @@ pub struct Loader {
     counter: Box<dyn Fn() -> Stats + Send + Sync>,
     failures: Box<dyn Fn() -> Vec<Failure> + Send + Sync>,
     progress: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
-    index: Kept,
+    index: IndexCacheHandle,
     len_batches: u64,
     num_clips: u64,
     of_pictures: bool,
@@ -172,11 +179,11 @@ pub struct Loader {
 
 fn config(
     py: Python<'_>,
-    dataset: Videos,
+    dataset: DatasetArg,
     rule: &SamplerArgs,
-    steps: &[Step],
-    s: Settings,
-    index: &Kept,
+    steps: &[TransformArgs],
+    s: LoaderArgs,
+    index: &IndexCacheHandle,
 ) -> PyResult<LoaderConfig> {
     let pipeline = pipeline(py, steps, &s.dtype, &s.layout)?;
     let pipeline = pipeline.ignoring_hdr(s.ignores_hdr);
@@ -191,7 +198,7 @@ fn config(
             samples: dataset.entries()?,
             images: s.of_pictures,
             stream: s.stream,
-            sampling: sampling(rule)?,
+            sampling: build_clip_sampler(rule)?,
             order: batch_sampler::config(s.order)?,
             mixture: s.mixture.map(|m| Mixture {
                 items: m.lengths,
@@ -199,7 +206,7 @@ fn config(
                 replacement: m.replacement,
                 epoch_clips: m.epoch_clips,
             }),
-            on_error: word(
+            on_error: parse_choice(
                 "on_error",
                 &s.on_error,
                 &[("raise", OnError::Raise), ("skip", OnError::Skip), ("replace", OnError::Replace)],
@@ -210,7 +217,11 @@ fn config(
             memory_budget: s.memory_budget,
             look_ahead: number("look_ahead", s.look_ahead)?,
             index: index.store.clone(),
-            gpu: GpuConfig { device: s.device, decoder: choice(&s.decoder)?, nvdec_threads: s.nvdec_threads },
+            gpu: GpuConfig {
+                device: s.device,
+                decoder: parse_decoder(&s.decoder)?,
+                nvdec_threads: s.nvdec_threads,
+            },
         })
     };
     words().or_raise(py)
@@ -218,7 +229,7 @@ fn config(
 
 impl Loader {
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        same_process(py, if self.of_pictures { "ImageLoader" } else { "ClipLoader" }, self.owner_pid)
+        check_same_process(py, if self.of_pictures { "ImageLoader" } else { "ClipLoader" }, self.owner_pid)
     }
 
     /// Runs `work` on the loader without the GIL. If a signal interrupts it, raises the signal handler's
@@ -242,7 +253,7 @@ impl Loader {
             let _scope = interrupt_scope();
             work(loader)
         });
-        raise_own(py, done)
+        or_raise_pending(py, done)
     }
 }
 
@@ -266,15 +277,15 @@ impl Loader {
     #[new]
     fn new(
         py: Python<'_>,
-        dataset: Videos,
+        dataset: DatasetArg,
         rule: SamplerArgs,
-        steps: Vec<Step>,
-        settings: Settings,
+        steps: Vec<TransformArgs>,
+        settings: LoaderArgs,
     ) -> PyResult<Self> {
-        let index = py.detach(|| Kept::open(&settings.index)).or_raise(py)?;
+        let index = py.detach(|| IndexCacheHandle::open(&settings.index)).or_raise(py)?;
         let of_pictures = settings.of_pictures;
         let config = config(py, dataset, &rule, &steps, settings, &index)?;
-        let loader = raise_own(py, py.detach(|| loader::Loader::start(config, &interrupt())))?;
+        let loader = or_raise_pending(py, py.detach(|| loader::Loader::start(config, &interrupt())))?;
         let (len_batches, num_clips) = (loader.len_batches(), loader.num_clips());
         let counter = Box::new(loader.counter());
         let failures = Box::new(loader.failures());
@@ -321,8 +332,8 @@ impl Loader {
     fn next_batch<'py>(&self, py: Python<'py>, pass: u64) -> PyResult<Option<Bound<'py, PyDict>>> {
         match self.with(py, |loader| loader.next_batch(pass, &interrupt()))? {
             Some(batch) => {
-                warn_of_hdr(py)?;
-                hand_over(py, batch).map(Some)
+                warn_hdr(py)?;
+                batch_to_dict(py, batch).map(Some)
             }
             None => Ok(None),
         }
@@ -338,7 +349,7 @@ impl Loader {
         dict.set_item("video_id", explained.video_id)?;
         dict.set_item("label", explained.label)?;
         dict.set_item("indices", explained.indices)?;
-        dict.set_item("transforms", drawn(py, explained.sampled_params)?)?;
+        dict.set_item("transforms", params_to_python(py, explained.sampled_params)?)?;
         Ok(dict)
     }
 
@@ -350,7 +361,7 @@ impl Loader {
     }
 
     /// Returns the errors so far, one per video.
-    fn failures(&self, py: Python<'_>) -> PyResult<Vec<FailureFacts>> {
+    fn failures(&self, py: Python<'_>) -> PyResult<Vec<FailureTuple>> {
         self.check_process(py)?;
         let told = |failure: Failure| {
             let Failure { video_id, error, clips } = failure;
@@ -392,7 +403,7 @@ impl Loader {
         dict.set_item("cpu_fallbacks", stats.cpu_fallbacks)?;
         dict.set_item("videos_indexed", stats.videos_indexed)?;
         dict.set_item("index_hits", stats.index_hits)?;
-        dict.set_item("index_trouble", self.index.trouble())?;
+        dict.set_item("index_trouble", self.index.unavailable_reason())?;
         dict.set_item("videos_failed", stats.videos_failed)?;
         dict.set_item("clips_skipped", stats.clips_skipped)?;
         dict.set_item("clips_replaced", stats.clips_replaced)?;
@@ -410,7 +421,7 @@ impl Loader {
 }
 
 /// Returns a value per frame, in rows of `t`; rows of shorter clips are padded with `filling`.
-fn filled<'a, T: Copy + 'a>(
+fn padded_rows<'a, T: Copy + 'a>(
     clips: &'a [loader::ClipMetadata],
     t: usize,
     of: fn(&loader::ClipMetadata) -> &Vec<T>,
@@ -421,7 +432,7 @@ fn filled<'a, T: Copy + 'a>(
 }
 
 /// Converts a batch to a dict of tensors, named like the fields of `framespool.Batch`.
-fn hand_over(py: Python<'_>, batch: loader::Batch) -> PyResult<Bound<'_, PyDict>> {
+fn batch_to_dict(py: Python<'_>, batch: loader::Batch) -> PyResult<Bound<'_, PyDict>> {
     let clips = batch.clips;
     let n = clips.len();
     // If the clips differ in length, the rows of the shorter ones are padded.
@@ -429,30 +440,36 @@ fn hand_over(py: Python<'_>, batch: loader::Batch) -> PyResult<Bound<'_, PyDict>
     let dict = PyDict::new(py);
     let put = |name: &str, tensor: Tensor| dict.set_item(name, Py::new(py, tensor)?);
     let each = |f: fn(&loader::ClipMetadata) -> i64| {
-        Tensor::copied(clips.iter().map(|c| f(c).to_ne_bytes()), vec![n], Element::I64)
+        Tensor::copied(clips.iter().map(|c| f(c).to_ne_bytes()), vec![n], ElementType::I64)
     };
     put("labels", each(|c| c.label))?;
     put("video_ids", each(|c| i64::from(c.video_id)))?;
     put("clip_ids", each(|c| c.clip_id as i64))?;
     put("requested_ids", each(|c| c.requested_id as i64))?;
     put("view_ids", each(|c| c.view_id as i64))?;
-    put("padding", Tensor::copied(clips.iter().map(|c| [u8::from(c.padding)]), vec![n], Element::Bool))?;
-    let indices: Vec<_> = filled(&clips, t, |c| &c.indices, -1).map(i64::to_ne_bytes).collect();
-    put("indices", Tensor::copied(indices.into_iter(), vec![n, t], Element::I64))?;
-    let times: Vec<_> = filled(&clips, t, |c| &c.pts_seconds, f64::NAN).map(f64::to_ne_bytes).collect();
-    put("pts_seconds", Tensor::copied(times.into_iter(), vec![n, t], Element::F64))?;
-    let mask: Vec<_> = filled(&clips, t, |c| &c.mask, false).map(|m| [u8::from(m)]).collect();
-    put("mask", Tensor::copied(mask.into_iter(), vec![n, t], Element::Bool))?;
+    put("padding", Tensor::copied(clips.iter().map(|c| [u8::from(c.padding)]), vec![n], ElementType::Bool))?;
+    let indices: Vec<_> = padded_rows(&clips, t, |c| &c.indices, -1).map(i64::to_ne_bytes).collect();
+    put("indices", Tensor::copied(indices.into_iter(), vec![n, t], ElementType::I64))?;
+    let times: Vec<_> = padded_rows(&clips, t, |c| &c.pts_seconds, f64::NAN).map(f64::to_ne_bytes).collect();
+    put("pts_seconds", Tensor::copied(times.into_iter(), vec![n, t], ElementType::F64))?;
+    let mask: Vec<_> = padded_rows(&clips, t, |c| &c.mask, false).map(|m| [u8::from(m)]).collect();
+    put("mask", Tensor::copied(mask.into_iter(), vec![n, t], ElementType::Bool))?;
     let sizes: Vec<_> = clips.iter().flat_map(|c| [c.size.1, c.size.0]).map(i64::from).collect();
-    put("sizes", Tensor::copied(sizes.into_iter().map(i64::to_ne_bytes), vec![n, 2], Element::I64))?;
+    put("sizes", Tensor::copied(sizes.into_iter().map(i64::to_ne_bytes), vec![n, 2], ElementType::I64))?;
     match batch.data {
         BatchData::Dense(buffer, shape) => {
             let dims = [&[n], &shape.dims()[..]].concat();
-            dict.set_item("frames", Py::new(py, Tensor::of(buffer, dims, Element::from(shape.dtype)))?)?;
+            dict.set_item(
+                "frames",
+                Py::new(py, Tensor::from_buffer(buffer, dims, ElementType::from(shape.dtype)))?,
+            )?;
         }
         BatchData::Ragged(each) => {
             let tensors = each.into_iter().map(|(buffer, shape)| {
-                Py::new(py, Tensor::of(buffer, shape.dims().to_vec(), Element::from(shape.dtype)))
+                Py::new(
+                    py,
+                    Tensor::from_buffer(buffer, shape.dims().to_vec(), ElementType::from(shape.dtype)),
+                )
             });
             dict.set_item("frames", tensors.collect::<PyResult<Vec<_>>>()?)?;
         }

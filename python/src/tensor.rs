@@ -18,7 +18,7 @@ use crate::errors::OrRaise;
 
 /// Element types of tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
+pub enum ElementType {
     U8,
     U16,
     F16,
@@ -29,30 +29,30 @@ pub enum Element {
     Bool,
 }
 
-impl Element {
+impl ElementType {
     fn name(self) -> &'static str {
         match self {
-            Element::U8 => "uint8",
-            Element::U16 => "uint16",
-            Element::F16 => "float16",
-            Element::BF16 => "bfloat16",
-            Element::F32 => "float32",
-            Element::F64 => "float64",
-            Element::I64 => "int64",
-            Element::Bool => "bool",
+            ElementType::U8 => "uint8",
+            ElementType::U16 => "uint16",
+            ElementType::F16 => "float16",
+            ElementType::BF16 => "bfloat16",
+            ElementType::F32 => "float32",
+            ElementType::F64 => "float64",
+            ElementType::I64 => "int64",
+            ElementType::Bool => "bool",
         }
     }
 
     fn dlpack(self) -> DlDataType {
         let (code, bits) = match self {
-            Element::U8 => (1, 8),
-            Element::U16 => (1, 16),
-            Element::F16 => (2, 16),
-            Element::BF16 => (4, 16),
-            Element::F32 => (2, 32),
-            Element::F64 => (2, 64),
-            Element::I64 => (0, 64),
-            Element::Bool => (6, 8),
+            ElementType::U8 => (1, 8),
+            ElementType::U16 => (1, 16),
+            ElementType::F16 => (2, 16),
+            ElementType::BF16 => (4, 16),
+            ElementType::F32 => (2, 32),
+            ElementType::F64 => (2, 64),
+            ElementType::I64 => (0, 64),
+            ElementType::Bool => (6, 8),
         };
         DlDataType { code, bits, lanes: 1 }
     }
@@ -62,14 +62,14 @@ impl Element {
     }
 }
 
-impl From<Dtype> for Element {
+impl From<Dtype> for ElementType {
     fn from(dtype: Dtype) -> Self {
         match dtype {
-            Dtype::U8 => Element::U8,
-            Dtype::U16 => Element::U16,
-            Dtype::F16 => Element::F16,
-            Dtype::BF16 => Element::BF16,
-            Dtype::F32 => Element::F32,
+            Dtype::U8 => ElementType::U8,
+            Dtype::U16 => ElementType::U16,
+            Dtype::F16 => ElementType::F16,
+            Dtype::BF16 => ElementType::BF16,
+            Dtype::F32 => ElementType::F32,
         }
     }
 }
@@ -84,12 +84,12 @@ pub struct Tensor {
     memory: Arc<BatchBuffer>,
     offset: usize,
     shape: Vec<usize>,
-    element: Element,
+    element: ElementType,
 }
 
 impl Tensor {
     /// Creates a tensor that owns a whole buffer.
-    pub fn of(memory: BatchBuffer, shape: Vec<usize>, element: Element) -> Self {
+    pub fn from_buffer(memory: BatchBuffer, shape: Vec<usize>, element: ElementType) -> Self {
         Self { memory: Arc::new(memory), offset: 0, shape, element }
     }
 
@@ -97,7 +97,7 @@ impl Tensor {
     pub fn copied<const N: usize>(
         bytes: impl ExactSizeIterator<Item = [u8; N]>,
         shape: Vec<usize>,
-        element: Element,
+        element: ElementType,
     ) -> Self {
         let len = bytes.len() * N;
         let fill = |all: &mut [u8]| {
@@ -112,7 +112,7 @@ impl Tensor {
     fn filled(
         len: usize,
         shape: Vec<usize>,
-        element: Element,
+        element: ElementType,
         fill: impl FnOnce(&mut [u8]),
     ) -> framespool::Result<Self> {
         let (builder, mut parts) = BatchBuffer::allocate(&MemoryPool::new(0), 1, len)?;
@@ -120,7 +120,7 @@ impl Tensor {
             fill(all);
         }
         drop(parts);
-        Ok(Self::of(builder.freeze().ok().expect("its part was dropped"), shape, element))
+        Ok(Self::from_buffer(builder.freeze().ok().expect("its part was dropped"), shape, element))
     }
 
     fn byte_len(&self) -> usize {
@@ -204,7 +204,7 @@ impl Tensor {
 }
 
 /// Returns the size of a tensor in bytes; `None` if it overflows.
-fn bytes_in(shape: &[usize], element: Element) -> Option<usize> {
+fn bytes_in(shape: &[usize], element: ElementType) -> Option<usize> {
     shape.iter().try_fold(element.bytes(), |product, &len| product.checked_mul(len))
 }
 
@@ -212,17 +212,17 @@ fn bytes_in(shape: &[usize], element: Element) -> Option<usize> {
 #[pyfunction]
 pub fn tensor_of(py: Python<'_>, data: &[u8], shape: Vec<usize>, dtype: &str) -> PyResult<Tensor> {
     let all = [
-        Element::U8,
-        Element::U16,
-        Element::F16,
-        Element::BF16,
-        Element::F32,
-        Element::F64,
-        Element::I64,
-        Element::Bool,
+        ElementType::U8,
+        ElementType::U16,
+        ElementType::F16,
+        ElementType::BF16,
+        ElementType::F32,
+        ElementType::F64,
+        ElementType::I64,
+        ElementType::Bool,
     ];
     let element = all.into_iter().find(|element| element.name() == dtype);
-    let fits = |element: &Element| bytes_in(&shape, *element) == Some(data.len());
+    let fits = |element: &ElementType| bytes_in(&shape, *element) == Some(data.len());
     let Some(element) = element.filter(fits) else {
         let len = data.len();
         return Err(PyValueError::new_err(format!(
@@ -360,14 +360,14 @@ impl Tensor {
             return no("a CPU tensor has no CUDA array interface");
         };
         let kind = match self.element {
-            Element::U8 => "|u1",
-            Element::U16 => "<u2",
-            Element::F16 => "<f2",
-            Element::F32 => "<f4",
-            Element::F64 => "<f8",
-            Element::I64 => "<i8",
-            Element::Bool => "|b1",
-            Element::BF16 => return no("the CUDA array interface has no bfloat16; use DLPack"),
+            ElementType::U8 => "|u1",
+            ElementType::U16 => "<u2",
+            ElementType::F16 => "<f2",
+            ElementType::F32 => "<f4",
+            ElementType::F64 => "<f8",
+            ElementType::I64 => "<i8",
+            ElementType::Bool => "|b1",
+            ElementType::BF16 => return no("the CUDA array interface has no bfloat16; use DLPack"),
         };
         let wait =
             |event: &_| device.wait_on_external(DEFAULT_STREAM, event).map_err(framespool::Error::from);
@@ -392,7 +392,7 @@ impl Tensor {
             return Ok(slf);
         }
         let copied = slf.py().detach(|| this.copy_to(true)).or_raise(slf.py())?;
-        Bound::new(slf.py(), Tensor::of(copied, this.shape.clone(), this.element))
+        Bound::new(slf.py(), Tensor::from_buffer(copied, this.shape.clone(), this.element))
     }
 
     #[pyo3(signature = (dtype=None, *, copy=None))]
@@ -425,7 +425,7 @@ impl Tensor {
                 "the tensor is on {device}; use .cpu().numpy(), or .torch()"
             )));
         }
-        if slf.get().element == Element::BF16 {
+        if slf.get().element == ElementType::BF16 {
             return Err(PyTypeError::new_err("NumPy has no bfloat16; use dtype=\"float16\", or .torch()"));
         }
         let numpy = slf
@@ -465,7 +465,7 @@ impl Tensor {
         if self.ordinal().is_some() {
             // Copies all elements at once instead of one by one.
             let memory = py.detach(|| self.copy_to(true)).or_raise(py)?;
-            return Tensor::of(memory, self.shape.clone(), self.element).tolist(py);
+            return Tensor::from_buffer(memory, self.shape.clone(), self.element).tolist(py);
         }
         if let Some(&len) = self.shape.first() {
             let entries =
@@ -475,24 +475,24 @@ impl Tensor {
         let bytes = &*self.bytes().or_raise(py)?;
         let eight = || <[u8; 8]>::try_from(bytes).expect("an element of eight bytes");
         Ok(match self.element {
-            Element::U8 => bytes[0].into_pyobject(py)?.into_any(),
-            Element::U16 => {
+            ElementType::U8 => bytes[0].into_pyobject(py)?.into_any(),
+            ElementType::U16 => {
                 u16::from_ne_bytes(bytes.try_into().expect("two bytes")).into_pyobject(py)?.into_any()
             }
-            Element::Bool => pyo3::types::PyBool::new(py, bytes[0] != 0).to_owned().into_any(),
-            Element::F16 => f16::from_ne_bytes(bytes.try_into().expect("two bytes"))
+            ElementType::Bool => pyo3::types::PyBool::new(py, bytes[0] != 0).to_owned().into_any(),
+            ElementType::F16 => f16::from_ne_bytes(bytes.try_into().expect("two bytes"))
                 .to_f64()
                 .into_pyobject(py)?
                 .into_any(),
-            Element::BF16 => bf16::from_ne_bytes(bytes.try_into().expect("two bytes"))
+            ElementType::BF16 => bf16::from_ne_bytes(bytes.try_into().expect("two bytes"))
                 .to_f64()
                 .into_pyobject(py)?
                 .into_any(),
-            Element::F32 => {
+            ElementType::F32 => {
                 f32::from_ne_bytes(bytes.try_into().expect("four bytes")).into_pyobject(py)?.into_any()
             }
-            Element::F64 => f64::from_ne_bytes(eight()).into_pyobject(py)?.into_any(),
-            Element::I64 => i64::from_ne_bytes(eight()).into_pyobject(py)?.into_any(),
+            ElementType::F64 => f64::from_ne_bytes(eight()).into_pyobject(py)?.into_any(),
+            ElementType::I64 => i64::from_ne_bytes(eight()).into_pyobject(py)?.into_any(),
         })
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use framespool::batch_sampler::rng::Key;
+use framespool::batch_sampler::rng::RngKey;
 use framespool::dataset::SourceOpener;
 use framespool::decode::PacketReader;
 use framespool::gpu::Gpu;
@@ -25,12 +25,12 @@ use framespool_datasets::CellReader;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
-use crate::batch_sampler::word;
-use crate::errors::{same_process, warn_of_hdr, OrRaise};
+use crate::batch_sampler::parse_choice;
+use crate::errors::{check_same_process, warn_hdr, OrRaise};
 use crate::file_object::FileObject;
-use crate::index::{Kept, Wanted};
-use crate::pipeline::{pipeline, Step};
-use crate::tensor::{Element, Tensor};
+use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
+use crate::tensor::{ElementType, Tensor};
+use crate::transforms::{pipeline, TransformArgs};
 
 /// A path, bytes, or `framespool.datasets.Member`, `Cell` or `FrameFolder`.
 #[derive(FromPyObject)]
@@ -39,7 +39,7 @@ pub enum Source {
     Path(PathBuf),
     Member(MemberArgs),
     Cell(CellArgs),
-    Frames(Frames),
+    ImageSequence(ImageSequenceArgs),
 }
 
 /// A source from which a video can be opened.
@@ -69,12 +69,12 @@ pub struct MemberArgs {
 
 /// Archives and tables, stored once each, however many members and cells refer to them.
 #[derive(Default)]
-pub struct Archives {
+pub struct SourceCache {
     paths: HashSet<Arc<Path>>,
     tables: CellReader,
 }
 
-impl Archives {
+impl SourceCache {
     /// Converts a member to the engine's type.
     pub fn member(&mut self, args: MemberArgs) -> ArchiveMember {
         let MemberArgs { file, offset_bytes: offset, num_bytes: len, name } = args;
@@ -94,7 +94,7 @@ impl Archives {
 
 /// `framespool.datasets.FrameFolder`; the Python package has validated the numbers.
 #[derive(FromPyObject)]
-pub struct Frames {
+pub struct ImageSequenceArgs {
     folder: PathBuf,
     pattern: Option<String>,
     first: u32,
@@ -103,21 +103,21 @@ pub struct Frames {
     fps: (u32, u32),
 }
 
-impl From<Frames> for ImageSequence {
-    fn from(frames: Frames) -> Self {
-        let Frames { folder, pattern, first, count, fps } = frames;
+impl From<ImageSequenceArgs> for ImageSequence {
+    fn from(frames: ImageSequenceArgs) -> Self {
+        let ImageSequenceArgs { folder, pattern, first, count, fps } = frames;
         Self { folder, pattern, first, count, fps }
     }
 }
 
 /// The interval between checks for signals while the GIL is released.
-pub const LOOK_UP: Duration = Duration::from_millis(100);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Returns a check that stops long work on Ctrl-C. Call it often; it checks Python's signals at intervals.
 pub fn interrupt() -> impl Fn() -> framespool::Result<()> {
     let last = std::cell::Cell::new(Instant::now());
     move || {
-        if last.get().elapsed() < LOOK_UP {
+        if last.get().elapsed() < POLL_INTERVAL {
             return Ok(());
         }
         last.set(Instant::now());
@@ -134,7 +134,7 @@ pub fn interrupt_scope() -> source::InterruptScope {
 }
 
 /// Does the same while `work` runs.
-pub fn called<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+pub fn interruptible<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     || {
         let _scope = interrupt_scope();
         work()
@@ -154,7 +154,7 @@ pub fn remote_stats() -> HashMap<&'static str, u64> {
 }
 
 /// Returns the result, or raises the exception of a signal handler that interrupted the work.
-pub fn raise_own<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T> {
+pub fn or_raise_pending<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T> {
     if matches!(result, Err(Error::Interrupted)) {
         if let Some(raised) = PyErr::take(py) {
             return Err(raised);
@@ -164,14 +164,14 @@ pub fn raise_own<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T
 }
 
 /// Parses the name of a decoder backend.
-pub fn choice(decoder: &str) -> framespool::Result<DecoderBackend> {
+pub fn parse_decoder(decoder: &str) -> framespool::Result<DecoderBackend> {
     let choices = [
         ("auto", DecoderBackend::Auto),
         ("cpu", DecoderBackend::Cpu),
         ("nvdec", DecoderBackend::Nvdec),
         ("nvjpeg", DecoderBackend::Nvjpeg),
     ];
-    word("decoder", decoder, &choices)
+    parse_choice("decoder", decoder, &choices)
 }
 
 #[pyclass(module = "framespool._framespool", frozen)]
@@ -229,7 +229,7 @@ pub struct FrameIterator {
     /// `None` once the end or an error has been reached.
     stream: Mutex<Option<FrameStream>>,
     /// A frame that was decoded when a signal handler raised an exception; the next call returns it.
-    kept: Mutex<Option<DecodedFrame>>,
+    undelivered: Mutex<Option<DecodedFrame>>,
     owner_pid: u32,
 }
 
@@ -240,9 +240,9 @@ impl FrameIterator {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Tensor>> {
-        same_process(py, "iterator over a Video", self.owner_pid)?;
+        check_same_process(py, "iterator over a Video", self.owner_pid)?;
         let next = py.detach(|| {
-            if let Some(kept) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(kept) = self.undelivered.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 return Ok(Some(kept));
             }
             let _scope = interrupt_scope();
@@ -255,16 +255,16 @@ impl FrameIterator {
             }
             next
         });
-        let picture = raise_own(py, next)?;
+        let picture = or_raise_pending(py, next)?;
         // Checks signals before returning the frame: a signal that arrived with it would otherwise raise
         // after the frame was handed over, and the frame would be lost.
-        if let Err(raised) = py.check_signals().and_then(|()| warn_of_hdr(py)) {
-            *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = picture;
+        if let Err(raised) = py.check_signals().and_then(|()| warn_hdr(py)) {
+            *self.undelivered.lock().unwrap_or_else(PoisonError::into_inner) = picture;
             return Err(raised);
         }
         // The buffer is a clip of one frame; drops its time dimension.
         Ok(picture.map(|(buffer, shape)| {
-            Tensor::of(buffer, shape.dims()[1..].to_vec(), Element::from(shape.dtype))
+            Tensor::from_buffer(buffer, shape.dims()[1..].to_vec(), ElementType::from(shape.dtype))
         }))
     }
 }
@@ -279,10 +279,10 @@ impl Drop for FrameIterator {
 
 impl Video {
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        same_process(py, "Video", self.owner_pid)
+        check_same_process(py, "Video", self.owner_pid)
     }
 
-    fn workbench(&self, pipeline: TransformPipeline) -> framespool::Result<ClipDecoder> {
+    fn new_clip_decoder(&self, pipeline: TransformPipeline) -> framespool::Result<ClipDecoder> {
         let clip_decoder = ClipDecoder::with_gpu(pipeline, self.threads, self.gpu.clone());
         match (self.decoder, &self.gpu) {
             (DecoderBackend::Cpu | DecoderBackend::Nvjpeg, _) | (DecoderBackend::Auto, None) => {
@@ -299,7 +299,7 @@ impl Video {
         }
     }
 
-    fn make(
+    fn decode_clip(
         &self,
         py: Python<'_>,
         frames: framespool::Result<Vec<PresentationIndex>>,
@@ -312,14 +312,14 @@ impl Video {
             let _scope = interrupt_scope();
             let kept = self.clip_decoder.lock().unwrap_or_else(PoisonError::into_inner).take();
             let kept = kept.filter(|b| *b.pipeline() == pipeline);
-            let mut clip_decoder = kept.map_or_else(|| self.workbench(pipeline), Ok)?;
+            let mut clip_decoder = kept.map_or_else(|| self.new_clip_decoder(pipeline), Ok)?;
             let kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut reader = kept.unwrap_or_else(|| self.engine.reader());
             let mut output = clip_decoder.output();
             let done = clip_decoder.decode_clip(
                 &mut reader,
                 frames,
-                Key { seed, epoch: 0, clip: 0, occurrence: 0 },
+                RngKey { seed, epoch: 0, clip: 0, occurrence: 0 },
                 &mut output,
                 &interrupt(),
             );
@@ -329,13 +329,13 @@ impl Video {
             *self.clip_decoder.lock().unwrap_or_else(PoisonError::into_inner) = Some(clip_decoder);
             done.and_then(|()| output.into_clip())
         });
-        let Some((buffer, shape)) = raise_own(py, made)? else {
+        let Some((buffer, shape)) = or_raise_pending(py, made)? else {
             return Err(Error::Argument("no frames asked for; give at least one frame number".into()))
                 .or_raise(py);
         };
-        warn_of_hdr(py)?;
+        warn_hdr(py)?;
         let index = self.engine.index();
-        let data = Tensor::of(buffer, shape.dims().to_vec(), Element::from(shape.dtype));
+        let data = Tensor::from_buffer(buffer, shape.dims().to_vec(), ElementType::from(shape.dtype));
         Py::new(
             py,
             Clip {
@@ -358,16 +358,16 @@ impl Video {
         source: VideoSource,
         name: &str,
         threads: u32,
-        index: Wanted,
+        index: IndexCacheArg,
         device: Option<u32>,
         decoder: &str,
         stream: Option<u32>,
         ignores_hdr: bool,
     ) -> PyResult<Self> {
-        let decoder = choice(decoder).or_raise(py)?;
+        let decoder = parse_decoder(decoder).or_raise(py)?;
         let source = match source {
             VideoSource::Stored(source) => Ok(source),
-            VideoSource::Object(object) => Err(raise_own(py, FileObject::open(py, object))?),
+            VideoSource::Object(object) => Err(or_raise_pending(py, FileObject::open(py, object))?),
         };
         let opened = py.detach(|| {
             let _scope = interrupt_scope();
@@ -380,12 +380,12 @@ impl Video {
             };
             let engine = match source {
                 Source::Path(path) => {
-                    let kept = Kept::open(&index)?;
+                    let kept = IndexCacheHandle::open(&index)?;
                     let source = source::open(&path)?;
                     let (index, _) = index_of(kept.store.as_deref(), &path, &source, stream, &interrupt())?;
                     Engine::with_index(source, index)
                 }
-                Source::Frames(frames) => {
+                Source::ImageSequence(frames) => {
                     let frames = ImageSequence::from(frames);
                     let source = Arc::new(ImageSequenceSource::open(&frames)?);
                     let index = image::index_image_sequence(&source, frames.fps, &Limits::default())?;
@@ -393,11 +393,11 @@ impl Video {
                     Engine::with_index(source, Arc::new(index))
                 }
                 Source::Member(member) => {
-                    let member = Archives::default().member(member);
+                    let member = SourceCache::default().member(member);
                     Engine::open_stream(Arc::new(member.open()?), stream, &interrupt())?
                 }
                 Source::Cell(cell) => {
-                    Engine::open_stream(Archives::default().cell(cell).open()?, stream, &interrupt())?
+                    Engine::open_stream(SourceCache::default().cell(cell).open()?, stream, &interrupt())?
                 }
                 Source::Bytes(bytes) => {
                     Engine::open_stream(Arc::new(MemorySource::new(name, bytes)), stream, &interrupt())?
@@ -405,7 +405,7 @@ impl Video {
             };
             Ok((engine, gpu))
         });
-        let (engine, gpu) = raise_own(py, opened)?;
+        let (engine, gpu) = or_raise_pending(py, opened)?;
         let (clip_decoder, reader) = (Mutex::new(None), Mutex::new(None));
         Ok(Self {
             engine,
@@ -461,7 +461,7 @@ impl Video {
     /// full if the video states it. Decodes the first frame.
     fn color(&self, py: Python<'_>) -> PyResult<(u8, u8, u8, Option<bool>)> {
         self.check_process(py)?;
-        let tags = raise_own(py, py.detach(called(|| self.engine.color(&interrupt()))))?;
+        let tags = or_raise_pending(py, py.detach(interruptible(|| self.engine.color(&interrupt()))))?;
         Ok((tags.primaries, tags.transfer, tags.matrix, tags.full_range))
     }
 
@@ -474,7 +474,7 @@ impl Video {
     ) -> PyResult<(Option<String>, Option<String>, Option<String>, Option<&'static str>, Option<&'static str>)>
     {
         self.check_process(py)?;
-        let tags = raise_own(py, py.detach(called(|| self.engine.color(&interrupt()))))?;
+        let tags = or_raise_pending(py, py.detach(interruptible(|| self.engine.color(&interrupt()))))?;
         let range = tags.full_range.map(|full| if full { "full" } else { "limited" });
         Ok((tags.primaries_name(), tags.transfer_name(), tags.matrix_name(), range, tags.hdr_name()))
     }
@@ -482,7 +482,7 @@ impl Video {
     /// Returns the properties in the container's headers by name; libavformat opens the source again.
     fn header(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         self.check_process(py)?;
-        let header = raise_own(py, py.detach(called(|| self.engine.header())))?;
+        let header = or_raise_pending(py, py.detach(interruptible(|| self.engine.header())))?;
         let mut facts: HashMap<&'static str, Py<PyAny>> = HashMap::new();
         let mut put = |name, value: Bound<'_, PyAny>| facts.insert(name, value.unbind());
         put("duration_seconds", header.duration_seconds.into_pyobject(py)?.into_any());
@@ -508,8 +508,10 @@ impl Video {
     /// Returns properties found by scanning the packets, by name, and the cost of decoding such a clip.
     fn probe(&self, py: Python<'_>, frames: u32, stride: u32) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         self.check_process(py)?;
-        let probe =
-            raise_own(py, py.detach(called(|| self.engine.access_cost(frames, stride, &interrupt()))))?;
+        let probe = or_raise_pending(
+            py,
+            py.detach(interruptible(|| self.engine.access_cost(frames, stride, &interrupt()))),
+        )?;
         let mut facts: HashMap<&'static str, Py<PyAny>> = HashMap::new();
         let mut put = |name, value: Bound<'_, PyAny>| facts.insert(name, value.unbind());
         put("skippable", probe.disposable.into_pyobject(py)?.into_any());
@@ -533,17 +535,17 @@ impl Video {
         let pipeline =
             TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).or_raise(py)?;
         let pipeline = pipeline.ignoring_hdr(self.ignores_hdr);
-        let start = || FrameStream::start(&self.engine, self.workbench(pipeline)?);
+        let start = || FrameStream::start(&self.engine, self.new_clip_decoder(pipeline)?);
         let stream = py.detach(start).or_raise(py)?;
-        let (stream, kept) = (Mutex::new(Some(stream)), Mutex::new(None));
-        Ok(FrameIterator { stream, kept, owner_pid: self.owner_pid })
+        let (stream, undelivered) = (Mutex::new(Some(stream)), Mutex::new(None));
+        Ok(FrameIterator { stream, undelivered, owner_pid: self.owner_pid })
     }
 
     fn frames(
         &self,
         py: Python<'_>,
         indices: Vec<i64>,
-        steps: Vec<Step>,
+        steps: Vec<TransformArgs>,
         dtype: &str,
         layout: &str,
         seed: u64,
@@ -551,14 +553,14 @@ impl Video {
         self.check_process(py)?;
         let index = self.engine.index();
         let frames = indices.iter().map(|&i| index.resolve(i)).collect();
-        self.make(py, frames, pipeline(py, &steps, dtype, layout)?, seed)
+        self.decode_clip(py, frames, pipeline(py, &steps, dtype, layout)?, seed)
     }
 
     fn frames_at(
         &self,
         py: Python<'_>,
         seconds: Vec<f64>,
-        steps: Vec<Step>,
+        steps: Vec<TransformArgs>,
         dtype: &str,
         layout: &str,
         seed: u64,
@@ -566,6 +568,6 @@ impl Video {
         self.check_process(py)?;
         let index = self.engine.index();
         let frames = seconds.iter().map(|&s| index.frame_at(s)).collect();
-        self.make(py, frames, pipeline(py, &steps, dtype, layout)?, seed)
+        self.decode_clip(py, frames, pipeline(py, &steps, dtype, layout)?, seed)
     }
 }

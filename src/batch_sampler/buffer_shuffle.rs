@@ -3,11 +3,11 @@
 //! Any position has random access in constant time, with at most four shuffled blocks in memory.
 
 use super::permutation::Permutation;
-use super::rng::{purpose, Key};
+use super::rng::{purpose, RngKey};
 
 /// Blocks up to this length are stored as lists, because evaluating a keyed permutation of so few values
 /// takes many steps.
-const LISTED: u64 = 128;
+const MAX_TABLE_LEN: u64 = 128;
 
 /// A local shuffle of `0..n`: a clip's position and its index differ by less than 1.5 times `size`.
 ///
@@ -24,23 +24,23 @@ const LISTED: u64 = 128;
 /// [`super::Shuffle::Full`].
 #[derive(Clone, Debug)]
 pub struct BufferShuffle {
-    inner: Layer,
-    outer: Layer,
+    inner: ShuffleLayer,
+    outer: ShuffleLayer,
 }
 
 impl BufferShuffle {
     /// The shuffle of `0..n` for this key, whose `clip` field is replaced by the block number. `None` if
     /// there is nothing to shuffle or if one block holds everything.
-    pub fn new(key: Key, n: u64, size: u32) -> Option<Self> {
+    pub fn new(key: RngKey, n: u64, size: u32) -> Option<Self> {
         let size = u64::from(size);
         if size < 2 || size >= n {
             return None;
         }
-        let first = key.rng(purpose::LOCAL_PHASE).below(size);
-        let layer = |first, stream| Layer { key, stream, n, size, first, kept: [None, None] };
+        let first = key.rng(purpose::BUFFER_SHUFFLE_OFFSET).next_below(size);
+        let layer = |first, stream| ShuffleLayer { key, stream, n, size, first, cached: [None, None] };
         Some(Self {
-            inner: layer(first, purpose::LOCAL_INNER),
-            outer: layer((first + size / 2) % size, purpose::LOCAL_OUTER),
+            inner: layer(first, purpose::BUFFER_SHUFFLE_INNER),
+            outer: layer((first + size / 2) % size, purpose::BUFFER_SHUFFLE_OUTER),
         })
     }
 
@@ -53,8 +53,8 @@ impl BufferShuffle {
 
 /// Consecutive blocks, each shuffled independently.
 #[derive(Clone, Debug)]
-struct Layer {
-    key: Key,
+struct ShuffleLayer {
+    key: RngKey,
     stream: u32,
     n: u64,
     size: u64,
@@ -62,51 +62,51 @@ struct Layer {
     first: u64,
     /// The latest block with an even and the latest with an odd number: consecutive positions alternate
     /// between two neighboring blocks.
-    kept: [Option<(u64, Block)>; 2],
+    cached: [Option<(u64, ShuffleBlock)>; 2],
 }
 
 /// The shuffle of one block.
 #[derive(Clone, Debug)]
-enum Block {
-    Listed(Vec<u8>),
-    Keyed(Permutation),
+enum ShuffleBlock {
+    Table(Vec<u8>),
+    Permutation(Permutation),
 }
 
-impl Block {
-    /// Blocks of up to [`LISTED`] positions are shuffled by Fisher-Yates from the front and stored as a list.
-    fn new(key: Key, stream: u32, length: u64) -> Self {
-        if length > LISTED {
-            return Self::Keyed(Permutation::keyed(key, stream, length));
+impl ShuffleBlock {
+    /// Blocks of up to [`MAX_TABLE_LEN`] positions are shuffled by Fisher-Yates from the front and stored as a list.
+    fn new(key: RngKey, stream: u32, length: u64) -> Self {
+        if length > MAX_TABLE_LEN {
+            return Self::Permutation(Permutation::keyed(key, stream, length));
         }
         let mut rng = key.rng(stream);
         let mut list: Vec<u8> = (0..length as u8).collect();
         for i in 0..list.len().saturating_sub(1) {
-            list.swap(i, i + rng.below(length - i as u64) as usize);
+            list.swap(i, i + rng.next_below(length - i as u64) as usize);
         }
-        Self::Listed(list)
+        Self::Table(list)
     }
 
     fn get(&self, i: u64) -> u64 {
         match self {
-            Self::Listed(list) => list.get(i as usize).map_or(i, |&at| u64::from(at)),
-            Self::Keyed(permutation) => permutation.get(i),
+            Self::Table(list) => list.get(i as usize).map_or(i, |&at| u64::from(at)),
+            Self::Permutation(permutation) => permutation.get(i),
         }
     }
 }
 
-impl Layer {
+impl ShuffleLayer {
     fn get(&mut self, i: u64) -> u64 {
         let (block, begin) = match i.checked_sub(self.first) {
             None => (0, 0),
             Some(beyond) => (beyond / self.size + 1, i - beyond % self.size),
         };
         let end = if block == 0 { self.first } else { begin.saturating_add(self.size).min(self.n) };
-        let kept = &mut self.kept[(block % 2) as usize];
-        if kept.as_ref().is_none_or(|(of, _)| *of != block) {
-            let key = Key { clip: block, ..self.key };
-            *kept = Some((block, Block::new(key, self.stream, end - begin)));
+        let cached = &mut self.cached[(block % 2) as usize];
+        if cached.as_ref().is_none_or(|(of, _)| *of != block) {
+            let key = RngKey { clip: block, ..self.key };
+            *cached = Some((block, ShuffleBlock::new(key, self.stream, end - begin)));
         }
-        kept.as_ref().map_or(i, |(_, block)| begin + block.get(i - begin))
+        cached.as_ref().map_or(i, |(_, block)| begin + block.get(i - begin))
     }
 }
 
@@ -114,11 +114,11 @@ impl Layer {
 mod tests {
     use super::*;
 
-    fn key(seed: u64, epoch: u64) -> Key {
-        Key { seed, epoch, clip: 0, occurrence: 0 }
+    fn key(seed: u64, epoch: u64) -> RngKey {
+        RngKey { seed, epoch, clip: 0, occurrence: 0 }
     }
 
-    fn list(key: Key, n: u64, size: u32) -> Vec<u64> {
+    fn list(key: RngKey, n: u64, size: u32) -> Vec<u64> {
         let mut local = BufferShuffle::new(key, n, size).unwrap();
         (0..n).map(|i| local.get(i)).collect()
     }
@@ -135,7 +135,7 @@ mod tests {
     fn the_order_never_changes_between_releases() {
         assert_eq!(list(key(3, 1), 20, 4), GOLDEN_EVEN);
         assert_eq!(list(key(3, 2), 20, 5), GOLDEN_ODD);
-        assert_eq!(list(Key { occurrence: 1, ..key(3, 0) }, 12, 5), GOLDEN_SHARD_1);
+        assert_eq!(list(RngKey { occurrence: 1, ..key(3, 0) }, 12, 5), GOLDEN_SHARD_1);
         for (size, clips) in GOLDEN_LONG {
             let mut local = BufferShuffle::new(key(9, 4), 5000, size).unwrap();
             assert_eq!([0, 2500, 4999].map(|place| local.get(place)), clips, "size {size}");

@@ -1,13 +1,13 @@
 //! Configuration of a batch sampler and its validation.
 //! Each rejected combination gives an error that says what to change.
 
-use super::dali::reader::MAX_CLIPS;
-use super::mix::Mix;
+use super::dali::reader_replay::MAX_READER_SAMPLES;
+use super::mix::MixConfig;
 use crate::error::{Error, Result};
 
 /// Whose clip order to produce.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum ClipOrder {
     /// The order of this library, with random access to any batch of any epoch.
     #[default]
     Framespool,
@@ -35,7 +35,7 @@ pub enum Shuffle {
 
 /// How to handle the last batch; see [`super::shard`] for the exact rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LastBatch {
+pub enum LastBatchPolicy {
     /// The last batch may be shorter.
     #[default]
     Partial,
@@ -52,7 +52,7 @@ pub struct BatchSamplerConfig {
     /// Number of clips of the whole dataset.
     pub num_clips: u64,
     /// Whose clip order to produce.
-    pub kind: Kind,
+    pub clip_order: ClipOrder,
     /// How to shuffle.
     pub shuffle: Shuffle,
     /// Seed of the shuffle.
@@ -61,7 +61,7 @@ pub struct BatchSamplerConfig {
     pub shard_id: u32,
     /// Number of ranks.
     pub num_shards: u32,
-    /// Whether each rank reads only its own shard of the dataset; with [`Kind::Dali`], the same shard in all
+    /// Whether each rank reads only its own shard of the dataset; with [`ClipOrder::Dali`], the same shard in all
     /// epochs.
     pub stick_to_shard: bool,
     /// Index of this worker of the rank.
@@ -72,9 +72,9 @@ pub struct BatchSamplerConfig {
     /// Clips per batch of one rank.
     pub batch_size: u32,
     /// How to handle the last batch.
-    pub last_batch: LastBatch,
+    pub last_batch: LastBatchPolicy,
     /// Datasets to mix by weight.
-    pub mix: Option<Mix>,
+    pub mix: Option<MixConfig>,
 }
 
 impl Default for BatchSamplerConfig {
@@ -82,7 +82,7 @@ impl Default for BatchSamplerConfig {
     fn default() -> Self {
         Self {
             num_clips: 0,
-            kind: Kind::default(),
+            clip_order: ClipOrder::default(),
             shuffle: Shuffle::default(),
             seed: 0,
             shard_id: 0,
@@ -91,7 +91,7 @@ impl Default for BatchSamplerConfig {
             worker_id: 0,
             num_workers: 1,
             batch_size: 1,
-            last_batch: LastBatch::default(),
+            last_batch: LastBatchPolicy::default(),
             mix: None,
         }
     }
@@ -100,83 +100,89 @@ impl Default for BatchSamplerConfig {
 impl BatchSamplerConfig {
     /// Rejects configurations that no batch sampler supports.
     pub(super) fn check(&self) -> Result<()> {
-        self.check_numbers()?;
-        self.check_company()
+        self.check_ranges()?;
+        self.check_combinations()
     }
 
-    fn check_numbers(&self) -> Result<()> {
+    fn check_ranges(&self) -> Result<()> {
         let &Self { shard_id, num_shards, worker_id, num_workers, .. } = self;
         if self.batch_size == 0 {
-            return refuse("batch_size must be at least 1, got 0; it counts the clips of one batch");
+            return invalid_argument(
+                "batch_size must be at least 1, got 0; it counts the clips of one batch",
+            );
         }
         if num_shards == 0 {
-            return refuse("num_shards must be at least 1, got 0; use 1 when there is one rank");
+            return invalid_argument("num_shards must be at least 1, got 0; use 1 when there is one rank");
         }
         if shard_id >= num_shards {
-            return refuse(format!(
+            return invalid_argument(format!(
                 "shard_id must be below num_shards={num_shards}, got {shard_id}; ranks count from 0"
             ));
         }
         if num_workers == 0 {
-            return refuse("num_workers must be at least 1, got 0; use 1 when one worker makes all batches");
+            return invalid_argument(
+                "num_workers must be at least 1, got 0; use 1 when one worker makes all batches",
+            );
         }
         if worker_id >= num_workers {
-            return refuse(format!(
+            return invalid_argument(format!(
                 "worker_id must be below num_workers={num_workers}, got {worker_id}; workers count from 0"
             ));
         }
         if self.shuffle == (Shuffle::Buffer { initial_fill: 0 }) {
-            return refuse(
+            return invalid_argument(
                 "initial_fill must be at least 1, got 0; it counts the clips that are shuffled among themselves",
             );
         }
         Ok(())
     }
 
-    fn check_company(&self) -> Result<()> {
-        let &Self { num_clips, kind, shuffle, num_shards, stick_to_shard, .. } = self;
+    fn check_combinations(&self) -> Result<()> {
+        let &Self { num_clips, clip_order, shuffle, num_shards, stick_to_shard, .. } = self;
         let buffer = matches!(shuffle, Shuffle::Buffer { .. });
-        if kind == Kind::Torch && buffer {
-            return refuse(
+        if clip_order == ClipOrder::Torch && buffer {
+            return invalid_argument(
                 "shuffle must be \"full\" or False with order=\"torch\", got \"buffer\"; DistributedSampler knows no other",
             );
         }
-        if kind == Kind::Torch && stick_to_shard {
-            return refuse(
+        if clip_order == ClipOrder::Torch && stick_to_shard {
+            return invalid_argument(
                 "stick_to_shard must be False with order=\"torch\", got True; DistributedSampler deals clips out one by one",
             );
         }
-        if kind == Kind::Dali && shuffle == Shuffle::Full {
-            return refuse(
+        if clip_order == ClipOrder::Dali && shuffle == Shuffle::Full {
+            return invalid_argument(
                 "shuffle must be \"buffer\" or False with order=\"dali\", got \"full\"; use \"buffer\" with the reader's initial_fill",
             );
         }
-        if (stick_to_shard || kind == Kind::Dali) && num_clips < u64::from(num_shards) {
-            let why = if kind == Kind::Dali { "order=\"dali\"" } else { "stick_to_shard" };
-            return refuse(format!(
+        if (stick_to_shard || clip_order == ClipOrder::Dali) && num_clips < u64::from(num_shards) {
+            let why = if clip_order == ClipOrder::Dali { "order=\"dali\"" } else { "stick_to_shard" };
+            return invalid_argument(format!(
                 "num_clips must be at least num_shards={num_shards} with {why}, got {num_clips}; every rank needs a clip of its own, use fewer ranks"
             ));
         }
-        let most = match kind {
-            Kind::Torch if shuffle != Shuffle::Off => u64::from(u32::MAX),
-            Kind::Dali if shuffle != Shuffle::Off => u64::from(MAX_CLIPS),
+        let max_clips = match clip_order {
+            ClipOrder::Torch if shuffle != Shuffle::Off => u64::from(u32::MAX),
+            ClipOrder::Dali if shuffle != Shuffle::Off => u64::from(MAX_READER_SAMPLES),
             _ => u64::MAX,
         };
-        if num_clips > most {
-            let order = if kind == Kind::Dali { "dali" } else { "torch" };
-            return refuse(format!(
-                "num_clips must be at most {most} with order=\"{order}\", got {num_clips}; order=\"framespool\" takes more"
+        if num_clips > max_clips {
+            let order = if clip_order == ClipOrder::Dali { "dali" } else { "torch" };
+            return invalid_argument(format!(
+                "num_clips must be at most {max_clips} with order=\"{order}\", got {num_clips}; order=\"framespool\" takes more"
             ));
         }
         let Some(mix) = &self.mix else { return Ok(()) };
-        if kind != Kind::Framespool {
-            return refuse("order must be \"framespool\" with a mix; the others know no weights");
+        if clip_order != ClipOrder::Framespool {
+            return invalid_argument("order must be \"framespool\" with a mix; the others know no weights");
         }
         if shuffle != Shuffle::Full {
-            return refuse("shuffle must be \"full\" with a mix; each of its datasets is shuffled fully");
+            return invalid_argument(
+                "shuffle must be \"full\" with a mix; each of its datasets is shuffled fully",
+            );
         }
         if stick_to_shard {
-            return refuse(
+            return invalid_argument(
                 "stick_to_shard must be False with a mix, got True; all ranks draw from all datasets",
             );
         }
@@ -184,6 +190,6 @@ impl BatchSamplerConfig {
     }
 }
 
-pub(super) fn refuse<T>(text: impl Into<String>) -> Result<T> {
+pub(super) fn invalid_argument<T>(text: impl Into<String>) -> Result<T> {
     Err(Error::Argument(text.into()))
 }

@@ -4,12 +4,12 @@
 
 pub mod interleave;
 
-use super::config::refuse;
+use super::config::invalid_argument;
 use super::permutation::Permutation;
-use super::rng::{purpose, Key};
+use super::rng::{purpose, RngKey};
 use crate::error::Result;
 
-use interleave::{Turns, WeightedInterleave};
+use interleave::{EpochDraws, WeightedInterleave};
 
 /// Several datasets, concatenated in the numbering of clips, from which an epoch is sampled by weight.
 ///
@@ -17,7 +17,7 @@ use interleave::{Turns, WeightedInterleave};
 /// Without replacement, all clips of a dataset are delivered in a random order before any of them repeats;
 /// each further pass uses a new random order. With replacement every draw is independent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mix {
+pub struct MixConfig {
     /// Number of clips of each dataset, in the order of the concatenation.
     pub sizes: Vec<u64>,
     /// Share of each dataset in the epoch, in any unit.
@@ -28,105 +28,107 @@ pub struct Mix {
     pub epoch_clips: Option<u64>,
 }
 
-impl Mix {
+impl MixConfig {
     /// Clips per epoch.
-    pub fn places(&self) -> u64 {
+    pub fn clips_per_epoch(&self) -> u64 {
         self.epoch_clips.unwrap_or_else(|| self.sizes.iter().fold(0, |sum, &size| sum.saturating_add(size)))
     }
 
     pub(super) fn check(&self, num_clips: u64) -> Result<()> {
         let (sizes, weights) = (&self.sizes, &self.weights);
         if sizes.is_empty() {
-            return refuse(
+            return invalid_argument(
                 "mix must have at least one dataset, got no sizes; leave mix out for a plain order",
             );
         }
         if sizes.len() != weights.len() || u32::try_from(sizes.len()).is_err() {
-            return refuse(format!(
+            return invalid_argument(format!(
                 "weights must be one for each dataset, got {} for {} sizes; give as many",
                 weights.len(),
                 sizes.len()
             ));
         }
         if let Some(empty) = sizes.iter().position(|&size| size == 0) {
-            return refuse(format!(
+            return invalid_argument(format!(
                 "sizes must be at least 1, got 0 for dataset {empty}; leave empty datasets out"
             ));
         }
         let sum = sizes.iter().try_fold(0_u64, |sum, &size| sum.checked_add(size));
         if sum != Some(num_clips) {
             let sum = sum.map_or_else(|| "more than 2^64".to_owned(), |sum| sum.to_string());
-            return refuse(format!(
+            return invalid_argument(format!(
                 "sizes must add up to num_clips={num_clips}, got {sum}; give all datasets"
             ));
         }
         if self.epoch_clips == Some(0) {
-            return refuse("epoch_clips must be at least 1, got 0; leave it out for the number of all clips");
+            return invalid_argument(
+                "epoch_clips must be at least 1, got 0; leave it out for the number of all clips",
+            );
         }
-        WeightedInterleave::new(weights, self.places()).map(drop)
+        WeightedInterleave::new(weights, self.clips_per_epoch()).map(drop)
     }
 }
 
-/// A [`Mix`] prepared for lookups.
+/// A [`MixConfig`] prepared for lookups.
 #[derive(Clone, Debug)]
-pub(super) struct Mixed {
-    datasets: Vec<Dataset>,
-    quotas: WeightedInterleave,
+pub(super) struct MixSampler {
+    datasets: Vec<DatasetRange>,
+    interleave: WeightedInterleave,
     replacement: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Dataset {
+struct DatasetRange {
     first: u64,
     size: u64,
 }
 
-impl Mixed {
-    pub fn new(mix: &Mix) -> Result<Self> {
+impl MixSampler {
+    pub fn new(mix: &MixConfig) -> Result<Self> {
         let mut end = 0_u64;
         let datasets = mix.sizes.iter().map(|&size| {
             let first = end;
             end = end.saturating_add(size);
-            Dataset { first, size }
+            DatasetRange { first, size }
         });
         let datasets = datasets.collect();
         Ok(Self {
             datasets,
-            quotas: WeightedInterleave::new(&mix.weights, mix.places())?,
+            interleave: WeightedInterleave::new(&mix.weights, mix.clips_per_epoch())?,
             replacement: mix.replacement,
         })
     }
 
-    pub fn epoch(&self, seed: u64, epoch: u64) -> Draws<'_> {
-        Draws {
-            mixed: self,
-            key: Key { seed, epoch, clip: 0, occurrence: 0 },
-            turns: self.quotas.turns(seed, epoch),
+    pub fn epoch(&self, seed: u64, epoch: u64) -> MixEpoch<'_> {
+        MixEpoch {
+            sampler: self,
+            key: RngKey { seed, epoch, clip: 0, occurrence: 0 },
+            draws: self.interleave.draws(seed, epoch),
         }
     }
 }
 
 /// The clips of one epoch of a mix.
 #[derive(Debug)]
-pub(super) struct Draws<'a> {
-    mixed: &'a Mixed,
-    key: Key,
-    turns: Turns<'a>,
+pub(super) struct MixEpoch<'a> {
+    sampler: &'a MixSampler,
+    key: RngKey,
+    draws: EpochDraws<'a>,
 }
 
-impl Draws<'_> {
+impl MixEpoch<'_> {
     /// The clip at a position and its occurrence in this epoch, counted from 0; positions past the end wrap
     /// around.
-    pub fn clip(&mut self, place: u64) -> (u64, u32) {
-        let turn = self.turns.at(place);
-        let Dataset { first, size } = self.mixed.datasets[turn.dataset];
-        let occurrence = turn.dataset as u32;
-        if self.mixed.replacement {
-            let key = Key { clip: turn.draw, occurrence, ..self.key };
-            return (first + key.rng(purpose::MIX_DRAW).below(size), turn.draw as u32);
+    pub fn clip(&mut self, position: u64) -> (u64, u32) {
+        let draw = self.draws.at(position);
+        let DatasetRange { first, size } = self.sampler.datasets[draw.dataset];
+        let occurrence = draw.dataset as u32;
+        if self.sampler.replacement {
+            let key = RngKey { clip: draw.index, occurrence, ..self.key };
+            return (first + key.rng(purpose::MIX_DRAW).next_below(size), draw.index as u32);
         }
-        let (pass, at) = (turn.draw / size, turn.draw % size);
-        let key = Key { clip: pass, occurrence, ..self.key };
+        let (pass, at) = (draw.index / size, draw.index % size);
+        let key = RngKey { clip: pass, occurrence, ..self.key };
         (first + Permutation::keyed(key, purpose::MIX_PASS, size).get(at), pass as u32)
     }
 }
@@ -135,15 +137,15 @@ impl Draws<'_> {
 mod tests {
     use super::*;
 
-    fn mix(sizes: &[u64], weights: &[f64], replacement: bool, epoch_clips: Option<u64>) -> Mix {
-        Mix { sizes: sizes.to_vec(), weights: weights.to_vec(), replacement, epoch_clips }
+    fn mix(sizes: &[u64], weights: &[f64], replacement: bool, epoch_clips: Option<u64>) -> MixConfig {
+        MixConfig { sizes: sizes.to_vec(), weights: weights.to_vec(), replacement, epoch_clips }
     }
 
-    fn list(mix: &Mix, seed: u64, epoch: u64) -> Vec<(u64, u32)> {
+    fn list(mix: &MixConfig, seed: u64, epoch: u64) -> Vec<(u64, u32)> {
         mix.check(mix.sizes.iter().sum()).unwrap();
-        let mixed = Mixed::new(mix).unwrap();
-        let mut draws = mixed.epoch(seed, epoch);
-        (0..mix.places()).map(|place| draws.clip(place)).collect()
+        let sampler = MixSampler::new(mix).unwrap();
+        let mut draws = sampler.epoch(seed, epoch);
+        (0..mix.clips_per_epoch()).map(|position| draws.clip(position)).collect()
     }
 
     // Expected values computed by an independent Python implementation with exact fractions.

@@ -2,13 +2,13 @@
 //! Uses a keyed Feistel network over the bits of `n` with cycle walking: it is repeated until the value is
 //! inside `0..n`.
 
-use super::rng::{purpose, Key};
+use super::rng::{purpose, RngKey};
 
 /// With these two constants, 3 million seeds show no bias among the orders of 2 to 7 clips (chi-square within
 /// two standard deviations). Narrower networks are biased for any number of rounds: they produce only even
 /// permutations, which is measurable for few values. The tests repeat the measurement with fewer seeds.
 const ROUNDS: usize = 12;
-const LEAST_BITS: u32 = 8;
+const MIN_BITS: u32 = 8;
 
 /// A permutation of `0..n`; a pure function of its key, its purpose and `n`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,13 +23,13 @@ pub struct Permutation {
 impl Permutation {
     /// The permutation of `0..n` for this seed and epoch.
     pub fn new(seed: u64, epoch: u64, n: u64) -> Self {
-        Self::keyed(Key { seed, epoch, clip: 0, occurrence: 0 }, purpose::ORDER, n)
+        Self::keyed(RngKey { seed, epoch, clip: 0, occurrence: 0 }, purpose::SHUFFLE, n)
     }
 
     /// The permutation of `0..n` for this key and purpose (see [`purpose`]).
-    pub fn keyed(key: Key, stream: u32, n: u64) -> Self {
+    pub fn keyed(key: RngKey, stream: u32, n: u64) -> Self {
         let mut rng = key.rng(stream);
-        let bits = (u64::BITS - n.saturating_sub(1).leading_zeros()).max(LEAST_BITS);
+        let bits = (u64::BITS - n.saturating_sub(1).leading_zeros()).max(MIN_BITS);
         let keys = std::array::from_fn(|_| rng.next_u64());
         Self { n, upper_bits: bits.div_ceil(2), lower_bits: bits / 2, keys }
     }
@@ -123,11 +123,11 @@ mod tests {
 
     #[test]
     fn huge_lengths_can_be_undone_so_nothing_comes_twice() {
-        let mut rng = Key { seed: 1, epoch: 0, clip: 0, occurrence: 0 }.rng(99);
+        let mut rng = RngKey { seed: 1, epoch: 0, clip: 0, occurrence: 0 }.rng(99);
         for n in [1 << 32, (1 << 40) + 1, (1 << 62) + 12345, 1 << 63, u64::MAX] {
             let permutation = Permutation::new(5, 6, n);
             for _ in 0..2000 {
-                let i = rng.below(n);
+                let i = rng.next_below(n);
                 let value = permutation.get(i);
                 assert!(value < n);
                 assert_eq!(permutation.place_of(value), i);

@@ -14,7 +14,7 @@ use crate::clip_sampler::RandomSource;
 /// every user.
 pub mod purpose {
     /// The order of the clips.
-    pub const ORDER: u32 = 0;
+    pub const SHUFFLE: u32 = 0;
     /// The frames of a clip.
     pub const SAMPLING: u32 = 1;
     /// The transforms of a clip.
@@ -22,11 +22,11 @@ pub mod purpose {
     /// The clips that replace a clip that cannot be produced.
     pub const REPLACEMENT: u32 = 3;
     /// The block offset of a local shuffle.
-    pub const LOCAL_PHASE: u32 = 4;
+    pub const BUFFER_SHUFFLE_OFFSET: u32 = 4;
     /// Each block of the inner layer of a local shuffle, the layer applied last in a lookup.
-    pub const LOCAL_INNER: u32 = 5;
+    pub const BUFFER_SHUFFLE_INNER: u32 = 5;
     /// Each block of the outer layer of a local shuffle, which is offset from the inner one by half a block.
-    pub const LOCAL_OUTER: u32 = 6;
+    pub const BUFFER_SHUFFLE_OUTER: u32 = 6;
     /// How the shares of mixed datasets are rounded in one epoch.
     pub const MIX_ROUNDING: u32 = 7;
     /// Which dataset is at which position of a block of a mix.
@@ -43,7 +43,7 @@ pub mod purpose {
 /// the block of a local shuffle or of a mix, the pass over a dataset, or the number of a draw; `occurrence`
 /// is the shard if each rank shuffles its own clips, or the dataset of a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct RngKey {
     /// The user's seed.
     pub seed: u64,
     /// The epoch.
@@ -56,9 +56,9 @@ pub struct Key {
 }
 
 /// Identifies the layout of the key material; any other layout must use another value.
-const LAYOUT: [u8; 4] = *b"fsp1";
+const KEY_FORMAT: [u8; 4] = *b"fsp1";
 
-impl Key {
+impl RngKey {
     /// The stream of this key for one purpose (see [`purpose`]): ChaCha with 8 rounds.
     ///
     /// The 32 bytes of the ChaCha key are, little-endian: seed (8), epoch (8), clip (8), stream (4), "fsp1"
@@ -70,14 +70,14 @@ impl Key {
         key[8..16].copy_from_slice(&self.epoch.to_le_bytes());
         key[16..24].copy_from_slice(&self.clip.to_le_bytes());
         key[24..28].copy_from_slice(&stream.to_le_bytes());
-        key[28..].copy_from_slice(&LAYOUT);
+        key[28..].copy_from_slice(&KEY_FORMAT);
         let mut rng = ChaCha8Rng::from_seed(key);
         rng.set_stream(u64::from(self.occurrence));
         Rng(rng)
     }
 }
 
-/// A stream of random numbers; created only by [`Key::rng`].
+/// A stream of random numbers; created only by [`RngKey::rng`].
 #[derive(Clone, Debug)]
 pub struct Rng(ChaCha8Rng);
 
@@ -91,7 +91,7 @@ impl Rng {
     ///
     /// Returns the high half of a 128-bit product and rejects the few low halves that would bias the result
     /// (Lemire, "Fast random integer generation in an interval", 2019).
-    pub fn below(&mut self, n: u64) -> u64 {
+    pub fn next_below(&mut self, n: u64) -> u64 {
         if n == 0 {
             return 0;
         }
@@ -105,18 +105,18 @@ impl Rng {
     }
 
     /// Uniform in `[0, 1)`: a multiple of 2^-53, each equally likely.
-    pub fn unit_f64(&mut self) -> f64 {
+    pub fn next_f64(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 }
 
 impl RandomSource for Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        Rng::below(self, n)
+    fn next_below(&mut self, n: u64) -> u64 {
+        Rng::next_below(self, n)
     }
 
-    fn unit_f64(&mut self) -> f64 {
-        Rng::unit_f64(self)
+    fn next_f64(&mut self) -> f64 {
+        Rng::next_f64(self)
     }
 }
 
@@ -124,7 +124,7 @@ impl RandomSource for Rng {
 mod tests {
     use super::*;
 
-    const KEY: Key = Key { seed: 7, epoch: 2, clip: 11, occurrence: 0 };
+    const KEY: RngKey = RngKey { seed: 7, epoch: 2, clip: 11, occurrence: 0 };
 
     // Expected values computed by an independent Python implementation of ChaCha with 8 rounds.
     const GOLDEN_BITS: [u64; 2] = [10891074727489239763, 4022933865469881180];
@@ -136,23 +136,23 @@ mod tests {
         let mut rng = KEY.rng(purpose::SAMPLING);
         assert_eq!([rng.next_u64(), rng.next_u64()], GOLDEN_BITS);
         let mut rng = KEY.rng(purpose::SAMPLING);
-        assert_eq!([rng.below(1000), rng.below(1000), rng.below(1000)], GOLDEN_BELOW);
-        assert_eq!(rng.unit_f64(), GOLDEN_UNIT);
+        assert_eq!([rng.next_below(1000), rng.next_below(1000), rng.next_below(1000)], GOLDEN_BELOW);
+        assert_eq!(rng.next_f64(), GOLDEN_UNIT);
     }
 
     #[test]
     fn every_part_of_the_key_matters() {
-        let first = |key: Key, stream| key.rng(stream).next_u64();
+        let first = |key: RngKey, stream| key.rng(stream).next_u64();
         let base = first(KEY, 0);
-        assert_ne!(base, first(Key { seed: 8, ..KEY }, 0));
-        assert_ne!(base, first(Key { epoch: 3, ..KEY }, 0));
-        assert_ne!(base, first(Key { clip: 12, ..KEY }, 0));
+        assert_ne!(base, first(RngKey { seed: 8, ..KEY }, 0));
+        assert_ne!(base, first(RngKey { epoch: 3, ..KEY }, 0));
+        assert_ne!(base, first(RngKey { clip: 12, ..KEY }, 0));
         assert_ne!(base, first(KEY, 1));
-        assert_ne!(base, first(Key { occurrence: 1, ..KEY }, 0));
+        assert_ne!(base, first(RngKey { occurrence: 1, ..KEY }, 0));
         // The stream is not a function of sums or xors of the fields.
         assert_ne!(
-            first(Key { seed: 1, epoch: 2, clip: 3, occurrence: 0 }, 0),
-            first(Key { seed: 2, epoch: 1, clip: 3, occurrence: 0 }, 0)
+            first(RngKey { seed: 1, epoch: 2, clip: 3, occurrence: 0 }, 0),
+            first(RngKey { seed: 2, epoch: 1, clip: 3, occurrence: 0 }, 0)
         );
     }
 
@@ -161,19 +161,19 @@ mod tests {
         let mut rng = KEY.rng(0);
         let mut counts = [0u32; 6];
         for _ in 0..60_000 {
-            counts[rng.below(6) as usize] += 1;
+            counts[rng.next_below(6) as usize] += 1;
         }
         // The standard deviation is 91; the limit is five of them.
         assert!(counts.iter().all(|c| c.abs_diff(10_000) < 460), "{counts:?}");
-        assert_eq!((rng.below(0), rng.below(1)), (0, 0));
+        assert_eq!((rng.next_below(0), rng.next_below(1)), (0, 0));
         let n = (1 << 63) + 1; // nearly half of all outputs are rejected
-        assert!((0..1000).all(|_| rng.below(n) < n));
+        assert!((0..1000).all(|_| rng.next_below(n) < n));
     }
 
     #[test]
     fn unit_f64_is_in_the_half_open_interval() {
         let mut rng = KEY.rng(0);
-        let draws: Vec<f64> = (0..10_000).map(|_| rng.unit_f64()).collect();
+        let draws: Vec<f64> = (0..10_000).map(|_| rng.next_f64()).collect();
         assert!(draws.iter().all(|d| (0.0..1.0).contains(d)));
         let mean = draws.iter().sum::<f64>() / draws.len() as f64;
         assert!((mean - 0.5).abs() < 0.015, "{mean}");

@@ -1,9 +1,9 @@
 //! Computes which positions of an order one rank delivers in one batch.
-//! [`Split`] divides global batches between the ranks, [`Chunks`] cuts the list of one rank into batches.
+//! [`GlobalBatchSplit`] divides global batches between the ranks, [`ContiguousBatches`] cuts the list of one rank into batches.
 
 use std::ops::Range;
 
-use super::LastBatch;
+use super::LastBatchPolicy;
 
 /// Divides the positions of the global order into batches of each rank.
 ///
@@ -12,15 +12,15 @@ use super::LastBatch;
 /// ones first. A full global batch thus gives rank *r* the positions `b*G + r*batch_size ..`, and only the
 /// last one can be uneven. Padding then makes all ranks equally long:
 ///
-/// - [`LastBatch::Partial`]: up to the longest range, so a rank gets at most one padding clip;
-/// - [`LastBatch::Fill`]: up to `batch_size`;
-/// - [`LastBatch::Drop`]: no padding; a last global batch that is not full is skipped.
+/// - [`LastBatchPolicy::Partial`]: up to the longest range, so a rank gets at most one padding clip;
+/// - [`LastBatchPolicy::Fill`]: up to `batch_size`;
+/// - [`LastBatchPolicy::Drop`]: no padding; a last global batch that is not full is skipped.
 ///
 /// Padding clips are taken consecutively from the beginning of the global order, rank after rank, wrapping
 /// around if there are fewer clips than padding. The clips of a global batch, and the number of batches,
 /// depend on `G` alone: a run can resume with a different number of ranks if `G` is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Split {
+pub struct GlobalBatchSplit {
     /// Number of clips of all ranks.
     pub num_clips: u64,
     /// Clips per batch of one rank, at least 1.
@@ -28,12 +28,12 @@ pub struct Split {
     /// Number of ranks, at least 1.
     pub num_shards: u32,
     /// How to handle the last global batch.
-    pub last_batch: LastBatch,
+    pub last_batch: LastBatchPolicy,
 }
 
 /// The part of a global batch that one rank delivers: the real clips, then the padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct RankSlice {
     /// First position in the global order.
     pub first: u64,
     /// Number of clips from there.
@@ -45,17 +45,17 @@ pub struct Share {
     pub padding: u64,
 }
 
-impl Split {
+impl GlobalBatchSplit {
     /// Number of batches; the same on all ranks.
     pub fn len_batches(&self) -> u64 {
         match self.last_batch {
-            LastBatch::Partial | LastBatch::Fill => self.num_clips.div_ceil(self.global_batch()),
-            LastBatch::Drop => self.num_clips / self.global_batch(),
+            LastBatchPolicy::Partial | LastBatchPolicy::Fill => self.num_clips.div_ceil(self.global_batch()),
+            LastBatchPolicy::Drop => self.num_clips / self.global_batch(),
         }
     }
 
     /// The share of rank `shard_id` in global batch `batch`; `None` past the last batch.
-    pub fn share(&self, batch: u64, shard_id: u32) -> Option<Share> {
+    pub fn rank_slice(&self, batch: u64, shard_id: u32) -> Option<RankSlice> {
         if batch >= self.len_batches() || shard_id >= self.num_shards {
             return None;
         }
@@ -66,10 +66,10 @@ impl Split {
         let before = rank * each + rank.min(longer);
         let clips = each + u64::from(rank < longer);
         let length = match self.last_batch {
-            LastBatch::Fill => u64::from(self.batch_size),
-            LastBatch::Partial | LastBatch::Drop => there.div_ceil(ranks),
+            LastBatchPolicy::Fill => u64::from(self.batch_size),
+            LastBatchPolicy::Partial | LastBatchPolicy::Drop => there.div_ceil(ranks),
         };
-        Some(Share {
+        Some(RankSlice {
             first: begin + before,
             clips,
             padding_first: rank * length - before,
@@ -78,10 +78,10 @@ impl Split {
     }
 
     /// Number of slots in all batches of one rank, including padding; the same on all ranks.
-    pub fn len_slots(&self) -> u64 {
+    pub fn num_samples(&self) -> u64 {
         let last = self.len_batches().checked_sub(1);
         last.map_or(0, |last| {
-            let share = self.share(last, 0).map_or(0, |share| share.clips + share.padding);
+            let share = self.rank_slice(last, 0).map_or(0, |share| share.clips + share.padding);
             // The padding may exceed the range of u64.
             last.saturating_mul(self.batch_size.into()).saturating_add(share)
         })
@@ -95,22 +95,22 @@ impl Split {
 
 /// Cuts the list of one rank into batches of `batch_size` consecutive positions.
 ///
-/// The positions of the list's clips come first. [`LastBatch::Fill`] adds positions up to a full batch;
-/// [`LastBatch::Drop`] removes the positions behind the last full batch.
+/// The positions of the list's clips come first. [`LastBatchPolicy::Fill`] adds positions up to a full batch;
+/// [`LastBatchPolicy::Drop`] removes the positions behind the last full batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chunks {
+pub struct ContiguousBatches {
     slots: u64,
     batch_size: u32,
 }
 
-impl Chunks {
+impl ContiguousBatches {
     /// The batches of a list of `length` positions.
-    pub fn new(length: u64, batch_size: u32, last_batch: LastBatch) -> Self {
+    pub fn new(length: u64, batch_size: u32, last_batch: LastBatchPolicy) -> Self {
         let (batch_size, each) = (batch_size.max(1), u64::from(batch_size.max(1)));
         let slots = match last_batch {
-            LastBatch::Partial => length,
-            LastBatch::Fill => length.div_ceil(each).saturating_mul(each),
-            LastBatch::Drop => length / each * each,
+            LastBatchPolicy::Partial => length,
+            LastBatchPolicy::Fill => length.div_ceil(each).saturating_mul(each),
+            LastBatchPolicy::Drop => length / each * each,
         };
         Self { slots, batch_size }
     }
@@ -121,12 +121,12 @@ impl Chunks {
     }
 
     /// Number of positions in all batches.
-    pub fn len_slots(&self) -> u64 {
+    pub fn num_samples(&self) -> u64 {
         self.slots
     }
 
     /// The positions of a batch; `None` past the last batch.
-    pub fn places(&self, batch: u64) -> Option<Range<u64>> {
+    pub fn positions(&self, batch: u64) -> Option<Range<u64>> {
         let each = u64::from(self.batch_size);
         let begin = batch.checked_mul(each).filter(|&begin| begin < self.slots)?;
         Some(begin..begin.saturating_add(each).min(self.slots))
@@ -137,7 +137,7 @@ impl Chunks {
 ///
 /// Shard sizes differ by at most one clip: the largest is `num_clips / num_shards` rounded up, the smallest
 /// is it rounded down.
-pub fn stretch(num_clips: u64, num_shards: u32, shard: u32) -> Range<u64> {
+pub fn shard_range(num_clips: u64, num_shards: u32, shard: u32) -> Range<u64> {
     let shards = u128::from(num_shards.max(1));
     let begin = |shard: u64| (u128::from(num_clips) * u128::from(shard) / shards) as u64;
     begin(u64::from(shard))..begin(u64::from(shard) + 1).min(num_clips)
@@ -147,49 +147,55 @@ pub fn stretch(num_clips: u64, num_shards: u32, shard: u32) -> Range<u64> {
 mod tests {
     use super::*;
 
-    fn chunks(length: u64, batch_size: u32, last_batch: LastBatch) -> Vec<Range<u64>> {
-        let chunks = Chunks::new(length, batch_size, last_batch);
-        let all: Vec<_> = (0..chunks.len_batches()).map(|b| chunks.places(b).unwrap()).collect();
-        assert_eq!(chunks.places(chunks.len_batches()), None);
-        assert_eq!(all.iter().map(|r| r.end - r.start).sum::<u64>(), chunks.len_slots());
+    fn chunks(length: u64, batch_size: u32, last_batch: LastBatchPolicy) -> Vec<Range<u64>> {
+        let batches = ContiguousBatches::new(length, batch_size, last_batch);
+        let all: Vec<_> = (0..batches.len_batches()).map(|b| batches.positions(b).unwrap()).collect();
+        assert_eq!(batches.positions(batches.len_batches()), None);
+        assert_eq!(all.iter().map(|r| r.end - r.start).sum::<u64>(), batches.num_samples());
         all
     }
 
     #[test]
     fn a_list_is_cut_into_batches() {
-        assert_eq!(chunks(7, 3, LastBatch::Partial), [0..3, 3..6, 6..7]);
-        assert_eq!(chunks(7, 3, LastBatch::Drop), [0..3, 3..6]);
-        assert_eq!(chunks(7, 3, LastBatch::Fill), [0..3, 3..6, 6..9]);
-        for policy in [LastBatch::Partial, LastBatch::Drop, LastBatch::Fill] {
+        assert_eq!(chunks(7, 3, LastBatchPolicy::Partial), [0..3, 3..6, 6..7]);
+        assert_eq!(chunks(7, 3, LastBatchPolicy::Drop), [0..3, 3..6]);
+        assert_eq!(chunks(7, 3, LastBatchPolicy::Fill), [0..3, 3..6, 6..9]);
+        for policy in [LastBatchPolicy::Partial, LastBatchPolicy::Drop, LastBatchPolicy::Fill] {
             assert_eq!(chunks(6, 3, policy), [0..3, 3..6]);
             assert!(chunks(0, 3, policy).is_empty());
-            let huge = Chunks::new(u64::MAX, u32::MAX, policy);
-            assert!(huge.places(huge.len_batches() - 1).is_some() && huge.places(u64::MAX).is_none());
+            let huge = ContiguousBatches::new(u64::MAX, u32::MAX, policy);
+            assert!(huge.positions(huge.len_batches() - 1).is_some() && huge.positions(u64::MAX).is_none());
         }
     }
 
     #[test]
     fn stretches_follow_each_other_and_differ_by_one_clip_at_most() {
         // floor(10 i / 4) = 0 2 5 7 10
-        assert_eq!((0..4).map(|i| stretch(10, 4, i)).collect::<Vec<_>>(), [0..2, 2..5, 5..7, 7..10]);
+        assert_eq!((0..4).map(|i| shard_range(10, 4, i)).collect::<Vec<_>>(), [0..2, 2..5, 5..7, 7..10]);
         for (clips, shards) in [(7, 3), (3, 3), (1, 1), (u64::MAX, u32::MAX)] {
-            let last = stretch(clips, shards, shards - 1);
-            assert_eq!((stretch(clips, shards, 0).start, last.end), (0, clips));
+            let last = shard_range(clips, shards, shards - 1);
+            assert_eq!((shard_range(clips, shards, 0).start, last.end), (0, clips));
             let each = clips / u64::from(shards);
             assert!((each..=each + 1).contains(&(last.end - last.start)));
         }
     }
 
-    fn shares(num_clips: u64, batch_size: u32, num_shards: u32, last_batch: LastBatch) -> Vec<Vec<[u64; 4]>> {
-        let split = Split { num_clips, batch_size, num_shards, last_batch };
-        let share = |b, r| split.share(b, r).map(|s| [s.first, s.clips, s.padding_first, s.padding]).unwrap();
+    fn shares(
+        num_clips: u64,
+        batch_size: u32,
+        num_shards: u32,
+        last_batch: LastBatchPolicy,
+    ) -> Vec<Vec<[u64; 4]>> {
+        let split = GlobalBatchSplit { num_clips, batch_size, num_shards, last_batch };
+        let share =
+            |b, r| split.rank_slice(b, r).map(|s| [s.first, s.clips, s.padding_first, s.padding]).unwrap();
         (0..split.len_batches()).map(|b| (0..num_shards).map(|r| share(b, r)).collect()).collect()
     }
 
     #[test]
     fn full_global_batches_go_to_ranks_in_stretches_of_a_batch() {
         assert_eq!(
-            shares(8, 2, 2, LastBatch::Drop),
+            shares(8, 2, 2, LastBatchPolicy::Drop),
             [[[0, 2, 0, 0], [2, 2, 0, 0]], [[4, 2, 0, 0], [6, 2, 0, 0]]]
         );
     }
@@ -199,30 +205,35 @@ mod tests {
         // 5 clips over 4 ranks: 2 1 1 1; the three shorter ranks are padded by the clips at positions 0, 1,
         // 2.
         let partial = [[0, 2, 0, 0], [2, 1, 0, 1], [3, 1, 1, 1], [4, 1, 2, 1]];
-        assert_eq!(shares(5, 3, 4, LastBatch::Partial), [partial]);
+        assert_eq!(shares(5, 3, 4, LastBatchPolicy::Partial), [partial]);
         let fill = [[0, 2, 0, 1], [2, 1, 1, 2], [3, 1, 3, 2], [4, 1, 5, 2]];
-        assert_eq!(shares(5, 3, 4, LastBatch::Fill), [fill]);
-        assert!(shares(5, 3, 4, LastBatch::Drop).is_empty());
+        assert_eq!(shares(5, 3, 4, LastBatchPolicy::Fill), [fill]);
+        assert!(shares(5, 3, 4, LastBatchPolicy::Drop).is_empty());
     }
 
     #[test]
     fn more_ranks_than_clips_are_served_padding() {
-        assert_eq!(shares(1, 2, 3, LastBatch::Partial), [[[0, 1, 0, 0], [1, 0, 0, 1], [1, 0, 1, 1]]]);
+        assert_eq!(shares(1, 2, 3, LastBatchPolicy::Partial), [[[0, 1, 0, 0], [1, 0, 0, 1], [1, 0, 1, 1]]]);
     }
 
     #[test]
     fn the_largest_numbers_do_not_overflow() {
-        for last_batch in [LastBatch::Partial, LastBatch::Fill, LastBatch::Drop] {
+        for last_batch in [LastBatchPolicy::Partial, LastBatchPolicy::Fill, LastBatchPolicy::Drop] {
             let (batch_size, num_shards) = (u32::MAX, u32::MAX);
-            let split = Split { num_clips: u64::MAX, batch_size, num_shards, last_batch };
+            let split = GlobalBatchSplit { num_clips: u64::MAX, batch_size, num_shards, last_batch };
             let last = split.len_batches() - 1;
-            let share = split.share(last, num_shards - 1).unwrap();
+            let share = split.rank_slice(last, num_shards - 1).unwrap();
             assert!(share.first.checked_add(share.clips).is_some());
-            assert!(split.share(last + 1, 0).is_none() && split.share(0, num_shards).is_none());
-            assert!(split.len_slots() > 0);
+            assert!(split.rank_slice(last + 1, 0).is_none() && split.rank_slice(0, num_shards).is_none());
+            assert!(split.num_samples() > 0);
         }
         // Six slots of padding would overflow u64.
-        let filled = Split { num_clips: u64::MAX, batch_size: 7, num_shards: 1, last_batch: LastBatch::Fill };
-        assert_eq!(filled.len_slots(), u64::MAX);
+        let filled = GlobalBatchSplit {
+            num_clips: u64::MAX,
+            batch_size: 7,
+            num_shards: 1,
+            last_batch: LastBatchPolicy::Fill,
+        };
+        assert_eq!(filled.num_samples(), u64::MAX);
     }
 }

@@ -5,45 +5,45 @@ use std::ops::Range;
 
 use super::buffer_shuffle::BufferShuffle;
 use super::permutation::Permutation;
-use super::rng::{purpose, Key};
+use super::rng::{purpose, RngKey};
 use super::Shuffle;
 
 /// The order of a range of the dataset in one epoch.
 #[derive(Clone, Debug)]
 pub struct ShuffledIndex {
     clips: Range<u64>,
-    way: Way,
+    mapping: IndexMapping,
 }
 
 #[derive(Clone, Debug)]
-enum Way {
-    AsIs,
-    Within(Box<BufferShuffle>),
-    Anywhere(Permutation),
+enum IndexMapping {
+    Identity,
+    Buffer(Box<BufferShuffle>),
+    Full(Permutation),
 }
 
 impl ShuffledIndex {
     /// The order of `clips` under a key whose `clip` must be 0.
-    pub fn new(shuffle: Shuffle, key: Key, clips: Range<u64>) -> Self {
+    pub fn new(shuffle: Shuffle, key: RngKey, clips: Range<u64>) -> Self {
         let n = clips.end.saturating_sub(clips.start);
-        let anywhere = || Way::Anywhere(Permutation::keyed(key, purpose::ORDER, n));
-        let way = match shuffle {
-            Shuffle::Off | Shuffle::Buffer { initial_fill: 0 | 1 } => Way::AsIs,
+        let full = || IndexMapping::Full(Permutation::keyed(key, purpose::SHUFFLE, n));
+        let mapping = match shuffle {
+            Shuffle::Off | Shuffle::Buffer { initial_fill: 0 | 1 } => IndexMapping::Identity,
             Shuffle::Buffer { initial_fill } => BufferShuffle::new(key, n, initial_fill)
-                .map_or_else(anywhere, |local| Way::Within(Box::new(local))),
-            Shuffle::Full => anywhere(),
+                .map_or_else(full, |buffer| IndexMapping::Buffer(Box::new(buffer))),
+            Shuffle::Full => full(),
         };
-        Self { clips, way }
+        Self { clips, mapping }
     }
 
     /// The clip at a position; positions past the end wrap around.
-    pub fn clip(&mut self, place: u64) -> u64 {
-        let place = place % self.clips.end.saturating_sub(self.clips.start).max(1);
+    pub fn clip(&mut self, position: u64) -> u64 {
+        let position = position % self.clips.end.saturating_sub(self.clips.start).max(1);
         self.clips.start
-            + match &mut self.way {
-                Way::AsIs => place,
-                Way::Within(local) => local.get(place),
-                Way::Anywhere(permutation) => permutation.get(place),
+            + match &mut self.mapping {
+                IndexMapping::Identity => position,
+                IndexMapping::Buffer(buffer) => buffer.get(position),
+                IndexMapping::Full(permutation) => permutation.get(position),
             }
     }
 }
@@ -52,12 +52,12 @@ impl ShuffledIndex {
 mod tests {
     use super::*;
 
-    const KEY: Key = Key { seed: 3, epoch: 1, clip: 0, occurrence: 0 };
+    const KEY: RngKey = RngKey { seed: 3, epoch: 1, clip: 0, occurrence: 0 };
 
     fn list(shuffle: Shuffle, clips: Range<u64>) -> Vec<u64> {
         let n = clips.end - clips.start;
         let mut places = ShuffledIndex::new(shuffle, KEY, clips);
-        (0..n).map(|place| places.clip(place)).collect()
+        (0..n).map(|position| places.clip(position)).collect()
     }
 
     fn buffer(initial_fill: u32) -> Shuffle {

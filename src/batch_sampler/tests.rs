@@ -5,10 +5,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-const POLICIES: [LastBatch; 3] = [LastBatch::Partial, LastBatch::Drop, LastBatch::Fill];
+const POLICIES: [LastBatchPolicy; 3] =
+    [LastBatchPolicy::Partial, LastBatchPolicy::Drop, LastBatchPolicy::Fill];
 
 /// All ranks of one batch sampler.
-fn ranks(num_clips: u64, num_shards: u32, batch_size: u32, last_batch: LastBatch) -> Vec<BatchSampler> {
+fn ranks(num_clips: u64, num_shards: u32, batch_size: u32, last_batch: LastBatchPolicy) -> Vec<BatchSampler> {
     let (shuffle, seed) = (Shuffle::Full, 3);
     let config = |shard_id| BatchSamplerConfig {
         num_clips,
@@ -23,11 +24,11 @@ fn ranks(num_clips: u64, num_shards: u32, batch_size: u32, last_batch: LastBatch
     (0..num_shards).map(|rank| BatchSampler::new(config(rank)).unwrap()).collect()
 }
 
-/// All batches of one rank; also checks `len_batches` and `len_slots`.
+/// All batches of one rank; also checks `len_batches` and `num_samples`.
 fn batches(order: &BatchSampler, epoch: u64) -> Vec<Vec<SampledClip>> {
     let batches: Vec<_> = (0..order.len_batches()).map(|b| order.batch(epoch, b)).collect();
     assert!(batches.iter().all(|b| !b.is_empty()) && order.batch(epoch, order.len_batches()).is_empty());
-    assert_eq!(batches.iter().map(Vec::len).sum::<usize>() as u64, order.len_slots());
+    assert_eq!(batches.iter().map(Vec::len).sum::<usize>() as u64, order.num_samples());
     batches
 }
 
@@ -47,7 +48,7 @@ fn every_clip_comes_once_and_all_ranks_are_equally_long() {
             let expected = lengths(&all[0]);
             assert!(all.iter().all(|rank| lengths(rank) == expected), "{what}");
             let full = expected.iter().filter(|&&length| length == batch as usize).count();
-            let short_last = policy == LastBatch::Partial && expected.last() != Some(&(batch as usize));
+            let short_last = policy == LastBatchPolicy::Partial && expected.last() != Some(&(batch as usize));
             assert_eq!(full + usize::from(short_last && clips > 0), expected.len(), "{what}");
 
             let mut seen: Vec<u64> = all.iter().flat_map(|rank| real(rank)).collect();
@@ -57,7 +58,7 @@ fn every_clip_comes_once_and_all_ranks_are_equally_long() {
             assert_eq!(seen.len() as u64, delivered, "{what}: a clip comes twice");
             let global = u64::from(shards) * u64::from(batch);
             match policy {
-                LastBatch::Drop => assert_eq!(delivered, clips / global * global, "{what}"),
+                LastBatchPolicy::Drop => assert_eq!(delivered, clips / global * global, "{what}"),
                 _ => assert_eq!(delivered, clips, "{what}"),
             }
             let counts: Vec<_> = all.iter().map(|rank| real(rank).len()).collect();
@@ -65,9 +66,11 @@ fn every_clip_comes_once_and_all_ranks_are_equally_long() {
             assert!(spread <= 1, "{what}: unbalanced {counts:?}");
             let slots = all[0].iter().flatten().count() as u64;
             match policy {
-                LastBatch::Partial => assert_eq!(slots, clips.div_ceil(u64::from(shards)), "{what}"),
-                LastBatch::Drop => assert_eq!(slots, clips / global * u64::from(batch), "{what}"),
-                LastBatch::Fill => assert_eq!(slots, clips.div_ceil(global) * u64::from(batch), "{what}"),
+                LastBatchPolicy::Partial => assert_eq!(slots, clips.div_ceil(u64::from(shards)), "{what}"),
+                LastBatchPolicy::Drop => assert_eq!(slots, clips / global * u64::from(batch), "{what}"),
+                LastBatchPolicy::Fill => {
+                    assert_eq!(slots, clips.div_ceil(global) * u64::from(batch), "{what}")
+                }
             }
         }
     }
@@ -98,15 +101,15 @@ fn padding_is_taken_from_the_head_of_the_order() {
         ranks(9, 2, 3, last_batch).into_iter().map(of).collect()
     };
     let (real, padding) = (|clip| (clip, false), |clip| (clip, true));
-    assert_eq!(slots(LastBatch::Partial), [[real(6), real(7)], [real(8), padding(0)]]);
+    assert_eq!(slots(LastBatchPolicy::Partial), [[real(6), real(7)], [real(8), padding(0)]]);
     let fill = [[real(6), real(7), padding(0)], [real(8), padding(1), padding(2)]];
-    assert_eq!(slots(LastBatch::Fill), fill);
-    assert!(slots(LastBatch::Drop).iter().all(Vec::is_empty));
+    assert_eq!(slots(LastBatchPolicy::Fill), fill);
+    assert!(slots(LastBatchPolicy::Drop).iter().all(Vec::is_empty));
 }
 
 #[test]
 fn epochs_are_shuffled_anew_and_seeds_differ_unless_shuffling_is_off() {
-    let order = &ranks(100, 1, 10, LastBatch::Partial)[0];
+    let order = &ranks(100, 1, 10, LastBatchPolicy::Partial)[0];
     assert_ne!(real(&batches(order, 0)), real(&batches(order, 1)));
     let other = BatchSampler::new(BatchSamplerConfig { seed: 4, ..order.config.clone() }).unwrap();
     assert_ne!(real(&batches(order, 0)), real(&batches(&other, 0)));
@@ -115,14 +118,14 @@ fn epochs_are_shuffled_anew_and_seeds_differ_unless_shuffling_is_off() {
     assert_eq!(real(&batches(&off, 5)), (0..100).collect::<Vec<_>>());
 }
 
-const KINDS: [(Kind, Shuffle); 7] = [
-    (Kind::Framespool, Shuffle::Off),
-    (Kind::Framespool, Shuffle::Buffer { initial_fill: 5 }),
-    (Kind::Framespool, Shuffle::Full),
-    (Kind::Torch, Shuffle::Off),
-    (Kind::Torch, Shuffle::Full),
-    (Kind::Dali, Shuffle::Off),
-    (Kind::Dali, Shuffle::Buffer { initial_fill: 5 }),
+const CLIP_ORDERS: [(ClipOrder, Shuffle); 7] = [
+    (ClipOrder::Framespool, Shuffle::Off),
+    (ClipOrder::Framespool, Shuffle::Buffer { initial_fill: 5 }),
+    (ClipOrder::Framespool, Shuffle::Full),
+    (ClipOrder::Torch, Shuffle::Off),
+    (ClipOrder::Torch, Shuffle::Full),
+    (ClipOrder::Dali, Shuffle::Off),
+    (ClipOrder::Dali, Shuffle::Buffer { initial_fill: 5 }),
 ];
 
 fn config(num_clips: u64, num_shards: u32, batch_size: u32) -> BatchSamplerConfig {
@@ -191,9 +194,9 @@ fn stuck_ranks_are_equally_long() {
             let slots = all[0].iter().flatten().count() as u64;
             let each = u64::from(batch);
             let expected = match last_batch {
-                LastBatch::Partial => most,
-                LastBatch::Fill => most.div_ceil(each) * each,
-                LastBatch::Drop => least / each * each, // full batches on every rank
+                LastBatchPolicy::Partial => most,
+                LastBatchPolicy::Fill => most.div_ceil(each) * each,
+                LastBatchPolicy::Drop => least / each * each, // full batches on every rank
             };
             assert_eq!(slots, expected, "{base:?}");
         }
@@ -202,10 +205,10 @@ fn stuck_ranks_are_equally_long() {
 
 #[test]
 fn workers_in_turn_deliver_what_one_alone_does() {
-    for (kind, shuffle) in KINDS {
+    for (clip_order, shuffle) in CLIP_ORDERS {
         for last_batch in POLICIES {
             for (clips, workers) in [(50, 1), (50, 2), (50, 3), (50, 20), (47, 4), (6, 7)] {
-                let base = BatchSamplerConfig { kind, shuffle, last_batch, ..config(clips, 2, 3) };
+                let base = BatchSamplerConfig { clip_order, shuffle, last_batch, ..config(clips, 2, 3) };
                 let alone = batches(&BatchSampler::new(base.clone()).unwrap(), 2);
                 let worker = |worker_id| {
                     let config = BatchSamplerConfig { worker_id, num_workers: workers, ..base.clone() };
@@ -223,13 +226,17 @@ fn workers_in_turn_deliver_what_one_alone_does() {
 
 #[test]
 fn an_order_of_no_clips_has_no_batches() {
-    for kind in [Kind::Framespool, Kind::Torch] {
+    for clip_order in [ClipOrder::Framespool, ClipOrder::Torch] {
         for shuffle in [Shuffle::Off, Shuffle::Full] {
             for last_batch in POLICIES {
-                let order =
-                    BatchSampler::new(BatchSamplerConfig { kind, shuffle, last_batch, ..config(0, 2, 3) })
-                        .unwrap();
-                assert_eq!((order.len_batches(), order.len_slots()), (0, 0));
+                let order = BatchSampler::new(BatchSamplerConfig {
+                    clip_order,
+                    shuffle,
+                    last_batch,
+                    ..config(0, 2, 3)
+                })
+                .unwrap();
+                assert_eq!((order.len_batches(), order.num_samples()), (0, 0));
                 assert!(order.batch(0, 0).is_empty() && order.batch(0, u64::MAX).is_empty());
             }
         }
@@ -240,19 +247,19 @@ fn an_order_of_no_clips_has_no_batches() {
 fn the_largest_numbers_do_not_overflow() {
     let most = BatchSamplerConfig { num_clips: u64::MAX, batch_size: 3, ..BatchSamplerConfig::default() };
     let sizes = vec![1 << 62, u64::MAX - (1 << 62)];
-    let mix = Mix { sizes, weights: vec![1.0, 3.0], replacement: false, epoch_clips: None };
+    let mix = MixConfig { sizes, weights: vec![1.0, 3.0], replacement: false, epoch_clips: None };
     let buffer = Shuffle::Buffer { initial_fill: u32::MAX };
-    for (kind, shuffle, stick_to_shard, mix) in [
-        (Kind::Framespool, Shuffle::Full, false, None),
-        (Kind::Framespool, buffer, false, None),
-        (Kind::Framespool, buffer, true, None),
-        (Kind::Framespool, Shuffle::Full, false, Some(mix)),
-        (Kind::Torch, Shuffle::Off, false, None),
-        (Kind::Dali, Shuffle::Off, false, None),
+    for (clip_order, shuffle, stick_to_shard, mix) in [
+        (ClipOrder::Framespool, Shuffle::Full, false, None),
+        (ClipOrder::Framespool, buffer, false, None),
+        (ClipOrder::Framespool, buffer, true, None),
+        (ClipOrder::Framespool, Shuffle::Full, false, Some(mix)),
+        (ClipOrder::Torch, Shuffle::Off, false, None),
+        (ClipOrder::Dali, Shuffle::Off, false, None),
     ] {
         for (last_batch, num_shards) in POLICIES.into_iter().flat_map(|p| [(p, 1), (p, 2), (p, u32::MAX)]) {
             let config = BatchSamplerConfig {
-                kind,
+                clip_order,
                 shuffle,
                 stick_to_shard,
                 mix: mix.clone(),
@@ -269,12 +276,12 @@ fn the_largest_numbers_do_not_overflow() {
                     assert!(num_workers > 1 && num_shards > 2, "a worker too many");
                     continue;
                 };
-                assert!(order.len_slots() > last);
+                assert!(order.num_samples() > last);
                 for (epoch, batch) in [(0, 0), (u64::MAX, last), (1, last / 2)] {
                     let slots = order.batch(epoch, batch);
                     assert!(
                         (1..=3).contains(&slots.len()),
-                        "{kind:?} {shuffle:?} {last_batch:?} {num_shards}"
+                        "{clip_order:?} {shuffle:?} {last_batch:?} {num_shards}"
                     );
                 }
                 assert!(order.batch(0, last + 1).is_empty() && order.batch(0, u64::MAX).is_empty());
@@ -285,7 +292,8 @@ fn the_largest_numbers_do_not_overflow() {
 
 #[test]
 fn a_mix_is_split_over_ranks_like_any_order() {
-    let mix = Mix { sizes: vec![20, 4], weights: vec![1.0, 1.0], replacement: false, epoch_clips: Some(30) };
+    let mix =
+        MixConfig { sizes: vec![20, 4], weights: vec![1.0, 1.0], replacement: false, epoch_clips: Some(30) };
     let base = BatchSamplerConfig { shuffle: Shuffle::Full, mix: Some(mix), ..config(24, 2, 4) };
     let all: Vec<Vec<Vec<SampledClip>>> = all_ranks(&base).iter().map(|rank| batches(rank, 1)).collect();
     assert_eq!(all[0].iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 4, 3]);
@@ -306,7 +314,8 @@ fn a_mix_is_split_over_ranks_like_any_order() {
 fn a_wrong_number_is_repeated_back() {
     let good = BatchSamplerConfig { shard_id: 1, shuffle: Shuffle::Full, ..config(10, 2, 2) };
     let buffer = |initial_fill| Shuffle::Buffer { initial_fill };
-    let mix = Some(Mix { sizes: vec![4, 6], weights: vec![1.0, 2.0], replacement: true, epoch_clips: None });
+    let mix =
+        Some(MixConfig { sizes: vec![4, 6], weights: vec![1.0, 2.0], replacement: true, epoch_clips: None });
     let with = |change: &dyn Fn(&mut BatchSamplerConfig)| {
         let mut config = good.clone();
         change(&mut config);
@@ -324,30 +333,33 @@ fn a_wrong_number_is_repeated_back() {
             "num_clips must be at least num_shards=2 with stick_to_shard, got 1",
         ),
         (
-            with(&|c| (c.kind, c.shuffle) = (Kind::Torch, buffer(3))),
+            with(&|c| (c.clip_order, c.shuffle) = (ClipOrder::Torch, buffer(3))),
             "shuffle must be \"full\" or False with order=\"torch\", got \"buffer\"",
         ),
         (
-            with(&|c| (c.kind, c.stick_to_shard) = (Kind::Torch, true)),
+            with(&|c| (c.clip_order, c.stick_to_shard) = (ClipOrder::Torch, true)),
             "stick_to_shard must be False with order=\"torch\", got True",
         ),
         (
-            with(&|c| (c.kind, c.num_clips) = (Kind::Torch, 1 << 32)),
+            with(&|c| (c.clip_order, c.num_clips) = (ClipOrder::Torch, 1 << 32)),
             "num_clips must be at most 4294967295 with order=\"torch\", got 4294967296",
         ),
         (
-            with(&|c| c.kind = Kind::Dali),
+            with(&|c| c.clip_order = ClipOrder::Dali),
             "shuffle must be \"buffer\" or False with order=\"dali\", got \"full\"",
         ),
         (
-            with(&|c| (c.kind, c.shuffle, c.num_clips) = (Kind::Dali, buffer(3), 1)),
+            with(&|c| (c.clip_order, c.shuffle, c.num_clips) = (ClipOrder::Dali, buffer(3), 1)),
             "num_clips must be at least num_shards=2 with order=\"dali\", got 1",
         ),
         (
-            with(&|c| (c.kind, c.shuffle, c.num_clips) = (Kind::Dali, buffer(3), 1 << 31)),
+            with(&|c| (c.clip_order, c.shuffle, c.num_clips) = (ClipOrder::Dali, buffer(3), 1 << 31)),
             "num_clips must be at most 2147483645 with order=\"dali\", got 2147483648",
         ),
-        (with(&|c| (c.mix, c.kind) = (mix.clone(), Kind::Torch)), "order must be \"framespool\" with a mix"),
+        (
+            with(&|c| (c.mix, c.clip_order) = (mix.clone(), ClipOrder::Torch)),
+            "order must be \"framespool\" with a mix",
+        ),
         (with(&|c| (c.mix, c.shuffle) = (mix.clone(), Shuffle::Off)), "shuffle must be \"full\" with a mix"),
         (
             with(&|c| (c.mix, c.stick_to_shard) = (mix.clone(), true)),
@@ -364,11 +376,11 @@ fn a_wrong_number_is_repeated_back() {
 /// A random configuration among those that its kind supports.
 fn any_config() -> impl Strategy<Value = BatchSamplerConfig> {
     let numbers = (0u64..200, 1u32..9, 1u32..14, 0u64..4, 1u32..5);
-    let choices = (0usize..KINDS.len(), 1u32..40, any::<bool>(), 0usize..3);
+    let choices = (0usize..CLIP_ORDERS.len(), 1u32..40, any::<bool>(), 0usize..3);
     (numbers, choices).prop_filter_map("what this kind refuses", |(numbers, choices)| {
         let (num_clips, num_shards, batch_size, seed, num_workers) = numbers;
-        let (kind, initial_fill, stick_to_shard, policy) = choices;
-        let (kind, shuffle) = KINDS[kind];
+        let (clip_order, initial_fill, stick_to_shard, policy) = choices;
+        let (clip_order, shuffle) = CLIP_ORDERS[clip_order];
         let shuffle =
             if let Shuffle::Buffer { .. } = shuffle { Shuffle::Buffer { initial_fill } } else { shuffle };
         let last_batch = POLICIES[policy];
@@ -380,7 +392,7 @@ fn any_config() -> impl Strategy<Value = BatchSamplerConfig> {
             num_workers,
             ..BatchSamplerConfig::default()
         };
-        let config = BatchSamplerConfig { kind, shuffle, stick_to_shard, last_batch, ..base };
+        let config = BatchSamplerConfig { clip_order, shuffle, stick_to_shard, last_batch, ..base };
         BatchSampler::new(config.clone()).is_ok().then_some(config)
     })
 }
@@ -415,18 +427,18 @@ proptest! {
         seen.dedup();
         prop_assert_eq!(seen.len() as u64, delivered, "a clip comes twice");
         let (least, most) = (num_clips / shards, num_clips.div_ceil(shards));
-        let expected = match (last_batch, config.kind) {
-            (LastBatch::Partial | LastBatch::Fill, _) => num_clips,
-            (LastBatch::Drop, Kind::Framespool | Kind::Torch) => least / each * each * shards,
+        let expected = match (last_batch, config.clip_order) {
+            (LastBatchPolicy::Partial | LastBatchPolicy::Fill, _) => num_clips,
+            (LastBatchPolicy::Drop, ClipOrder::Framespool | ClipOrder::Torch) => least / each * each * shards,
             // With DALI, the longer shards may have one more clip, which can complete a last batch.
-            (LastBatch::Drop, Kind::Dali) => {
+            (LastBatchPolicy::Drop, ClipOrder::Dali) => {
                 let kept = most / each * each;
                 let long = num_clips % shards;
                 kept.min(most) * long + kept.min(least) * (shards - long)
             }
         };
         prop_assert_eq!(delivered, expected);
-        if last_batch != LastBatch::Partial {
+        if last_batch != LastBatchPolicy::Partial {
             prop_assert!(last == 0 || last == batch_size as usize);
         }
     }

@@ -6,26 +6,26 @@ use std::sync::{Mutex, PoisonError};
 
 use rand_mt::Mt;
 
-use super::config::refuse;
-use super::shard::Chunks;
-use super::{BatchSamplerConfig, LastBatch, SampledClip, Shuffle};
+use super::config::invalid_argument;
+use super::shard::ContiguousBatches;
+use super::{BatchSamplerConfig, LastBatchPolicy, SampledClip, Shuffle};
 use crate::error::Result;
 
 /// From this length on, PyTorch uses a 64-bit random number per clip (`randperm_cpu` in
 /// aten/src/ATen/native/TensorFactories.cpp).
-const LONG: usize = (u32::MAX / 20) as usize;
+const MIN_64BIT_LEN: usize = (u32::MAX / 20) as usize;
 
 /// What `DistributedSampler(shuffle=, seed=, drop_last=)` with `set_epoch(epoch)` and a `DataLoader` over it
 /// deliver.
 ///
 /// Clips are assigned to ranks round-robin: position `j` of the list of rank `r` is position
-/// `j * num_shards + r` of the shuffled dataset, wrapping around at its end. [`LastBatch::Partial`] is `drop_last=False` for
-/// both. [`LastBatch::Drop`] is `drop_last=True` for both: each rank has `num_clips / num_shards` clips,
-/// rounded down, and delivers only full batches. [`LastBatch::Fill`], which PyTorch does not have, is
+/// `j * num_shards + r` of the shuffled dataset, wrapping around at its end. [`LastBatchPolicy::Partial`] is `drop_last=False` for
+/// both. [`LastBatchPolicy::Drop`] is `drop_last=True` for both: each rank has `num_clips / num_shards` clips,
+/// rounded down, and delivers only full batches. [`LastBatchPolicy::Fill`], which PyTorch does not have, is
 /// `Partial` with the last batch filled from the beginning of the rank's list. Without shuffling no list is
 /// stored.
 #[derive(Debug)]
-pub(super) struct Torch {
+pub(super) struct TorchSampler {
     num_clips: u64,
     shuffled: bool,
     seed: u64,
@@ -33,82 +33,83 @@ pub(super) struct Torch {
     rank: u64,
     /// Length of a rank's list.
     length: u64,
-    chunks: Chunks,
-    newest: Mutex<List>,
+    batches: ContiguousBatches,
+    cached: Mutex<CachedPermutation>,
 }
 
 #[derive(Debug, Default)]
-struct List {
+struct CachedPermutation {
     epoch: Option<u64>,
     clips: Vec<u32>,
 }
 
-impl Torch {
+impl TorchSampler {
     pub fn new(config: &BatchSamplerConfig) -> Result<Self> {
         let &BatchSamplerConfig { num_clips, seed, batch_size, last_batch, .. } = config;
         let ranks = u64::from(config.num_shards.max(1));
         let length = match last_batch {
-            LastBatch::Drop => num_clips / ranks,
-            LastBatch::Partial | LastBatch::Fill => num_clips.div_ceil(ranks),
+            LastBatchPolicy::Drop => num_clips / ranks,
+            LastBatchPolicy::Partial | LastBatchPolicy::Fill => num_clips.div_ceil(ranks),
         };
         let shuffled = config.shuffle != Shuffle::Off;
-        let mut newest = List::default();
-        if shuffled && newest.clips.try_reserve_exact(num_clips as usize).is_err() {
-            return refuse(format!(
+        let mut cached = CachedPermutation::default();
+        if shuffled && cached.clips.try_reserve_exact(num_clips as usize).is_err() {
+            return invalid_argument(format!(
                 "num_clips must fit into memory with order=\"torch\", which takes 4 bytes for each, got {num_clips}; order=\"framespool\" takes none"
             ));
         }
-        let chunks = Chunks::new(length, batch_size, last_batch);
-        let (rank, newest) = (u64::from(config.shard_id), Mutex::new(newest));
-        Ok(Self { num_clips, shuffled, seed, ranks, rank, length, chunks, newest })
+        let batches = ContiguousBatches::new(length, batch_size, last_batch);
+        let (rank, cached) = (u64::from(config.shard_id), Mutex::new(cached));
+        Ok(Self { num_clips, shuffled, seed, ranks, rank, length, batches, cached })
     }
 
-    pub fn chunks(&self) -> &Chunks {
-        &self.chunks
+    pub fn batches(&self) -> &ContiguousBatches {
+        &self.batches
     }
 
     pub fn batch(&self, epoch: u64, batch: u64) -> Vec<SampledClip> {
-        let Some(places) = self.chunks.places(batch) else { return Vec::new() };
+        let Some(positions) = self.batches.positions(batch) else { return Vec::new() };
         if !self.shuffled {
-            return places.map(|place| self.slot(place, |at| at)).collect();
+            return positions.map(|position| self.slot(position, |at| at)).collect();
         }
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if newest.epoch != Some(epoch) {
-            newest.epoch = None;
-            randperm(&mut newest.clips, self.num_clips as usize, self.seed.wrapping_add(epoch));
-            newest.epoch = Some(epoch);
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.epoch != Some(epoch) {
+            cached.epoch = None;
+            randperm(&mut cached.clips, self.num_clips as usize, self.seed.wrapping_add(epoch));
+            cached.epoch = Some(epoch);
         }
-        let clips = &newest.clips;
-        places.map(|place| self.slot(place, |at| u64::from(clips[at as usize]))).collect()
+        let clips = &cached.clips;
+        positions.map(|position| self.slot(position, |at| u64::from(clips[at as usize]))).collect()
     }
 
-    /// The slot at position `place` of this rank's list; `clip` returns the clip at a position of the
+    /// The slot at position `position` of this rank's list; `clip` returns the clip at a position of the
     /// shuffled dataset.
-    fn slot(&self, place: u64, clip: impl Fn(u64) -> u64) -> SampledClip {
-        let dealt = u128::from(place % self.length.max(1)) * u128::from(self.ranks) + u128::from(self.rank);
+    fn slot(&self, position: u64, clip: impl Fn(u64) -> u64) -> SampledClip {
+        let dealt =
+            u128::from(position % self.length.max(1)) * u128::from(self.ranks) + u128::from(self.rank);
         let there = u64::try_from(dealt).ok().filter(|&at| at < self.num_clips);
         let at = there.unwrap_or_else(|| (dealt % u128::from(self.num_clips.max(1))) as u64);
-        SampledClip { clip: clip(at), occurrence: 0, padding: place >= self.length || there.is_none() }
+        SampledClip { clip: clip(at), occurrence: 0, padding: position >= self.length || there.is_none() }
     }
 }
 
 /// `torch.randperm(n, generator=g)` on the CPU after `g.manual_seed(seed)`, which uses only the low 32 bits
 /// of the seed.
 ///
-/// Below [`LONG`] clips this is the Fisher-Yates shuffle from the front, with 32-bit MT19937 outputs reduced
-/// modulo the range. From [`LONG`] on it is the inside-out variant with 64-bit outputs, of which the first
+/// Below [`MIN_64BIT_LEN`] clips this is the Fisher-Yates shuffle from the front, with 32-bit MT19937 outputs reduced
+/// modulo the range. From [`MIN_64BIT_LEN`] on it is the inside-out variant with 64-bit outputs, of which the first
 /// 32-bit output is the high half (`CPUGeneratorImpl::random64`).
 fn randperm(list: &mut Vec<u32>, n: usize, seed: u64) {
     let mut random = Mt::new(seed as u32);
     list.clear();
-    if n < LONG {
-        from_the_front(list, n, &mut random);
+    if n < MIN_64BIT_LEN {
+        fisher_yates_forward(list, n, &mut random);
     } else {
-        inside_out(list, n, &mut random);
+        fisher_yates_inside_out(list, n, &mut random);
     }
 }
 
-fn from_the_front(list: &mut Vec<u32>, n: usize, random: &mut Mt) {
+fn fisher_yates_forward(list: &mut Vec<u32>, n: usize, random: &mut Mt) {
     list.extend(0..n as u32);
     for i in 0..n.saturating_sub(1) {
         let ahead = random.next_u32() as usize % (n - i);
@@ -116,7 +117,7 @@ fn from_the_front(list: &mut Vec<u32>, n: usize, random: &mut Mt) {
     }
 }
 
-fn inside_out(list: &mut Vec<u32>, n: usize, random: &mut Mt) {
+fn fisher_yates_inside_out(list: &mut Vec<u32>, n: usize, random: &mut Mt) {
     for i in 0..n {
         let (high, low) = (random.next_u32(), random.next_u32());
         let at = ((u64::from(high) << 32 | u64::from(low)) % (i as u64 + 1)) as usize;
@@ -160,14 +161,14 @@ mod tests {
     // with torch itself, on both sides of the length from which this variant is used.
     #[test]
     fn long_lists_are_shuffled_inside_out() {
-        let inside_out = |n, seed| {
+        let fisher_yates_inside_out = |n, seed| {
             let mut list = Vec::new();
-            inside_out(&mut list, n, &mut Mt::new(seed));
+            fisher_yates_inside_out(&mut list, n, &mut Mt::new(seed));
             list
         };
-        assert_eq!(inside_out(12, 3), [8, 5, 1, 2, 10, 7, 6, 3, 4, 0, 11, 9]);
-        assert_eq!(checksum(&inside_out(5000, 4)), 55534982487738688);
-        assert_eq!(LONG, 214_748_364);
+        assert_eq!(fisher_yates_inside_out(12, 3), [8, 5, 1, 2, 10, 7, 6, 3, 4, 0, 11, 9]);
+        assert_eq!(checksum(&fisher_yates_inside_out(5000, 4)), 55534982487738688);
+        assert_eq!(MIN_64BIT_LEN, 214_748_364);
     }
 
     type Ranks = [Vec<Vec<u64>>];
@@ -175,7 +176,7 @@ mod tests {
     fn ranks(
         (num_clips, num_shards, batch_size): (u64, u32, u32),
         (seed, epoch): (u64, u64),
-        (shuffle, last_batch): (Shuffle, LastBatch),
+        (shuffle, last_batch): (Shuffle, LastBatchPolicy),
     ) -> Vec<Vec<Vec<SampledClip>>> {
         let config = BatchSamplerConfig {
             num_clips,
@@ -187,8 +188,8 @@ mod tests {
             ..BatchSamplerConfig::default()
         };
         let rank = |shard_id| {
-            let torch = Torch::new(&BatchSamplerConfig { shard_id, ..config.clone() }).unwrap();
-            (0..torch.chunks.len_batches()).map(|b| torch.batch(epoch, b)).collect()
+            let torch = TorchSampler::new(&BatchSamplerConfig { shard_id, ..config.clone() }).unwrap();
+            (0..torch.batches.len_batches()).map(|b| torch.batch(epoch, b)).collect()
         };
         (0..num_shards).map(rank).collect()
     }
@@ -216,23 +217,23 @@ mod tests {
             vec![vec![5, 9], vec![0]],
             vec![vec![1, 2], vec![7]],
         ];
-        check((10, 4, 2), (5, 1), LastBatch::Partial, &partial, 2);
+        check((10, 4, 2), (5, 1), LastBatchPolicy::Partial, &partial, 2);
         let dropped = [vec![vec![0, 8]], vec![vec![7, 3]], vec![vec![5, 9]], vec![vec![1, 2]]];
-        check((10, 4, 2), (5, 1), LastBatch::Drop, &dropped, 0);
+        check((10, 4, 2), (5, 1), LastBatchPolicy::Drop, &dropped, 0);
         let few = [vec![vec![2]], vec![vec![0]], vec![vec![1]], vec![vec![2]], vec![vec![0]]];
-        check((3, 5, 2), (0, 0), LastBatch::Partial, &few, 2);
+        check((3, 5, 2), (0, 0), LastBatchPolicy::Partial, &few, 2);
         let two = [vec![vec![10, 3, 0, 1], vec![9, 5]], vec![vec![4, 8, 7, 6], vec![2, 10]]];
-        check((11, 2, 4), (9, 3), LastBatch::Partial, &two, 1);
+        check((11, 2, 4), (9, 3), LastBatchPolicy::Partial, &two, 1);
         let two_dropped = [vec![vec![10, 3, 0, 1]], vec![vec![4, 8, 7, 6]]];
-        check((11, 2, 4), (9, 3), LastBatch::Drop, &two_dropped, 0);
+        check((11, 2, 4), (9, 3), LastBatchPolicy::Drop, &two_dropped, 0);
         // The last batches are filled from the beginning of each rank's list.
         let filled = [vec![vec![10, 3, 0, 1], vec![9, 5, 10, 3]], vec![vec![4, 8, 7, 6], vec![2, 10, 4, 8]]];
-        check((11, 2, 4), (9, 3), LastBatch::Fill, &filled, 5);
+        check((11, 2, 4), (9, 3), LastBatchPolicy::Fill, &filled, 5);
     }
 
     #[test]
     fn unshuffled_clips_are_dealt_out_in_turn() {
-        let found = ranks((7, 2, 3), (0, 0), (Shuffle::Off, LastBatch::Partial));
+        let found = ranks((7, 2, 3), (0, 0), (Shuffle::Off, LastBatchPolicy::Partial));
         assert_eq!(clips(&found), [[vec![0, 2, 4], vec![6]], [vec![1, 3, 5], vec![0]]]);
     }
 
@@ -244,7 +245,7 @@ mod tests {
             shuffle: Shuffle::Full,
             ..BatchSamplerConfig::default()
         };
-        let torch = Torch::new(&config).unwrap();
+        let torch = TorchSampler::new(&config).unwrap();
         for epoch in [0, 3, 3, 1, 0, u64::MAX] {
             let expected = permutation(50, epoch);
             let all = (0..8).flat_map(|b| torch.batch(epoch, b)).map(|slot| slot.clip as u32);

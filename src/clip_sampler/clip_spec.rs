@@ -2,7 +2,7 @@
 //! Computes the frame positions for a given start and the number of possible starts; it does not choose the
 //! start.
 
-use super::common::at_least_one;
+use super::common::check_nonzero;
 use super::frame_position::FramePosition;
 use super::padding::{length_of, seconds, PaddingPolicy};
 use super::{ClipIndices, RandomSource, VideoTiming};
@@ -44,7 +44,7 @@ impl Spacing {
 /// The frames of a clip relative to its start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClipSpec {
-    frames: u32,
+    sequence_length: u32,
     spacing: Spacing,
     jitter: bool,
 }
@@ -52,11 +52,11 @@ pub struct ClipSpec {
 impl ClipSpec {
     /// Checks the arguments.
     pub fn new(sequence_length: u32, spacing: impl Into<Spacing>) -> Result<Self> {
-        at_least_one("sequence_length", sequence_length, "it is the number of frames of a clip")?;
+        check_nonzero("sequence_length", sequence_length, "it is the number of frames of a clip")?;
         let spacing = spacing.into();
         match spacing {
             Spacing::Stride(stride) => {
-                at_least_one("stride", stride, "use 1 for consecutive frames")?;
+                check_nonzero("stride", stride, "use 1 for consecutive frames")?;
             }
             Spacing::Fps(fps) if !(fps.is_finite() && fps > 0.0) => {
                 return Err(Error::Argument(format!(
@@ -65,19 +65,19 @@ impl ClipSpec {
             }
             Spacing::Fps(_) => {}
         }
-        Ok(Self { frames: sequence_length, spacing, jitter: false })
+        Ok(Self { sequence_length, spacing, jitter: false })
     }
 
     /// Moves each frame independently by a random part of the distance to the next frame: 0 to `stride - 1`
     /// frames, or 0 up to `1 / fps` seconds. A clip then needs this distance after its last frame as well.
     #[must_use]
-    pub fn jittered(self, jitter: bool) -> Self {
+    pub fn with_jitter(self, jitter: bool) -> Self {
         Self { jitter, ..self }
     }
 
     /// Frames per clip.
     pub fn sequence_length(&self) -> u32 {
-        self.frames
+        self.sequence_length
     }
 
     /// The distance between the frames.
@@ -87,30 +87,30 @@ impl ClipSpec {
 
     /// Number of distances between the first and the last frame; with jitter, plus the one after the last
     /// frame.
-    fn gaps(&self) -> u32 {
-        self.frames - u32::from(!self.jitter)
+    fn num_intervals(&self) -> u32 {
+        self.sequence_length - u32::from(!self.jitter)
     }
 
     /// Number of frames of the video from the first one that a clip may need to the last one, inclusive.
     fn span_frames(&self, stride: u32) -> u64 {
-        u64::from(self.gaps()) * u64::from(stride) + u64::from(!self.jitter)
+        u64::from(self.num_intervals()) * u64::from(stride) + u64::from(!self.jitter)
     }
 
     fn span_seconds(&self, fps: f64) -> f64 {
-        f64::from(self.gaps()) / fps
+        f64::from(self.num_intervals()) / fps
     }
 
     /// Number of frames at which a clip can start and fit into the video: frames 0, 1, … below this number.
-    pub fn starts(&self, video: &dyn VideoTiming) -> u64 {
+    pub fn num_starts(&self, video: &dyn VideoTiming) -> u64 {
         let frames = video.num_frames();
         match self.spacing {
             Spacing::Stride(stride) => (u64::from(frames) + 1).saturating_sub(self.span_frames(stride)),
             Spacing::Fps(fps) => {
                 let span = self.span_seconds(fps);
-                let end = video.begins_at(frames);
-                u64::from(first_without(frames, |at| match self.jitter {
-                    true => video.begins_at(at) + span <= end + video.slack_seconds(),
-                    false => FramePosition::moment(video, video.begins_at(at) + span).is_real(),
+                let end = video.pts_seconds(frames);
+                u64::from(partition_point(frames, |at| match self.jitter {
+                    true => video.pts_seconds(at) + span <= end + video.pts_tolerance_seconds(),
+                    false => FramePosition::at_seconds(video, video.pts_seconds(at) + span).is_in_range(),
                 }))
             }
         }
@@ -120,7 +120,7 @@ impl ClipSpec {
     ///
     /// With jitter, takes one random number per frame, in order: an integer below the stride or, with a rate,
     /// a float.
-    pub fn spots(
+    pub fn positions(
         &self,
         video: &dyn VideoTiming,
         start: u32,
@@ -129,18 +129,20 @@ impl ClipSpec {
         match self.spacing {
             Spacing::Stride(stride) => {
                 self.check_length()?;
-                let mut moved = |_| if self.jitter { rng.below(u64::from(stride)) } else { 0 };
+                let mut moved = |_| if self.jitter { rng.next_below(u64::from(stride)) } else { 0 };
                 // At most 2^24 frames at distances below 2^32: this cannot overflow.
                 let at = |i: u32| u64::from(start) + u64::from(i) * u64::from(stride);
-                Ok((0..self.frames).map(|i| FramePosition::frame(video, (at(i) + moved(i)) as i64)).collect())
+                Ok((0..self.sequence_length)
+                    .map(|i| FramePosition::at_frame(video, (at(i) + moved(i)) as i64))
+                    .collect())
             }
-            Spacing::Fps(_) => self.moments(video, video.begins_at(start), rng),
+            Spacing::Fps(_) => self.positions_from_seconds(video, video.pts_seconds(start), rng),
         }
     }
 
     /// The frame positions of a clip that starts at timestamp `begin` of the video, in seconds. Empty with a
     /// stride.
-    pub fn moments(
+    pub fn positions_from_seconds(
         &self,
         video: &dyn VideoTiming,
         begin: f64,
@@ -149,23 +151,25 @@ impl ClipSpec {
         self.check_length()?;
         let Spacing::Fps(fps) = self.spacing else { return Ok(Vec::new()) };
         if !self.jitter {
-            return Ok((0..self.frames)
-                .map(|i| FramePosition::moment(video, begin + f64::from(i) / fps))
+            return Ok((0..self.sequence_length)
+                .map(|i| FramePosition::at_seconds(video, begin + f64::from(i) / fps))
                 .collect());
         }
         // Rounding errors must not move a clip that ends with the video past its end.
-        let end = video.begins_at(video.num_frames());
-        let fits = begin + self.span_seconds(fps) <= end + video.slack_seconds();
-        let latest = if fits { end - 2.0 * video.slack_seconds() } else { f64::INFINITY };
-        let mut moment = |i: u32| begin + (f64::from(i) + rng.unit_f64()) / fps;
-        Ok((0..self.frames).map(|i| FramePosition::moment(video, moment(i).min(latest).max(begin))).collect())
+        let end = video.pts_seconds(video.num_frames());
+        let fits = begin + self.span_seconds(fps) <= end + video.pts_tolerance_seconds();
+        let latest = if fits { end - 2.0 * video.pts_tolerance_seconds() } else { f64::INFINITY };
+        let mut seconds_of = |i: u32| begin + (f64::from(i) + rng.next_f64()) / fps;
+        Ok((0..self.sequence_length)
+            .map(|i| FramePosition::at_seconds(video, seconds_of(i).min(latest).max(begin)))
+            .collect())
     }
 
     /// What a video must have for a complete clip.
-    pub fn needs(&self) -> String {
+    pub fn min_length_hint(&self) -> String {
         match self.spacing {
             Spacing::Stride(stride) => format!("{} frames", self.span_frames(stride)),
-            Spacing::Fps(_) if self.gaps() == 0 => "1 frame".to_owned(),
+            Spacing::Fps(_) if self.num_intervals() == 0 => "1 frame".to_owned(),
             Spacing::Fps(fps) if self.jitter => format!("{} seconds", seconds(self.span_seconds(fps))),
             Spacing::Fps(fps) => format!("more than {} seconds", seconds(self.span_seconds(fps))),
         }
@@ -176,15 +180,15 @@ impl ClipSpec {
         &self,
         video: &dyn VideoTiming,
         start: u32,
-        short: PaddingPolicy,
+        padding: PaddingPolicy,
         rng: &mut dyn RandomSource,
     ) -> Result<ClipIndices> {
-        let spots = self.spots(video, start, rng)?;
-        short.fill(video, &spots, |_| self.too_short(video))
+        let positions = self.positions(video, start, rng)?;
+        padding.fill(video, &positions, |_| self.too_short_error(video))
     }
 
     /// The error for a video that is too short for a clip.
-    pub(super) fn too_short(&self, video: &dyn VideoTiming) -> Error {
+    pub(super) fn too_short_error(&self, video: &dyn VideoTiming) -> Error {
         let spacing = match self.spacing {
             Spacing::Stride(stride) => format!("stride={stride}"),
             Spacing::Fps(fps) => format!("fps={fps}"),
@@ -192,14 +196,14 @@ impl ClipSpec {
         Error::Argument(format!(
             "a clip needs {} (sequence_length={}, {spacing}) but the video has {}; allow short videos with \
              short=\"repeat\", \"loop\" or \"blank\", or leave them out with short=\"drop\"",
-            self.needs(),
-            self.frames,
+            self.min_length_hint(),
+            self.sequence_length,
             length_of(video)
         ))
     }
 
     fn check_length(&self) -> Result<()> {
-        check_length(u64::from(self.frames))
+        check_length(u64::from(self.sequence_length))
     }
 }
 
@@ -216,7 +220,7 @@ pub(super) fn check_length(frames: u64) -> Result<()> {
 
 /// The first number below `n` for which `has` is false, or `n`. `has` must be true before it and false from
 /// there on.
-pub(super) fn first_without(n: u32, has: impl Fn(u32) -> bool) -> u32 {
+pub(super) fn partition_point(n: u32, has: impl Fn(u32) -> bool) -> u32 {
     let (mut low, mut high) = (0, n);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -231,19 +235,19 @@ pub(super) fn first_without(n: u32, has: impl Fn(u32) -> bool) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{video, Script};
+    use super::super::tests::{video, ScriptedRng};
     use super::super::video_timing::{ConstantFrameRate, FrameTimestamps};
     use super::*;
 
-    fn spots(grid: ClipSpec, video: &dyn VideoTiming, start: u32) -> Vec<Option<u32>> {
-        let real = |spot| if let FramePosition::Real(at) = spot { Some(at) } else { None };
-        grid.spots(video, start, &mut Script(&[])).unwrap().into_iter().map(real).collect()
+    fn positions(spec: ClipSpec, video: &dyn VideoTiming, start: u32) -> Vec<Option<u32>> {
+        let real = |position| if let FramePosition::InRange(at) = position { Some(at) } else { None };
+        spec.positions(video, start, &mut ScriptedRng(&[])).unwrap().into_iter().map(real).collect()
     }
 
     #[test]
     fn a_rate_repeats_frames_and_leaves_some_out() {
         // A video of 25 frames per second sampled at 10 and at 40 frames per second.
-        let at = |fps, length| spots(ClipSpec::new(length, Spacing::Fps(fps)).unwrap(), &video(100), 3);
+        let at = |fps, length| positions(ClipSpec::new(length, Spacing::Fps(fps)).unwrap(), &video(100), 3);
         assert_eq!(at(10.0, 5), [3, 5, 8, 10, 13].map(Some));
         assert_eq!(at(40.0, 6), [3, 3, 4, 4, 5, 6].map(Some));
         assert_eq!(at(25.0, 3), [3, 4, 5].map(Some));
@@ -252,11 +256,11 @@ mod tests {
     #[test]
     fn real_presentation_times_decide() {
         let video = FrameTimestamps::new(vec![10.0, 10.5, 10.75, 12.0, 12.25], 12.5).unwrap();
-        let grid = ClipSpec::new(3, Spacing::Fps(2.0)).unwrap();
-        assert_eq!(spots(grid, &video, 0), [0, 1, 2].map(Some)); // 10, 10.5, 11
-        assert_eq!(spots(grid, &video, 2), [2, 2, 2].map(Some)); // 10.75, 11.25, 11.75
-        assert_eq!(spots(grid, &video, 3), [Some(3), None, None]); // 12, 12.5, 13
-        assert_eq!(grid.starts(&video), 3);
+        let spec = ClipSpec::new(3, Spacing::Fps(2.0)).unwrap();
+        assert_eq!(positions(spec, &video, 0), [0, 1, 2].map(Some)); // 10, 10.5, 11
+        assert_eq!(positions(spec, &video, 2), [2, 2, 2].map(Some)); // 10.75, 11.25, 11.75
+        assert_eq!(positions(spec, &video, 3), [Some(3), None, None]); // 12, 12.5, 13
+        assert_eq!(spec.num_starts(&video), 3);
     }
 
     #[test]
@@ -267,9 +271,13 @@ mod tests {
                 for length in 1..8 {
                     let by_rate = ClipSpec::new(length, Spacing::Fps(fps)).unwrap();
                     let by_stride = ClipSpec::new(length, 1).unwrap();
-                    assert_eq!(by_rate.starts(&video), by_stride.starts(&video), "{fps} {frames} {length}");
+                    assert_eq!(
+                        by_rate.num_starts(&video),
+                        by_stride.num_starts(&video),
+                        "{fps} {frames} {length}"
+                    );
                     for start in 0..frames {
-                        assert_eq!(spots(by_rate, &video, start), spots(by_stride, &video, start));
+                        assert_eq!(positions(by_rate, &video, start), positions(by_stride, &video, start));
                     }
                 }
             }
@@ -278,25 +286,26 @@ mod tests {
 
     #[test]
     fn clips_start_wherever_all_of_them_fits() {
-        let starts = |length, stride, frames| ClipSpec::new(length, stride).unwrap().starts(&video(frames));
+        let starts =
+            |length, stride, frames| ClipSpec::new(length, stride).unwrap().num_starts(&video(frames));
         assert_eq!([starts(4, 3, 9), starts(4, 3, 10), starts(4, 3, 12), starts(1, 9, 5)], [0, 1, 3, 5]);
         assert_eq!(starts(u32::MAX, u32::MAX, u32::MAX), 0);
-        let jittered = ClipSpec::new(4, 3).unwrap().jittered(true);
-        assert_eq!([11, 12, 14].map(|n| jittered.starts(&video(n))), [0, 1, 3]);
+        let jittered = ClipSpec::new(4, 3).unwrap().with_jitter(true);
+        assert_eq!([11, 12, 14].map(|n| jittered.num_starts(&video(n))), [0, 1, 3]);
         // 3 gaps of 0.1 s and frames of 0.04 s: the last one must be on screen at 0.3 s, which takes 8
         // frames.
         let by_rate = ClipSpec::new(4, Spacing::Fps(10.0)).unwrap();
-        assert_eq!([7, 8, 10].map(|n| by_rate.starts(&video(n))), [0, 1, 3]);
+        assert_eq!([7, 8, 10].map(|n| by_rate.num_starts(&video(n))), [0, 1, 3]);
         // With jitter the clip needs 0.4 s, which is 10 frames.
-        assert_eq!([9, 10, 12].map(|n| by_rate.jittered(true).starts(&video(n))), [0, 1, 3]);
+        assert_eq!([9, 10, 12].map(|n| by_rate.with_jitter(true).num_starts(&video(n))), [0, 1, 3]);
     }
 
     #[test]
     fn jitter_moves_each_frame_within_its_own_stretch() {
-        let grid = ClipSpec::new(3, 4).unwrap().jittered(true);
-        let at = |drawn| grid.spots(&video(14), 2, &mut Script(drawn)).unwrap();
-        assert_eq!(at(&[0, 0, 0]), [2, 6, 10].map(FramePosition::Real));
-        assert_eq!(at(&[3, 1, 3]), [5, 7, 13].map(FramePosition::Real));
+        let spec = ClipSpec::new(3, 4).unwrap().with_jitter(true);
+        let at = |drawn| spec.positions(&video(14), 2, &mut ScriptedRng(drawn)).unwrap();
+        assert_eq!(at(&[0, 0, 0]), [2, 6, 10].map(FramePosition::InRange));
+        assert_eq!(at(&[3, 1, 3]), [5, 7, 13].map(FramePosition::InRange));
     }
 
     #[test]
@@ -316,7 +325,7 @@ mod tests {
     fn a_clip_that_nobody_means_is_refused_before_it_takes_memory() {
         let text = ClipSpec::new(u32::MAX, 1)
             .unwrap()
-            .spots(&video(9), 0, &mut Script(&[]))
+            .positions(&video(9), 0, &mut ScriptedRng(&[]))
             .unwrap_err()
             .to_string();
         assert_eq!(text, "a clip of 4294967295 frames; at most 16777216 are possible");

@@ -2,8 +2,8 @@
 //! Returns a frame within the tolerance, a masked boundary frame for timestamps outside the video, or an
 //! error.
 
-use super::common::{at_least_one, known_clip};
-use super::video_timing::SLACK_SECONDS;
+use super::common::{check_clip_index, check_nonzero};
+use super::video_timing::PTS_EPSILON_SECONDS;
 use super::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
@@ -35,24 +35,24 @@ impl Delta {
                 "tolerance_seconds must be at least 0, got {tolerance_seconds}; half a frame's duration takes any time"
             )));
         }
-        at_least_one("step", step, "use 1 for a clip at every frame")?;
+        check_nonzero("step", step, "use 1 for a clip at every frame")?;
         Ok(Self { deltas, tolerance: tolerance_seconds, step })
     }
 
-    /// The frame at `begins_at(frame) + delta`, and whether it is that frame (true) or a replacement (false).
+    /// The frame at `pts_seconds(frame) + delta`, and whether it is that frame (true) or a replacement (false).
     fn at(&self, video: &dyn VideoTiming, frame: u32, delta: f64) -> Result<(u32, bool)> {
-        let near = self.tolerance + SLACK_SECONDS;
+        let near = self.tolerance + PTS_EPSILON_SECONDS;
         let last = video.num_frames().saturating_sub(1);
-        let wanted = video.begins_at(frame) + delta;
-        if wanted < video.begins_at(0) - near {
+        let wanted = video.pts_seconds(frame) + delta;
+        if wanted < video.pts_seconds(0) - near {
             return Ok((0, false));
         }
-        if wanted > video.begins_at(last) + near {
+        if wanted > video.pts_seconds(last) + near {
             return Ok((last, false));
         }
-        let before = video.appeared_by(wanted).saturating_sub(1);
+        let before = video.num_frames_until(wanted).saturating_sub(1);
         let after = (before + 1).min(last);
-        let distance = |at: u32| (video.begins_at(at) - wanted).abs();
+        let distance = |at: u32| (video.pts_seconds(at) - wanted).abs();
         let nearest = if distance(after) < distance(before) { after } else { before };
         if distance(nearest) <= near {
             return Ok((nearest, true));
@@ -60,9 +60,9 @@ impl Delta {
         Err(Error::Argument(format!(
             "frame {frame} at {} s and delta {delta} ask for {} s, but the nearest frame is {nearest} at {} s, {:.6} s away \
              and more than tolerance_seconds={}; use deltas that are multiples of the frame duration, or a larger tolerance",
-            video.begins_at(frame),
+            video.pts_seconds(frame),
             wanted,
-            video.begins_at(nearest),
+            video.pts_seconds(nearest),
             distance(nearest),
             self.tolerance
         )))
@@ -70,7 +70,7 @@ impl Delta {
 }
 
 impl ClipSampler for Delta {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
         u64::from(video.num_frames().div_ceil(self.step))
     }
 
@@ -79,44 +79,44 @@ impl ClipSampler for Delta {
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let frame = (number * u64::from(self.step)) as u32; // below the number of frames
         let frames = self.deltas.iter().map(|&delta| self.at(video, frame, delta));
         let (indices, mask) = frames.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         Ok(ClipIndices { indices, mask })
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{video, Script};
+    use super::super::tests::{video, ScriptedRng};
     use super::super::video_timing::FrameTimestamps;
     use super::*;
 
-    fn clip(rule: &Delta, video: &dyn VideoTiming, number: u64) -> Result<ClipIndices> {
-        rule.clip(video, number, &mut Script(&[]))
+    fn clip(sampler: &Delta, video: &dyn VideoTiming, number: u64) -> Result<ClipIndices> {
+        sampler.clip(video, number, &mut ScriptedRng(&[]))
     }
 
     #[test]
     fn every_stepth_frame_is_a_clip_of_its_neighbours_in_time() {
         // The video has 25 frames per second.
-        let rule = Delta::new(vec![-0.08, 0.0, 0.04], 1e-4, 3).unwrap();
-        assert_eq!([0, 1, 3, 4, 10].map(|n| rule.clips_in(&video(n))), [0, 1, 1, 2, 4]);
-        let sample = clip(&rule, &video(10), 1).unwrap();
+        let sampler = Delta::new(vec![-0.08, 0.0, 0.04], 1e-4, 3).unwrap();
+        assert_eq!([0, 1, 3, 4, 10].map(|n| sampler.num_clips(&video(n))), [0, 1, 1, 2, 4]);
+        let sample = clip(&sampler, &video(10), 1).unwrap();
         assert_eq!((sample.indices, sample.mask), (vec![1, 3, 4], vec![true; 3]));
     }
 
     #[test]
     fn times_outside_of_the_video_are_clamped_and_masked() {
-        let rule = Delta::new(vec![-0.12, -0.04, 0.0, 0.04, 10.0], 1e-4, 1).unwrap();
-        let sample = clip(&rule, &video(5), 1).unwrap();
+        let sampler = Delta::new(vec![-0.12, -0.04, 0.0, 0.04, 10.0], 1e-4, 1).unwrap();
+        let sample = clip(&sampler, &video(5), 1).unwrap();
         assert_eq!(sample.indices, [0, 0, 1, 2, 4]);
         assert_eq!(sample.mask, [false, true, true, true, false]);
-        let sample = clip(&rule, &video(5), 4).unwrap();
+        let sample = clip(&sampler, &video(5), 4).unwrap();
         assert_eq!(
             (sample.indices, sample.mask),
             (vec![1, 3, 4, 4, 4], vec![true, true, true, false, false])
@@ -125,28 +125,28 @@ mod tests {
 
     #[test]
     fn a_time_between_frames_is_an_error_that_names_both_times() {
-        let rule = Delta::new(vec![0.05], 1e-4, 1).unwrap();
-        let text = clip(&rule, &video(9), 2).unwrap_err().to_string();
+        let sampler = Delta::new(vec![0.05], 1e-4, 1).unwrap();
+        let text = clip(&sampler, &video(9), 2).unwrap_err().to_string();
         assert!(text.contains("frame 2 at 0.08 s and delta 0.05 ask for 0.13 s"), "{text}");
         assert!(text.contains("nearest frame is 3 at 0.12 s, 0.010000 s away"), "{text}");
         // With a tolerance of half a frame duration the nearest frame matches; of two equally near frames,
         // the earlier.
-        let rule = Delta::new(vec![0.05], 0.02, 1).unwrap();
-        assert_eq!(clip(&rule, &video(9), 2).unwrap().indices, [3]);
-        let rule = Delta::new(vec![0.25, 0.375], 0.25, 1).unwrap();
+        let sampler = Delta::new(vec![0.05], 0.02, 1).unwrap();
+        assert_eq!(clip(&sampler, &video(9), 2).unwrap().indices, [3]);
+        let sampler = Delta::new(vec![0.25, 0.375], 0.25, 1).unwrap();
         let halves = FrameTimestamps::new(vec![0.0, 0.5, 1.0], 1.5).unwrap();
-        assert_eq!(clip(&rule, &halves, 0).unwrap().indices, [0, 1]);
+        assert_eq!(clip(&sampler, &halves, 0).unwrap().indices, [0, 1]);
     }
 
     #[test]
     fn real_presentation_times_decide() {
         let video = FrameTimestamps::new(vec![0.0, 0.1, 0.35, 0.4], 0.5).unwrap();
-        let rule = Delta::new(vec![0.05, 0.25], 0.01, 1).unwrap();
-        assert!(clip(&rule, &video, 0).is_err());
-        let sample = clip(&rule, &video, 2).unwrap();
+        let sampler = Delta::new(vec![0.05, 0.25], 0.01, 1).unwrap();
+        assert!(clip(&sampler, &video, 0).is_err());
+        let sample = clip(&sampler, &video, 2).unwrap();
         assert_eq!((sample.indices, sample.mask), (vec![3, 3], vec![true, false]));
-        let rule = Delta::new(vec![0.25], 0.01, 1).unwrap();
-        assert_eq!(clip(&rule, &video, 1).unwrap().indices, [2]);
+        let sampler = Delta::new(vec![0.25], 0.01, 1).unwrap();
+        assert_eq!(clip(&sampler, &video, 1).unwrap().indices, [2]);
     }
 
     #[test]

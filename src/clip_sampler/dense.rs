@@ -3,9 +3,9 @@
 //! Uses at most one random number per video.
 
 use super::clip_spec::ClipSpec;
-use super::common::{at_least_one, known_clip};
-use super::random::part;
-use super::uniform::spread;
+use super::common::{check_clip_index, check_nonzero};
+use super::random::part_start;
+use super::uniform::evenly_spaced;
 use super::{ClipIndices, ClipSampler, PaddingPolicy, RandomSource, VideoTiming};
 use crate::error::Result;
 
@@ -18,11 +18,11 @@ use crate::error::Result;
 /// like the starts of [`Uniform`](super::Uniform); clip number *q·C + c* is clip *c* at position *q*.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dense {
-    grid: ClipSpec,
+    spec: ClipSpec,
     clips_per_video: u32,
     sample_range: u32,
     num_positions: Option<u32>,
-    short: PaddingPolicy,
+    padding: PaddingPolicy,
 }
 
 impl Dense {
@@ -32,15 +32,19 @@ impl Dense {
         clips_per_video: u32,
         sample_range: u32,
         num_positions: Option<u32>,
-        short: PaddingPolicy,
+        padding: PaddingPolicy,
     ) -> Result<Self> {
-        let grid = ClipSpec::new(sequence_length, stride)?;
-        at_least_one("clips_per_video", clips_per_video, "it is the number of clips within the range")?;
-        at_least_one("sample_range", sample_range, "it is the number of frames that starts are spread over")?;
+        let spec = ClipSpec::new(sequence_length, stride)?;
+        check_nonzero("clips_per_video", clips_per_video, "it is the number of clips within the range")?;
+        check_nonzero(
+            "sample_range",
+            sample_range,
+            "it is the number of frames that starts are spread over",
+        )?;
         if let Some(positions) = num_positions {
-            at_least_one("num_positions", positions, "leave it out for one random position")?;
+            check_nonzero("num_positions", positions, "leave it out for one random position")?;
         }
-        Ok(Self { grid, clips_per_video, sample_range, num_positions, short })
+        Ok(Self { spec, clips_per_video, sample_range, num_positions, padding })
     }
 
     fn clips(&self) -> u64 {
@@ -49,16 +53,16 @@ impl Dense {
 }
 
 impl ClipSampler for Dense {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        self.short.clips(video, self.clips(), || self.grid.starts(video) > 0)
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        self.padding.num_clips(video, self.clips(), || self.spec.num_starts(video) > 0)
     }
 
-    fn clips_each(&self) -> Option<u64> {
-        self.short.clips_each(self.clips())
+    fn fixed_num_clips(&self) -> Option<u64> {
+        self.padding.fixed_num_clips(self.clips())
     }
 
     fn sequence_length(&self) -> Option<u32> {
-        Some(self.grid.sequence_length())
+        Some(self.spec.sequence_length())
     }
 
     fn shares_rng_per_video(&self) -> bool {
@@ -68,68 +72,68 @@ impl ClipSampler for Dense {
     /// With a random position: takes one random number below *N − R* + 1 if the video has more than *R*
     /// frames.
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let frames = u64::from(video.num_frames());
         let last = frames.saturating_sub(u64::from(self.sample_range));
         let clips = u64::from(self.clips_per_video);
         let position = match self.num_positions {
             None if last == 0 => 0,
-            None => rng.below(last + 1),
-            Some(positions) => spread(last, number / clips, u64::from(positions)),
+            None => rng.next_below(last + 1),
+            Some(positions) => evenly_spaced(last, number / clips, u64::from(positions)),
         };
-        let start = position + part(u64::from(self.sample_range), number % clips, clips);
-        // Below the number of frames, which is not 0 because known_clip rejects videos without frames.
-        self.grid.clip(video, (start % frames) as u32, self.short, rng)
+        let start = position + part_start(u64::from(self.sample_range), number % clips, clips);
+        // Below the number of frames, which is not 0 because check_clip_index rejects videos without frames.
+        self.spec.clip(video, (start % frames) as u32, self.padding, rng)
     }
 
     fn pads_with_zeros(&self) -> bool {
-        self.short == PaddingPolicy::Blank
+        self.padding == PaddingPolicy::Blank
     }
 
-    fn needs(&self) -> String {
-        self.short.needs(self.grid.needs())
+    fn min_length_hint(&self) -> String {
+        self.padding.min_length_hint(self.spec.min_length_hint())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{video, Script};
+    use super::super::tests::{video, ScriptedRng};
     use super::*;
 
-    fn all(rule: &Dense, frames: u32, drawn: &[u64]) -> Vec<Vec<u32>> {
-        let clip = |c| rule.clip(&video(frames), c, &mut Script(drawn)).unwrap().indices;
-        (0..rule.clips_in(&video(frames))).map(clip).collect()
+    fn all(sampler: &Dense, frames: u32, drawn: &[u64]) -> Vec<Vec<u32>> {
+        let clip = |c| sampler.clip(&video(frames), c, &mut ScriptedRng(drawn)).unwrap().indices;
+        (0..sampler.num_clips(&video(frames))).map(clip).collect()
     }
 
     #[test]
     fn clips_share_one_position_and_spread_over_the_range() {
-        let rule = Dense::new((2, 3), 4, 10, None, PaddingPolicy::Loop).unwrap();
-        assert!(rule.shares_rng_per_video());
+        let sampler = Dense::new((2, 3), 4, 10, None, PaddingPolicy::Loop).unwrap();
+        assert!(sampler.shares_rng_per_video());
         // The offsets are 0, 2, 5 and 7.
-        assert_eq!(all(&rule, 30, &[0]), [[0, 3], [2, 5], [5, 8], [7, 10]]);
-        assert_eq!(all(&rule, 30, &[20]), [[20, 23], [22, 25], [25, 28], [27, 0]]);
+        assert_eq!(all(&sampler, 30, &[0]), [[0, 3], [2, 5], [5, 8], [7, 10]]);
+        assert_eq!(all(&sampler, 30, &[20]), [[20, 23], [22, 25], [25, 28], [27, 0]]);
     }
 
     #[test]
     fn starts_wrap_around_a_video_shorter_than_the_range() {
-        let rule = Dense::new((2, 1), 4, 16, None, PaddingPolicy::Loop).unwrap();
-        assert_eq!(all(&rule, 6, &[]), [[0, 1], [4, 5], [2, 3], [0, 1]]); // 0, 4, 8, 12
-        assert_eq!(all(&rule, 16, &[]), [[0, 1], [4, 5], [8, 9], [12, 13]]);
+        let sampler = Dense::new((2, 1), 4, 16, None, PaddingPolicy::Loop).unwrap();
+        assert_eq!(all(&sampler, 6, &[]), [[0, 1], [4, 5], [2, 3], [0, 1]]); // 0, 4, 8, 12
+        assert_eq!(all(&sampler, 16, &[]), [[0, 1], [4, 5], [8, 9], [12, 13]]);
     }
 
     #[test]
     fn fixed_positions_reach_from_the_first_to_the_last() {
-        let rule = Dense::new((1, 1), 2, 8, Some(3), PaddingPolicy::Loop).unwrap();
-        assert!(!rule.shares_rng_per_video());
+        let sampler = Dense::new((1, 1), 2, 8, Some(3), PaddingPolicy::Loop).unwrap();
+        assert!(!sampler.shares_rng_per_video());
         // N - R = 13: positions 0, 7 (6.5 rounds up) and 13, each with offsets 0 and 4.
-        assert_eq!(all(&rule, 21, &[]), [[0], [4], [7], [11], [13], [17]]);
-        assert_eq!(rule.clips_each(), Some(6));
+        assert_eq!(all(&sampler, 21, &[]), [[0], [4], [7], [11], [13], [17]]);
+        assert_eq!(sampler.fixed_num_clips(), Some(6));
     }
 
     #[test]
     fn dropped_are_videos_shorter_than_a_clip_and_no_others() {
-        let rule = Dense::new((3, 2), 2, 6, None, PaddingPolicy::Drop).unwrap();
-        assert_eq!([0, 4, 5].map(|n| rule.clips_in(&video(n))), [0, 0, 2]);
-        assert_eq!(all(&rule, 5, &[]), [[0, 2, 4], [3, 0, 2]]);
+        let sampler = Dense::new((3, 2), 2, 6, None, PaddingPolicy::Drop).unwrap();
+        assert_eq!([0, 4, 5].map(|n| sampler.num_clips(&video(n))), [0, 0, 2]);
+        assert_eq!(all(&sampler, 5, &[]), [[0, 2, 4], [3, 0, 2]]);
     }
 }

@@ -1,7 +1,7 @@
 //! Clips of explicitly listed frame numbers or timestamps in seconds.
 //! Negative frame numbers count from the end; timestamps are relative to the first frame.
 
-use super::common::known_clip;
+use super::common::check_clip_index;
 use super::frame_position::{FramePosition, OutOfRange};
 use super::padding::{length_of, seconds};
 use super::{ClipIndices, ClipSampler, PaddingPolicy, RandomSource, VideoTiming};
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// The requested frames of each clip.
 #[derive(Clone, Debug, PartialEq)]
-enum Clips {
+enum ExplicitClips {
     Frames(Vec<Vec<i64>>),
     Seconds(Vec<Vec<f64>>),
 }
@@ -17,47 +17,47 @@ enum Clips {
 /// The same clips for every video, given by frame number or by timestamp.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExplicitFrames {
-    clips: Clips,
+    clips: ExplicitClips,
     lengths: Vec<u32>,
-    short: PaddingPolicy,
+    padding: PaddingPolicy,
 }
 
 impl ExplicitFrames {
     /// Clips by frame number; -1 is the last frame.
-    pub fn frames(clips: Vec<Vec<i64>>, short: PaddingPolicy) -> Result<Self> {
+    pub fn frames(clips: Vec<Vec<i64>>, padding: PaddingPolicy) -> Result<Self> {
         let lengths = lengths("frame", clips.iter().map(Vec::len))?;
-        Ok(Self { clips: Clips::Frames(clips), lengths, short })
+        Ok(Self { clips: ExplicitClips::Frames(clips), lengths, padding })
     }
 
     /// Clips by timestamp, in seconds after the first frame appears.
-    pub fn seconds(clips: Vec<Vec<f64>>, short: PaddingPolicy) -> Result<Self> {
+    pub fn seconds(clips: Vec<Vec<f64>>, padding: PaddingPolicy) -> Result<Self> {
         let lengths = lengths("moment", clips.iter().map(Vec::len))?;
         if let Some(odd) = clips.iter().flatten().find(|at| !at.is_finite()) {
             return Err(Error::Argument(format!("seconds must be finite, got {odd}")));
         }
-        Ok(Self { clips: Clips::Seconds(clips), lengths, short })
+        Ok(Self { clips: ExplicitClips::Seconds(clips), lengths, padding })
     }
 
-    fn spots(&self, video: &dyn VideoTiming, clip: usize) -> Vec<FramePosition> {
+    fn positions(&self, video: &dyn VideoTiming, clip: usize) -> Vec<FramePosition> {
         match &self.clips {
-            Clips::Frames(clips) => {
+            ExplicitClips::Frames(clips) => {
                 let frames = i64::from(video.num_frames());
                 let from_end = |at: i64| if at < 0 { at.saturating_add(frames) } else { at };
-                clips[clip].iter().map(|&at| FramePosition::frame(video, from_end(at))).collect()
+                clips[clip].iter().map(|&at| FramePosition::at_frame(video, from_end(at))).collect()
             }
-            Clips::Seconds(clips) => {
-                let begin = video.begins_at(0);
-                clips[clip].iter().map(|&at| FramePosition::moment(video, begin + at)).collect()
+            ExplicitClips::Seconds(clips) => {
+                let begin = video.pts_seconds(0);
+                clips[clip].iter().map(|&at| FramePosition::at_seconds(video, begin + at)).collect()
             }
         }
     }
 
-    fn refusal(&self, video: &dyn VideoTiming, outside: OutOfRange) -> Error {
+    fn out_of_range_error(&self, video: &dyn VideoTiming, outside: OutOfRange) -> Error {
         let frames = i64::from(video.num_frames());
         let wanted = match outside {
             OutOfRange::Frame(at) if at < 0 => format!("frame {}", at.saturating_sub(frames)),
             OutOfRange::Frame(at) => format!("frame {at}"),
-            OutOfRange::Second(at) => format!("second {}", seconds(at - video.begins_at(0))),
+            OutOfRange::Seconds(at) => format!("second {}", seconds(at - video.pts_seconds(0))),
         };
         Error::Argument(format!(
             "{wanted} asked for, but the video has {}; say with short= what to show instead",
@@ -78,13 +78,15 @@ fn lengths(what: &str, lengths: impl Iterator<Item = usize>) -> Result<Vec<u32>>
 }
 
 impl ClipSampler for ExplicitFrames {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        let fits = || (0..self.lengths.len()).all(|clip| self.spots(video, clip).iter().all(|s| s.is_real()));
-        self.short.clips(video, self.lengths.len() as u64, fits)
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        let fits = || {
+            (0..self.lengths.len()).all(|clip| self.positions(video, clip).iter().all(|s| s.is_in_range()))
+        };
+        self.padding.num_clips(video, self.lengths.len() as u64, fits)
     }
 
-    fn clips_each(&self) -> Option<u64> {
-        self.short.clips_each(self.lengths.len() as u64)
+    fn fixed_num_clips(&self) -> Option<u64> {
+        self.padding.fixed_num_clips(self.lengths.len() as u64)
     }
 
     fn sequence_length(&self) -> Option<u32> {
@@ -92,66 +94,66 @@ impl ClipSampler for ExplicitFrames {
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
-        let spots = self.spots(video, number as usize); // below the number of lists
-        self.short.fill(video, &spots, |outside| self.refusal(video, outside))
+        check_clip_index(number, self.num_clips(video), video)?;
+        let positions = self.positions(video, number as usize); // below the number of lists
+        self.padding.fill(video, &positions, |outside| self.out_of_range_error(video, outside))
     }
 
     fn pads_with_zeros(&self) -> bool {
-        self.short == PaddingPolicy::Blank
+        self.padding == PaddingPolicy::Blank
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         let whole = match &self.clips {
-            Clips::Frames(clips) => {
+            ExplicitClips::Frames(clips) => {
                 let frames = |&at: &i64| if at < 0 { at.unsigned_abs() } else { at.unsigned_abs() + 1 };
                 format!("{} frames", clips.iter().flatten().map(frames).max().unwrap_or(1))
             }
-            Clips::Seconds(clips) => {
+            ExplicitClips::Seconds(clips) => {
                 format!("more than {} seconds", seconds(clips.iter().flatten().copied().fold(0.0, f64::max)))
             }
         };
-        self.short.needs(whole)
+        self.padding.min_length_hint(whole)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{video, Script};
+    use super::super::tests::{video, ScriptedRng};
     use super::super::video_timing::FrameTimestamps;
     use super::*;
 
-    fn clip(rule: &ExplicitFrames, video: &dyn VideoTiming, number: u64) -> Result<ClipIndices> {
-        rule.clip(video, number, &mut Script(&[]))
+    fn clip(sampler: &ExplicitFrames, video: &dyn VideoTiming, number: u64) -> Result<ClipIndices> {
+        sampler.clip(video, number, &mut ScriptedRng(&[]))
     }
 
     #[test]
     fn frames_are_the_ones_listed_and_negative_ones_count_from_the_end() {
-        let rule = ExplicitFrames::frames(vec![vec![5, 0, -1, -10, 5]], PaddingPolicy::Error).unwrap();
-        let sample = clip(&rule, &video(10), 0).unwrap();
+        let sampler = ExplicitFrames::frames(vec![vec![5, 0, -1, -10, 5]], PaddingPolicy::Error).unwrap();
+        let sample = clip(&sampler, &video(10), 0).unwrap();
         assert_eq!((sample.indices, sample.mask), (vec![5, 0, 9, 0, 5], vec![true; 5]));
-        let text = clip(&rule, &video(9), 0).unwrap_err().to_string();
+        let text = clip(&sampler, &video(9), 0).unwrap_err().to_string();
         assert!(text.starts_with("frame -10 asked for, but the video has 9 frames (0.36 s); "), "{text}");
     }
 
     #[test]
     fn moments_show_what_is_on_screen_counted_from_the_first_frame() {
         let video = FrameTimestamps::new(vec![10.0, 10.5, 10.75, 12.0], 12.5).unwrap();
-        let rule =
+        let sampler =
             ExplicitFrames::seconds(vec![vec![0.0, 0.49, 0.5, 1.9, 2.4]], PaddingPolicy::Error).unwrap();
-        assert_eq!(clip(&rule, &video, 0).unwrap().indices, [0, 0, 1, 2, 3]);
+        assert_eq!(clip(&sampler, &video, 0).unwrap().indices, [0, 0, 1, 2, 3]);
         for (moment, said) in [(2.5, "second 2.5 asked for"), (-0.25, "second -0.25 asked for")] {
-            let rule = ExplicitFrames::seconds(vec![vec![moment]], PaddingPolicy::Error).unwrap();
-            let text = clip(&rule, &video, 0).unwrap_err().to_string();
+            let sampler = ExplicitFrames::seconds(vec![vec![moment]], PaddingPolicy::Error).unwrap();
+            let text = clip(&sampler, &video, 0).unwrap_err().to_string();
             assert!(text.starts_with(said) && text.contains("4 frames (2.5 s)"), "{text}");
         }
     }
 
     #[test]
     fn clips_may_differ_in_length() {
-        let rule = ExplicitFrames::frames(vec![vec![0], vec![1, 2]], PaddingPolicy::Clamp).unwrap();
-        assert_eq!((rule.sequence_length(), rule.clips_each()), (None, Some(2)));
-        assert_eq!(clip(&rule, &video(2), 1).unwrap().indices, [1, 1]);
+        let sampler = ExplicitFrames::frames(vec![vec![0], vec![1, 2]], PaddingPolicy::Clamp).unwrap();
+        assert_eq!((sampler.sequence_length(), sampler.fixed_num_clips()), (None, Some(2)));
+        assert_eq!(clip(&sampler, &video(2), 1).unwrap().indices, [1, 1]);
         let even =
             ExplicitFrames::seconds(vec![vec![0.0, 1.0], vec![1.0, 2.0]], PaddingPolicy::Clamp).unwrap();
         assert_eq!(even.sequence_length(), Some(2));
@@ -159,9 +161,9 @@ mod tests {
 
     #[test]
     fn a_video_that_lacks_one_frame_of_one_clip_is_dropped() {
-        let rule = ExplicitFrames::frames(vec![vec![0], vec![4]], PaddingPolicy::Drop).unwrap();
+        let sampler = ExplicitFrames::frames(vec![vec![0], vec![4]], PaddingPolicy::Drop).unwrap();
         assert_eq!(
-            ([0, 4, 5].map(|n| rule.clips_in(&video(n))), rule.needs()),
+            ([0, 4, 5].map(|n| sampler.num_clips(&video(n))), sampler.min_length_hint()),
             ([0, 0, 2], "5 frames".to_owned())
         );
     }
@@ -176,9 +178,10 @@ mod tests {
 
     #[test]
     fn the_largest_numbers_do_not_overflow() {
-        let rule = ExplicitFrames::frames(vec![vec![i64::MIN, i64::MAX, -1]], PaddingPolicy::Error).unwrap();
-        let text = clip(&rule, &video(3), 0).unwrap_err().to_string();
+        let sampler =
+            ExplicitFrames::frames(vec![vec![i64::MIN, i64::MAX, -1]], PaddingPolicy::Error).unwrap();
+        let text = clip(&sampler, &video(3), 0).unwrap_err().to_string();
         assert!(text.starts_with("frame -9223372036854775808 asked for"), "{text}");
-        assert_eq!(rule.needs(), "9223372036854775808 frames");
+        assert_eq!(sampler.min_length_hint(), "9223372036854775808 frames");
     }
 }

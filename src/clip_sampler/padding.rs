@@ -32,7 +32,7 @@ pub enum PaddingPolicy {
 
 impl PaddingPolicy {
     /// Number of clips of a video that yields `clips` if it is long enough.
-    pub(super) fn clips(self, video: &dyn VideoTiming, clips: u64, fits: impl FnOnce() -> bool) -> u64 {
+    pub(super) fn num_clips(self, video: &dyn VideoTiming, clips: u64, fits: impl FnOnce() -> bool) -> u64 {
         match self {
             _ if video.num_frames() == 0 => 0,
             PaddingPolicy::Drop if !fits() => 0,
@@ -41,48 +41,48 @@ impl PaddingPolicy {
     }
 
     /// The number of clips of all videos, if it is the same for all.
-    pub(super) fn clips_each(self, clips: u64) -> Option<u64> {
+    pub(super) fn fixed_num_clips(self, clips: u64) -> Option<u64> {
         (self != PaddingPolicy::Drop).then_some(clips)
     }
 
     /// What a video must have: `whole` if a complete clip is required, otherwise one frame.
-    pub(super) fn needs(self, whole: String) -> String {
+    pub(super) fn min_length_hint(self, whole: String) -> String {
         match self {
             PaddingPolicy::Error | PaddingPolicy::Drop => whole,
             _ => "1 frame".to_owned(),
         }
     }
 
-    /// The frames of a clip. `refusal` makes the error for the first out-of-range frame.
+    /// The frames of a clip. `error` makes the error for the first out-of-range frame.
     pub(super) fn fill(
         self,
         video: &dyn VideoTiming,
-        spots: &[FramePosition],
-        refusal: impl FnOnce(OutOfRange) -> Error,
+        positions: &[FramePosition],
+        error: impl FnOnce(OutOfRange) -> Error,
     ) -> Result<ClipIndices> {
-        let outside = spots.iter().find_map(|&spot| match spot {
+        let outside = positions.iter().find_map(|&position| match position {
             FramePosition::OutOfRange(outside) => Some(outside),
-            FramePosition::Real(_) => None,
+            FramePosition::InRange(_) => None,
         });
         if let (PaddingPolicy::Error, Some(outside)) = (self, outside) {
-            return Err(refusal(outside));
+            return Err(error(outside));
         }
         let real: Vec<u32> = match self {
-            PaddingPolicy::Wrap if outside.is_some() => spots
+            PaddingPolicy::Wrap if outside.is_some() => positions
                 .iter()
-                .filter_map(|spot| match spot {
-                    FramePosition::Real(frame) => Some(*frame),
+                .filter_map(|position| match position {
+                    FramePosition::InRange(frame) => Some(*frame),
                     FramePosition::OutOfRange(_) => None,
                 })
                 .collect(),
             _ => Vec::new(),
         };
         let mut last = None;
-        let (indices, mask) = spots
+        let (indices, mask) = positions
             .iter()
             .enumerate()
-            .map(|(i, &spot)| match (spot, self) {
-                (FramePosition::Real(frame), _) => {
+            .map(|(i, &position)| match (position, self) {
+                (FramePosition::InRange(frame), _) => {
                     last = Some(frame);
                     (frame, true)
                 }
@@ -122,10 +122,11 @@ mod tests {
     use super::super::tests::video;
     use super::*;
 
-    fn filled(short: PaddingPolicy, frames: u32, at: &[i64]) -> (Vec<u32>, Vec<bool>) {
+    fn filled(policy: PaddingPolicy, frames: u32, at: &[i64]) -> (Vec<u32>, Vec<bool>) {
         let video = &video(frames);
-        let spots: Vec<FramePosition> = at.iter().map(|&at| FramePosition::frame(video, at)).collect();
-        let sample = short.fill(video, &spots, |outside| Error::Argument(format!("{outside:?}"))).unwrap();
+        let positions: Vec<FramePosition> = at.iter().map(|&at| FramePosition::at_frame(video, at)).collect();
+        let sample =
+            policy.fill(video, &positions, |outside| Error::Argument(format!("{outside:?}"))).unwrap();
         (sample.indices, sample.mask)
     }
 
@@ -133,14 +134,14 @@ mod tests {
     fn each_policy_shows_its_own_frames_past_the_end() {
         let real = vec![true, true, true, false, false];
         let at = [1, 4, 7, 10, 13];
-        for (short, expected) in [
+        for (policy, expected) in [
             (PaddingPolicy::Repeat, [1, 4, 7, 7, 7]),
             (PaddingPolicy::Blank, [1, 4, 7, 7, 7]),
             (PaddingPolicy::Loop, [1, 4, 7, 2, 5]),
             (PaddingPolicy::Wrap, [1, 4, 7, 1, 4]),
             (PaddingPolicy::Clamp, [1, 4, 7, 7, 7]),
         ] {
-            assert_eq!(filled(short, 8, &at), (expected.to_vec(), real.clone()), "{short:?}");
+            assert_eq!(filled(policy, 8, &at), (expected.to_vec(), real.clone()), "{policy:?}");
         }
         assert_eq!(filled(PaddingPolicy::Clamp, 9, &at).0, [1, 4, 7, 8, 8]);
     }
@@ -161,10 +162,10 @@ mod tests {
     #[test]
     fn an_error_speaks_of_the_first_entry_that_has_no_frame() {
         let video = &video(5);
-        let spots: Vec<FramePosition> =
-            [0, 9, -1].iter().map(|&at| FramePosition::frame(video, at)).collect();
+        let positions: Vec<FramePosition> =
+            [0, 9, -1].iter().map(|&at| FramePosition::at_frame(video, at)).collect();
         let refused =
-            PaddingPolicy::Error.fill(video, &spots, |outside| Error::Argument(format!("{outside:?}")));
+            PaddingPolicy::Error.fill(video, &positions, |outside| Error::Argument(format!("{outside:?}")));
         assert_eq!(refused.unwrap_err().to_string(), "Frame(9)");
     }
 }

@@ -3,28 +3,28 @@
 //! of it.
 
 use super::clip_spec::{ClipSpec, Spacing};
-use super::common::{at_least_one, known_clip};
+use super::common::{check_clip_index, check_nonzero};
 use super::{ClipIndices, ClipSampler, PaddingPolicy, RandomSource, VideoTiming};
 use crate::error::Result;
 
 /// The set of starts that a clip can have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Group {
+pub enum StartSampling {
     /// All starts, independent of the other clips of the video.
     #[default]
     Independent,
     /// The starts of the clip's own part: clip *c* of *C* starts at or after `floor(c * F / C)` and before
     /// `floor((c + 1) * F / C)` of the *F* starts, or at the former if that range is empty.
-    Partitioned,
+    Stratified,
 }
 
 /// Clips at random starts, `clips_per_video` from every video.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Random {
-    grid: ClipSpec,
+    spec: ClipSpec,
     clips_per_video: u32,
-    group: Group,
-    short: PaddingPolicy,
+    start_sampling: StartSampling,
+    padding: PaddingPolicy,
 }
 
 impl Random {
@@ -33,80 +33,82 @@ impl Random {
         sequence_length: u32,
         spacing: impl Into<Spacing>,
         clips_per_video: u32,
-        short: PaddingPolicy,
+        padding: PaddingPolicy,
     ) -> Result<Self> {
-        let grid = ClipSpec::new(sequence_length, spacing)?;
-        at_least_one("clips_per_video", clips_per_video, "use 1 for one clip of each video per epoch")?;
-        Ok(Self { grid, clips_per_video, group: Group::Independent, short })
+        let spec = ClipSpec::new(sequence_length, spacing)?;
+        check_nonzero("clips_per_video", clips_per_video, "use 1 for one clip of each video per epoch")?;
+        Ok(Self { spec, clips_per_video, start_sampling: StartSampling::Independent, padding })
     }
 
     /// The same with another set of starts.
     #[must_use]
-    pub fn with_group(self, group: Group) -> Self {
-        Self { group, ..self }
+    pub fn with_start_sampling(self, start_sampling: StartSampling) -> Self {
+        Self { start_sampling, ..self }
     }
 
-    /// The same with frame jitter; see [`ClipSpec::jittered`].
+    /// The same with frame jitter; see [`ClipSpec::with_jitter`].
     #[must_use]
     pub fn with_frame_jitter(self, jitter: bool) -> Self {
-        Self { grid: self.grid.jittered(jitter), ..self }
+        Self { spec: self.spec.with_jitter(jitter), ..self }
     }
 }
 
 /// The start of part `part` of `parts` equal parts of `starts` starts: `floor(part * starts / parts)`.
-pub(super) fn part(starts: u64, part: u64, parts: u64) -> u64 {
+pub(super) fn part_start(starts: u64, part: u64, parts: u64) -> u64 {
     (u128::from(part) * u128::from(starts) / u128::from(parts.max(1))) as u64 // at most `starts`
 }
 
 /// A random start of part `number`, or its first one if the part is empty. Takes one random number.
-pub(super) fn within_part(starts: u64, number: u64, parts: u64, rng: &mut dyn RandomSource) -> u64 {
-    let (first, end) = (part(starts, number, parts), part(starts, number + 1, parts));
-    first + rng.below((end - first).max(1))
+pub(super) fn random_in_part(starts: u64, number: u64, parts: u64, rng: &mut dyn RandomSource) -> u64 {
+    let (first, end) = (part_start(starts, number, parts), part_start(starts, number + 1, parts));
+    first + rng.next_below((end - first).max(1))
 }
 
 impl ClipSampler for Random {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        self.short.clips(video, u64::from(self.clips_per_video), || self.grid.starts(video) > 0)
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        self.padding.num_clips(video, u64::from(self.clips_per_video), || self.spec.num_starts(video) > 0)
     }
 
-    fn clips_each(&self) -> Option<u64> {
-        self.short.clips_each(u64::from(self.clips_per_video))
+    fn fixed_num_clips(&self) -> Option<u64> {
+        self.padding.fixed_num_clips(u64::from(self.clips_per_video))
     }
 
     fn sequence_length(&self) -> Option<u32> {
-        Some(self.grid.sequence_length())
+        Some(self.spec.sequence_length())
     }
 
     /// Takes one random number below the number of possible starts if the video is long enough; in shorter
-    /// videos clips start at frame 0. Jitter then takes random numbers as in [`ClipSpec::spots`].
+    /// videos clips start at frame 0. Jitter then takes random numbers as in [`ClipSpec::positions`].
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
-        let start = match (self.grid.starts(video), self.group) {
-            (0, _) if self.short == PaddingPolicy::Error => return Err(self.grid.too_short(video)),
+        check_clip_index(number, self.num_clips(video), video)?;
+        let start = match (self.spec.num_starts(video), self.start_sampling) {
+            (0, _) if self.padding == PaddingPolicy::Error => return Err(self.spec.too_short_error(video)),
             (0, _) => 0,
-            (starts, Group::Independent) => rng.below(starts),
-            (starts, Group::Partitioned) => within_part(starts, number, u64::from(self.clips_per_video), rng),
+            (starts, StartSampling::Independent) => rng.next_below(starts),
+            (starts, StartSampling::Stratified) => {
+                random_in_part(starts, number, u64::from(self.clips_per_video), rng)
+            }
         };
-        self.grid.clip(video, start as u32, self.short, rng) // below the number of frames
+        self.spec.clip(video, start as u32, self.padding, rng) // below the number of frames
     }
 
     fn pads_with_zeros(&self) -> bool {
-        self.short == PaddingPolicy::Blank
+        self.padding == PaddingPolicy::Blank
     }
 
-    fn needs(&self) -> String {
-        self.short.needs(self.grid.needs())
+    fn min_length_hint(&self) -> String {
+        self.padding.min_length_hint(self.spec.min_length_hint())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{video, Script};
+    use super::super::tests::{video, ScriptedRng};
     use super::*;
 
-    fn frames(frames: u32, rule: (u32, u32, PaddingPolicy), drawn: &[u64]) -> (Vec<u32>, Vec<bool>) {
-        let rule = Random::new(rule.0, rule.1, 1, rule.2).unwrap();
-        let sample = rule.clip(&video(frames), 0, &mut Script(drawn)).unwrap();
+    fn frames(frames: u32, sampler: (u32, u32, PaddingPolicy), drawn: &[u64]) -> (Vec<u32>, Vec<bool>) {
+        let sampler = Random::new(sampler.0, sampler.1, 1, sampler.2).unwrap();
+        let sample = sampler.clip(&video(frames), 0, &mut ScriptedRng(drawn)).unwrap();
         (sample.indices, sample.mask)
     }
 
@@ -133,16 +135,16 @@ mod tests {
 
     #[test]
     fn a_short_video_is_an_error_only_when_asked_for() {
-        let rule = Random::new(4, 2, 1, PaddingPolicy::Error).unwrap();
-        let text = rule.clip(&video(6), 0, &mut Script(&[])).unwrap_err().to_string();
+        let sampler = Random::new(4, 2, 1, PaddingPolicy::Error).unwrap();
+        let text = sampler.clip(&video(6), 0, &mut ScriptedRng(&[])).unwrap_err().to_string();
         assert!(text.contains("needs 7 frames") && text.contains("has 6"), "{text}");
-        assert!(rule.clip(&video(7), 0, &mut Script(&[0])).is_ok());
+        assert!(sampler.clip(&video(7), 0, &mut ScriptedRng(&[0])).is_ok());
     }
 
     #[test]
     fn every_video_yields_its_clips_but_an_empty_one_yields_none() {
-        let rule = Random::new(16, 4, 3, PaddingPolicy::Error).unwrap();
-        assert_eq!([0, 1, 1000].map(|frames| rule.clips_in(&video(frames))), [0, 3, 3]);
+        let sampler = Random::new(16, 4, 3, PaddingPolicy::Error).unwrap();
+        assert_eq!([0, 1, 1000].map(|frames| sampler.num_clips(&video(frames))), [0, 3, 3]);
         assert!(Random::new(16, 4, 0, PaddingPolicy::Repeat)
             .unwrap_err()
             .to_string()
@@ -152,40 +154,43 @@ mod tests {
     #[test]
     fn parts_divide_the_starts_and_each_clip_keeps_to_its_own() {
         // 10 frames, clips of 3: starts 0..=7 in three parts, 0..2, 2..5 and 5..8.
-        let rule = Random::new(3, 1, 3, PaddingPolicy::Repeat).unwrap().with_group(Group::Partitioned);
-        let start = |clip, drawn| rule.clip(&video(10), clip, &mut Script(&[drawn])).unwrap().indices[0];
+        let sampler = Random::new(3, 1, 3, PaddingPolicy::Repeat)
+            .unwrap()
+            .with_start_sampling(StartSampling::Stratified);
+        let start =
+            |clip, drawn| sampler.clip(&video(10), clip, &mut ScriptedRng(&[drawn])).unwrap().indices[0];
         assert_eq!(
             [start(0, 0), start(0, 1), start(1, 0), start(1, 2), start(2, 0), start(2, 2)],
             [0, 1, 2, 4, 5, 7]
         );
         // With two starts for three clips, the clips start at 0, 0 and 1.
-        let start = |clip| rule.clip(&video(4), clip, &mut Script(&[0])).unwrap().indices[0];
+        let start = |clip| sampler.clip(&video(4), clip, &mut ScriptedRng(&[0])).unwrap().indices[0];
         assert_eq!([0, 1, 2].map(start), [0, 0, 1]);
     }
 
     #[test]
     fn the_largest_numbers_divide_without_overflow() {
         let most = u64::from(u32::MAX);
-        assert_eq!(part(most, most - 1, most), most - 1);
-        assert_eq!((part(most, 1, 2), part(7, 3, 3), part(0, 5, 9)), (most / 2, 7, 0));
+        assert_eq!(part_start(most, most - 1, most), most - 1);
+        assert_eq!((part_start(most, 1, 2), part_start(7, 3, 3), part_start(0, 5, 9)), (most / 2, 7, 0));
     }
 
     #[test]
     fn a_clip_by_the_second_starts_with_a_frame_from_which_all_of_it_fits() {
         // Frames 0.1 s apart in a video with frames of 0.04 s: four need 8 frames, so 10 frames have three
         // starts.
-        let rule = Random::new(4, Spacing::Fps(10.0), 1, PaddingPolicy::Repeat).unwrap();
-        let at = |frames, drawn| rule.clip(&video(frames), 0, &mut Script(drawn)).unwrap();
+        let sampler = Random::new(4, Spacing::Fps(10.0), 1, PaddingPolicy::Repeat).unwrap();
+        let at = |frames, drawn| sampler.clip(&video(frames), 0, &mut ScriptedRng(drawn)).unwrap();
         assert_eq!(at(10, &[2]).indices, [2, 4, 7, 9]);
-        let short = at(6, &[]);
-        assert_eq!((short.indices, short.mask), (vec![0, 2, 5, 5], vec![true, true, true, false]));
+        let clipped = at(6, &[]);
+        assert_eq!((clipped.indices, clipped.mask), (vec![0, 2, 5, 5], vec![true, true, true, false]));
     }
 
     #[test]
     fn short_videos_yield_no_clip_where_they_are_dropped() {
-        let rule = Random::new(4, 2, 3, PaddingPolicy::Drop).unwrap();
-        assert_eq!(([6, 7].map(|n| rule.clips_in(&video(n))), rule.clips_each()), ([0, 3], None));
-        assert!(rule.clip(&video(6), 0, &mut Script(&[])).is_err());
-        assert_eq!(rule.needs(), "7 frames");
+        let sampler = Random::new(4, 2, 3, PaddingPolicy::Drop).unwrap();
+        assert_eq!(([6, 7].map(|n| sampler.num_clips(&video(n))), sampler.fixed_num_clips()), ([0, 3], None));
+        assert!(sampler.clip(&video(6), 0, &mut ScriptedRng(&[])).is_err());
+        assert_eq!(sampler.min_length_hint(), "7 frames");
     }
 }

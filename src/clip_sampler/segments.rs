@@ -2,8 +2,8 @@
 //! A snippet stays inside the video if the video is long enough for it.
 
 use super::clip_spec::{check_length, ClipSpec};
-use super::common::{at_least_one, known_clip};
-use super::random::{part, within_part};
+use super::common::{check_clip_index, check_nonzero};
+use super::random::{part_start, random_in_part};
 use super::{ClipIndices, ClipSampler, PaddingPolicy, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
@@ -30,7 +30,7 @@ pub struct Segments {
     frames: u32,
     mode: SegmentMode,
     clips_per_video: u32,
-    short: PaddingPolicy,
+    padding: PaddingPolicy,
 }
 
 impl Segments {
@@ -40,12 +40,16 @@ impl Segments {
         (frames_per_segment, stride): (u32, u32),
         mode: SegmentMode,
         clips_per_video: u32,
-        short: PaddingPolicy,
+        padding: PaddingPolicy,
     ) -> Result<Self> {
-        at_least_one("num_segments", num_segments, "it is the number of parts that a video is divided into")?;
-        at_least_one("frames_per_segment", frames_per_segment, "use 1 for one frame of each segment")?;
+        check_nonzero(
+            "num_segments",
+            num_segments,
+            "it is the number of parts that a video is divided into",
+        )?;
+        check_nonzero("frames_per_segment", frames_per_segment, "use 1 for one frame of each segment")?;
         let snippet = ClipSpec::new(frames_per_segment, stride)?;
-        at_least_one("clips_per_video", clips_per_video, "use 1 for one clip of each video")?;
+        check_nonzero("clips_per_video", clips_per_video, "use 1 for one clip of each video")?;
         let Some(frames) = num_segments.checked_mul(frames_per_segment) else {
             return Err(Error::Argument(format!(
                 "num_segments={num_segments} times frames_per_segment={frames_per_segment} is more than {} frames; \
@@ -53,22 +57,22 @@ impl Segments {
                 u32::MAX
             )));
         };
-        Ok(Self { num_segments, snippet, frames, mode, clips_per_video, short })
+        Ok(Self { num_segments, snippet, frames, mode, clips_per_video, padding })
     }
 
     fn middle(&self, starts: u64, segment: u32, clip: u64) -> u64 {
         let views = u64::from(self.clips_per_video) + 1;
-        part(starts, u64::from(segment) * views + clip + 1, u64::from(self.num_segments) * views)
+        part_start(starts, u64::from(segment) * views + clip + 1, u64::from(self.num_segments) * views)
     }
 }
 
 impl ClipSampler for Segments {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        self.short.clips(video, u64::from(self.clips_per_video), || self.snippet.starts(video) > 0)
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        self.padding.num_clips(video, u64::from(self.clips_per_video), || self.snippet.num_starts(video) > 0)
     }
 
-    fn clips_each(&self) -> Option<u64> {
-        self.short.clips_each(u64::from(self.clips_per_video))
+    fn fixed_num_clips(&self) -> Option<u64> {
+        self.padding.fixed_num_clips(u64::from(self.clips_per_video))
     }
 
     fn sequence_length(&self) -> Option<u32> {
@@ -78,19 +82,19 @@ impl ClipSampler for Segments {
     /// In random mode: takes one random number per segment, in order, below the number of starts in it (1 if
     /// there is none). If no snippet fits into the video, all start at frame 0 and no random number is taken.
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         check_length(u64::from(self.frames))?;
-        let starts = self.snippet.starts(video);
+        let starts = self.snippet.num_starts(video);
         let mut clip = ClipIndices::default();
         for segment in 0..self.num_segments {
             let start = match self.mode {
                 _ if starts == 0 => 0,
                 SegmentMode::Random => {
-                    within_part(starts, u64::from(segment), u64::from(self.num_segments), rng)
+                    random_in_part(starts, u64::from(segment), u64::from(self.num_segments), rng)
                 }
                 SegmentMode::Middle => self.middle(starts, segment, number),
             };
-            let snippet = self.snippet.clip(video, start as u32, self.short, rng)?; // below num_frames
+            let snippet = self.snippet.clip(video, start as u32, self.padding, rng)?; // below num_frames
             clip.indices.extend(snippet.indices);
             clip.mask.extend(snippet.mask);
         }
@@ -98,40 +102,40 @@ impl ClipSampler for Segments {
     }
 
     fn pads_with_zeros(&self) -> bool {
-        self.short == PaddingPolicy::Blank
+        self.padding == PaddingPolicy::Blank
     }
 
-    fn needs(&self) -> String {
-        self.short.needs(self.snippet.needs())
+    fn min_length_hint(&self) -> String {
+        self.padding.min_length_hint(self.snippet.min_length_hint())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{video, Script};
+    use super::super::tests::{video, ScriptedRng};
     use super::*;
 
-    fn clip(rule: &Segments, frames: u32, number: u64, drawn: &[u64]) -> Vec<u32> {
-        rule.clip(&video(frames), number, &mut Script(drawn)).unwrap().indices
+    fn clip(sampler: &Segments, frames: u32, number: u64, drawn: &[u64]) -> Vec<u32> {
+        sampler.clip(&video(frames), number, &mut ScriptedRng(drawn)).unwrap().indices
     }
 
     #[test]
     fn every_segment_gives_a_snippet_from_its_own_part() {
-        let rule = Segments::new(3, (1, 1), SegmentMode::Random, 1, PaddingPolicy::Repeat).unwrap();
+        let sampler = Segments::new(3, (1, 1), SegmentMode::Random, 1, PaddingPolicy::Repeat).unwrap();
         // 10 frames in three parts: 0..3, 3..6, 6..10.
-        assert_eq!(clip(&rule, 10, 0, &[0, 0, 0]), [0, 3, 6]);
-        assert_eq!(clip(&rule, 10, 0, &[2, 2, 3]), [2, 5, 9]);
-        let rule = Segments::new(2, (3, 2), SegmentMode::Random, 1, PaddingPolicy::Repeat).unwrap();
+        assert_eq!(clip(&sampler, 10, 0, &[0, 0, 0]), [0, 3, 6]);
+        assert_eq!(clip(&sampler, 10, 0, &[2, 2, 3]), [2, 5, 9]);
+        let sampler = Segments::new(2, (3, 2), SegmentMode::Random, 1, PaddingPolicy::Repeat).unwrap();
         // A snippet spans 5 frames: 6 starts, 0..3 and 3..6; the last snippet ends with the video.
-        assert_eq!(clip(&rule, 10, 0, &[2, 2]), [2, 4, 6, 5, 7, 9]);
+        assert_eq!(clip(&sampler, 10, 0, &[2, 2]), [2, 4, 6, 5, 7, 9]);
     }
 
     #[test]
     fn the_middle_of_a_segment_is_rounded_down() {
         let middle = |segments, clips, frames, number| {
-            let rule =
+            let sampler =
                 Segments::new(segments, (1, 1), SegmentMode::Middle, clips, PaddingPolicy::Repeat).unwrap();
-            clip(&rule, frames, number, &[])
+            clip(&sampler, frames, number, &[])
         };
         assert_eq!(middle(3, 1, 10, 0), [1, 5, 8]); // 10/6, 30/6, 50/6
         assert_eq!(middle(4, 1, 8, 0), [1, 3, 5, 7]);
@@ -141,21 +145,21 @@ mod tests {
 
     #[test]
     fn a_video_with_fewer_frames_than_segments_shows_some_twice() {
-        let rule = Segments::new(5, (1, 1), SegmentMode::Random, 1, PaddingPolicy::Repeat).unwrap();
-        assert_eq!(clip(&rule, 2, 0, &[0; 5]), [0, 0, 0, 1, 1]); // floor(2s / 5)
-        let rule = Segments::new(5, (1, 1), SegmentMode::Middle, 1, PaddingPolicy::Repeat).unwrap();
-        assert_eq!(clip(&rule, 2, 0, &[]), [0, 0, 1, 1, 1]); // floor((2s + 1) * 2 / 10)
+        let sampler = Segments::new(5, (1, 1), SegmentMode::Random, 1, PaddingPolicy::Repeat).unwrap();
+        assert_eq!(clip(&sampler, 2, 0, &[0; 5]), [0, 0, 0, 1, 1]); // floor(2s / 5)
+        let sampler = Segments::new(5, (1, 1), SegmentMode::Middle, 1, PaddingPolicy::Repeat).unwrap();
+        assert_eq!(clip(&sampler, 2, 0, &[]), [0, 0, 1, 1, 1]); // floor((2s + 1) * 2 / 10)
     }
 
     #[test]
     fn snippets_longer_than_the_video_have_stand_ins_of_their_own() {
-        let rule = |short| Segments::new(2, (4, 2), SegmentMode::Random, 1, short).unwrap();
-        let sample = rule(PaddingPolicy::Repeat).clip(&video(4), 0, &mut Script(&[])).unwrap();
+        let sampler = |padding| Segments::new(2, (4, 2), SegmentMode::Random, 1, padding).unwrap();
+        let sample = sampler(PaddingPolicy::Repeat).clip(&video(4), 0, &mut ScriptedRng(&[])).unwrap();
         assert_eq!(sample.indices, [0, 2, 2, 2, 0, 2, 2, 2]);
         assert_eq!(sample.mask, [true, true, false, false, true, true, false, false]);
-        assert_eq!(clip(&rule(PaddingPolicy::Wrap), 4, 0, &[]), [0, 2, 0, 2, 0, 2, 0, 2]);
-        assert_eq!(clip(&rule(PaddingPolicy::Loop), 5, 0, &[])[..4], [0, 2, 4, 1]);
-        assert_eq!([6, 7].map(|n| rule(PaddingPolicy::Drop).clips_in(&video(n))), [0, 1]);
+        assert_eq!(clip(&sampler(PaddingPolicy::Wrap), 4, 0, &[]), [0, 2, 0, 2, 0, 2, 0, 2]);
+        assert_eq!(clip(&sampler(PaddingPolicy::Loop), 5, 0, &[])[..4], [0, 2, 4, 1]);
+        assert_eq!([6, 7].map(|n| sampler(PaddingPolicy::Drop).num_clips(&video(n))), [0, 1]);
     }
 
     #[test]

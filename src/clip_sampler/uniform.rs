@@ -2,7 +2,7 @@
 //! The first clip starts with the video and the last one ends with it; a single clip is in the middle.
 
 use super::clip_spec::{ClipSpec, Spacing};
-use super::common::{at_least_one, known_clip};
+use super::common::{check_clip_index, check_nonzero};
 use super::{ClipIndices, ClipSampler, PaddingPolicy, RandomSource, VideoTiming};
 use crate::error::Result;
 
@@ -13,9 +13,9 @@ use crate::error::Result;
 /// `floor(L / 2)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Uniform {
-    grid: ClipSpec,
+    spec: ClipSpec,
     clips_per_video: u32,
-    short: PaddingPolicy,
+    padding: PaddingPolicy,
 }
 
 impl Uniform {
@@ -24,16 +24,16 @@ impl Uniform {
         sequence_length: u32,
         spacing: impl Into<Spacing>,
         clips_per_video: u32,
-        short: PaddingPolicy,
+        padding: PaddingPolicy,
     ) -> Result<Self> {
-        let grid = ClipSpec::new(sequence_length, spacing)?;
-        at_least_one("clips_per_video", clips_per_video, "use 1 for the middle of each video")?;
-        Ok(Self { grid, clips_per_video, short })
+        let spec = ClipSpec::new(sequence_length, spacing)?;
+        check_nonzero("clips_per_video", clips_per_video, "use 1 for the middle of each video")?;
+        Ok(Self { spec, clips_per_video, padding })
     }
 }
 
 /// Number `number` of `count` numbers that are spread evenly from 0 to `last`.
-pub(super) fn spread(last: u64, number: u64, count: u64) -> u64 {
+pub(super) fn evenly_spaced(last: u64, number: u64, count: u64) -> u64 {
     let [last, number, gaps] = [last, number, count.saturating_sub(1)].map(u128::from);
     match gaps {
         0 => (last / 2) as u64,
@@ -42,44 +42,44 @@ pub(super) fn spread(last: u64, number: u64, count: u64) -> u64 {
 }
 
 impl ClipSampler for Uniform {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        self.short.clips(video, u64::from(self.clips_per_video), || self.grid.starts(video) > 0)
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        self.padding.num_clips(video, u64::from(self.clips_per_video), || self.spec.num_starts(video) > 0)
     }
 
-    fn clips_each(&self) -> Option<u64> {
-        self.short.clips_each(u64::from(self.clips_per_video))
+    fn fixed_num_clips(&self) -> Option<u64> {
+        self.padding.fixed_num_clips(u64::from(self.clips_per_video))
     }
 
     fn sequence_length(&self) -> Option<u32> {
-        Some(self.grid.sequence_length())
+        Some(self.spec.sequence_length())
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
-        let last = self.grid.starts(video).saturating_sub(1);
-        let start = spread(last, number, u64::from(self.clips_per_video));
-        self.grid.clip(video, start as u32, self.short, rng) // below the number of frames
+        check_clip_index(number, self.num_clips(video), video)?;
+        let last = self.spec.num_starts(video).saturating_sub(1);
+        let start = evenly_spaced(last, number, u64::from(self.clips_per_video));
+        self.spec.clip(video, start as u32, self.padding, rng) // below the number of frames
     }
 
     fn pads_with_zeros(&self) -> bool {
-        self.short == PaddingPolicy::Blank
+        self.padding == PaddingPolicy::Blank
     }
 
-    fn needs(&self) -> String {
-        self.short.needs(self.grid.needs())
+    fn min_length_hint(&self) -> String {
+        self.padding.min_length_hint(self.spec.min_length_hint())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{video, Script};
+    use super::super::tests::{video, ScriptedRng};
     use super::super::video_timing::FrameTimestamps;
     use super::*;
 
     fn starts(frames: u32, length: u32, stride: u32, clips: u32) -> Vec<u32> {
-        let rule = Uniform::new(length, stride, clips, PaddingPolicy::Repeat).unwrap();
-        let start = |c| rule.clip(&video(frames), c, &mut Script(&[])).unwrap().indices[0];
-        (0..rule.clips_in(&video(frames))).map(start).collect()
+        let sampler = Uniform::new(length, stride, clips, PaddingPolicy::Repeat).unwrap();
+        let start = |c| sampler.clip(&video(frames), c, &mut ScriptedRng(&[])).unwrap().indices[0];
+        (0..sampler.num_clips(&video(frames))).map(start).collect()
     }
 
     #[test]
@@ -104,8 +104,8 @@ mod tests {
         let video = FrameTimestamps::new(times, 3.0).unwrap();
         // Two frames one second apart: they fit at starts 0 to 4 (0.8 + 1 s); from frame 5 the second would
         // be at the end, 3 s.
-        let rule = Uniform::new(2, Spacing::Fps(1.0), 3, PaddingPolicy::Repeat).unwrap();
-        let views = [0, 1, 2].map(|c| rule.clip(&video, c, &mut Script(&[])).unwrap().indices);
+        let sampler = Uniform::new(2, Spacing::Fps(1.0), 3, PaddingPolicy::Repeat).unwrap();
+        let views = [0, 1, 2].map(|c| sampler.clip(&video, c, &mut ScriptedRng(&[])).unwrap().indices);
         assert_eq!(views, [[0, 4], [2, 4], [4, 4]]);
     }
 
@@ -113,7 +113,7 @@ mod tests {
     fn the_largest_numbers_spread_without_overflow() {
         let most = u64::from(u32::MAX);
         assert_eq!(
-            (spread(most, most - 1, most), spread(most, 0, most), spread(most, 1, 3)),
+            (evenly_spaced(most, most - 1, most), evenly_spaced(most, 0, most), evenly_spaced(most, 1, 3)),
             (most, 0, most / 2 + 1)
         );
     }

@@ -1,16 +1,16 @@
 //! All windows of a video, in order, as DALI enumerates them; uses no random numbers.
 //! Windows begin at 0, step, 2·step, …, in frames or in seconds; incomplete windows are skipped or padded.
 
-use super::clip_spec::{first_without, ClipSpec, Spacing};
-use super::common::{at_least_one, known_clip};
+use super::clip_spec::{partition_point, ClipSpec, Spacing};
+use super::common::{check_clip_index, check_nonzero};
 use super::frame_position::{FramePosition, OutOfRange};
-use super::video_timing::SLACK_SECONDS;
+use super::video_timing::PTS_EPSILON_SECONDS;
 use super::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
 /// How to handle windows that begin inside the video and end past it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pad {
+pub enum PadMode {
     /// They are skipped: only full windows.
     #[default]
     None,
@@ -29,79 +29,86 @@ pub enum Pad {
 
 /// Distance between the starts of windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Step {
+enum WindowStep {
     Frames(u64),
     Seconds(f64),
 }
 
 /// All windows of a video.
 ///
-/// With [`Pad::None`] a window needs `(sequence_length - 1) * stride + 1` frames or, with seconds, a frame on
+/// With [`PadMode::None`] a window needs `(sequence_length - 1) * stride + 1` frames or, with seconds, a frame on
 /// screen at the timestamp of its last frame. With any other mode every start inside the video yields a
 /// window, even with few real frames, as in DALI since 2.5 (2.4 produced only one incomplete window).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Windows {
-    grid: ClipSpec,
-    step: Step,
-    pad: Pad,
+    spec: ClipSpec,
+    step: WindowStep,
+    pad_mode: PadMode,
 }
 
 impl Windows {
     /// Windows by frame. `step` is the distance between their starts; `None` is `sequence_length * stride`,
     /// as in DALI.
-    pub fn new(sequence_length: u32, stride: u32, step: Option<u32>, pad: Pad) -> Result<Self> {
-        let grid = ClipSpec::new(sequence_length, stride)?;
+    pub fn new(sequence_length: u32, stride: u32, step: Option<u32>, pad_mode: PadMode) -> Result<Self> {
+        let spec = ClipSpec::new(sequence_length, stride)?;
         let step = match step {
             Some(step) => {
                 let hint = "leave it out for windows that do not overlap, use 1 for a window at every frame";
-                u64::from(at_least_one("step", step, hint)?)
+                u64::from(check_nonzero("step", step, hint)?)
             }
             None => u64::from(sequence_length) * u64::from(stride),
         };
-        Ok(Self { grid, step: Step::Frames(step), pad })
+        Ok(Self { spec, step: WindowStep::Frames(step), pad_mode })
     }
 
     /// Windows by second: window *w* starts `w * step_seconds` after the first frame's timestamp, and its
     /// frame *i* is the one on screen `i / fps` later. A `step_seconds` of `None` is `sequence_length / fps`:
     /// windows that do not overlap.
-    pub fn by_seconds(sequence_length: u32, fps: f64, step_seconds: Option<f64>, pad: Pad) -> Result<Self> {
-        let grid = ClipSpec::new(sequence_length, Spacing::Fps(fps))?;
+    pub fn by_seconds(
+        sequence_length: u32,
+        fps: f64,
+        step_seconds: Option<f64>,
+        pad_mode: PadMode,
+    ) -> Result<Self> {
+        let spec = ClipSpec::new(sequence_length, Spacing::Fps(fps))?;
         let step = step_seconds.unwrap_or(f64::from(sequence_length) / fps);
-        if !(step.is_finite() && step >= SLACK_SECONDS) {
+        if !(step.is_finite() && step >= PTS_EPSILON_SECONDS) {
             return Err(Error::Argument(format!(
-                "step_seconds must be at least {SLACK_SECONDS}, got {step}; leave it out for windows that do not overlap"
+                "step_seconds must be at least {PTS_EPSILON_SECONDS}, got {step}; leave it out for windows that do not overlap"
             )));
         }
-        Ok(Self { grid, step: Step::Seconds(step), pad })
+        Ok(Self { spec, step: WindowStep::Seconds(step), pad_mode })
     }
 
     /// The frame that replaces an out-of-range frame.
-    fn stand_in(&self, outside: OutOfRange, video: &dyn VideoTiming) -> u32 {
+    fn padding_frame(&self, outside: OutOfRange, video: &dyn VideoTiming) -> u32 {
         let last = i64::from(video.num_frames().saturating_sub(1));
-        match (self.pad, outside) {
-            (Pad::None | Pad::Constant | Pad::Edge, _) => outside.nearest(video),
+        match (self.pad_mode, outside) {
+            (PadMode::None | PadMode::Constant | PadMode::Edge, _) => outside.nearest(video),
             // Repeated mirroring at both ends: once forward and once backward is one period.
-            (Pad::Reflect101, OutOfRange::Frame(at)) => {
+            (PadMode::Reflect101, OutOfRange::Frame(at)) => {
                 let there = at.rem_euclid((2 * last).max(1));
                 there.min(2 * last - there) as u32 // at most `last`
             }
-            (Pad::Reflect1001, OutOfRange::Frame(at)) => {
+            (PadMode::Reflect1001, OutOfRange::Frame(at)) => {
                 let there = at.rem_euclid(2 * (last + 1));
                 there.min(2 * last + 1 - there) as u32
             }
-            (Pad::Reflect101, OutOfRange::Second(at)) => {
-                let begin = video.begins_at(0);
-                let way = video.begins_at(last as u32) - begin;
-                let there = (at - begin).rem_euclid(2.0 * way);
-                video.appeared_by(begin + there.min(2.0 * way - there)).saturating_sub(1)
+            (PadMode::Reflect101, OutOfRange::Seconds(at)) => {
+                let begin = video.pts_seconds(0);
+                let length_seconds = video.pts_seconds(last as u32) - begin;
+                let there = (at - begin).rem_euclid(2.0 * length_seconds);
+                video.num_frames_until(begin + there.min(2.0 * length_seconds - there)).saturating_sub(1)
             }
-            (Pad::Reflect1001, OutOfRange::Second(at)) => {
-                let (begin, way) = (video.begins_at(0), video.duration_seconds());
-                let there = (at - begin).rem_euclid(2.0 * way);
-                let shown = match there + video.slack_seconds() < way {
-                    true => video.appeared_by(begin + there),
+            (PadMode::Reflect1001, OutOfRange::Seconds(at)) => {
+                let (begin, length_seconds) = (video.pts_seconds(0), video.duration_seconds());
+                let there = (at - begin).rem_euclid(2.0 * length_seconds);
+                let shown = match there + video.pts_tolerance_seconds() < length_seconds {
+                    true => video.num_frames_until(begin + there),
                     // In reverse, a frame is on screen up to and excluding its timestamp.
-                    false => video.appeared_by(begin + (2.0 * way - there) - 2.0 * video.slack_seconds()),
+                    false => video.num_frames_until(
+                        begin + (2.0 * length_seconds - there) - 2.0 * video.pts_tolerance_seconds(),
+                    ),
                 };
                 shown.saturating_sub(1)
             }
@@ -109,125 +116,127 @@ impl Windows {
     }
 
     /// Whether window `number`, of those that start every `step` seconds, exists.
-    fn is_inside(&self, video: &dyn VideoTiming, step: f64, number: u32, fps: f64) -> bool {
-        let begin = video.begins_at(0) + f64::from(number) * step;
-        let last = match self.pad {
-            Pad::None => f64::from(self.grid.sequence_length() - 1) / fps,
+    fn window_exists(&self, video: &dyn VideoTiming, step: f64, number: u32, fps: f64) -> bool {
+        let begin = video.pts_seconds(0) + f64::from(number) * step;
+        let last = match self.pad_mode {
+            PadMode::None => f64::from(self.spec.sequence_length() - 1) / fps,
             _ => 0.0,
         };
-        FramePosition::moment(video, begin + last).is_real()
+        FramePosition::at_seconds(video, begin + last).is_in_range()
     }
 }
 
 impl ClipSampler for Windows {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        match (self.step, self.grid.spacing(), self.pad) {
-            (Step::Frames(step), _, Pad::None) => self.grid.starts(video).div_ceil(step),
-            (Step::Seconds(step), Spacing::Fps(fps), _) => {
-                u64::from(first_without(u32::MAX, |number| self.is_inside(video, step, number, fps)))
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        match (self.step, self.spec.spacing(), self.pad_mode) {
+            (WindowStep::Frames(step), _, PadMode::None) => self.spec.num_starts(video).div_ceil(step),
+            (WindowStep::Seconds(step), Spacing::Fps(fps), _) => {
+                u64::from(partition_point(u32::MAX, |number| self.window_exists(video, step, number, fps)))
             }
-            (Step::Frames(step), ..) => u64::from(video.num_frames()).div_ceil(step),
-            (Step::Seconds(_), Spacing::Stride(_), _) => 0,
+            (WindowStep::Frames(step), ..) => u64::from(video.num_frames()).div_ceil(step),
+            (WindowStep::Seconds(_), Spacing::Stride(_), _) => 0,
         }
     }
 
     fn sequence_length(&self) -> Option<u32> {
-        Some(self.grid.sequence_length())
+        Some(self.spec.sequence_length())
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
-        let spots = match self.step {
-            // The start is below the number of frames, otherwise known_clip returns an error.
-            Step::Frames(step) => self.grid.spots(video, (number * step) as u32, rng)?,
-            Step::Seconds(step) => {
-                self.grid.moments(video, video.begins_at(0) + number as f64 * step, rng)?
+        check_clip_index(number, self.num_clips(video), video)?;
+        let positions = match self.step {
+            // The start is below the number of frames, otherwise check_clip_index returns an error.
+            WindowStep::Frames(step) => self.spec.positions(video, (number * step) as u32, rng)?,
+            WindowStep::Seconds(step) => {
+                self.spec.positions_from_seconds(video, video.pts_seconds(0) + number as f64 * step, rng)?
             }
         };
-        let shown = spots.iter().map(|&spot| match spot {
-            FramePosition::Real(frame) => (frame, true),
-            FramePosition::OutOfRange(outside) => (self.stand_in(outside, video), false),
+        let shown = positions.iter().map(|&position| match position {
+            FramePosition::InRange(frame) => (frame, true),
+            FramePosition::OutOfRange(outside) => (self.padding_frame(outside, video), false),
         });
         let (indices, mask) = shown.unzip();
         Ok(ClipIndices { indices, mask })
     }
 
     fn pads_with_zeros(&self) -> bool {
-        self.pad == Pad::Constant
+        self.pad_mode == PadMode::Constant
     }
 
-    fn needs(&self) -> String {
-        self.grid.needs()
+    fn min_length_hint(&self) -> String {
+        self.spec.min_length_hint()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{video, Script};
+    use super::super::tests::{video, ScriptedRng};
     use super::super::video_timing::FrameTimestamps;
     use super::*;
 
-    fn frames(rule: &Windows, frames: u32, number: u64) -> ClipIndices {
-        rule.clip(&video(frames), number, &mut Script(&[])).unwrap()
+    fn frames(sampler: &Windows, frames: u32, number: u64) -> ClipIndices {
+        sampler.clip(&video(frames), number, &mut ScriptedRng(&[])).unwrap()
     }
 
-    fn all(frames: u32, rule: (u32, u32, Option<u32>, Pad)) -> Vec<Vec<u32>> {
-        let rule = Windows::new(rule.0, rule.1, rule.2, rule.3).unwrap();
-        (0..rule.clips_in(&video(frames))).map(|c| self::frames(&rule, frames, c).indices).collect()
+    fn all(frames: u32, sampler: (u32, u32, Option<u32>, PadMode)) -> Vec<Vec<u32>> {
+        let sampler = Windows::new(sampler.0, sampler.1, sampler.2, sampler.3).unwrap();
+        (0..sampler.num_clips(&video(frames))).map(|c| self::frames(&sampler, frames, c).indices).collect()
     }
 
     #[test]
     fn windows_follow_each_other_without_overlap_unless_a_step_is_given() {
-        assert_eq!(all(9, (4, 1, None, Pad::None)), [[0, 1, 2, 3], [4, 5, 6, 7]]);
-        assert_eq!(all(6, (4, 1, Some(1), Pad::None)), [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]);
-        assert_eq!(all(16, (4, 2, None, Pad::None)), [[0, 2, 4, 6], [8, 10, 12, 14]]);
-        assert_eq!(all(9, (1, 1, Some(4), Pad::None)), [[0], [4], [8]]);
+        assert_eq!(all(9, (4, 1, None, PadMode::None)), [[0, 1, 2, 3], [4, 5, 6, 7]]);
+        assert_eq!(all(6, (4, 1, Some(1), PadMode::None)), [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]);
+        assert_eq!(all(16, (4, 2, None, PadMode::None)), [[0, 2, 4, 6], [8, 10, 12, 14]]);
+        assert_eq!(all(9, (1, 1, Some(4), PadMode::None)), [[0], [4], [8]]);
     }
 
     #[test]
     fn a_window_needs_its_span_and_no_surplus() {
         // DALI 2.4 required stride - 1 more frames and found 3 windows here.
-        assert_eq!(Windows::new(4, 2, None, Pad::None).unwrap().clips_in(&video(31)), 4);
-        let rule = Windows::new(4, 3, None, Pad::None).unwrap();
+        assert_eq!(Windows::new(4, 2, None, PadMode::None).unwrap().num_clips(&video(31)), 4);
+        let sampler = Windows::new(4, 3, None, PadMode::None).unwrap();
         assert_eq!(
-            (rule.needs(), rule.clips_in(&video(9)), rule.clips_in(&video(10))),
+            (sampler.min_length_hint(), sampler.num_clips(&video(9)), sampler.num_clips(&video(10))),
             ("10 frames".into(), 0, 1)
         );
     }
 
     #[test]
     fn a_video_without_frames_yields_no_window() {
-        for pad in [Pad::None, Pad::Constant, Pad::Edge, Pad::Reflect101, Pad::Reflect1001] {
-            assert_eq!(Windows::new(4, 1, Some(2), pad).unwrap().clips_in(&video(0)), 0);
+        for pad in
+            [PadMode::None, PadMode::Constant, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001]
+        {
+            assert_eq!(Windows::new(4, 1, Some(2), pad).unwrap().num_clips(&video(0)), 0);
         }
     }
 
     #[test]
     fn padding_keeps_every_start_inside_the_video() {
-        assert_eq!(all(6, (4, 1, Some(2), Pad::Edge)), [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 5, 5]]);
-        assert_eq!(all(4, (3, 1, Some(1), Pad::Edge)).last().unwrap(), &[3, 3, 3]);
+        assert_eq!(all(6, (4, 1, Some(2), PadMode::Edge)), [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 5, 5]]);
+        assert_eq!(all(4, (3, 1, Some(1), PadMode::Edge)).last().unwrap(), &[3, 3, 3]);
     }
 
     #[test]
     fn each_pad_mode_shows_its_own_frames() {
         let tail = |pad| all(4, (7, 1, None, pad)).remove(0);
-        assert_eq!(tail(Pad::Constant), [0, 1, 2, 3, 3, 3, 3]);
-        assert_eq!(tail(Pad::Edge), [0, 1, 2, 3, 3, 3, 3]);
-        assert_eq!(tail(Pad::Reflect101), [0, 1, 2, 3, 2, 1, 0]);
-        assert_eq!(tail(Pad::Reflect1001), [0, 1, 2, 3, 3, 2, 1]);
+        assert_eq!(tail(PadMode::Constant), [0, 1, 2, 3, 3, 3, 3]);
+        assert_eq!(tail(PadMode::Edge), [0, 1, 2, 3, 3, 3, 3]);
+        assert_eq!(tail(PadMode::Reflect101), [0, 1, 2, 3, 2, 1, 0]);
+        assert_eq!(tail(PadMode::Reflect1001), [0, 1, 2, 3, 3, 2, 1]);
     }
 
     #[test]
     fn mirrors_reflect_as_often_as_needed() {
-        assert_eq!(all(3, (12, 1, None, Pad::Reflect101))[0], [0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1]);
-        assert_eq!(all(3, (12, 1, None, Pad::Reflect1001))[0], [0, 1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0]);
-        assert_eq!(all(1, (4, 3, None, Pad::Reflect101))[0], [0; 4]);
-        assert_eq!(all(1, (4, 3, None, Pad::Reflect1001))[0], [0; 4]);
+        assert_eq!(all(3, (12, 1, None, PadMode::Reflect101))[0], [0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1]);
+        assert_eq!(all(3, (12, 1, None, PadMode::Reflect1001))[0], [0, 1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0]);
+        assert_eq!(all(1, (4, 3, None, PadMode::Reflect101))[0], [0; 4]);
+        assert_eq!(all(1, (4, 3, None, PadMode::Reflect1001))[0], [0; 4]);
     }
 
     #[test]
     fn the_mask_tells_real_frames_from_padding() {
-        let sample = frames(&Windows::new(4, 2, None, Pad::Reflect101).unwrap(), 6, 0);
+        let sample = frames(&Windows::new(4, 2, None, PadMode::Reflect101).unwrap(), 6, 0);
         assert_eq!(sample.indices, [0, 2, 4, 4]);
         assert_eq!(sample.mask, [true, true, true, false]);
     }
@@ -237,15 +246,15 @@ mod tests {
         for (length, stride, step, name) in
             [(0, 1, None, "sequence_length"), (1, 0, None, "stride"), (1, 1, Some(0), "step")]
         {
-            let text = Windows::new(length, stride, step, Pad::None).unwrap_err().to_string();
+            let text = Windows::new(length, stride, step, PadMode::None).unwrap_err().to_string();
             assert!(text.starts_with(&format!("{name} must be at least 1, got 0; ")), "{text}");
         }
     }
 
-    fn all_by_seconds(video: &dyn VideoTiming, rule: (u32, f64, Option<f64>, Pad)) -> Vec<Vec<u32>> {
-        let rule = Windows::by_seconds(rule.0, rule.1, rule.2, rule.3).unwrap();
-        let clip = |c| rule.clip(video, c, &mut Script(&[])).unwrap().indices;
-        (0..rule.clips_in(video)).map(clip).collect()
+    fn all_by_seconds(video: &dyn VideoTiming, sampler: (u32, f64, Option<f64>, PadMode)) -> Vec<Vec<u32>> {
+        let sampler = Windows::by_seconds(sampler.0, sampler.1, sampler.2, sampler.3).unwrap();
+        let clip = |c| sampler.clip(video, c, &mut ScriptedRng(&[])).unwrap().indices;
+        (0..sampler.num_clips(video)).map(clip).collect()
     }
 
     #[test]
@@ -254,9 +263,9 @@ mod tests {
         // 7.5, which is past the end).
         let times = vec![5.0, 5.5, 5.6, 5.7, 6.5, 7.0];
         let video = &FrameTimestamps::new(times, 7.5).unwrap();
-        assert_eq!(all_by_seconds(video, (2, 2.0, None, Pad::None)), [[0, 1], [3, 4]]);
-        assert_eq!(all_by_seconds(video, (2, 2.0, None, Pad::Edge)), [[0, 1], [3, 4], [5, 5]]);
-        assert_eq!(all_by_seconds(video, (1, 2.0, Some(0.6), Pad::None)), [[0], [2], [3], [4], [5]]);
+        assert_eq!(all_by_seconds(video, (2, 2.0, None, PadMode::None)), [[0, 1], [3, 4]]);
+        assert_eq!(all_by_seconds(video, (2, 2.0, None, PadMode::Edge)), [[0, 1], [3, 4], [5, 5]]);
+        assert_eq!(all_by_seconds(video, (1, 2.0, Some(0.6), PadMode::None)), [[0], [2], [3], [4], [5]]);
     }
 
     #[test]
@@ -266,15 +275,17 @@ mod tests {
         let tail = |pad| all_by_seconds(video, (10, 2.0, Some(2.5), pad)).remove(1);
         // The window has the timestamps 2.5, 3, …, 7. 4 s maps to 2 s, 4.5 s to 1.5 s, 5 s to 1 s, 5.5 and
         // 6 s to earlier ones; 6.5 and 7 s go forward again.
-        assert_eq!(tail(Pad::Reflect101), [2, 3, 3, 2, 2, 1, 0, 0, 0, 1]);
+        assert_eq!(tail(PadMode::Reflect101), [2, 3, 3, 2, 2, 1, 0, 0, 0, 1]);
         // 4 s and 4.5 s show the last half of frame 3, 5 s the time just before 3 s, 6.5 s the time just
         // before 1.5 s.
-        assert_eq!(tail(Pad::Reflect1001), [2, 3, 3, 3, 3, 2, 2, 2, 1, 0]);
+        assert_eq!(tail(PadMode::Reflect1001), [2, 3, 3, 3, 3, 2, 2, 2, 1, 0]);
     }
 
     #[test]
     fn at_the_videos_own_rate_all_pad_modes_say_the_same_by_frame_and_by_second() {
-        for pad in [Pad::None, Pad::Constant, Pad::Edge, Pad::Reflect101, Pad::Reflect1001] {
+        for pad in
+            [PadMode::None, PadMode::Constant, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001]
+        {
             for frames in 0..14 {
                 for (length, step) in [(1, 1), (3, 2), (9, 4), (30, 5)] {
                     let by_frame = all(frames, (length, 1, Some(step), pad));
@@ -289,7 +300,7 @@ mod tests {
     #[test]
     fn steps_too_small_to_tell_apart_are_refused() {
         for step in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-9] {
-            let text = Windows::by_seconds(4, 8.0, Some(step), Pad::None).unwrap_err().to_string();
+            let text = Windows::by_seconds(4, 8.0, Some(step), PadMode::None).unwrap_err().to_string();
             assert!(text.starts_with("step_seconds must be at least"), "{text}");
         }
     }

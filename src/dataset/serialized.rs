@@ -3,7 +3,7 @@
 
 use super::string_arena::StringArena;
 use super::{LocationKind, SampleTable};
-use crate::clip_sampler::video_timing::Extent;
+use crate::clip_sampler::video_timing::SegmentRange;
 use crate::dataset::MediaLocation;
 
 /// The tables of entries as bytes; numbers are little-endian.
@@ -74,7 +74,7 @@ impl SampleTable {
                     (head as usize) < table.prefixes.len() && !table.byte_ranges.is_empty()
                 }
             });
-        if table.extents.iter().all(|&extent| extent == Extent::Whole) {
+        if table.extents.iter().all(|&extent| extent == SegmentRange::Full) {
             table.extents = Vec::new(); // as `SampleTableBuilder` leaves it
         }
         fits.then_some(table)
@@ -113,26 +113,26 @@ fn numbers<const N: usize, T>(bytes: &[u8], of: fn([u8; N]) -> T) -> Option<Vec<
 }
 
 /// Encodes a part as three numbers: its unit and whether it has an end, its start, its end.
-fn numbers_of(extent: Extent) -> [u64; 3] {
+fn numbers_of(extent: SegmentRange) -> [u64; 3] {
     match extent {
-        Extent::Whole => [0, 0, 0],
-        Extent::Frames(start, None) => [1, start.into(), 0],
-        Extent::Frames(start, Some(end)) => [2, start.into(), end.into()],
-        Extent::Seconds(start, None) => [3, start.to_bits(), 0],
-        Extent::Seconds(start, Some(end)) => [4, start.to_bits(), end.to_bits()],
+        SegmentRange::Full => [0, 0, 0],
+        SegmentRange::Frames(start, None) => [1, start.into(), 0],
+        SegmentRange::Frames(start, Some(end)) => [2, start.into(), end.into()],
+        SegmentRange::Seconds(start, None) => [3, start.to_bits(), 0],
+        SegmentRange::Seconds(start, Some(end)) => [4, start.to_bits(), end.to_bits()],
     }
 }
 
-fn extent_of(numbers: &[u64]) -> Option<Extent> {
+fn extent_of(numbers: &[u64]) -> Option<SegmentRange> {
     let &[unit, start, end] = numbers else { return None };
     let frame = |number: u64| u32::try_from(number).ok();
     let second = |bits: u64| Some(f64::from_bits(bits)).filter(|seconds| !seconds.is_nan());
     Some(match unit {
-        0 => Extent::Whole,
-        1 => Extent::Frames(frame(start)?, None),
-        2 => Extent::Frames(frame(start)?, Some(frame(end)?)),
-        3 => Extent::Seconds(second(start)?, None),
-        4 => Extent::Seconds(second(start)?, Some(second(end)?)),
+        0 => SegmentRange::Full,
+        1 => SegmentRange::Frames(frame(start)?, None),
+        2 => SegmentRange::Frames(frame(start)?, Some(frame(end)?)),
+        3 => SegmentRange::Seconds(second(start)?, None),
+        4 => SegmentRange::Seconds(second(start)?, Some(second(end)?)),
         _ => return None,
     })
 }
@@ -149,11 +149,11 @@ mod tests {
         let member =
             ArchiveMember { file: Path::new("/a.tar").into(), offset: 7, len: 8, name: Some("n".into()) };
         let extents = [
-            Extent::Whole,
-            Extent::Frames(3, None),
-            Extent::Seconds(f64::NEG_INFINITY, Some(2.5)),
-            Extent::Frames(0, Some(9)),
-            Extent::Seconds(1.0, None),
+            SegmentRange::Full,
+            SegmentRange::Frames(3, None),
+            SegmentRange::Seconds(f64::NEG_INFINITY, Some(2.5)),
+            SegmentRange::Frames(0, Some(9)),
+            SegmentRange::Seconds(1.0, None),
         ];
         let locations = [
             MediaLocation::Path("/a/b.mp4".into()),
@@ -182,7 +182,7 @@ mod tests {
         let complete = |path: &str| Sample {
             location: MediaLocation::Path(path.into()),
             label: 0,
-            extent: Extent::Whole,
+            extent: SegmentRange::Full,
         };
         let entries: SampleTable = ["/a.mp4", "/b.mp4"].map(complete).into_iter().collect();
         let mut serialized = entries.serialize();

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use super::stats::StatsCollector;
 use super::{Mixture, OnError};
-use crate::batch_sampler::rng::{purpose, Key};
-use crate::batch_sampler::Mix;
-use crate::clip_sampler::video_timing::{Extent, Part};
-use crate::clip_sampler::{ClipIndices, Sampling, VideoTiming};
+use crate::batch_sampler::rng::{purpose, RngKey};
+use crate::batch_sampler::MixConfig;
+use crate::clip_sampler::video_timing::{SegmentRange, VideoSegment};
+use crate::clip_sampler::{ClipIndices, ClipSamplerRef, VideoTiming};
 use crate::dataset::MediaLocation;
 use crate::dataset::SampleTable;
 use crate::decode::PacketReader;
@@ -39,14 +39,14 @@ pub struct VideoCatalog {
     /// For each item, the first item of the same file, if items are parts of files: their clips may share
     /// decoding.
     first_samples: Option<Vec<u32>>,
-    sampling: Sampling,
+    sampling: ClipSamplerRef,
     /// Whether the files are images, not videos.
     images: bool,
     /// Index of the stream to read in each file; `None` selects the best stream of each file.
     stream: Option<u32>,
     /// Number of clips up to and including each video; `None` if each video yields the same number.
     clips_up_to: Option<Vec<u64>>,
-    clips_each: u64,
+    fixed_num_clips: u64,
     longest: u32,
     index_cache: Mutex<IndexLru>,
     /// Idle readers, most recently used last.
@@ -79,12 +79,12 @@ struct IndexLru {
 impl VideoCatalog {
     pub(super) fn new(
         samples: Arc<SampleTable>,
-        sampling: Sampling,
+        sampling: ClipSamplerRef,
         images: bool,
         stream: Option<u32>,
         store: Option<Arc<IndexCache>>,
     ) -> Self {
-        let clips_each = sampling.clips_each().unwrap_or(0);
+        let fixed_num_clips = sampling.fixed_num_clips().unwrap_or(0);
         let first_samples = samples.first_sample_of_file();
         let index_cache = Mutex::default();
         let readers = Mutex::default();
@@ -95,7 +95,7 @@ impl VideoCatalog {
             images,
             stream,
             clips_up_to: None,
-            clips_each,
+            fixed_num_clips,
             longest: 0,
             index_cache,
             readers,
@@ -111,7 +111,7 @@ impl VideoCatalog {
         stats: &StatsCollector,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Self> {
-        if self.clips_each > 0 {
+        if self.fixed_num_clips > 0 {
             return Ok(self);
         }
         let next = AtomicUsize::new(0);
@@ -128,7 +128,7 @@ impl VideoCatalog {
                     let open = || -> Result<Length> {
                         let video = self.open(at as u32, stats, &stopped)?;
                         let part = self.part(at as u32, video.index());
-                        Ok((part.num_frames(), self.sampling.clips_in(&part)))
+                        Ok((part.num_frames(), self.sampling.num_clips(&part)))
                     };
                     let length = catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
                         Err(Error::Internal {
@@ -187,12 +187,12 @@ impl VideoCatalog {
     pub fn num_clips(&self) -> u64 {
         match &self.clips_up_to {
             Some(up_to) => up_to.last().copied().unwrap_or(0),
-            None => self.clips_each * self.samples.len() as u64,
+            None => self.fixed_num_clips * self.samples.len() as u64,
         }
     }
 
     /// Converts a mixture by items into a mix by the number of clips in each dataset.
-    pub(super) fn mix(&self, mixture: &Mixture) -> Result<Mix> {
+    pub(super) fn mix(&self, mixture: &Mixture) -> Result<MixConfig> {
         let mut items = 0;
         let mut before = 0;
         let mut sizes = Vec::with_capacity(mixture.items.len());
@@ -200,7 +200,7 @@ impl VideoCatalog {
             items += u64::from(more);
             let up_to = match &self.clips_up_to {
                 Some(up_to) => items.checked_sub(1).map_or(Some(0), |last| up_to.get(last as usize).copied()),
-                None => Some(self.clips_each * items),
+                None => Some(self.fixed_num_clips * items),
             };
             let Some(up_to) = up_to.filter(|_| items <= self.samples.len() as u64) else { break };
             if up_to == before {
@@ -219,7 +219,7 @@ impl VideoCatalog {
             )));
         }
         let Mixture { weights, replacement, epoch_clips, .. } = mixture.clone();
-        Ok(Mix { sizes, weights, replacement, epoch_clips })
+        Ok(MixConfig { sizes, weights, replacement, epoch_clips })
     }
 
     /// The video of a clip number, and the number of the clip within the video.
@@ -230,7 +230,7 @@ impl VideoCatalog {
                 let before = video.checked_sub(1).map_or(0, |v| up_to[v]);
                 (video as u32, clip - before)
             }
-            None => ((clip / self.clips_each) as u32, clip % self.clips_each),
+            None => ((clip / self.fixed_num_clips) as u32, clip % self.fixed_num_clips),
         }
     }
 
@@ -249,20 +249,20 @@ impl VideoCatalog {
         self.first_samples.as_ref().map_or(item, |first_samples| first_samples[item as usize])
     }
 
-    fn part(&self, item: u32, index: &Arc<VideoIndex>) -> Part {
-        Part::new(index.clone(), self.samples.extent(item as usize))
+    fn part(&self, item: u32, index: &Arc<VideoIndex>) -> VideoSegment {
+        VideoSegment::new(index.clone(), self.samples.extent(item as usize))
     }
 
     /// The frames of clip `key.clip`, as presentation indices of its video.
     ///
     /// # Errors
     /// `Clip` if the video yields no such clip, or the clip sampler requests frames that it does not have.
-    pub(super) fn sample(&self, index: &Arc<VideoIndex>, key: Key) -> Result<ClipIndices> {
+    pub(super) fn sample(&self, index: &Arc<VideoIndex>, key: RngKey) -> Result<ClipIndices> {
         let (item, number) = self.locate(key.clip);
         let part = self.part(item, index);
         if part.num_frames() == 0 {
             let reason = match self.samples.extent(item as usize) {
-                Extent::Whole => "the video has no frames; leave it out".to_owned(),
+                SegmentRange::Full => "the video has no frames; leave it out".to_owned(),
                 extent => format!(
                     "the part {extent} holds no frame of the video, which has {} and ends at {:.3} s; correct it or leave it out",
                     index.num_frames(),
@@ -271,8 +271,11 @@ impl VideoCatalog {
             };
             return Err(Error::Argument(reason).into_clip_error(&index.site));
         }
-        let owner =
-            if self.sampling.shares_rng_per_video() { Key { clip: key.clip - number, ..key } } else { key };
+        let owner = if self.sampling.shares_rng_per_video() {
+            RngKey { clip: key.clip - number, ..key }
+        } else {
+            key
+        };
         let drawn = self.sampling.clip(&part, number, &mut owner.rng(purpose::SAMPLING));
         let mut sample = drawn.map_err(|e| e.into_clip_error(&index.site))?;
         let frames = part.num_frames();
@@ -284,7 +287,7 @@ impl VideoCatalog {
         if let Some(reason) = wrong {
             return Err(Error::Argument(reason).into_clip_error(&index.site));
         }
-        sample.indices.iter_mut().for_each(|i| *i = part.in_video(*i).0);
+        sample.indices.iter_mut().for_each(|i| *i = part.display_index(*i).0);
         Ok(sample)
     }
 

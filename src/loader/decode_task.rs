@@ -13,7 +13,7 @@ use super::lookahead::SequenceNumber;
 use super::scheduler::{ClipData, ClipRequest, Scheduler};
 use super::stats::StatsCollector;
 use super::ClipMetadata;
-use crate::batch_sampler::rng::Key;
+use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::SampledClip;
 use crate::decode::plan::DecodeRange;
 use crate::decode::PacketReader;
@@ -76,7 +76,7 @@ pub(super) struct Clip {
     pub seq: SequenceNumber,
     pub slot: SampledClip,
     pub due: bool,
-    pub key: Key,
+    pub key: RngKey,
     pub metadata: ClipMetadata,
     pub destination: ClipDestination,
     shape: Option<ClipShape>,

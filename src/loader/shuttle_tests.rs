@@ -11,8 +11,8 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Schedul
 use shuttle::Runner;
 
 use super::*;
-use crate::batch_sampler::{LastBatch, SampledClip, Shuffle};
-use crate::clip_sampler::video_timing::Extent;
+use crate::batch_sampler::{LastBatchPolicy, SampledClip, Shuffle};
+use crate::clip_sampler::video_timing::SegmentRange;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::dataset::MediaLocation;
 use crate::dataset::Sample;
@@ -37,11 +37,11 @@ struct Neighbours {
 }
 
 impl ClipSampler for Neighbours {
-    fn clips_in(&self, _: &dyn VideoTiming) -> u64 {
+    fn num_clips(&self, _: &dyn VideoTiming) -> u64 {
         CLIPS
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(CLIPS)
     }
 
@@ -51,7 +51,7 @@ impl ClipSampler for Neighbours {
 
     fn clip(&self, video: &dyn VideoTiming, clip: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
         assert!(!self.panics || video.num_frames() != FRAMES[1] || clip != 1, "a panic on purpose");
-        Ok(ClipIndices::real(frames_of(clip)))
+        Ok(ClipIndices::unpadded(frames_of(clip)))
     }
 
     fn needs(&self) -> String {
@@ -106,7 +106,7 @@ impl Videos {
         };
         let videos = if damaged { 3 } else { 2 };
         (0..videos)
-            .map(|video| Sample { location: place(video), label: video as i64, extent: Extent::Whole })
+            .map(|video| Sample { location: place(video), label: video as i64, extent: SegmentRange::Full })
             .collect::<Vec<_>>()
             .into()
     }
@@ -136,7 +136,7 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
         order: BatchSamplerConfig {
             batch_size: pick(&[1, 2, 4]),
             shuffle: pick(&[Shuffle::Off, Shuffle::Full]),
-            last_batch: pick(&[LastBatch::Partial, LastBatch::Fill]),
+            last_batch: pick(&[LastBatchPolicy::Partial, LastBatchPolicy::Fill]),
             seed: pick(&[1, 2, 3]),
             ..BatchSamplerConfig::default()
         },

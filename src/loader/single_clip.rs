@@ -10,7 +10,7 @@ use super::scheduler::ClipRequest;
 use super::stats::StatsCollector;
 use super::{ClipMetadata, DecoderBackend, LoaderConfig, OnError};
 use crate::batch::{BatchBuffer, ClipSlot};
-use crate::batch_sampler::rng::{purpose, Key};
+use crate::batch_sampler::rng::{purpose, RngKey};
 use crate::batch_sampler::SampledClip;
 use crate::error::{Error, Result};
 use crate::transforms::{ClipShape, TransformExecutor};
@@ -99,9 +99,9 @@ impl SingleClipDecoder {
     ) -> Result<MadeClip> {
         let SampledClip { clip, occurrence, .. } = request.slot;
         let mut others =
-            Key { seed: self.config.order.seed, epoch, clip, occurrence }.rng(purpose::REPLACEMENT);
+            RngKey { seed: self.config.order.seed, epoch, clip, occurrence }.rng(purpose::REPLACEMENT);
         for _ in 0..ATTEMPTS {
-            let other = others.below(self.catalog.num_clips());
+            let other = others.next_below(self.catalog.num_clips());
             match self.attempt(epoch, request, other, interrupt) {
                 Err(another) if another.is_file_error() => error = another,
                 done => return done,
@@ -137,7 +137,7 @@ impl SingleClipDecoder {
         let begun = std::time::Instant::now();
         let video = self.catalog.open(self.catalog.locate(clip).0, &self.stats, interrupt)?;
         let index = video.index().clone();
-        let key = Key { seed: self.config.order.seed, epoch, clip, occurrence: request.slot.occurrence };
+        let key = RngKey { seed: self.config.order.seed, epoch, clip, occurrence: request.slot.occurrence };
         let sample = self.catalog.sample(&index, key)?;
         let frames: Vec<PresentationIndex> = sample.indices.iter().map(|&i| PresentationIndex(i)).collect();
         self.stats.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());

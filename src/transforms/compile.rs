@@ -12,7 +12,7 @@ use super::geometry_builder::GeometryBuilder;
 use super::params::{center, expanded, grid, inverse_affine, log_uniform, part_of, resized, uniform};
 use super::transform::{Affine, EraseFill, Padding, Size, Transform, UniformRange};
 use super::TransformPipeline;
-use crate::batch_sampler::rng::{purpose, Key, Rng};
+use crate::batch_sampler::rng::{purpose, Rng, RngKey};
 use crate::error::{Error, Result};
 use crate::media::DisplayOrientation;
 
@@ -25,7 +25,7 @@ pub(super) struct FrameRef {
     /// (width, height) as stored.
     pub size: (u32, u32),
     pub orientation: DisplayOrientation,
-    pub key: Key,
+    pub key: RngKey,
     /// Index of the frame in its clip; affects only parameters that are drawn per frame.
     pub t: u32,
     pub view: usize,
@@ -130,7 +130,7 @@ impl Compiler {
             Transform::FiveCrop(size) => self.five_crop(*size)?,
             Transform::ThreeCrop(size) => self.three_crop(*size)?,
             Transform::RandomFlip { flip, p } => {
-                let applied = rng.unit_f64() < *p;
+                let applied = rng.next_f64() < *p;
                 if applied {
                     self.draft.flip(*flip);
                 }
@@ -154,7 +154,7 @@ impl Compiler {
                 }
             }
             Transform::RandomGrayscale { p } => {
-                let applied = rng.unit_f64() < *p;
+                let applied = rng.next_f64() < *p;
                 if applied {
                     self.change(&color_matrix::grayscale());
                 }
@@ -169,7 +169,7 @@ impl Compiler {
                 record("holes", &holes);
             }
             Transform::GridMask { tile, ratio, degrees, shift, p, cover } => {
-                let applied = rng.unit_f64() < *p;
+                let applied = rng.next_f64() < *p;
                 let [tile, ratio, degrees] = [tile, ratio, degrees].map(|span| uniform(*span, rng));
                 let (shift_x, shift_y) = (uniform(shift.0, rng), uniform(shift.1, rng));
                 if applied && self.label.is_none() {
@@ -264,8 +264,8 @@ impl Compiler {
             self.pad(Padding { left: across, right: across, top: down, bottom: down }, fill)?;
         }
         let (width, height) = self.draft.size();
-        let top = rng.below(u64::from(height - size.height) + 1);
-        let left = rng.below(u64::from(width - size.width) + 1);
+        let top = rng.next_below(u64::from(height - size.height) + 1);
+        let left = rng.next_below(u64::from(width - size.width) + 1);
         self.draft.crop(left as i64, top as i64, size)?;
         Ok((top as f64, left as f64))
     }
@@ -381,7 +381,7 @@ impl Compiler {
     ) {
         let mut order = [0usize, 1, 2, 3];
         for i in (1..4).rev() {
-            order.swap(i, rng.below(i as u64 + 1) as usize);
+            order.swap(i, rng.next_below(i as u64 + 1) as usize);
         }
         record("order", &order.map(|i| i as f64));
         // Always draws four numbers, so that disabling one factor does not change the others.
@@ -416,7 +416,7 @@ impl Compiler {
         rng: &mut Rng,
     ) -> Vec<f64> {
         let mut holes = Vec::new();
-        if rng.unit_f64() >= p {
+        if rng.next_f64() >= p {
             return holes;
         }
         let (width, height) = self.draft.size();
@@ -431,8 +431,8 @@ impl Compiler {
                     .then_some((w as u32, h as u32))
             });
             let Some((w, h)) = found else { continue };
-            let y = rng.below(u64::from(height - h) + 1) as u32;
-            let x = rng.below(u64::from(width - w) + 1) as u32;
+            let y = rng.next_below(u64::from(height - h) + 1) as u32;
+            let x = rng.next_below(u64::from(width - w) + 1) as u32;
             self.hole(Rect { x, y, width: w, height: h }, cover, rng);
             holes.extend([y, x, h, w].map(f64::from));
         }
@@ -444,12 +444,12 @@ impl Compiler {
     /// width) of each.
     fn cutout(&mut self, size: Size, count: u32, p: f64, cover: EraseFill, rng: &mut Rng) -> Vec<f64> {
         let mut holes = Vec::new();
-        if rng.unit_f64() >= p {
+        if rng.next_f64() >= p {
             return holes;
         }
         let (width, height) = self.draft.size();
         for _ in 0..count {
-            let (y, x) = (rng.below(u64::from(height)) as i64, rng.below(u64::from(width)) as i64);
+            let (y, x) = (rng.next_below(u64::from(height)) as i64, rng.next_below(u64::from(width)) as i64);
             let cut = |center: i64, side: u32, length: u32| {
                 let start = (center - i64::from(side / 2)).max(0);
                 let end = (center - i64::from(side / 2) + i64::from(side)).min(i64::from(length));

@@ -20,7 +20,7 @@ use super::nvjpeg::{JpegReport, Nvjpeg};
 use super::shape::ClipShape;
 use super::TransformPipeline;
 use crate::batch::{DeviceSliceMut, OutputMut};
-use crate::batch_sampler::rng::Key;
+use crate::batch_sampler::rng::RngKey;
 use crate::decode::EncodedImage;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::Frame;
@@ -81,7 +81,7 @@ pub struct TransformExecutor {
     /// Distinguishes its passes from those of other executors.
     executor_id: u64,
     pipeline: TransformPipeline,
-    key: Key,
+    key: RngKey,
     /// How the current frame is tone-mapped.
     tone: Option<kernels::ToneMap>,
     /// Most recently used last. Few: one per recent frame size, or clip.
@@ -99,7 +99,7 @@ pub struct TransformExecutor {
 struct CompileKey {
     size: (u32, u32),
     orientation: DisplayOrientation,
-    key: Key,
+    key: RngKey,
     t: u32,
     tone: Option<kernels::ToneMap>,
     /// The decoder may output a smaller image.
@@ -134,7 +134,7 @@ impl TransformExecutor {
     /// Creates an executor whose results may also go to this GPU.
     pub fn on(pipeline: TransformPipeline, gpu: Option<Arc<Gpu>>) -> Self {
         static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
-        let key = Key { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
+        let key = RngKey { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
         let executor_id = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let scratch = kernels::Scratch::new();
         let (nvjpeg, report) = (Nvjpeg::Off, JpegReport::default());
@@ -184,7 +184,7 @@ impl TransformExecutor {
     }
 
     /// Sets the clip whose random parameters are used from now on.
-    pub fn begin(&mut self, key: Key) {
+    pub fn begin(&mut self, key: RngKey) {
         if self.pipeline.is_random() {
             self.key = key;
         }
@@ -366,8 +366,8 @@ impl TransformExecutor {
         &mut self,
         size: (u32, u32),
         orientation: DisplayOrientation,
-        (a, t): (Key, usize),
-        (b, u): (Key, usize),
+        (a, t): (RngKey, usize),
+        (b, u): (RngKey, usize),
     ) -> Result<bool> {
         if !self.pipeline.is_random() {
             return Ok(true);
@@ -475,7 +475,7 @@ pub fn explain(
     pipeline: &TransformPipeline,
     size: (u32, u32),
     orientation: DisplayOrientation,
-    key: Key,
+    key: RngKey,
     t: u32,
 ) -> Result<Vec<SampledParams>> {
     if t as usize >= super::compile::MAX_FRAMES {

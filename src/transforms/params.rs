@@ -46,7 +46,7 @@ pub(super) fn resized(target: Target, (width, height): (u32, u32)) -> Result<(u3
 }
 
 pub(super) fn uniform(span: UniformRange, rng: &mut Rng) -> f64 {
-    span.low + (span.high - span.low) * rng.unit_f64()
+    span.low + (span.high - span.low) * rng.next_f64()
 }
 
 pub(super) fn log_uniform(span: UniformRange, rng: &mut Rng) -> f64 {
@@ -69,8 +69,8 @@ pub(super) fn part_of(
         let h = (target / aspect).sqrt().round_ties_even();
         if (1.0..=f64::from(width)).contains(&w) && (1.0..=f64::from(height)).contains(&h) {
             let (w, h) = (w as u32, h as u32);
-            let y = rng.below(u64::from(height - h) + 1) as u32;
-            let x = rng.below(u64::from(width - w) + 1) as u32;
+            let y = rng.next_below(u64::from(height - h) + 1) as u32;
+            let x = rng.next_below(u64::from(width - w) + 1) as u32;
             return Rect { x, y, width: w, height: h };
         }
     }
@@ -204,9 +204,9 @@ fn gcd(a: u128, b: u128) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch_sampler::rng::Key;
+    use crate::batch_sampler::rng::RngKey;
 
-    const KEY: Key = Key { seed: 3, epoch: 1, clip: 4, occurrence: 0 };
+    const KEY: RngKey = RngKey { seed: 3, epoch: 1, clip: 4, occurrence: 0 };
 
     #[test]
     fn sizes_are_torchvisions() {

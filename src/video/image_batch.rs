@@ -8,7 +8,7 @@ use std::thread::{Builder, Thread};
 use std::time::Duration;
 
 use super::{ClipDecoder, DecodedFrame, Video};
-use crate::batch_sampler::rng::Key;
+use crate::batch_sampler::rng::RngKey;
 use crate::dataset::MediaLocation;
 use crate::error::{Error, Result, Site};
 use crate::index::image;
@@ -50,7 +50,7 @@ pub fn decode_image_batch(
         let file = &files[at];
         let source = file.open()?;
         let index = Arc::new(image::index_file(&*source, &Limits::default())?);
-        let key = Key { seed, epoch: 0, clip: at as u64, occurrence: 0 };
+        let key = RngKey { seed, epoch: 0, clip: at as u64, occurrence: 0 };
         let mut output = clip_decoder.output();
         let mut reader = Video::with_index(source, index).reader();
         clip_decoder.decode_clip(&mut reader, &[PresentationIndex(0)], key, &mut output, &stopped)?;

@@ -25,7 +25,7 @@ impl Sequence {
         z ^ z >> 31
     }
 
-    pub fn below(&mut self, n: usize) -> usize {
+    pub fn next_below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }
 }

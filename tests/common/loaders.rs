@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use framespool::batch::BatchBuffer;
-use framespool::batch_sampler::{BatchSamplerConfig, LastBatch, Shuffle};
-use framespool::clip_sampler::video_timing::Extent;
-use framespool::clip_sampler::Sampling;
+use framespool::batch_sampler::{BatchSamplerConfig, LastBatchPolicy, Shuffle};
+use framespool::clip_sampler::video_timing::SegmentRange;
+use framespool::clip_sampler::ClipSamplerRef;
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::loader::stats::Stats;
@@ -33,7 +33,7 @@ pub fn items() -> Vec<Sample> {
             items.push(Sample {
                 location: MediaLocation::Path(entry.root.join(&entry.path)),
                 label,
-                extent: Extent::Whole,
+                extent: SegmentRange::Full,
             });
         }
     }
@@ -42,7 +42,7 @@ pub fn items() -> Vec<Sample> {
 
 pub fn config(
     items: &[Sample],
-    sampling: &Sampling,
+    sampling: &ClipSamplerRef,
     pipeline: &TransformPipeline,
     on_error: OnError,
 ) -> LoaderConfig {
@@ -55,7 +55,7 @@ pub fn config(
             batch_size: 5,
             shuffle: Shuffle::Full,
             seed: 11,
-            last_batch: LastBatch::Fill,
+            last_batch: LastBatchPolicy::Fill,
             ..BatchSamplerConfig::default()
         },
         mixture: None,

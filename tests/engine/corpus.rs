@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::sparing::hash as quick_hash;
 use crate::common::{hash, videos, Entry};
-use framespool::batch_sampler::rng::{purpose, Key};
+use framespool::batch_sampler::rng::{purpose, RngKey};
 use framespool::decode::plan;
 use framespool::decode::PacketReader;
 use framespool::decode::SoftwareDecoder;
@@ -291,15 +291,15 @@ fn as_in_sequence(
 /// Returns sets of frames like those of clips: strided, scattered, and every third.
 fn clips(index: &VideoIndex) -> Vec<Vec<PresentationIndex>> {
     let n = u64::from(index.num_frames());
-    let mut rng = Key { seed: 4, epoch: n, clip: 0, occurrence: 0 }.rng(purpose::SAMPLING);
+    let mut rng = RngKey { seed: 4, epoch: n, clip: 0, occurrence: 0 }.rng(purpose::SAMPLING);
     let frame = |i: u64| PresentationIndex(i.min(n - 1) as u32);
     let mut clips: Vec<Vec<_>> = [4, 2, 7]
         .map(|stride| {
-            let start = rng.below(n);
+            let start = rng.next_below(n);
             (0..16).map(|i| frame(start + i * stride)).collect()
         })
         .into();
-    clips.push((0..10).map(|_| frame(rng.below(n))).collect());
+    clips.push((0..10).map(|_| frame(rng.next_below(n))).collect());
     clips.push((0..n.min(240)).step_by(3).map(frame).collect());
     clips
 }

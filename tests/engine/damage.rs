@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{hash, named, videos};
-use framespool::batch_sampler::rng::Key;
+use framespool::batch_sampler::rng::RngKey;
 use framespool::decode::plan;
 use framespool::decode::SoftwareDecoder;
 use framespool::error::Error;
@@ -18,7 +18,7 @@ use framespool::transforms::{Dtype, Layout, TransformPipeline};
 use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, FrameStream, LazyClipOutput, Video};
 
-const KEY: Key = Key { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
+const KEY: RngKey = RngKey { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
 
 /// SplitMix64, a pseudorandom generator with a fixed sequence.
 struct Sequence(u64);
@@ -31,7 +31,7 @@ impl Sequence {
         z ^ z >> 31
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    fn next_below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }
 }
@@ -39,25 +39,25 @@ impl Sequence {
 fn damage(bytes: &mut Vec<u8>, sequence: &mut Sequence) {
     // Headers are stored at either end of a file, and contain the numbers that determine sizes.
     let head = bytes.len().min(4096);
-    match sequence.below(5) {
-        0 => bytes.truncate(sequence.below(bytes.len())),
+    match sequence.next_below(5) {
+        0 => bytes.truncate(sequence.next_below(bytes.len())),
         1 => {
-            let at = sequence.below(bytes.len());
-            let end = (at + 1 + sequence.below(300)).min(bytes.len());
+            let at = sequence.next_below(bytes.len());
+            let end = (at + 1 + sequence.next_below(300)).min(bytes.len());
             bytes[at..end].fill(0);
         }
         2 => {
-            let at = sequence.below(head.saturating_sub(4));
+            let at = sequence.next_below(head.saturating_sub(4));
             let end = (at + 4).min(bytes.len());
             bytes[at..end].fill(0xff);
         }
         kind => {
-            for _ in 0..1 + sequence.below(12) {
+            for _ in 0..1 + sequence.next_below(12) {
                 let from = if kind == 3 { 0 } else { bytes.len().saturating_sub(4096) };
-                let reach = if sequence.below(2) == 0 { head } else { bytes.len() };
-                let at = (from + sequence.below(reach)).min(bytes.len().saturating_sub(1));
+                let reach = if sequence.next_below(2) == 0 { head } else { bytes.len() };
+                let at = (from + sequence.next_below(reach)).min(bytes.len().saturating_sub(1));
                 if let Some(byte) = bytes.get_mut(at) {
-                    *byte ^= 1 << sequence.below(8);
+                    *byte ^= 1 << sequence.next_below(8);
                 }
             }
         }
@@ -238,7 +238,7 @@ fn a_picture_that_is_cut_off_is_not_delivered() {
         let entry = named(path);
         let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
         let mut sequence = Sequence(7);
-        let cuts = (0..12).map(|_| intact.len() / 2 + sequence.below(intact.len() / 2));
+        let cuts = (0..12).map(|_| intact.len() / 2 + sequence.next_below(intact.len() / 2));
         let cuts: Vec<usize> = cuts.chain((1..6).map(|n| intact.len() - 29 * n)).collect();
         let of_file = nothing_wrong_comes_out(path, cuts.into_iter().map(|end| intact[..end].to_vec()));
         println!("{path}: {of_file} of 17 cuts leave a frame out");
@@ -261,7 +261,7 @@ fn a_lost_packet_of_a_transport_stream_is_noticed() {
         const PACKET: usize = 188;
         let count = intact.len() / PACKET;
         let mut sequence = Sequence(11);
-        let lost: Vec<usize> = (0..20).map(|_| count / 8 + sequence.below(count - count / 8)).collect();
+        let lost: Vec<usize> = (0..20).map(|_| count / 8 + sequence.next_below(count - count / 8)).collect();
         let without = |n: usize| [&intact[..n * PACKET], &intact[(n + 1) * PACKET..]].concat();
         let noticed = nothing_wrong_comes_out(path, lost.into_iter().map(without));
         println!("{path}: {noticed} of 20 lost packets leave a frame out");

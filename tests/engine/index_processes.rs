@@ -40,8 +40,8 @@ fn processes_killed_while_writing_leave_only_what_is_right() {
     for round in 0..rounds(24) {
         // Two processes write; one of them is killed, sometimes both.
         let mut writers = [0, 1].map(|n| start("write", &place, &links[0], round * 2 + n));
-        std::thread::sleep(Duration::from_millis(20 + sequence.below(230) as u64));
-        let survivor = sequence.below(3);
+        std::thread::sleep(Duration::from_millis(20 + sequence.next_below(230) as u64));
+        let survivor = sequence.next_below(3);
         for (n, writer) in writers.iter_mut().enumerate() {
             if n != survivor {
                 writer.kill().unwrap(); // SIGKILL
@@ -65,30 +65,30 @@ fn processes_killed_while_writing_leave_only_what_is_right() {
 fn damage(bytes: &mut Vec<u8>, sequence: &mut Sequence) -> &'static str {
     const PAGE: usize = 4096;
     let (len, pages) = (bytes.len(), bytes.len() / PAGE);
-    match sequence.below(7) {
+    match sequence.next_below(7) {
         0 => {
-            bytes.truncate(sequence.below(len));
+            bytes.truncate(sequence.next_below(len));
             "cut"
         }
         1 => {
-            (0..64).for_each(|_| bytes[sequence.below(len)] ^= 1 << sequence.below(8));
+            (0..64).for_each(|_| bytes[sequence.next_below(len)] ^= 1 << sequence.next_below(8));
             "bits"
         }
         2 => {
             for _ in 0..16 {
-                let at = sequence.below(pages) * PAGE + sequence.below(64);
+                let at = sequence.next_below(pages) * PAGE + sequence.next_below(64);
                 bytes[at] = sequence.next() as u8;
             }
             "heads of pages"
         }
         3 => {
-            for _ in 0..1 + sequence.below(8) {
-                bytes[sequence.below(100)] = sequence.next() as u8;
+            for _ in 0..1 + sequence.next_below(8) {
+                bytes[sequence.next_below(100)] = sequence.next() as u8;
             }
             "header"
         }
         4 => {
-            let (from, to) = (sequence.below(pages) * PAGE, sequence.below(pages) * PAGE);
+            let (from, to) = (sequence.next_below(pages) * PAGE, sequence.next_below(pages) * PAGE);
             bytes.copy_within(from..from + PAGE, to);
             "page over page"
         }
@@ -98,8 +98,8 @@ fn damage(bytes: &mut Vec<u8>, sequence: &mut Sequence) -> &'static str {
             "another journal"
         }
         _ => {
-            let from = sequence.below(len);
-            let end = (from + sequence.below(20_000)).min(len);
+            let from = sequence.next_below(len);
+            let end = (from + sequence.next_below(20_000)).min(len);
             bytes[from..end].fill_with(|| sequence.next() as u8);
             "stretch of noise"
         }
@@ -192,7 +192,7 @@ fn child() {
             let store = IndexCache::open(&place, AccessMode::Write).unwrap();
             let mut sequence = Sequence(number);
             for _ in 0..3 * links.len() {
-                let link = &links[sequence.below(links.len())];
+                let link = &links[sequence.next_below(links.len())];
                 let (index, _) = index_of(Some(&store), link, &open(link), None, &|| Ok(())).unwrap();
                 assert_eq!(index, indices[link]);
             }
@@ -205,9 +205,9 @@ fn child() {
             let store = IndexCache::open(&place, AccessMode::Write).unwrap();
             let mut sequence = Sequence(number);
             loop {
-                let link = &links[sequence.below(links.len())];
+                let link = &links[sequence.next_below(links.len())];
                 store.put_blocking(link, &*open(link), None, SystemTime::now(), &indices[link]);
-                if sequence.below(10) == 0 {
+                if sequence.next_below(10) == 0 {
                     store.flush(MINUTE);
                 }
             }

@@ -186,7 +186,8 @@ fn an_export_that_was_damaged_brings_nothing_wrong() {
     let mut taken = 0;
     for round in 0..60 {
         let mut damaged = lines.clone();
-        (0..1 + sequence.below(4)).for_each(|_| damaged[sequence.below(lines.len())] = sequence.next() as u8);
+        (0..1 + sequence.next_below(4))
+            .for_each(|_| damaged[sequence.next_below(lines.len())] = sequence.next() as u8);
         let there = IndexCache::open(&folder.join(format!("there_{round}")), AccessMode::Write).unwrap();
         let imported = there.import(&folder, &mut &damaged[..], "lines", &|| Ok(())).unwrap();
         there.flush(MINUTE);
@@ -288,7 +289,7 @@ fn figures() {
         let mut sequence = Sequence(3);
         let mut get_us: Vec<f64> = (0..20 * NAMES)
             .map(|_| {
-                let link = &links[sequence.below(NAMES)];
+                let link = &links[sequence.next_below(NAMES)];
                 let begun = Instant::now();
                 assert!(store.get(link, &*source, None).is_some());
                 begun.elapsed().as_secs_f64() * 1e6

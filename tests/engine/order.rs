@@ -1,6 +1,6 @@
 //! Compares the order "dali" with every sequence recorded from DALI's reader, through the public API alone.
 
-use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, Kind, LastBatch, Shuffle};
+use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, Shuffle};
 
 /// One recorded sequence.
 struct Case {
@@ -19,7 +19,7 @@ fn case(line: &str) -> Case {
         panic!("{} numbers in {line}", numbers.len())
     };
     let config = BatchSamplerConfig {
-        kind: Kind::Dali,
+        clip_order: ClipOrder::Dali,
         num_clips: u64::from(num_clips),
         batch_size,
         shard_id,
@@ -27,7 +27,7 @@ fn case(line: &str) -> Case {
         seed: u64::from(seed),
         stick_to_shard: stick == 1,
         shuffle: if initial_fill > 0 { Shuffle::Buffer { initial_fill } } else { Shuffle::Off },
-        last_batch: LastBatch::Fill,
+        last_batch: LastBatchPolicy::Fill,
         ..BatchSamplerConfig::default()
     };
     let samples = samples.chars().map(|digit| digit.to_digit(36).expect(line).into()).collect();

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::common::loaders::{asked_on, config, deliver, items, normalized, resized_crop, shorter_side};
-use framespool::clip_sampler::video_timing::Extent;
-use framespool::clip_sampler::{Pad, PaddingPolicy, Random, Sampling, Windows};
+use framespool::clip_sampler::video_timing::SegmentRange;
+use framespool::clip_sampler::{ClipSamplerRef, PadMode, PaddingPolicy, Random, Windows};
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::error::Error;
@@ -16,8 +16,8 @@ use framespool::transforms::{Dtype, Layout};
 #[test]
 fn what_is_delivered_depends_on_no_budget_window_thread_or_prefetch() {
     let items = items();
-    let windows: Sampling = Arc::new(Windows::new(6, 3, Some(5), Pad::Constant).expect("a rule"));
-    let random: Sampling = Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"));
+    let windows: ClipSamplerRef = Arc::new(Windows::new(6, 3, Some(5), PadMode::Constant).expect("a rule"));
+    let random: ClipSamplerRef = Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"));
     let mut batches = 0;
     for (sampling, pipeline, on_error) in [
         (&windows, resized_crop(), OnError::Skip),
@@ -61,10 +61,10 @@ fn with_memory_enough_every_picture_is_decoded_once() {
         .map(|e| Sample {
             location: MediaLocation::Path(e.root.join(&e.path)),
             label: 0,
-            extent: Extent::Whole,
+            extent: SegmentRange::Full,
         })
         .collect();
-    let windows: Sampling = Arc::new(Windows::new(8, 1, Some(2), Pad::None).expect("a rule"));
+    let windows: ClipSamplerRef = Arc::new(Windows::new(8, 1, Some(2), PadMode::None).expect("a rule"));
     let pipeline = shorter_side();
     let base = config(&items, &windows, &pipeline, OnError::Raise);
     let ample = LoaderConfig { memory_budget: MEMORY_BUDGET, look_ahead: LOOK_AHEAD, ..base.clone() };
@@ -84,7 +84,7 @@ fn who_is_interrupted_at_any_moment_and_asks_on_gets_every_batch() {
     items.sort_by_key(|item| !bad(item));
     items.truncate(items.iter().filter(|item| bad(item)).count() + 1);
     assert!(items.len() >= 3, "{} damaged clips", items.len());
-    let rule: Sampling = Arc::new(Random::new(4, 1, 1, PaddingPolicy::Loop).expect("a rule"));
+    let rule: ClipSamplerRef = Arc::new(Random::new(4, 1, 1, PaddingPolicy::Loop).expect("a rule"));
     // A batch of one bad clip is empty, so the caller's thread makes another one instead.
     let mut base = config(&items, &rule, &shorter_side(), OnError::Skip);
     base.order.batch_size = 1;

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use crate::common::sparing::{hash, more_videos, Video, FRAMES};
 use crate::common::videos;
-use framespool::batch_sampler::rng::{purpose, Key};
+use framespool::batch_sampler::rng::{purpose, RngKey};
 use framespool::bitstream::references::ReferenceGraph;
 use framespool::decode::plan::{self, DecodeRange};
 use framespool::decode::{DecodeStats, SoftwareDecoder};
@@ -64,8 +64,8 @@ fn random_clips(frames: u32) -> Vec<Vec<PresentationIndex>> {
     let clip = |number: u64| {
         let (length, stride) = shapes[number as usize % shapes.len()];
         let span = (length - 1) * stride + 1;
-        let mut rng = Key { seed: 4, epoch: 0, clip: number, occurrence: 0 }.rng(purpose::SAMPLING);
-        let begin = rng.below(u64::from(frames.saturating_sub(span)) + 1) as u32;
+        let mut rng = RngKey { seed: 4, epoch: 0, clip: number, occurrence: 0 }.rng(purpose::SAMPLING);
+        let begin = rng.next_below(u64::from(frames.saturating_sub(span)) + 1) as u32;
         (0..length).map(|n| PresentationIndex((begin + n * stride).min(frames - 1))).collect()
     };
     (0..3 * shapes.len() as u64).map(clip).collect()

@@ -385,8 +385,8 @@ fn clips_around_a_unit_of_av1_that_shows_nothing_are_those_of_the_cpu() {
     std::fs::create_dir_all(&folder).expect("a folder");
     let file = folder.join("hole.webm");
     std::fs::write(&file, &bytes).expect("written");
-    let items = [Sample { location: MediaLocation::Path(file), label: 0, extent: Extent::Whole }];
-    let windows: Sampling = Arc::new(Windows::new(4, 1, Some(4), Pad::Constant).expect("a rule"));
+    let items = [Sample { location: MediaLocation::Path(file), label: 0, extent: SegmentRange::Full }];
+    let windows: ClipSamplerRef = Arc::new(Windows::new(4, 1, Some(4), PadMode::Constant).expect("a rule"));
     let base = config(&items, &windows, &small_pipeline(), OnError::Skip);
     let base = LoaderConfig { look_ahead: 60, memory_budget: 8 << 20, ..base };
     let (expected, _) = deliver(base.clone());

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use crate::common::loaders::{config, deliver, normalized, resized_crop, shorter_side, try_deliver};
 use crate::exclusive;
 use crate::simulated::SimulatedGpu;
-use framespool::batch_sampler::rng::Key;
-use framespool::clip_sampler::video_timing::Extent;
-use framespool::clip_sampler::{Pad, PaddingPolicy, Random, Sampling, Windows};
+use framespool::batch_sampler::rng::RngKey;
+use framespool::clip_sampler::video_timing::SegmentRange;
+use framespool::clip_sampler::{ClipSamplerRef, PadMode, PaddingPolicy, Random, Windows};
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::gpu::Gpu;
@@ -54,7 +54,7 @@ fn frames(
     clip_decoder: &mut ClipDecoder,
     wanted: &[PresentationIndex],
 ) -> Result<Vec<u8>, String> {
-    let key = Key { seed: 1, epoch: 0, clip: 0, occurrence: 0 };
+    let key = RngKey { seed: 1, epoch: 0, clip: 0, occurrence: 0 };
     let mut output = clip_decoder.output();
     let made = clip_decoder.decode_clip(&mut video.reader(), wanted, key, &mut output, &|| Ok(()));
     made.map_err(|e| e.to_string())?;
@@ -228,7 +228,7 @@ fn one_item_per_kind() -> Vec<Sample> {
         if is_small && by_gpu && !is_known && (20..=130).contains(&frames) {
             seen.push(kind);
             let place = MediaLocation::Path(entry.root.join(&entry.path));
-            items.push(Sample { location: place, label: items.len() as i64, extent: Extent::Whole });
+            items.push(Sample { location: place, label: items.len() as i64, extent: SegmentRange::Full });
         }
     }
     items
@@ -247,8 +247,8 @@ fn is_named(item: &Sample, name: &str) -> bool {
     matches!(&item.location, MediaLocation::Path(path) if path.to_string_lossy().contains(name))
 }
 
-fn samplings() -> [Sampling; 2] {
-    let windows = Arc::new(Windows::new(6, 3, Some(5), Pad::Constant).expect("a rule"));
+fn samplings() -> [ClipSamplerRef; 2] {
+    let windows = Arc::new(Windows::new(6, 3, Some(5), PadMode::Constant).expect("a rule"));
     [windows, Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"))]
 }
 

@@ -16,13 +16,13 @@ mod tsn;
 mod videomae;
 mod vjepa2;
 
-use framespool::clip_sampler::Sampling;
+use framespool::clip_sampler::ClipSamplerRef;
 use framespool::{Error, Result};
 
-use super::args::Args;
+use super::args::SamplerArgs;
 
 /// Returns the sampler of a preset.
-pub fn preset(name: &str, args: &Args) -> Result<Sampling> {
+pub fn build_preset(name: &str, args: &SamplerArgs) -> Result<ClipSamplerRef> {
     match name {
         "cosmos_curate" => cosmos_curate::sample_closest(args),
         "dali" => dali::sequences(args),
@@ -53,8 +53,8 @@ pub fn preset(name: &str, args: &Args) -> Result<Sampling> {
 }
 
 /// Returns an error for options that belong to another form of the preset.
-fn only_for(args: &Args, form: &str, options: &[&str]) -> Result<()> {
-    match options.iter().find(|option| args.has(option)) {
+fn only_for(args: &SamplerArgs, form: &str, options: &[&str]) -> Result<()> {
+    match options.iter().find(|option| args.contains(option)) {
         Some(option) => {
             Err(Error::Argument(format!("{option} must be left out, got a value; it belongs to {form}")))
         }

@@ -5,11 +5,11 @@ use rand_mt::Mt;
 
 /// `std::minstd_rand0`: x → 16807 x mod 2^31 - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MinStd(u32);
+pub struct MinstdRand0(u32);
 
 const MODULUS: u64 = (1 << 31) - 1;
 
-impl MinStd {
+impl MinstdRand0 {
     /// `std::minstd_rand0` seeded by `std::seed_seq{seed}`, which keeps the low 32 bits.
     pub fn from_seed_seq(seed: u64) -> Self {
         // The generator requests four 32-bit values from the seed sequence and uses the last one.
@@ -27,7 +27,7 @@ impl MinStd {
     /// `std::uniform_int_distribution<int>(0, n - 1)` for `n` from 1 to 2^31 - 3: the generator's outputs,
     /// shifted to start at 0, are divided into `n` intervals of equal length; outputs past the last interval
     /// are rejected.
-    pub fn below(&mut self, n: u32) -> u32 {
+    pub fn uniform_int(&mut self, n: u32) -> u32 {
         let part = (MODULUS as u32 - 2) / n.max(1); // outputs are 1 to MODULUS - 1
         loop {
             let draw = self.next() - 1;
@@ -72,25 +72,25 @@ fn seed_seq(seed: u32) -> [u32; 4] {
 /// `std::shuffle(list, std::mt19937(seed))`.
 ///
 /// Lists of up to 65,535 entries use one random number for two positions, longer ones use one for each.
-pub fn shuffle(list: &mut [u32], seed: u32) {
+pub fn std_shuffle(list: &mut [u32], seed: u32) {
     let mut random = Mt::new(seed);
     let n = list.len() as u64;
     let mut i = 1;
     if n <= u64::from(u16::MAX) {
         if n > 0 && n.is_multiple_of(2) {
-            list.swap(1, below(&mut random, 2) as usize);
+            list.swap(1, uniform_int(&mut random, 2) as usize);
             i = 2;
         }
         while i + 1 < list.len() {
             let (first, second) = (i as u64 + 1, i as u64 + 2);
-            let both = below(&mut random, (first * second) as u32);
+            let both = uniform_int(&mut random, (first * second) as u32);
             list.swap(i, (both / second as u32) as usize);
             list.swap(i + 1, (both % second as u32) as usize);
             i += 2;
         }
     }
     while i < list.len() {
-        let at = below(&mut random, (i as u64 + 1) as u32) as usize;
+        let at = uniform_int(&mut random, (i as u64 + 1) as u32) as usize;
         list.swap(i, at);
         i += 1;
     }
@@ -98,7 +98,7 @@ pub fn shuffle(list: &mut [u32], seed: u32) {
 
 /// `std::uniform_int_distribution(0, n - 1)` over a generator of exactly 32 bits: the high half of a product;
 /// the few low halves that would bias the result are rejected (libstdc++ since GCC 11).
-fn below(random: &mut Mt, n: u32) -> u32 {
+fn uniform_int(random: &mut Mt, n: u32) -> u32 {
     let again_below = n.wrapping_neg() % n.max(1);
     loop {
         let product = u64::from(random.next_u32()) * u64::from(n);
@@ -126,10 +126,10 @@ mod tests {
             (123456789, [444582879, 1008839440, 1181075015]),
             (-1_i64 as u64, [2134614239, 599708091, 1153130066]),
         ] {
-            let mut random = MinStd::from_seed_seq(seed);
+            let mut random = MinstdRand0::from_seed_seq(seed);
             assert_eq!([random.next(), random.next(), random.next()], draws, "seed {seed}");
         }
-        assert_eq!(MinStd::from_seed_seq((1 << 32) + 5), MinStd::from_seed_seq(5));
+        assert_eq!(MinstdRand0::from_seed_seq((1 << 32) + 5), MinstdRand0::from_seed_seq(5));
     }
 
     #[test]
@@ -140,12 +140,12 @@ mod tests {
             (1, [0, 1, 0, 240, 409282, 579632763, 902041755]),
             (123456789, [0, 0, 3, 529, 104280, 527376245, 947555352]),
         ] {
-            let mut random = MinStd::from_seed_seq(seed);
-            assert_eq!(ranges.map(|n| random.below(n)), expected, "seed {seed}");
+            let mut random = MinstdRand0::from_seed_seq(seed);
+            assert_eq!(ranges.map(|n| random.uniform_int(n)), expected, "seed {seed}");
         }
         // With this range, 3 of 10 generator outputs are rejected.
-        let mut random = MinStd::from_seed_seq(5);
-        let sum = checksum((0..1000).map(|_| random.below(1_500_000_000)));
+        let mut random = MinstdRand0::from_seed_seq(5);
+        let sum = checksum((0..1000).map(|_| random.uniform_int(1_500_000_000)));
         assert_eq!(sum, 11264493736043101199);
     }
 
@@ -157,7 +157,7 @@ mod tests {
     fn lists_are_shuffled_as_by_std_shuffle() {
         let shuffled = |n: u32| {
             let mut list: Vec<u32> = (0..n).collect();
-            shuffle(&mut list, 524_287);
+            std_shuffle(&mut list, 524_287);
             list
         };
         assert!(shuffled(0).is_empty());

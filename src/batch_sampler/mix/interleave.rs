@@ -2,144 +2,144 @@
 //! Counts follow the weights exactly at block borders; within a block a keyed permutation decides. Any
 //! position has random access.
 
-use super::super::config::refuse;
+use super::super::config::invalid_argument;
 use super::super::permutation::Permutation;
-use super::super::rng::{purpose, Key};
+use super::super::rng::{purpose, RngKey};
 use crate::error::Result;
 
 /// Length of a block, unless a weight is too small for it.
-const BLOCK: u64 = 1024;
+const MIN_BLOCK_LEN: u64 = 1024;
 
 /// The share 1 in fixed-point representation; shares are stored in units of 2^-64.
-const WHOLE: u128 = 1 << 64;
+const SHARE_ONE: u128 = 1 << 64;
 
 /// The smallest share: below it, blocks would be longer than any epoch.
-const LEAST_SHARE: u128 = WHOLE >> 40;
+const MIN_SHARE: u128 = SHARE_ONE >> 40;
 
-/// How many turns (positions assigned to it) each dataset has had before any position.
+/// How many draws (positions assigned to it) each dataset has had before any position.
 ///
 /// Let `W(d)` be the cumulative share of datasets `0..=d` and `u` a number between 0 and 1 that is sampled
-/// for each epoch. Datasets `0..=d` have had `floor(W(d) t + u)` turns before position `t`, where `t` begins
+/// for each epoch. Datasets `0..=d` have had `floor(W(d) t + u)` draws before position `t`, where `t` begins
 /// a block. So each dataset has had its share of `t` to within less than 1, and all together have had `t`.
 /// Blocks have equal lengths to within one position: at least 1024 positions and at least 1 / the smallest
 /// share, so that the count of every dataset grows from block to block. Shorter epochs are one block. A
-/// dataset whose share is too small for one turn per epoch occurs in some of the epochs, depending on `u`.
+/// dataset whose share is too small for one draw per epoch occurs in some of the epochs, depending on `u`.
 #[derive(Clone, Debug)]
 pub struct WeightedInterleave {
     /// Cumulative share of each dataset and those before it.
     ends: Vec<u128>,
-    places: u64,
+    epoch_len: u64,
     blocks: u64,
 }
 
 /// The dataset of a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct DatasetDraw {
     /// Index of the dataset.
     pub dataset: usize,
-    /// Number of earlier turns of this dataset in the epoch.
-    pub draw: u64,
+    /// Number of earlier draws of this dataset in the epoch.
+    pub index: u64,
 }
 
 impl WeightedInterleave {
-    /// The interleave of an epoch of `places` positions by these weights.
-    pub fn new(weights: &[f64], places: u64) -> Result<Self> {
+    /// The interleave of an epoch of `epoch_len` positions by these weights.
+    pub fn new(weights: &[f64], epoch_len: u64) -> Result<Self> {
         if let Some(bad) = weights.iter().find(|&&w| !(w.is_finite() && w > 0.0)) {
-            return refuse(format!(
+            return invalid_argument(format!(
                 "weights must be finite and greater than 0, got {bad}; leave out what is not wanted"
             ));
         }
-        let greatest = weights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-        let sum: f64 = weights.iter().map(|w| w / greatest).sum();
+        let max_weight = weights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        let sum: f64 = weights.iter().map(|w| w / max_weight).sum();
         let mut before = 0.0;
         let mut ends: Vec<u128> = weights
             .iter()
             .map(|w| {
-                before += w / greatest;
-                (before / sum * WHOLE as f64) as u128
+                before += w / max_weight;
+                (before / sum * SHARE_ONE as f64) as u128
             })
             .collect();
         if let Some(last) = ends.last_mut() {
-            *last = WHOLE;
+            *last = SHARE_ONE;
         }
         let starts = std::iter::once(0).chain(ends.iter().copied());
-        let least = ends.iter().zip(starts).map(|(&end, start)| end.saturating_sub(start)).min();
-        let least = least.unwrap_or(WHOLE);
-        if least < LEAST_SHARE {
-            return refuse(format!(
+        let min_share = ends.iter().zip(starts).map(|(&end, start)| end.saturating_sub(start)).min();
+        let min_share = min_share.unwrap_or(SHARE_ONE);
+        if min_share < MIN_SHARE {
+            return invalid_argument(format!(
                 "weights must be at least 2^-40 of their sum, got {weights:?}; leave out the smallest, or raise them"
             ));
         }
-        let block = BLOCK.max(WHOLE.div_ceil(least) as u64);
-        Ok(Self { ends, places, blocks: (places / block).max(1) })
+        let block = MIN_BLOCK_LEN.max(SHARE_ONE.div_ceil(min_share) as u64);
+        Ok(Self { ends, epoch_len, blocks: (epoch_len / block).max(1) })
     }
 
-    /// The turns of one epoch.
-    pub fn turns(&self, seed: u64, epoch: u64) -> Turns<'_> {
-        let key = Key { seed, epoch, clip: 0, occurrence: 0 };
+    /// The draws of one epoch.
+    pub fn draws(&self, seed: u64, epoch: u64) -> EpochDraws<'_> {
+        let key = RngKey { seed, epoch, clip: 0, occurrence: 0 };
         // Keeps `u` at least 2^-16 away from 0 and 1: cumulative shares have rounding errors of about 2^-50,
         // and products that are whole numbers would otherwise be rounded wrongly.
-        let rounding = (key.rng(purpose::MIX_ROUNDING).below((1 << 16) - 1) + 1) << 48;
-        Turns { quotas: self, key, rounding, block: None }
+        let rounding = (key.rng(purpose::MIX_ROUNDING).next_below((1 << 16) - 1) + 1) << 48;
+        EpochDraws { interleave: self, key, rounding, block: None }
     }
 
     /// First position of a block.
     fn begin(&self, block: u64) -> u64 {
-        (u128::from(self.places) * u128::from(block) / u128::from(self.blocks)) as u64
+        (u128::from(self.epoch_len) * u128::from(block) / u128::from(self.blocks)) as u64
     }
 
     /// The block that contains a position.
-    fn block_of(&self, place: u64) -> u64 {
-        ((u128::from(place + 1) * u128::from(self.blocks) - 1) / u128::from(self.places)) as u64
+    fn block_of(&self, position: u64) -> u64 {
+        ((u128::from(position + 1) * u128::from(self.blocks) - 1) / u128::from(self.epoch_len)) as u64
     }
 }
 
-/// The turns of one epoch; consecutive lookups in the same block share it.
+/// The draws of one epoch; consecutive lookups in the same block share it.
 #[derive(Debug)]
-pub struct Turns<'a> {
-    quotas: &'a WeightedInterleave,
-    key: Key,
+pub struct EpochDraws<'a> {
+    interleave: &'a WeightedInterleave,
+    key: RngKey,
     /// `u` in units of 2^-64.
     rounding: u64,
-    block: Option<Block>,
+    block: Option<InterleaveBlock>,
 }
 
 #[derive(Debug)]
-struct Block {
+struct InterleaveBlock {
     begin: u64,
     end: u64,
     permutation: Permutation,
 }
 
-impl Turns<'_> {
+impl EpochDraws<'_> {
     /// The dataset at a position; positions past the end wrap around.
-    pub fn at(&mut self, place: u64) -> Turn {
-        let place = place % self.quotas.places.max(1);
-        let block = match self.block.take().filter(|b| (b.begin..b.end).contains(&place)) {
+    pub fn at(&mut self, position: u64) -> DatasetDraw {
+        let position = position % self.interleave.epoch_len.max(1);
+        let block = match self.block.take().filter(|b| (b.begin..b.end).contains(&position)) {
             Some(same) => same,
-            None => self.open(place),
+            None => self.open(position),
         };
-        let at = block.permutation.get(place - block.begin);
-        // Turns of datasets 0..=d within the block; the turn belongs to the first dataset with more than
+        let at = block.permutation.get(position - block.begin);
+        // Draws of datasets 0..=d within the block; the draw belongs to the first dataset with more than
         // `at`.
         let within = |end: u128| self.count(end, block.end) - self.count(end, block.begin);
-        let ends = &self.quotas.ends;
+        let ends = &self.interleave.ends;
         let dataset = ends.partition_point(|&end| within(end) <= at).min(ends.len() - 1);
         let start = dataset.checked_sub(1).map_or(0, |before| ends[before]);
         let had = self.count(ends[dataset], block.begin) - self.count(start, block.begin);
-        let turn = Turn { dataset, draw: had + at - within(start) };
+        let draw = DatasetDraw { dataset, index: had + at - within(start) };
         self.block = Some(block);
-        turn
+        draw
     }
 
-    fn open(&self, place: u64) -> Block {
-        let number = self.quotas.block_of(place);
-        let (begin, end) = (self.quotas.begin(number), self.quotas.begin(number + 1));
-        let key = Key { clip: number, ..self.key };
-        Block { begin, end, permutation: Permutation::keyed(key, purpose::MIX_BLOCK, end - begin) }
+    fn open(&self, position: u64) -> InterleaveBlock {
+        let number = self.interleave.block_of(position);
+        let (begin, end) = (self.interleave.begin(number), self.interleave.begin(number + 1));
+        let key = RngKey { clip: number, ..self.key };
+        InterleaveBlock { begin, end, permutation: Permutation::keyed(key, purpose::MIX_BLOCK, end - begin) }
     }
 
-    /// Number of turns before position `before` of the datasets with cumulative share `share`.
+    /// Number of draws before position `before` of the datasets with cumulative share `share`.
     fn count(&self, share: u128, before: u64) -> u64 {
         ((share * u128::from(before) + u128::from(self.rounding)) >> 64) as u64
     }
@@ -149,10 +149,10 @@ impl Turns<'_> {
 mod tests {
     use super::*;
 
-    fn turns(weights: &[f64], places: u64, epoch: u64) -> Vec<Turn> {
-        let quotas = WeightedInterleave::new(weights, places).unwrap();
-        let mut turns = quotas.turns(7, epoch);
-        (0..places).map(|place| turns.at(place)).collect()
+    fn draws(weights: &[f64], epoch_len: u64, epoch: u64) -> Vec<DatasetDraw> {
+        let interleave = WeightedInterleave::new(weights, epoch_len).unwrap();
+        let mut draws = interleave.draws(7, epoch);
+        (0..epoch_len).map(|position| draws.at(position)).collect()
     }
 
     const WEIGHTS: [&[f64]; 6] = [
@@ -168,19 +168,19 @@ mod tests {
     fn counts_follow_the_weights_within_one_at_the_end_of_every_block() {
         for weights in WEIGHTS {
             let sum: f64 = weights.iter().sum();
-            for (places, epoch) in [(1, 0), (100, 1), (5000, 2), (60_000, 3)] {
-                let quotas = WeightedInterleave::new(weights, places).unwrap();
-                let ends: Vec<u64> = (1..=quotas.blocks).map(|block| quotas.begin(block)).collect();
-                assert_eq!(ends.last(), Some(&places));
+            for (epoch_len, epoch) in [(1, 0), (100, 1), (5000, 2), (60_000, 3)] {
+                let interleave = WeightedInterleave::new(weights, epoch_len).unwrap();
+                let ends: Vec<u64> = (1..=interleave.blocks).map(|block| interleave.begin(block)).collect();
+                assert_eq!(ends.last(), Some(&epoch_len));
                 let mut counts = vec![0u64; weights.len()];
-                for (turn, place) in turns(weights, places, epoch).into_iter().zip(1..) {
-                    counts[turn.dataset] += 1;
-                    if ends.contains(&place) {
+                for (draw, position) in draws(weights, epoch_len, epoch).into_iter().zip(1..) {
+                    counts[draw.dataset] += 1;
+                    if ends.contains(&position) {
                         for (&count, weight) in counts.iter().zip(weights) {
-                            let quota = weight / sum * place as f64;
+                            let quota = weight / sum * position as f64;
                             assert!(
                                 (count as f64 - quota).abs() < 1.0,
-                                "{weights:?}, {place}: {count} for {quota}"
+                                "{weights:?}, {position}: {count} for {quota}"
                             );
                         }
                     }
@@ -192,14 +192,14 @@ mod tests {
     #[test]
     fn every_turn_comes_once_and_blocks_are_short_where_weights_allow() {
         for weights in WEIGHTS {
-            let all = turns(weights, 50_000, 1);
+            let all = draws(weights, 50_000, 1);
             let mut next = vec![Vec::new(); weights.len()];
-            all.iter().for_each(|turn| next[turn.dataset].push(turn.draw));
+            all.iter().for_each(|draw| next[draw.dataset].push(draw.index));
             for draws in next {
                 let mut sorted = draws.clone();
                 sorted.sort_unstable();
                 assert!(sorted.iter().copied().eq(0..draws.len() as u64));
-                // A turn is early or late by at most about the number of its dataset's turns in a block.
+                // A draw is early or late by at most about the number of its dataset's draws in a block.
                 let most = if weights.len() == 4 { u64::MAX } else { 2 * 1024 };
                 assert!(draws.iter().zip(0..).all(|(draw, at)| draw.abs_diff(at) < most));
             }
@@ -208,33 +208,34 @@ mod tests {
 
     #[test]
     fn places_are_found_in_any_order() {
-        let all = turns(WEIGHTS[0], 9000, 4);
-        let quotas = WeightedInterleave::new(WEIGHTS[0], 9000).unwrap();
-        let mut turns = quotas.turns(7, 4);
-        for place in (0..9000).rev().step_by(13).chain([0, 8999, 1024, 1023, 0]) {
-            assert_eq!(turns.at(place), all[place as usize]);
+        let all = draws(WEIGHTS[0], 9000, 4);
+        let interleave = WeightedInterleave::new(WEIGHTS[0], 9000).unwrap();
+        let mut draws = interleave.draws(7, 4);
+        for position in (0..9000).rev().step_by(13).chain([0, 8999, 1024, 1023, 0]) {
+            assert_eq!(draws.at(position), all[position as usize]);
         }
-        assert_eq!(turns.at(9005), all[5]);
+        assert_eq!(draws.at(9005), all[5]);
     }
 
     #[test]
     fn datasets_are_mixed_within_a_block() {
         // With two equal datasets, each position of a block has either one with probability 1/2; over 2,000
         // epochs the standard deviation is 22.
-        for place in [0, 1, 511, 1023] {
-            let quotas = WeightedInterleave::new(&[1.0, 1.0], 1024).unwrap();
-            let first = (0..2000).filter(|&epoch| quotas.turns(3, epoch).at(place).dataset == 0).count();
-            assert!(first.abs_diff(1000) < 112, "place {place}: {first}");
+        for position in [0, 1, 511, 1023] {
+            let interleave = WeightedInterleave::new(&[1.0, 1.0], 1024).unwrap();
+            let first =
+                (0..2000).filter(|&epoch| interleave.draws(3, epoch).at(position).dataset == 0).count();
+            assert!(first.abs_diff(1000) < 112, "place {position}: {first}");
         }
-        let longest = turns(&[1.0, 1.0], 10_240, 0);
+        let longest = draws(&[1.0, 1.0], 10_240, 0);
         let run = longest.chunk_by(|a, b| a.dataset == b.dataset).map(<[_]>::len).max();
         assert!(run < Some(30), "{run:?} of one dataset in a row");
     }
 
     #[test]
     fn a_share_below_one_place_comes_in_some_epochs() {
-        let quotas = WeightedInterleave::new(&[99.0, 1.0], 10).unwrap();
-        let comes = |epoch| (0..10).any(|place| quotas.turns(1, epoch).at(place).dataset == 1);
+        let interleave = WeightedInterleave::new(&[99.0, 1.0], 10).unwrap();
+        let comes = |epoch| (0..10).any(|position| interleave.draws(1, epoch).at(position).dataset == 1);
         let epochs = (0..2000).filter(|&epoch| comes(epoch)).count();
         // A tenth of the epochs; the standard deviation is 13.
         assert!(epochs.abs_diff(200) < 67, "{epochs} of 2000");
@@ -242,10 +243,10 @@ mod tests {
 
     #[test]
     fn the_longest_epochs_do_not_overflow() {
-        let quotas = WeightedInterleave::new(&[1.0, 1e-11, 2.0], u64::MAX).unwrap();
-        let mut turns = quotas.turns(1, u64::MAX);
-        for place in [0, 1, u64::MAX / 2, u64::MAX - 1, u64::MAX] {
-            assert!(turns.at(place).dataset < 3);
+        let interleave = WeightedInterleave::new(&[1.0, 1e-11, 2.0], u64::MAX).unwrap();
+        let mut draws = interleave.draws(1, u64::MAX);
+        for position in [0, 1, u64::MAX / 2, u64::MAX - 1, u64::MAX] {
+            assert!(draws.at(position).dataset < 3);
         }
     }
 }

@@ -2,9 +2,9 @@
 //! frames. Formulas: nvidia-cosmos/cosmos-curate, `pipelines/video/utils/decoder_utils.py`: `sample_closest`,
 //! `find_closest_indices`, with NumPy 2's float32.
 
-use super::common::{count_while, length, of_each, positive};
+use super::common::{check_range, checked_length, clips_unless_empty, frame_partition_point};
 use super::numpy_compat::arange_count;
-use crate::clip_sampler::common::known_clip;
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
@@ -25,28 +25,28 @@ enum Scalar {
 }
 
 impl Scalar {
-    fn minus(self, other: Self) -> Self {
+    fn sub(self, other: Self) -> Self {
         match (self, other) {
             (Scalar::Python(a), Scalar::Python(b)) => Scalar::Python(a - b),
-            (a, b) => Scalar::Single(a.single() - b.single()),
+            (a, b) => Scalar::Single(a.to_f32() - b.to_f32()),
         }
     }
 
-    fn plus(self, other: f64) -> Self {
+    fn add(self, other: f64) -> Self {
         match self {
             Scalar::Python(a) => Scalar::Python(a + other),
             Scalar::Single(a) => Scalar::Single(a + other as f32),
         }
     }
 
-    fn over(self, other: f64) -> f64 {
+    fn div(self, other: f64) -> f64 {
         match self {
             Scalar::Python(a) => a / other,
             Scalar::Single(a) => f64::from(a / other as f32),
         }
     }
 
-    fn single(self) -> f32 {
+    fn to_f32(self) -> f32 {
         match self {
             Scalar::Python(a) => a as f32,
             Scalar::Single(a) => a,
@@ -59,14 +59,14 @@ impl Scalar {
             Scalar::Python(a) => (1e-8 + 1e-5 * a.abs()) as f32,
             Scalar::Single(a) => 1e-8 + 1e-5 * a.abs(),
         };
-        (value - self.single()).abs() <= tolerance
+        (value - self.to_f32()).abs() <= tolerance
     }
 }
 
 impl SampleClosest {
     /// `start`, `stop`: seconds of the video; `None`: the timestamps of the first and the last frame.
     pub fn new(sample_rate_fps: f64, start: Option<f64>, stop: Option<f64>, endpoint: bool) -> Result<Self> {
-        positive("sample_rate_fps", sample_rate_fps)?;
+        check_range("sample_rate_fps", sample_rate_fps)?;
         Ok(Self { sample_rate_fps, start, stop, endpoint })
     }
 
@@ -75,9 +75,9 @@ impl SampleClosest {
         let interval = 1.0 / self.sample_rate_fps;
         let start = self.start.map_or(Scalar::Single(first), Scalar::Python);
         let stop = self.stop.map_or(Scalar::Single(last), Scalar::Python);
-        let stop = if self.endpoint { stop.plus(interval * 0.5) } else { stop };
-        let values = length(arange_count(0.0, stop.minus(start).over(interval), 1.0) as f64)?;
-        let (start, next) = (start.single(), start.plus(interval).single());
+        let stop = if self.endpoint { stop.add(interval * 0.5) } else { stop };
+        let values = checked_length(arange_count(0.0, stop.sub(start).div(interval), 1.0) as f64)?;
+        let (start, next) = (start.to_f32(), start.add(interval).to_f32());
         let mut times: Vec<f32> = (0..values).map(|i| start + i as f32 * (next - start)).collect();
         if let [_, second, ..] = &mut times[..] {
             *second = next;
@@ -90,11 +90,11 @@ impl SampleClosest {
 }
 
 impl ClipSampler for SampleClosest {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        of_each(video, 1)
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        clips_unless_empty(video, 1)
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(1)
     }
 
@@ -103,9 +103,9 @@ impl ClipSampler for SampleClosest {
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let last = video.num_frames() - 1;
-        let begins = |frame: u32| video.begins_at(frame) as f32;
+        let begins = |frame: u32| video.pts_seconds(frame) as f32;
         let times = self.times(begins(0), begins(last))?;
         if times.is_empty() {
             return Err(Error::Argument("stop must lie after start, and leave one sample; got none".into()));
@@ -114,17 +114,17 @@ impl ClipSampler for SampleClosest {
             if time >= begins(last) {
                 return last;
             }
-            let right = count_while(video, |frame| begins(frame) < time).max(1).min(last);
+            let right = frame_partition_point(video, |frame| begins(frame) < time).max(1).min(last);
             let left = right.saturating_sub(1);
             match (begins(right) - time).abs() < (begins(left) - time).abs() {
                 true => right,
                 false => left,
             }
         };
-        Ok(ClipIndices::real(times.iter().map(closest).collect()))
+        Ok(ClipIndices::unpadded(times.iter().map(closest).collect()))
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }

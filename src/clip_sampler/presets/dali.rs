@@ -2,14 +2,14 @@
 //! Formulas: NVIDIA/DALI, `operators/video/reader/video_reader_decoder_op.h`,
 //! `operators/video/legacy/reader/video_loader.h`.
 
-use super::common::{count, of_each};
-use crate::clip_sampler::common::known_clip;
-use crate::clip_sampler::{ClipIndices, ClipSampler, Pad, RandomSource, VideoTiming, Windows};
+use super::common::{check_count, clips_unless_empty};
+use crate::clip_sampler::common::check_clip_index;
+use crate::clip_sampler::{ClipIndices, ClipSampler, PadMode, RandomSource, VideoTiming, Windows};
 use crate::error::Result;
 
 /// Which DALI version determines the number of sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Version {
+pub enum DaliVersion {
     /// `experimental.readers.video` of 2.4: a sequence needs `sequence_length * stride` frames, which is
     /// `stride - 1` more than it spans; with a pad mode, one padded sequence follows at the end.
     V2_4,
@@ -24,9 +24,9 @@ pub enum Version {
 pub struct Sequences {
     windows: Windows,
     step: u64,
-    pad: Pad,
+    pad_mode: PadMode,
     needed: u64,
-    version: Version,
+    version: DaliVersion,
 }
 
 impl Sequences {
@@ -35,25 +35,25 @@ impl Sequences {
         sequence_length: u32,
         stride: u32,
         step: Option<u32>,
-        pad: Pad,
-        version: Version,
+        pad_mode: PadMode,
+        version: DaliVersion,
     ) -> Result<Self> {
-        count("sequence_length", sequence_length)?;
-        count("stride", stride)?;
-        let windows = Windows::new(sequence_length, stride, step, pad)?;
+        check_count("sequence_length", sequence_length)?;
+        check_count("stride", stride)?;
+        let windows = Windows::new(sequence_length, stride, step, pad_mode)?;
         let needed = u64::from(sequence_length) * u64::from(stride);
-        Ok(Self { windows, step: step.map_or(needed, u64::from), pad, needed, version })
+        Ok(Self { windows, step: step.map_or(needed, u64::from), pad_mode, needed, version })
     }
 }
 
 impl ClipSampler for Sequences {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        if self.version == Version::Main {
-            return self.windows.clips_in(video);
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        if self.version == DaliVersion::Main {
+            return self.windows.num_clips(video);
         }
         let (frames, step) = (u64::from(video.num_frames()), self.step);
         let full = frames.checked_sub(self.needed).map_or(0, |last| last / step + 1);
-        let tail = self.pad != Pad::None && full * step < frames;
+        let tail = self.pad_mode != PadMode::None && full * step < frames;
         full + u64::from(tail)
     }
 
@@ -63,7 +63,7 @@ impl ClipSampler for Sequences {
 
     /// The starts of 2.4 are a prefix of those of later versions.
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         self.windows.clip(video, number, rng)
     }
 
@@ -71,10 +71,10 @@ impl ClipSampler for Sequences {
         self.windows.pads_with_zeros()
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         match self.version {
-            Version::V2_4 => format!("{} frames", self.needed),
-            Version::Main => self.windows.needs(),
+            DaliVersion::V2_4 => format!("{} frames", self.needed),
+            DaliVersion::Main => self.windows.min_length_hint(),
         }
     }
 }
@@ -89,16 +89,16 @@ pub struct UniformSample {
 impl UniformSample {
     /// Checks the length.
     pub fn new(sequence_length: u32) -> Result<Self> {
-        Ok(Self { sequence_length: count("sequence_length", sequence_length)? })
+        Ok(Self { sequence_length: check_count("sequence_length", sequence_length)? })
     }
 }
 
 impl ClipSampler for UniformSample {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        of_each(video, 1)
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        clips_unless_empty(video, 1)
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(1)
     }
 
@@ -107,15 +107,15 @@ impl ClipSampler for UniformSample {
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let last = f64::from(video.num_frames() - 1);
         let intervals = f64::from((self.sequence_length - 1).max(1));
         // Both C++'s std::round and Rust's round halves away from zero.
         let frame = |i: u32| (f64::from(i) / intervals * last).round() as u32;
-        Ok(ClipIndices::real((0..self.sequence_length).map(frame).collect()))
+        Ok(ClipIndices::unpadded((0..self.sequence_length).map(frame).collect()))
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 /// Exponent of the smallest fraction of a second that is kept; lower bits of a float are truncated.
-const SMALLEST_EXPONENT: i32 = -110;
+const MIN_EXPONENT: i32 = -110;
 
 /// A number of seconds as the caller gave it. Python code that uses `Fraction` computes exactly with integers
 /// and fractions, and switches to floats when an operand is a float.
@@ -18,9 +18,9 @@ pub enum Seconds {
 
 impl Seconds {
     /// The exact value; `None` if it is not finite or the denominator is 0.
-    pub(super) fn exact(self) -> Option<Fraction> {
+    pub(super) fn to_fraction(self) -> Option<Fraction> {
         match self {
-            Seconds::Float(value) => Fraction::of(value),
+            Seconds::Float(value) => Fraction::from_f64(value),
             Seconds::Ratio(numerator, denominator) => Fraction::new(numerator.into(), denominator.into()),
         }
     }
@@ -48,7 +48,7 @@ impl Fraction {
     }
 
     /// The value of a float; `None` if it is not finite or exceeds 2^60.
-    pub fn of(value: f64) -> Option<Self> {
+    pub fn from_f64(value: f64) -> Option<Self> {
         if value.is_nan() || value.abs() > (1u64 << 60) as f64 {
             return None;
         }
@@ -59,14 +59,14 @@ impl Fraction {
         let mantissa = if value < 0.0 { -mantissa } else { mantissa };
         match exponent {
             0.. => Self::new(mantissa << exponent, 1),
-            _ if exponent >= SMALLEST_EXPONENT => Self::new(mantissa, 1 << -exponent),
-            _ => Self::new(mantissa >> (SMALLEST_EXPONENT - exponent).min(127), 1 << -SMALLEST_EXPONENT),
+            _ if exponent >= MIN_EXPONENT => Self::new(mantissa, 1 << -exponent),
+            _ => Self::new(mantissa >> (MIN_EXPONENT - exponent).min(127), 1 << -MIN_EXPONENT),
         }
     }
 
     /// The sum; `None` if an inexact result exceeds 2^60.
-    pub fn plus(self, other: Self) -> Option<Self> {
-        self.exact_sum(other).or_else(|| Self::of(self.to_f64() + other.to_f64()))
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        self.exact_sum(other).or_else(|| Self::from_f64(self.to_f64() + other.to_f64()))
     }
 
     fn exact_sum(self, other: Self) -> Option<Self> {
@@ -78,15 +78,15 @@ impl Fraction {
     }
 
     /// The difference; `None` if an inexact result exceeds 2^60.
-    pub fn minus(self, other: Self) -> Option<Self> {
-        self.plus(Self { numerator: -other.numerator, ..other })
+    pub fn checked_sub(self, other: Self) -> Option<Self> {
+        self.checked_add(Self { numerator: -other.numerator, ..other })
     }
 
     /// The product with the fraction `numerator / denominator`; `None` if the denominator is 0 or an inexact
     /// result exceeds 2^60.
-    pub fn times(self, numerator: i128, denominator: i128) -> Option<Self> {
+    pub fn checked_mul_ratio(self, numerator: i128, denominator: i128) -> Option<Self> {
         let other = Self::new(numerator, denominator)?;
-        self.exact_product(other).or_else(|| Self::of(self.to_f64() * other.to_f64()))
+        self.exact_product(other).or_else(|| Self::from_f64(self.to_f64() * other.to_f64()))
     }
 
     fn exact_product(self, other: Self) -> Option<Self> {
@@ -96,13 +96,13 @@ impl Fraction {
     }
 
     /// The quotient; `None` if `other` is 0.
-    pub fn over(self, other: Self) -> Option<Self> {
-        self.times(other.denominator, other.numerator)
+    pub fn checked_div(self, other: Self) -> Option<Self> {
+        self.checked_mul_ratio(other.denominator, other.numerator)
     }
 
     /// The largest integer that is at most `self / other`, for positive `other`.
     pub fn floor_div(self, other: Self) -> Option<i128> {
-        let ratio = self.over(other)?;
+        let ratio = self.checked_div(other)?;
         Some(ratio.numerator.div_euclid(ratio.denominator))
     }
 
@@ -178,12 +178,12 @@ mod tests {
 
     #[test]
     fn a_float_is_exactly_its_bits() {
-        assert_eq!(Fraction::of(0.75), Some(ratio(3, 4)));
-        assert_eq!(Fraction::of(-2.5), Some(ratio(-5, 2)));
-        assert_eq!(Fraction::of(0.0), Some(Fraction::ZERO));
-        assert_eq!(Fraction::of(0.1), Some(ratio(3602879701896397, 36028797018963968)));
-        assert_eq!(Fraction::of(1e-300), Some(Fraction::ZERO));
-        assert!([f64::NAN, f64::INFINITY, 1e19].iter().all(|&v| Fraction::of(v).is_none()));
+        assert_eq!(Fraction::from_f64(0.75), Some(ratio(3, 4)));
+        assert_eq!(Fraction::from_f64(-2.5), Some(ratio(-5, 2)));
+        assert_eq!(Fraction::from_f64(0.0), Some(Fraction::ZERO));
+        assert_eq!(Fraction::from_f64(0.1), Some(ratio(3602879701896397, 36028797018963968)));
+        assert_eq!(Fraction::from_f64(1e-300), Some(Fraction::ZERO));
+        assert!([f64::NAN, f64::INFINITY, 1e19].iter().all(|&v| Fraction::from_f64(v).is_none()));
     }
 
     #[test]
@@ -198,12 +198,14 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_rounded() {
         let wide = ratio(1, (1 << 100) + 1);
-        let sum = wide.plus(ratio(1, (1 << 99) + 1)).unwrap();
+        let sum = wide.checked_add(ratio(1, (1 << 99) + 1)).unwrap();
         assert_eq!(sum.to_f64(), f64::powi(2.0, -100) + f64::powi(2.0, -99));
-        let product = ratio(3, (1 << 60) + 1).times(1, (1 << 49) + 1).and_then(|x| x.times(1, (1 << 30) + 1));
+        let product = ratio(3, (1 << 60) + 1)
+            .checked_mul_ratio(1, (1 << 49) + 1)
+            .and_then(|x| x.checked_mul_ratio(1, (1 << 30) + 1));
         assert!(product.is_some());
-        assert_eq!(ratio(i128::MAX, 1).plus(ratio(1, 1)), None);
-        assert_eq!((Fraction::new(1, 0), ratio(1, 2).times(1, 0)), (None, None));
+        assert_eq!(ratio(i128::MAX, 1).checked_add(ratio(1, 1)), None);
+        assert_eq!((Fraction::new(1, 0), ratio(1, 2).checked_mul_ratio(1, 0)), (None, None));
         assert!(Fraction::new(i128::MIN, i128::MIN).is_none());
     }
 
@@ -214,13 +216,13 @@ mod tests {
         ) {
             let (x, y) = (ratio(a, b), ratio(c, d));
             prop_assert_eq!(x.cmp(&y), (a * d).cmp(&(c * b)));
-            prop_assert_eq!(x.plus(y), Fraction::new(a * d + c * b, b * d));
-            prop_assert_eq!(x.minus(y), Fraction::new(a * d - c * b, b * d));
+            prop_assert_eq!(x.checked_add(y), Fraction::new(a * d + c * b, b * d));
+            prop_assert_eq!(x.checked_sub(y), Fraction::new(a * d - c * b, b * d));
             prop_assert_eq!(x.to_f64(), a as f64 / b as f64); // both operands are exact: one rounding
-            prop_assert_eq!(Fraction::of(x.to_f64()).unwrap().to_f64(), x.to_f64());
+            prop_assert_eq!(Fraction::from_f64(x.to_f64()).unwrap().to_f64(), x.to_f64());
             if c > 0 {
                 prop_assert_eq!(x.floor_div(y), Some((a * d).div_euclid(c * b)));
-                prop_assert_eq!(x.times(d, c), Fraction::new(a * d, b * c));
+                prop_assert_eq!(x.checked_mul_ratio(d, c), Fraction::new(a * d, b * c));
             }
         }
     }

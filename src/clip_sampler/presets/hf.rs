@@ -2,15 +2,17 @@
 //! rate. Formulas: huggingface/transformers, `video_processing_utils.py` (`BaseVideoProcessor.sample_frames`)
 //! and `video_utils.py` (`default_sample_indices_fn`).
 
-use super::common::{count, inside, known_fps, length, of_each, positive};
+use super::common::{
+    check_count, check_range, checked_length, clips_unless_empty, require_fps, require_in_range,
+};
 use super::numpy_compat::{arange_count, torch_arange_f32};
-use crate::clip_sampler::common::known_clip;
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
 /// Which of the two functions to reproduce.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Function {
+pub enum SampleFunction {
     /// `BaseVideoProcessor.sample_frames`: `torch.arange(0, N, N / num_frames).int()`.
     #[default]
     SampleFrames,
@@ -21,7 +23,7 @@ pub enum Function {
 
 /// The number of frames to sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Frames {
+pub enum FrameSelection {
     /// All frames.
     All,
     /// This number of frames.
@@ -32,21 +34,21 @@ pub enum Frames {
 
 /// Frames evenly spread over the video.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SampleFrames {
-    function: Function,
-    frames: Frames,
+pub struct HfSampleFrames {
+    function: SampleFunction,
+    frames: FrameSelection,
 }
 
-impl SampleFrames {
+impl HfSampleFrames {
     /// Checks the options.
-    pub fn new(function: Function, frames: Frames) -> Result<Self> {
+    pub fn new(function: SampleFunction, frames: FrameSelection) -> Result<Self> {
         match frames {
-            Frames::All if function == Function::SampleFrames => Err(Error::Argument(
+            FrameSelection::All if function == SampleFunction::SampleFrames => Err(Error::Argument(
                 "num_frames or fps must be given, got neither; the original fails without".into(),
             )),
-            Frames::All => Ok(()),
-            Frames::Number(frames) => count("num_frames", frames).map(drop),
-            Frames::Rate(fps) => positive("fps", fps).map(drop),
+            FrameSelection::All => Ok(()),
+            FrameSelection::Number(frames) => check_count("num_frames", frames).map(drop),
+            FrameSelection::Rate(fps) => check_range("fps", fps).map(drop),
         }?;
         Ok(Self { function, frames })
     }
@@ -54,31 +56,33 @@ impl SampleFrames {
     fn num_frames(&self, video: &dyn VideoTiming) -> Result<f64> {
         let total = f64::from(video.num_frames());
         let (frames, may_exceed) = match self.frames {
-            Frames::All => (total, false),
-            Frames::Number(frames) => (f64::from(frames), self.function == Function::DefaultSampleIndicesFn),
-            Frames::Rate(fps) => ((total / known_fps("hf", video)? * fps).trunc(), false),
+            FrameSelection::All => (total, false),
+            FrameSelection::Number(frames) => {
+                (f64::from(frames), self.function == SampleFunction::DefaultSampleIndicesFn)
+            }
+            FrameSelection::Rate(fps) => ((total / require_fps("hf", video)? * fps).trunc(), false),
         };
         if frames > total && !may_exceed {
             return Err(Error::Argument(format!(
                 "num_frames must be at most the {total} frames of the video, got {frames}; ask for fewer, or leave it out"
             )));
         }
-        length(frames).map(f64::from)
+        checked_length(frames).map(f64::from)
     }
 }
 
-impl ClipSampler for SampleFrames {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        of_each(video, 1)
+impl ClipSampler for HfSampleFrames {
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        clips_unless_empty(video, 1)
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(1)
     }
 
     fn sequence_length(&self) -> Option<u32> {
         match (self.function, self.frames) {
-            (Function::SampleFrames, Frames::Number(frames)) => Some(frames),
+            (SampleFunction::SampleFrames, FrameSelection::Number(frames)) => Some(frames),
             // NumPy may return one frame more.
             _ => None,
         }
@@ -87,24 +91,24 @@ impl ClipSampler for SampleFrames {
     /// `torch.arange` may return one value too many, equal to the number of frames. It is dropped, as the
     /// readers that decode a file frame by frame do.
     fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let (total, frames) = (f64::from(video.num_frames()), self.num_frames(video)?);
         let step = total / frames;
         let values = arange_count(0.0, total, step);
         let position = |i: u64| match self.function {
-            Function::SampleFrames => torch_arange_f32(0.0, step, values, i) as i64,
-            Function::DefaultSampleIndicesFn => i as i64 * step as i64,
+            SampleFunction::SampleFrames => torch_arange_f32(0.0, step, values, i) as i64,
+            SampleFunction::DefaultSampleIndicesFn => i as i64 * step as i64,
         };
         let kept = match self.function {
-            Function::SampleFrames => values.min(frames as u64),
-            Function::DefaultSampleIndicesFn => values,
+            SampleFunction::SampleFrames => values.min(frames as u64),
+            SampleFunction::DefaultSampleIndicesFn => values,
         };
-        inside((0..kept).map(position), video.num_frames())
+        require_in_range((0..kept).map(position), video.num_frames())
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         match self.frames {
-            Frames::Number(frames) => format!("{frames} frames"),
+            FrameSelection::Number(frames) => format!("{frames} frames"),
             _ => "1 frame".to_owned(),
         }
     }

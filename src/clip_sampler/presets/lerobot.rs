@@ -2,9 +2,9 @@
 //! Formulas: huggingface/lerobot, `datasets/feature_utils.py` (`check_delta_timestamps`,
 //! `get_delta_indices`), `dataset_reader.py`, `video_utils.py` (`decode_video_frames_torchcodec`).
 
-use super::common::{known_fps, positive};
+use super::common::{check_range, require_fps};
 use super::numpy_compat::round;
-use crate::clip_sampler::common::known_clip;
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
@@ -40,12 +40,12 @@ impl DeltaTimestamps {
                 "tolerance_s must be at least 0, got {tolerance_s}; the default is 0.0001"
             )));
         }
-        let rule = Self { delta_timestamps, fps, tolerance_s };
+        let sampler = Self { delta_timestamps, fps, tolerance_s };
         if let Some(fps) = fps {
-            positive("fps", fps)?;
-            rule.delta_indices(fps)?;
+            check_range("fps", fps)?;
+            sampler.delta_indices(fps)?;
         }
-        Ok(rule)
+        Ok(sampler)
     }
 
     /// The time offsets in frames.
@@ -64,7 +64,7 @@ impl DeltaTimestamps {
 }
 
 impl ClipSampler for DeltaTimestamps {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
         u64::from(video.num_frames())
     }
 
@@ -73,21 +73,21 @@ impl ClipSampler for DeltaTimestamps {
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
-        let average_fps = known_fps("lerobot", video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
+        let average_fps = require_fps("lerobot", video)?;
         let fps = self.fps.unwrap_or(average_fps);
         let last = i64::from(video.num_frames()) - 1;
         let wanted: Vec<i64> =
             self.delta_indices(fps)?.into_iter().map(|delta| (number as i64).saturating_add(delta)).collect();
         let mask = wanted.iter().map(|at| (0..=last).contains(at)).collect();
         // Timestamps of the file, as in the original: an episode may begin in the middle of a file.
-        let begin = video.begins_at(0);
+        let begin = video.pts_seconds(0);
         let first = round(begin * average_fps);
         let times: Vec<f64> = wanted.iter().map(|&at| begin + at.clamp(0, last) as f64 / fps).collect();
         let loaded = times.iter().map(|time| {
             let at = round(time * average_fps) - first;
             let frame = (0.0..=last as f64).contains(&at).then_some(at as u32);
-            frame.map(|frame| (frame, video.begins_at(frame))).ok_or_else(|| beyond(*time, video))
+            frame.map(|frame| (frame, video.pts_seconds(frame))).ok_or_else(|| beyond(*time, video))
         });
         let loaded: Vec<(u32, f64)> = loaded.collect::<Result<_>>()?;
         let nearest = |&time: &f64| {
@@ -101,7 +101,7 @@ impl ClipSampler for DeltaTimestamps {
         Ok(ClipIndices { indices: times.iter().map(nearest).collect::<Result<_>>()?, mask })
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }

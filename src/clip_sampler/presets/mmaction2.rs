@@ -7,13 +7,13 @@ mod sample;
 mod uniform;
 mod untrimmed;
 
-use super::common::draws;
+use super::common::sample_integers;
 use crate::clip_sampler::{ClipIndices, RandomSource};
 
-pub use dense::{Dense, DenseOptions};
+pub use dense::{DenseSampleFrames, DenseSampleFramesOptions};
 pub use sample::{SampleFrames, SampleFramesOptions};
-pub use uniform::Uniform;
-pub use untrimmed::Untrimmed;
+pub use uniform::MmactionUniformSample;
+pub use untrimmed::UntrimmedSampleFrames;
 
 /// How to pad positions past the end of the video (`out_of_bound_opt`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum OutOfBound {
 impl OutOfBound {
     /// The frames at `positions`, which must not be negative. They are truncated to integers last, as in the
     /// original.
-    fn settle(self, positions: &[f64], num_frames: u32) -> ClipIndices {
+    fn resolve(self, positions: &[f64], num_frames: u32) -> ClipIndices {
         let end = f64::from(num_frames);
         let inside = |at: &f64| *at < end;
         let last = positions.iter().copied().filter(|at| inside(at)).fold(0.0, f64::max);
@@ -48,7 +48,7 @@ impl OutOfBound {
 /// one clip.
 fn jitter(positions: &mut [f64], frame_interval: u32, (clip, clips): (u64, u64), rng: &mut dyn RandomSource) {
     let frames = positions.len() as u64;
-    let drawn = draws(rng, u64::from(frame_interval), frames * clips);
+    let drawn = sample_integers(rng, u64::from(frame_interval), frames * clips);
     for (at, add) in positions.iter_mut().zip(drawn.iter().skip((clip * frames) as usize)) {
         *at += *add as f64;
     }

@@ -2,9 +2,9 @@
 //! `qwen_vl_utils/vision_process.py`: `smart_nframes`, `calculate_video_frame_range`. Converts seconds to
 //! frames by the average rate, as the original does.
 
-use super::common::{inside, known_fps, length, of_each, positive};
+use super::common::{check_range, checked_length, clips_unless_empty, require_fps, require_in_range};
 use super::numpy_compat::{round, torch_linspace};
-use crate::clip_sampler::common::known_clip;
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
@@ -15,7 +15,7 @@ const FPS_MAX_FRAMES: f64 = 768.0;
 
 /// The number of frames of a clip.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Frames {
+pub enum FrameCount {
     /// This number, rounded to an even number (`nframes`).
     Number(u32),
     /// As many frames as the video has at a rate.
@@ -32,7 +32,7 @@ pub enum Frames {
 /// Frames evenly spread over the video or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QwenVl {
-    frames: Frames,
+    frames: FrameCount,
     video_start: Option<f64>,
     video_end: Option<f64>,
 }
@@ -43,22 +43,22 @@ fn down_to_factor(frames: f64) -> f64 {
 
 impl QwenVl {
     /// `video_start`, `video_end`: the part of the video, in seconds from its first frame.
-    pub fn new(frames: Frames, video_start: Option<f64>, video_end: Option<f64>) -> Result<Self> {
-        if let Frames::Rate { fps, .. } = frames {
-            positive("fps", fps)?;
+    pub fn new(frames: FrameCount, video_start: Option<f64>, video_end: Option<f64>) -> Result<Self> {
+        if let FrameCount::Rate { fps, .. } = frames {
+            check_range("fps", fps)?;
         }
-        let rule = Self { frames, video_start, video_end };
-        if let Frames::Number(_) = frames {
-            length(rule.number().unwrap_or(0.0))?;
+        let sampler = Self { frames, video_start, video_end };
+        if let FrameCount::Number(_) = frames {
+            checked_length(sampler.number().unwrap_or(0.0))?;
         }
-        Ok(rule)
+        Ok(sampler)
     }
 
     /// The number of frames, if it is the same for all videos.
     fn number(&self) -> Option<f64> {
         match self.frames {
-            Frames::Number(frames) => Some(round(f64::from(frames) / FRAME_FACTOR) * FRAME_FACTOR),
-            Frames::Rate { .. } => None,
+            FrameCount::Number(frames) => Some(round(f64::from(frames) / FRAME_FACTOR) * FRAME_FACTOR),
+            FrameCount::Rate { .. } => None,
         }
     }
 
@@ -82,8 +82,8 @@ impl QwenVl {
 
     fn nframes(&self, total_frames: f64, video_fps: f64) -> Result<f64> {
         let nframes = match self.frames {
-            Frames::Number(_) => self.number().unwrap_or(0.0),
-            Frames::Rate { fps, min_frames, max_frames } => {
+            FrameCount::Number(_) => self.number().unwrap_or(0.0),
+            FrameCount::Rate { fps, min_frames, max_frames } => {
                 let least = (f64::from(min_frames) / FRAME_FACTOR).ceil() * FRAME_FACTOR;
                 let most = down_to_factor(max_frames.map_or(FPS_MAX_FRAMES.min(total_frames), f64::from));
                 down_to_factor((total_frames / video_fps * fps).max(least).min(most).min(total_frames))
@@ -100,11 +100,11 @@ impl QwenVl {
 }
 
 impl ClipSampler for QwenVl {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        of_each(video, 1)
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        clips_unless_empty(video, 1)
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(1)
     }
 
@@ -113,15 +113,15 @@ impl ClipSampler for QwenVl {
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
-        let fps = known_fps("qwen_vl", video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
+        let fps = require_fps("qwen_vl", video)?;
         let (start, end) = self.range(f64::from(video.num_frames()), fps)?;
-        let frames = length(self.nframes(end - start + 1.0, fps)?)?;
+        let frames = checked_length(self.nframes(end - start + 1.0, fps)?)?;
         let positions = torch_linspace(start, end, frames).into_iter().map(|at| round(at.into()) as i64);
-        inside(positions, video.num_frames())
+        require_in_range(positions, video.num_frames())
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         format!("{} frames", self.number().unwrap_or(FRAME_FACTOR))
     }
 }

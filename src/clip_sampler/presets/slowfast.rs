@@ -4,9 +4,9 @@
 
 mod ssv2;
 
-use super::common::{clamped, count, known_fps, of_each, positive};
+use super::common::{check_count, check_range, clamp_positions, clips_unless_empty, require_fps};
 use super::numpy_compat::torch_linspace;
-use crate::clip_sampler::common::known_clip;
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
@@ -35,7 +35,7 @@ pub struct KineticsOptions {
 /// `sampling_rate * num_frames / target_fps` seconds; its frames are those of `torch.linspace` in float32,
 /// truncated. Frames past the end of a short video repeat its last one.
 ///
-/// Random numbers of a random clip: `unit_f64` for the rate if `train_jitter_fps` is above 0, then `unit_f64`
+/// Random numbers of a random clip: `next_f64` for the rate if `train_jitter_fps` is above 0, then `next_f64`
 /// for the start, even for a short video.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kinetics(KineticsOptions);
@@ -43,10 +43,10 @@ pub struct Kinetics(KineticsOptions);
 impl Kinetics {
     /// Checks the settings.
     pub fn new(options: KineticsOptions) -> Result<Self> {
-        count("num_frames", options.num_frames)?;
-        count("sampling_rate", options.sampling_rate)?;
-        count("num_ensemble_views", options.num_ensemble_views)?;
-        positive("target_fps", options.target_fps)?;
+        check_count("num_frames", options.num_frames)?;
+        check_count("sampling_rate", options.sampling_rate)?;
+        check_count("num_ensemble_views", options.num_ensemble_views)?;
+        check_range("target_fps", options.target_fps)?;
         if !(0.0..=1e9).contains(&options.train_jitter_fps) {
             return Err(Error::Argument(format!(
                 "train_jitter_fps must be from 0 to 1000000000, got {}; use 0 for a fixed rate",
@@ -76,11 +76,11 @@ impl Kinetics {
 }
 
 impl ClipSampler for Kinetics {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        of_each(video, self.clips())
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        clips_unless_empty(video, self.clips())
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(u64::from(self.clips()))
     }
 
@@ -89,25 +89,25 @@ impl ClipSampler for Kinetics {
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
-        let fps = known_fps("slowfast", video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
+        let fps = require_fps("slowfast", video)?;
         let options = &self.0;
         let target = match options.random && options.train_jitter_fps > 0.0 {
-            true => options.target_fps + options.train_jitter_fps * rng.unit_f64(),
+            true => options.target_fps + options.train_jitter_fps * rng.next_f64(),
             false => options.target_fps,
         };
         let span = f64::from(options.sampling_rate) * f64::from(options.num_frames) / target * fps;
         let span = span.max(1.0);
         let delta = (f64::from(video.num_frames()) - span).max(0.0);
         let start = match options.random {
-            true => delta * rng.unit_f64(),
+            true => delta * rng.next_f64(),
             false => self.view_start(delta, number),
         };
         let positions = torch_linspace(start, start + span - 1.0, options.num_frames);
-        Ok(clamped(positions.into_iter().map(|at| at as i64), video.num_frames()))
+        Ok(clamp_positions(positions.into_iter().map(|at| at as i64), video.num_frames()))
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }

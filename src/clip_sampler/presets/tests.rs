@@ -3,23 +3,24 @@
 
 use std::sync::Arc;
 
-use super::internvideo2::{Pick, ReadFrames, ReadFramesOptions};
+use super::internvideo2::{ReadFrames, ReadFramesOptions, SampleMode};
 use super::mmaction2::{
-    Dense, DenseOptions, OutOfBound, SampleFrames, SampleFramesOptions, Uniform, Untrimmed,
+    DenseSampleFrames, DenseSampleFramesOptions, MmactionUniformSample, OutOfBound, SampleFrames,
+    SampleFramesOptions, UntrimmedSampleFrames,
 };
 use super::slowfast::{Kinetics, KineticsOptions};
-use super::videomae::{Finetune, FinetuneOptions, Mode, Pretrain, Ssv2Options, Version};
-use super::vjepa2::{Pace, VideoDataset, VideoDatasetOptions};
+use super::videomae::{Finetune, FinetuneOptions, Mode, Pretrain, Ssv2Options, VideoMaeVersion};
+use super::vjepa2::{FrameStepOption, VideoDataset, VideoDatasetOptions};
 use super::{slowfast, tsn, videomae};
 use crate::clip_sampler::video_timing::ConstantFrameRate;
-use crate::clip_sampler::{ClipSampler, RandomSource, Sampling};
+use crate::clip_sampler::{ClipSampler, ClipSamplerRef, RandomSource};
 use crate::error::Result;
 
 /// A random source that always returns the smallest (false) or the largest (true) number.
-pub(super) struct Extreme(pub bool);
+pub(super) struct ExtremeRng(pub bool);
 
-impl RandomSource for Extreme {
-    fn below(&mut self, n: u64) -> u64 {
+impl RandomSource for ExtremeRng {
+    fn next_below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "a draw from nothing");
         if self.0 {
             n - 1
@@ -28,7 +29,7 @@ impl RandomSource for Extreme {
         }
     }
 
-    fn unit_f64(&mut self) -> f64 {
+    fn next_f64(&mut self) -> f64 {
         if self.0 {
             1.0 - f64::EPSILON / 2.0
         } else {
@@ -38,20 +39,20 @@ impl RandomSource for Extreme {
 }
 
 /// The clip sampler, unless its options are rejected.
-pub(super) fn made(rule: Result<impl ClipSampler + 'static>) -> Option<Sampling> {
-    rule.ok().map(|rule| Arc::new(rule) as Sampling)
+pub(super) fn try_new(sampler: Result<impl ClipSampler + 'static>) -> Option<ClipSamplerRef> {
+    sampler.ok().map(|sampler| Arc::new(sampler) as ClipSamplerRef)
 }
 
 /// Every preset in every form, with `a` frames at distance `b` and `c` clips.
-fn all(a: u32, b: u32, c: u32) -> Vec<Sampling> {
-    let mut rules = Vec::new();
+fn all(a: u32, b: u32, c: u32) -> Vec<ClipSamplerRef> {
+    let mut samplers = Vec::new();
     let both = [false, true];
     let rates = [None, Some(12.5), Some(30.0), Some(f64::from(b) * 1e6), Some(f64::NAN)];
     for (i, target_fps) in (0..32).flat_map(|i| rates.map(|rate| (i, rate))) {
         let flag = |bit: u32| i >> bit & 1 == 1;
         let out_of_bound_opt = if flag(0) { OutOfBound::Loop } else { OutOfBound::RepeatLast };
         let (temporal_jitter, test_mode) = (flag(1), flag(2));
-        rules.push(made(SampleFrames::new(SampleFramesOptions {
+        samplers.push(try_new(SampleFrames::new(SampleFramesOptions {
             clip_len: a,
             frame_interval: b,
             num_clips: c,
@@ -62,7 +63,7 @@ fn all(a: u32, b: u32, c: u32) -> Vec<Sampling> {
             keep_tail_frames: flag(4),
             target_fps,
         })));
-        rules.push(made(Dense::new(DenseOptions {
+        samplers.push(try_new(DenseSampleFrames::new(DenseSampleFramesOptions {
             clip_len: a,
             frame_interval: b,
             num_clips: c,
@@ -74,12 +75,12 @@ fn all(a: u32, b: u32, c: u32) -> Vec<Sampling> {
         })));
     }
     for on in both {
-        rules.push(made(Uniform::new(a, c, on)));
-        rules.push(made(slowfast::Ssv2::new(a, on)));
-        rules.push(made(Pretrain::new(c, a, b, on)));
+        samplers.push(try_new(MmactionUniformSample::new(a, c, on)));
+        samplers.push(try_new(slowfast::Ssv2::new(a, on)));
+        samplers.push(try_new(Pretrain::new(c, a, b, on)));
         for random in both {
-            rules.push(made(tsn::Segments::new(c, a, random, on)));
-            rules.push(made(Kinetics::new(KineticsOptions {
+            samplers.push(try_new(tsn::TsnDataSet::new(c, a, random, on)));
+            samplers.push(try_new(Kinetics::new(KineticsOptions {
                 random,
                 num_frames: a,
                 sampling_rate: b,
@@ -88,13 +89,17 @@ fn all(a: u32, b: u32, c: u32) -> Vec<Sampling> {
                 use_offset_sampling: on,
                 num_ensemble_views: c,
             })));
-            for (pace, filter) in [Pace::Fps(b), Pace::FrameStep(b), Pace::Duration(f64::from(b) / 8.0)]
-                .into_iter()
-                .flat_map(|pace| both.map(|filter| (pace, filter)))
+            for (frame_step, filter) in [
+                FrameStepOption::Fps(b),
+                FrameStepOption::FrameStep(b),
+                FrameStepOption::Duration(f64::from(b) / 8.0),
+            ]
+            .into_iter()
+            .flat_map(|frame_step| both.map(|filter| (frame_step, filter)))
             {
-                rules.push(made(VideoDataset::new(VideoDatasetOptions {
+                samplers.push(try_new(VideoDataset::new(VideoDatasetOptions {
                     frames_per_clip: a,
-                    pace,
+                    frame_step,
                     num_clips: c,
                     random_clip_sampling: random,
                     allow_clip_overlap: on,
@@ -102,9 +107,9 @@ fn all(a: u32, b: u32, c: u32) -> Vec<Sampling> {
                 })));
             }
         }
-        for sample in [Pick::Rand, Pick::Middle, Pick::Fps(2.0), Pick::Fps(1e9)] {
+        for sample in [SampleMode::Rand, SampleMode::Middle, SampleMode::Fps(2.0), SampleMode::Fps(1e9)] {
             let fix_start = on.then_some(b);
-            rules.push(made(ReadFrames::new(ReadFramesOptions {
+            samplers.push(try_new(ReadFrames::new(ReadFramesOptions {
                 num_frames: a,
                 sample,
                 fix_start,
@@ -113,8 +118,8 @@ fn all(a: u32, b: u32, c: u32) -> Vec<Sampling> {
             })));
         }
         for mode in [Mode::Train, Mode::Validation, Mode::Test] {
-            for version in [Version::One, Version::Two] {
-                rules.push(made(Finetune::new(FinetuneOptions {
+            for version in [VideoMaeVersion::One, VideoMaeVersion::Two] {
+                samplers.push(try_new(Finetune::new(FinetuneOptions {
                     mode,
                     version,
                     clip_len: a,
@@ -124,33 +129,39 @@ fn all(a: u32, b: u32, c: u32) -> Vec<Sampling> {
                     sparse_sample: on,
                 })));
                 let options = Ssv2Options { mode, version, num_segment: a, test_num_segment: c };
-                rules.push(made(videomae::Ssv2::new(options)));
+                samplers.push(try_new(videomae::Ssv2::new(options)));
             }
         }
     }
-    rules.push(made(Untrimmed::new(a, c, b)));
-    rules.into_iter().flatten().collect()
+    samplers.push(try_new(UntrimmedSampleFrames::new(a, c, b)));
+    samplers.into_iter().flatten().collect()
 }
 
 #[test]
 fn every_clip_of_every_preset_has_its_length_and_stays_inside_the_video() {
     let options = [(1, 1, 1), (1, 3, 2), (4, 1, 1), (4, 2, 3), (5, 3, 5), (8, 4, 2), (3, 7, 12), (16, 1, 4)];
     let mut clips = 0;
-    for rule in options.into_iter().flat_map(|(a, b, c)| all(a, b, c)) {
+    for sampler in options.into_iter().flat_map(|(a, b, c)| all(a, b, c)) {
         for frames in (0..40).chain([63, 64, 65, 100, 777]) {
             let video = &ConstantFrameRate { num_frames: frames, fps: 29.97 };
-            let count = rule.clips_in(video);
-            assert!(rule.clips_each().is_none_or(|n| frames == 0 || n == count), "{rule:?} {frames}");
+            let count = sampler.num_clips(video);
+            assert!(
+                sampler.fixed_num_clips().is_none_or(|n| frames == 0 || n == count),
+                "{sampler:?} {frames}"
+            );
             for (clip, most) in (0..count).flat_map(|clip| [(clip, false), (clip, true)]) {
-                let Ok(sample) = rule.clip(video, clip, &mut Extreme(most)) else { continue };
+                let Ok(sample) = sampler.clip(video, clip, &mut ExtremeRng(most)) else { continue };
                 clips += 1;
-                let place = format!("{rule:?} {frames} {clip} {sample:?}");
+                let place = format!("{sampler:?} {frames} {clip} {sample:?}");
                 assert!(!sample.indices.is_empty(), "{place}");
-                assert!(rule.sequence_length().is_none_or(|n| n as usize == sample.indices.len()), "{place}");
+                assert!(
+                    sampler.sequence_length().is_none_or(|n| n as usize == sample.indices.len()),
+                    "{place}"
+                );
                 assert_eq!(sample.mask.len(), sample.indices.len(), "{place}");
                 assert!(sample.indices.iter().all(|&at| at < frames), "{place}");
             }
-            assert!(rule.clip(video, count, &mut Extreme(false)).is_err());
+            assert!(sampler.clip(video, count, &mut ExtremeRng(false)).is_err());
         }
     }
     assert!(clips > 100_000, "{clips}");
@@ -158,20 +169,25 @@ fn every_clip_of_every_preset_has_its_length_and_stays_inside_the_video() {
 
 #[test]
 fn numbers_that_make_no_sense_are_refused_and_large_ones_do_no_harm() {
-    assert_eq!(all(0, 1, 1).iter().filter(|rule| rule.sequence_length() == Some(0)).count(), 0);
+    assert_eq!(all(0, 1, 1).iter().filter(|sampler| sampler.sequence_length() == Some(0)).count(), 0);
     for huge in [u32::MAX, shared_most() + 1] {
-        assert!(all(huge, 1, 1).iter().all(|rule| rule.sequence_length().is_none_or(|n| n < huge)));
-        assert!(all(1, 1, huge).iter().all(|rule| rule.clips_each().is_none_or(|n| n < u64::from(huge))));
+        assert!(all(huge, 1, 1).iter().all(|sampler| sampler.sequence_length().is_none_or(|n| n < huge)));
+        assert!(all(1, 1, huge)
+            .iter()
+            .all(|sampler| sampler.fixed_num_clips().is_none_or(|n| n < u64::from(huge))));
     }
-    for rule in all(2, shared_most(), 2) {
+    for sampler in all(2, shared_most(), 2) {
         for (frames, fps) in
             [(1, 25.0), (2, 1e-9), (u32::MAX, 1e9), (u32::MAX, 25.0), (9, 0.0), (9, f64::NAN)]
         {
             let video = &ConstantFrameRate { num_frames: frames, fps };
-            for clip in 0..rule.clips_in(video).min(3) {
+            for clip in 0..sampler.num_clips(video).min(3) {
                 for most in [false, true] {
-                    if let Ok(sample) = rule.clip(video, clip, &mut Extreme(most)) {
-                        assert!(sample.indices.iter().all(|&at| at < frames), "{rule:?} {frames} {sample:?}");
+                    if let Ok(sample) = sampler.clip(video, clip, &mut ExtremeRng(most)) {
+                        assert!(
+                            sample.indices.iter().all(|&at| at < frames),
+                            "{sampler:?} {frames} {sample:?}"
+                        );
                     }
                 }
             }
@@ -180,15 +196,15 @@ fn numbers_that_make_no_sense_are_refused_and_large_ones_do_no_harm() {
 }
 
 fn shared_most() -> u32 {
-    super::common::MAX
+    super::common::MAX_COUNT
 }
 
 #[test]
 fn the_same_words_mean_other_frames_in_each_codebase() {
     // Sixteen frames at distance four, from frame 0.
-    let first = |rule: Option<Sampling>, num_frames| {
+    let first = |sampler: Option<ClipSamplerRef>, num_frames| {
         let video = &ConstantFrameRate { num_frames, fps: 30.0 };
-        rule.unwrap().clip(video, 0, &mut Extreme(false)).unwrap().indices
+        sampler.unwrap().clip(video, 0, &mut ExtremeRng(false)).unwrap().indices
     };
     let mmaction2 = SampleFrames::new(SampleFramesOptions {
         clip_len: 16,
@@ -212,7 +228,7 @@ fn the_same_words_mean_other_frames_in_each_codebase() {
     });
     let videomae = Finetune::new(FinetuneOptions {
         mode: Mode::Train,
-        version: Version::One,
+        version: VideoMaeVersion::One,
         clip_len: 16,
         frame_sample_rate: 4,
         num_segment: 1,
@@ -221,7 +237,7 @@ fn the_same_words_mean_other_frames_in_each_codebase() {
     });
     let vjepa2 = VideoDataset::new(VideoDatasetOptions {
         frames_per_clip: 16,
-        pace: Pace::FrameStep(4),
+        frame_step: FrameStepOption::FrameStep(4),
         num_clips: 1,
         random_clip_sampling: true,
         allow_clip_overlap: false,
@@ -229,9 +245,9 @@ fn the_same_words_mean_other_frames_in_each_codebase() {
     });
     let fours = [0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60];
     let spread = [0, 4, 8, 12, 17, 21, 25, 29, 34, 38, 42, 46, 51, 55, 59, 63];
-    assert_eq!(first(made(mmaction2), 100), fours);
+    assert_eq!(first(try_new(mmaction2), 100), fours);
     let frames = [0, 4, 8, 12, 16, 21, 25, 29, 33, 37, 42, 46, 50, 54, 58, 63];
-    assert_eq!(first(made(slowfast), 100), frames);
-    assert_eq!(first(made(videomae), 100), spread);
-    assert_eq!(first(made(vjepa2), 100), spread);
+    assert_eq!(first(try_new(slowfast), 100), frames);
+    assert_eq!(first(try_new(videomae), 100), spread);
+    assert_eq!(first(try_new(vjepa2), 100), spread);
 }

@@ -8,7 +8,7 @@ use crate::clip_sampler::ClipIndices;
 use crate::error::{Error, Result};
 
 pub use indices::{Indices, IndicesOptions};
-pub use timestamps::{Starts, Timestamps, TimestampsOptions};
+pub use timestamps::{ClipStarts, Timestamps, TimestampsOptions};
 
 /// How to pad a clip past the end of the video.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,11 +37,11 @@ impl Policy {
                  got \"error\"; or leave sampling_range_end out"
             )));
         }
-        let stand_in = |i: usize| match self {
+        let padding_frame = |i: usize| match self {
             Policy::Wrap => exist[i % found],
             Policy::RepeatLast | Policy::Error => last,
         };
-        let indices = (0..length).map(|i| if i < found { exist[i] } else { stand_in(i) }).collect();
+        let indices = (0..length).map(|i| if i < found { exist[i] } else { padding_frame(i) }).collect();
         Ok(ClipIndices { indices, mask: (0..length).map(|i| i < found).collect() })
     }
 }

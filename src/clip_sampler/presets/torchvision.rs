@@ -4,15 +4,15 @@
 
 use std::collections::HashMap;
 
-use super::common::{count, inside, positive};
+use super::common::{check_count, check_range, require_in_range};
 use super::numpy_compat::torch_linspace_at;
-use crate::clip_sampler::common::known_clip;
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::Result;
 
 /// Which windows become clips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sampler {
+pub enum ClipSelection {
     /// Every window, in order (`VideoClips` itself).
     All,
     /// This number of windows, evenly spread, some repeated if there are fewer (`UniformClipSampler`).
@@ -30,7 +30,7 @@ pub struct VideoClips {
     clip_length_in_frames: u32,
     frames_between_clips: u32,
     frame_rate: Option<f64>,
-    sampler: Sampler,
+    sampler: ClipSelection,
 }
 
 /// The frames that remain after resampling.
@@ -57,15 +57,15 @@ impl VideoClips {
         clip_length_in_frames: u32,
         frames_between_clips: u32,
         frame_rate: Option<f64>,
-        sampler: Sampler,
+        sampler: ClipSelection,
     ) -> Result<Self> {
-        count("clip_length_in_frames", clip_length_in_frames)?;
-        count("frames_between_clips", frames_between_clips)?;
-        frame_rate.map_or(Ok(1.0), |rate| positive("frame_rate", rate))?;
+        check_count("clip_length_in_frames", clip_length_in_frames)?;
+        check_count("frames_between_clips", frames_between_clips)?;
+        frame_rate.map_or(Ok(1.0), |rate| check_range("frame_rate", rate))?;
         match sampler {
-            Sampler::All => 1,
-            Sampler::Uniform(clips) => count("num_clips_per_video", clips)?,
-            Sampler::Random(clips) => count("max_clips_per_video", clips)?,
+            ClipSelection::All => 1,
+            ClipSelection::Uniform(clips) => check_count("num_clips_per_video", clips)?,
+            ClipSelection::Random(clips) => check_count("max_clips_per_video", clips)?,
         };
         Ok(Self { clip_length_in_frames, frames_between_clips, frame_rate, sampler })
     }
@@ -93,7 +93,7 @@ impl VideoClips {
 fn permuted(n: u64, kept: u64, wanted: u64, rng: &mut dyn RandomSource) -> u64 {
     let mut moved: HashMap<u64, u64> = HashMap::new();
     for place in 0..kept.min(n.saturating_sub(1)) {
-        let other = place + rng.below(n - place);
+        let other = place + rng.next_below(n - place);
         let (a, b) = (*moved.get(&place).unwrap_or(&place), *moved.get(&other).unwrap_or(&other));
         moved.insert(other, a);
         moved.insert(place, b);
@@ -102,13 +102,13 @@ fn permuted(n: u64, kept: u64, wanted: u64, rng: &mut dyn RandomSource) -> u64 {
 }
 
 impl ClipSampler for VideoClips {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
         let windows = self.windows(&self.resampled(video));
         match self.sampler {
-            Sampler::All => windows,
-            Sampler::Uniform(clips) if windows > 0 => u64::from(clips),
-            Sampler::Uniform(_) => 0,
-            Sampler::Random(most) => windows.min(u64::from(most)),
+            ClipSelection::All => windows,
+            ClipSelection::Uniform(clips) if windows > 0 => u64::from(clips),
+            ClipSelection::Uniform(_) => 0,
+            ClipSelection::Random(most) => windows.min(u64::from(most)),
         }
     }
 
@@ -117,30 +117,30 @@ impl ClipSampler for VideoClips {
     }
 
     fn shares_rng_per_video(&self) -> bool {
-        matches!(self.sampler, Sampler::Random(_))
+        matches!(self.sampler, ClipSelection::Random(_))
     }
 
     /// The random sampler uses random numbers as the first entries of `torch.randperm(windows)` do: for each
     /// clip in order, below the number of windows, then one less, and so on (the last of all windows needs no
     /// random number).
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let resampled = self.resampled(video);
         let windows = self.windows(&resampled);
         let window = match self.sampler {
-            Sampler::All => number,
-            Sampler::Uniform(clips) => {
+            ClipSelection::All => number,
+            ClipSelection::Uniform(clips) => {
                 torch_linspace_at(0.0, (windows - 1) as f64, clips, number as u32).floor() as u64
             }
-            Sampler::Random(most) => permuted(windows, windows.min(u64::from(most)), number, rng),
+            ClipSelection::Random(most) => permuted(windows, windows.min(u64::from(most)), number, rng),
         };
         let start = window.saturating_mul(u64::from(self.frames_between_clips));
         let frames =
             (0..u64::from(self.clip_length_in_frames)).map(|i| resampled.frame(start.saturating_add(i)));
-        inside(frames, video.num_frames())
+        require_in_range(frames, video.num_frames())
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         match self.frame_rate {
             Some(rate) => format!("{} frames at {rate} frames per second", self.clip_length_in_frames),
             None => format!("{} frames", self.clip_length_in_frames),

@@ -2,32 +2,32 @@
 //! Formulas: yjxiong/tsn-pytorch, dataset.py; TSM's ops/dataset.py has the same.
 //! All segments form one clip, since the network takes all of them at once.
 
-use super::common::{clamped, count, draws, of_each, together};
+use super::common::{check_count, check_product, clamp_positions, clips_unless_empty, sample_integers};
 use super::numpy_compat::int;
-use crate::clip_sampler::common::known_clip;
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::Result;
 
 /// `TSNDataSet`: a random position in each part in training (`random_shift`), its middle otherwise.
 ///
-/// Random numbers in training: `below(part)` for each segment. If parts would be empty and the video has more
-/// frames than segments: `below(frames - new_length + 1)` for each segment, sorted (as in TSM; tsn-pytorch
+/// Random numbers in training: `next_below(part)` for each segment. If parts would be empty and the video has more
+/// frames than segments: `next_below(frames - new_length + 1)` for each segment, sorted (as in TSM; tsn-pytorch
 /// fails there). Otherwise none, and all segments begin at frame 0, as do those of a video shorter than
 /// `new_length`, where the original fails. Frames past the end repeat the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segments {
+pub struct TsnDataSet {
     num_segments: u32,
     new_length: u32,
     random_shift: bool,
     test_mode: bool,
 }
 
-impl Segments {
+impl TsnDataSet {
     /// Checks the options. (For RGB differences the original itself increases `new_length` by one.)
     pub fn new(num_segments: u32, new_length: u32, random_shift: bool, test_mode: bool) -> Result<Self> {
-        count("num_segments", num_segments)?;
-        count("new_length", new_length)?;
-        together("num_segments * new_length", &[num_segments, new_length])?;
+        check_count("num_segments", num_segments)?;
+        check_count("new_length", new_length)?;
+        check_product("num_segments * new_length", &[num_segments, new_length])?;
         Ok(Self { num_segments, new_length, random_shift, test_mode })
     }
 
@@ -36,10 +36,10 @@ impl Segments {
         let starts = frames - i64::from(self.new_length) + 1;
         let part = starts.div_euclid(segments);
         if part > 0 {
-            return (0..segments).map(|i| i * part + rng.below(part as u64) as i64).collect();
+            return (0..segments).map(|i| i * part + rng.next_below(part as u64) as i64).collect();
         }
         if frames > segments && starts > 0 {
-            let mut drawn = draws(rng, starts as u64, segments as u64);
+            let mut drawn = sample_integers(rng, starts as u64, segments as u64);
             drawn.sort_unstable();
             return drawn.into_iter().map(|start| start as i64).collect();
         }
@@ -56,21 +56,21 @@ impl Segments {
     }
 }
 
-impl ClipSampler for Segments {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        of_each(video, 1)
+impl ClipSampler for TsnDataSet {
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        clips_unless_empty(video, 1)
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(1)
     }
 
     fn sequence_length(&self) -> Option<u32> {
-        Some(self.num_segments * self.new_length) // at most MAX_TOGETHER
+        Some(self.num_segments * self.new_length) // at most MAX_PRODUCT
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let frames = i64::from(video.num_frames());
         let starts = match self.random_shift && !self.test_mode {
             true => self.random_starts(frames, rng),
@@ -78,10 +78,10 @@ impl ClipSampler for Segments {
         };
         let length = i64::from(self.new_length);
         let positions = starts.into_iter().flat_map(|start| (0..length).map(move |i| start + i));
-        Ok(clamped(positions, video.num_frames()))
+        Ok(clamp_positions(positions, video.num_frames()))
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }

@@ -28,7 +28,7 @@ pub enum Mode {
 
 /// Which of the two repositories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Version {
+pub enum VideoMaeVersion {
     /// MCG-NJU/VideoMAE
     #[default]
     One,

@@ -10,7 +10,7 @@ use super::super::catalog::VideoCatalog;
 use super::super::scheduler::{ClipRequest, Scheduler, VideoRequests};
 use super::super::stats::StatsCollector;
 use super::{Clip, ClipDestination, ClipMetadata, DecodeTask, Error, MemoryReservation, Result, SlotOutput};
-use crate::batch_sampler::rng::Key;
+use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::SampledClip;
 use crate::clip_sampler::ClipIndices;
 use crate::decode::plan::{plan_decode_ranges, DecodeRange};
@@ -47,7 +47,7 @@ pub(in super::super) struct TaskPlan {
 /// A clip request whose frames are known.
 struct ResolvedRequest {
     request: ClipRequest,
-    key: Key,
+    key: RngKey,
     sample: ClipIndices,
     frames: Vec<PresentationIndex>,
     spans: Vec<(DecodeIndex, DecodeIndex)>,
@@ -219,7 +219,7 @@ fn resolve(
     request: ClipRequest,
 ) -> Result<ResolvedRequest, ClipRequest> {
     let SampledClip { clip, occurrence, .. } = request.slot;
-    let key = Key { seed: task_params.seed, epoch, clip, occurrence };
+    let key = RngKey { seed: task_params.seed, epoch, clip, occurrence };
     // A panic also affects only this clip: the clips planned with it must not be lost.
     let sampled = catch_unwind(AssertUnwindSafe(|| task_params.catalog.sample(index, key)));
     let Ok(Ok(sample)) = sampled else { return Err(request) };

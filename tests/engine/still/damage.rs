@@ -32,7 +32,7 @@ fn a_file_that_is_cut_off_is_an_error_wherever_it_is_cut() {
 struct Sequence(u64);
 
 impl Sequence {
-    fn below(&mut self, n: usize) -> usize {
+    fn next_below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -50,15 +50,15 @@ fn damage_ends_in_a_picture_or_an_error_and_always_the_same() {
             let mut file = File::new(&name, bytes.clone());
             // Half of the damage hits the headers, where numbers determine sizes.
             let reach = if round % 2 == 0 { bytes.len().min(700) } else { bytes.len() };
-            for _ in 0..1 + sequence.below(6) {
-                let at = sequence.below(reach);
+            for _ in 0..1 + sequence.next_below(6) {
+                let at = sequence.next_below(reach);
                 match round % 3 {
-                    0 => file.bytes[at] ^= 1 << sequence.below(8),
+                    0 => file.bytes[at] ^= 1 << sequence.next_below(8),
                     1 => file.bytes[at] = 0xff,
-                    _ => file.bytes[at] = sequence.below(256) as u8,
+                    _ => file.bytes[at] = sequence.next_below(256) as u8,
                 }
             }
-            let options = every_option().nth(sequence.below(8)).unwrap();
+            let options = every_option().nth(sequence.next_below(8)).unwrap();
             let begun = Instant::now();
             let outcome = file.outcome(&mut kept, options);
             assert!(begun.elapsed() < Duration::from_secs(20), "{name}, round {round}");

@@ -24,14 +24,14 @@ impl<'a> Case<'a> {
     }
 
     /// Below `n`.
-    pub fn below(&mut self, n: usize) -> usize {
+    pub fn next_below(&mut self, n: usize) -> usize {
         let bytes = usize::from(self.byte()) | if n > 256 { usize::from(self.byte()) << 8 } else { 0 };
         bytes % n.max(1)
     }
 
     /// One of these.
     pub fn one_of<T: Clone>(&mut self, these: &[T]) -> T {
-        these[self.below(these.len())].clone()
+        these[self.next_below(these.len())].clone()
     }
 
     /// A value, or none.
@@ -41,7 +41,7 @@ impl<'a> Case<'a> {
 
     /// A few values.
     pub fn some<T>(&mut self, most: usize, mut value: impl FnMut(&mut Self) -> T) -> Vec<T> {
-        (0..self.below(most + 1)).map(|_| value(self)).collect()
+        (0..self.next_below(most + 1)).map(|_| value(self)).collect()
     }
 
     /// A small count, as people write it, and now and then an edge of 32 bits.
@@ -112,7 +112,7 @@ impl<'a> Case<'a> {
 
     /// Up to `most` bytes.
     pub fn bytes(&mut self, most: usize) -> &'a [u8] {
-        let len = self.below(most + 1).min(self.0.len());
+        let len = self.next_below(most + 1).min(self.0.len());
         self.0.bytes(len).unwrap_or(&[])
     }
 

@@ -25,7 +25,7 @@ const EDGES: [u64; 14] = [
 /// Changes an input in place; `others` are what pieces are taken from.
 pub fn mutate(input: &mut Vec<u8>, others: &[Vec<u8>], longest: usize, rng: &mut Rng) {
     // Mostly one change: several hide each other.
-    let changes = 1 + if rng.below(3) == 0 { rng.below(6) } else { 0 };
+    let changes = 1 + if rng.next_below(3) == 0 { rng.next_below(6) } else { 0 };
     for _ in 0..changes {
         change(input, others, rng);
     }
@@ -34,29 +34,29 @@ pub fn mutate(input: &mut Vec<u8>, others: &[Vec<u8>], longest: usize, rng: &mut
 
 /// A place in an input; heads, where tables lie, come more often.
 fn place(input: &[u8], rng: &mut Rng) -> usize {
-    let reach = if rng.below(2) == 0 { input.len().min(512) } else { input.len() };
-    rng.below(reach as u64) as usize
+    let reach = if rng.next_below(2) == 0 { input.len().min(512) } else { input.len() };
+    rng.next_below(reach as u64) as usize
 }
 
 /// Places of a stretch of an input.
 fn stretch(input: &[u8], rng: &mut Rng) -> std::ops::Range<usize> {
     let begin = place(input, rng);
-    let most = if rng.below(3) == 0 { input.len() } else { 64 };
-    begin..input.len().min(begin + 1 + rng.below(most as u64) as usize)
+    let most = if rng.next_below(3) == 0 { input.len() } else { 64 };
+    begin..input.len().min(begin + 1 + rng.next_below(most as u64) as usize)
 }
 
 fn change(input: &mut Vec<u8>, others: &[Vec<u8>], rng: &mut Rng) {
     if input.is_empty() {
-        input.extend((0..1 + rng.below(16)).map(|_| rng.next_u64() as u8));
+        input.extend((0..1 + rng.next_below(16)).map(|_| rng.next_u64() as u8));
         return;
     }
     let at = place(input, rng);
-    match rng.below(12) {
-        0 | 1 => input[at] ^= 1 << rng.below(8),
+    match rng.next_below(12) {
+        0 | 1 => input[at] ^= 1 << rng.next_below(8),
         2 => input[at] = rng.next_u64() as u8,
-        3 | 4 => put_number(input, at, EDGES[rng.below(EDGES.len() as u64) as usize], rng),
+        3 | 4 => put_number(input, at, EDGES[rng.next_below(EDGES.len() as u64) as usize], rng),
         5 => {
-            let by = rng.below(35).wrapping_sub(17);
+            let by = rng.next_below(35).wrapping_sub(17);
             let old = input[at..].iter().take(4).fold(0u64, |number, &byte| number << 8 | u64::from(byte));
             put_number(input, at, old.wrapping_add(by), rng);
         }
@@ -68,20 +68,20 @@ fn change(input: &mut Vec<u8>, others: &[Vec<u8>], rng: &mut Rng) {
         }
         9 => {
             let (range, byte) = (stretch(input, rng), [0, 0xff, rng.next_u64() as u8]);
-            input[range].fill(byte[rng.below(3) as usize]);
+            input[range].fill(byte[rng.next_below(3) as usize]);
         }
         10 => {
-            let other = &others[rng.below(others.len() as u64) as usize];
+            let other = &others[rng.next_below(others.len() as u64) as usize];
             if !other.is_empty() {
                 let piece = &other[stretch(other, rng)];
                 let end = input.len().min(at + piece.len());
                 // In the place of as many bytes, or between what is there.
-                let gone = if rng.below(2) == 0 { at..end } else { at..at };
+                let gone = if rng.next_below(2) == 0 { at..end } else { at..at };
                 input.splice(gone, piece.iter().copied());
             }
         }
         _ => {
-            let piece: Vec<u8> = (0..1 + rng.below(8)).map(|_| rng.next_u64() as u8).collect();
+            let piece: Vec<u8> = (0..1 + rng.next_below(8)).map(|_| rng.next_u64() as u8).collect();
             input.splice(at..at, piece);
         }
     }
@@ -89,9 +89,9 @@ fn change(input: &mut Vec<u8>, others: &[Vec<u8>], rng: &mut Rng) {
 
 /// Writes a number of one to eight bytes, either end first, as far as there is room.
 fn put_number(input: &mut [u8], at: usize, number: u64, rng: &mut Rng) {
-    let len = 1 << rng.below(4);
+    let len = 1 << rng.next_below(4);
     let mut bytes = number.to_le_bytes()[..len].to_vec();
-    if rng.below(2) == 0 {
+    if rng.next_below(2) == 0 {
         bytes.reverse();
     }
     let len = len.min(input.len() - at);
@@ -101,13 +101,13 @@ fn put_number(input: &mut [u8], at: usize, number: u64, rng: &mut Rng) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use framespool::batch_sampler::rng::Key;
+    use framespool::batch_sampler::rng::RngKey;
 
     #[test]
     fn changes_are_a_function_of_their_number() {
         let made = |clip| {
             let mut input = vec![7; 100];
-            let mut rng = Key { seed: 1, epoch: 0, clip, occurrence: 0 }.rng(0);
+            let mut rng = RngKey { seed: 1, epoch: 0, clip, occurrence: 0 }.rng(0);
             mutate(&mut input, &[vec![1, 2, 3]], 1000, &mut rng);
             input
         };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use framespool::batch_sampler::rng::Key;
+use framespool::batch_sampler::rng::RngKey;
 
 use crate::mutate::mutate;
 use crate::{guard, Target};
@@ -68,8 +68,8 @@ pub fn run(target: &Target, seeds: &[Vec<u8>], amount: Amount, keep: &Path) -> R
         if amount.at_most.is_some_and(|most| begun.elapsed() >= most) {
             break;
         }
-        let mut rng = Key { seed: amount.seed, epoch: 0, clip: number, occurrence: 0 }.rng(0);
-        let mut input = from[rng.below(from.len() as u64) as usize].clone();
+        let mut rng = RngKey { seed: amount.seed, epoch: 0, clip: number, occurrence: 0 }.rng(0);
+        let mut input = from[rng.next_below(from.len() as u64) as usize].clone();
         mutate(&mut input, from, target.longest, &mut rng);
         one(&input)?;
     }

@@ -4,12 +4,17 @@
 use std::sync::Arc;
 
 use framespool::clip_sampler::presets::cosmos_curate::SampleClosest;
-use framespool::clip_sampler::Sampling;
+use framespool::clip_sampler::ClipSamplerRef;
 use framespool::Result;
 
-use super::Args;
+use super::SamplerArgs;
 
-pub fn sample_closest(args: &Args) -> Result<Sampling> {
-    let (start, stop) = (args.number_if_given("start")?, args.number_if_given("stop")?);
-    Ok(Arc::new(SampleClosest::new(args.number("sample_rate_fps")?, start, stop, args.flag("endpoint")?)?))
+pub fn sample_closest(args: &SamplerArgs) -> Result<ClipSamplerRef> {
+    let (start, stop) = (args.get_opt_float("start")?, args.get_opt_float("stop")?);
+    Ok(Arc::new(SampleClosest::new(
+        args.get_float("sample_rate_fps")?,
+        start,
+        stop,
+        args.get_bool("endpoint")?,
+    )?))
 }

@@ -3,43 +3,43 @@
 
 use std::sync::Arc;
 
-use framespool::clip_sampler::presets::dali::{Sequences, UniformSample, Version};
-use framespool::clip_sampler::{Pad, Sampling};
+use framespool::clip_sampler::presets::dali::{DaliVersion, Sequences, UniformSample};
+use framespool::clip_sampler::{ClipSamplerRef, PadMode};
 use framespool::{Error, Result};
 
-use super::{only_for, Args};
+use super::{only_for, SamplerArgs};
 
-const PAD_MODES: [(&str, Pad); 8] = [
-    ("none", Pad::None),
-    ("constant", Pad::Constant),
-    ("edge", Pad::Edge),
-    ("repeat", Pad::Edge),
-    ("reflect_1001", Pad::Reflect1001),
-    ("symmetric", Pad::Reflect1001),
-    ("reflect_101", Pad::Reflect101),
-    ("reflect", Pad::Reflect101),
+const PAD_MODES: [(&str, PadMode); 8] = [
+    ("none", PadMode::None),
+    ("constant", PadMode::Constant),
+    ("edge", PadMode::Edge),
+    ("repeat", PadMode::Edge),
+    ("reflect_1001", PadMode::Reflect1001),
+    ("symmetric", PadMode::Reflect1001),
+    ("reflect_101", PadMode::Reflect101),
+    ("reflect", PadMode::Reflect101),
 ];
 
-pub fn sequences(args: &Args) -> Result<Sampling> {
-    let pad = match args.has("pad_sequences") && args.flag("pad_sequences")? {
+pub fn sequences(args: &SamplerArgs) -> Result<ClipSamplerRef> {
+    let pad = match args.contains("pad_sequences") && args.get_bool("pad_sequences")? {
         true => {
             only_for(args, "pad_sequences=False", &["pad_mode"])?;
-            Pad::Constant
+            PadMode::Constant
         }
-        false if args.has("pad_mode") => args.word("pad_mode", &PAD_MODES)?,
-        false => Pad::None,
+        false if args.contains("pad_mode") => args.get_choice("pad_mode", &PAD_MODES)?,
+        false => PadMode::None,
     };
-    let version = args.word("version", &[("2.4", Version::V2_4), ("main", Version::Main)])?;
-    let step = match args.whole("step")? {
+    let version = args.get_choice("version", &[("2.4", DaliVersion::V2_4), ("main", DaliVersion::Main)])?;
+    let step = match args.get_int("step")? {
         ..=0 => None,
         step => Some(u32::try_from(step).map_err(|_| {
             Error::Argument(format!("step must be at most {}, got {step}; use a smaller one", u32::MAX))
         })?),
     };
-    let (length, stride) = (args.count("sequence_length")?, args.count("stride")?);
+    let (length, stride) = (args.get_u32("sequence_length")?, args.get_u32("stride")?);
     Ok(Arc::new(Sequences::new(length, stride, step, pad, version)?))
 }
 
-pub fn uniform_sample(args: &Args) -> Result<Sampling> {
-    Ok(Arc::new(UniformSample::new(args.count("sequence_length")?)?))
+pub fn uniform_sample(args: &SamplerArgs) -> Result<ClipSamplerRef> {
+    Ok(Arc::new(UniformSample::new(args.get_u32("sequence_length")?)?))
 }

@@ -3,25 +3,25 @@
 
 use std::sync::Arc;
 
-use framespool::clip_sampler::presets::hf::{Frames, Function, SampleFrames};
-use framespool::clip_sampler::Sampling;
+use framespool::clip_sampler::presets::hf::{FrameSelection, HfSampleFrames, SampleFunction};
+use framespool::clip_sampler::ClipSamplerRef;
 use framespool::Result;
 
-use super::{only_for, Args};
+use super::{only_for, SamplerArgs};
 
-const FUNCTIONS: [(&str, Function); 2] = [
-    ("sample_frames", Function::SampleFrames),
-    ("default_sample_indices_fn", Function::DefaultSampleIndicesFn),
+const FUNCTIONS: [(&str, SampleFunction); 2] = [
+    ("sample_frames", SampleFunction::SampleFrames),
+    ("default_sample_indices_fn", SampleFunction::DefaultSampleIndicesFn),
 ];
 
-pub fn sample_frames(args: &Args) -> Result<Sampling> {
-    let frames = match (args.count_if_given("num_frames")?, args.number_if_given("fps")?) {
+pub fn sample_frames(args: &SamplerArgs) -> Result<ClipSamplerRef> {
+    let frames = match (args.get_opt_u32("num_frames")?, args.get_opt_float("fps")?) {
         (Some(frames), _) => {
             only_for(args, "sampling without num_frames", &["fps"])?;
-            Frames::Number(frames)
+            FrameSelection::Number(frames)
         }
-        (None, Some(fps)) => Frames::Rate(fps),
-        (None, None) => Frames::All,
+        (None, Some(fps)) => FrameSelection::Rate(fps),
+        (None, None) => FrameSelection::All,
     };
-    Ok(Arc::new(SampleFrames::new(args.word("function", &FUNCTIONS)?, frames)?))
+    Ok(Arc::new(HfSampleFrames::new(args.get_choice("function", &FUNCTIONS)?, frames)?))
 }

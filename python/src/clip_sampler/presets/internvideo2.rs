@@ -3,21 +3,21 @@
 
 use std::sync::Arc;
 
-use framespool::clip_sampler::presets::internvideo2::{Pick, ReadFrames, ReadFramesOptions};
-use framespool::clip_sampler::Sampling;
+use framespool::clip_sampler::presets::internvideo2::{ReadFrames, ReadFramesOptions, SampleMode};
+use framespool::clip_sampler::ClipSamplerRef;
 use framespool::Result;
 
-use super::Args;
+use super::SamplerArgs;
 
-pub fn read_frames(args: &Args) -> Result<Sampling> {
+pub fn read_frames(args: &SamplerArgs) -> Result<ClipSamplerRef> {
     Ok(Arc::new(ReadFrames::new(ReadFramesOptions {
-        num_frames: args.count("num_frames")?,
-        sample: Pick::parse(args.text("sample")?)?,
-        fix_start: args.count_if_given("fix_start")?,
-        max_num_frames: match args.whole("max_num_frames")? {
+        num_frames: args.get_u32("num_frames")?,
+        sample: SampleMode::parse(args.get_str("sample")?)?,
+        fix_start: args.get_opt_u32("fix_start")?,
+        max_num_frames: match args.get_int("max_num_frames")? {
             ..=0 => None, // the original uses -1, and checks whether the value is above 0
-            _ => Some(args.count("max_num_frames")?),
+            _ => Some(args.get_u32("max_num_frames")?),
         },
-        trimmed30: args.flag("trimmed30")?,
+        trimmed30: args.get_bool("trimmed30")?,
     })?))
 }

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use framespool::clip_sampler::presets::lerobot::DeltaTimestamps;
-use framespool::clip_sampler::Sampling;
+use framespool::clip_sampler::ClipSamplerRef;
 use framespool::Result;
 
-use super::Args;
+use super::SamplerArgs;
 
-pub fn delta_timestamps(args: &Args) -> Result<Sampling> {
-    let (deltas, fps) = (args.numbers("delta_timestamps")?, args.number_if_given("fps")?);
-    Ok(Arc::new(DeltaTimestamps::new(deltas, fps, args.number("tolerance_s")?)?))
+pub fn delta_timestamps(args: &SamplerArgs) -> Result<ClipSamplerRef> {
+    let (deltas, fps) = (args.get_floats("delta_timestamps")?, args.get_opt_float("fps")?);
+    Ok(Arc::new(DeltaTimestamps::new(deltas, fps, args.get_float("tolerance_s")?)?))
 }

@@ -3,24 +3,24 @@
 
 use std::sync::Arc;
 
-use framespool::clip_sampler::presets::qwen_vl::{Frames, QwenVl};
-use framespool::clip_sampler::Sampling;
+use framespool::clip_sampler::presets::qwen_vl::{FrameCount, QwenVl};
+use framespool::clip_sampler::ClipSamplerRef;
 use framespool::Result;
 
-use super::{only_for, Args};
+use super::{only_for, SamplerArgs};
 
-pub fn qwen_vl(args: &Args) -> Result<Sampling> {
-    let frames = match args.count_if_given("nframes")? {
+pub fn qwen_vl(args: &SamplerArgs) -> Result<ClipSamplerRef> {
+    let frames = match args.get_opt_u32("nframes")? {
         Some(frames) => {
             only_for(args, "sampling by fps, without nframes", &["fps", "min_frames", "max_frames"])?;
-            Frames::Number(frames)
+            FrameCount::Number(frames)
         }
-        None => Frames::Rate {
-            fps: args.number_if_given("fps")?.unwrap_or(2.0),
-            min_frames: args.count_if_given("min_frames")?.unwrap_or(4),
-            max_frames: args.count_if_given("max_frames")?,
+        None => FrameCount::Rate {
+            fps: args.get_opt_float("fps")?.unwrap_or(2.0),
+            min_frames: args.get_opt_u32("min_frames")?.unwrap_or(4),
+            max_frames: args.get_opt_u32("max_frames")?,
         },
     };
-    let (start, end) = (args.number_if_given("video_start")?, args.number_if_given("video_end")?);
+    let (start, end) = (args.get_opt_float("video_start")?, args.get_opt_float("video_end")?);
     Ok(Arc::new(QwenVl::new(frames, start, end)?))
 }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use framespool::clip_sampler::presets::slowfast::{Kinetics, KineticsOptions, Ssv2};
-use framespool::clip_sampler::Sampling;
+use framespool::clip_sampler::ClipSamplerRef;
 use framespool::Result;
 
-use super::Args;
+use super::SamplerArgs;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
@@ -16,24 +16,24 @@ enum Mode {
     Test,
 }
 
-fn mode(args: &Args) -> Result<Mode> {
-    args.word("mode", &[("train", Mode::Train), ("val", Mode::Val), ("test", Mode::Test)])
+fn mode(args: &SamplerArgs) -> Result<Mode> {
+    args.get_choice("mode", &[("train", Mode::Train), ("val", Mode::Val), ("test", Mode::Test)])
 }
 
-pub fn kinetics(args: &Args) -> Result<Sampling> {
+pub fn kinetics(args: &SamplerArgs) -> Result<ClipSamplerRef> {
     let mode = mode(args)?;
-    let jitter = args.number("train_jitter_fps")?;
+    let jitter = args.get_float("train_jitter_fps")?;
     Ok(Arc::new(Kinetics::new(KineticsOptions {
         random: mode != Mode::Test,
-        num_frames: args.count("num_frames")?,
-        sampling_rate: args.count("sampling_rate")?,
-        target_fps: args.number("target_fps")?,
+        num_frames: args.get_u32("num_frames")?,
+        sampling_rate: args.get_u32("sampling_rate")?,
+        target_fps: args.get_float("target_fps")?,
         train_jitter_fps: if mode == Mode::Train { jitter } else { 0.0 },
-        use_offset_sampling: args.flag("use_offset_sampling")?,
-        num_ensemble_views: args.count("num_ensemble_views")?,
+        use_offset_sampling: args.get_bool("use_offset_sampling")?,
+        num_ensemble_views: args.get_u32("num_ensemble_views")?,
     })?))
 }
 
-pub fn ssv2(args: &Args) -> Result<Sampling> {
-    Ok(Arc::new(Ssv2::new(args.count("num_frames")?, mode(args)? == Mode::Train)?))
+pub fn ssv2(args: &SamplerArgs) -> Result<ClipSamplerRef> {
+    Ok(Arc::new(Ssv2::new(args.get_u32("num_frames")?, mode(args)? == Mode::Train)?))
 }

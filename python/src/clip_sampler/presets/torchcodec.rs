@@ -4,44 +4,44 @@
 use std::sync::Arc;
 
 use framespool::clip_sampler::presets::torchcodec::{
-    Indices, IndicesOptions, Policy, Starts, Timestamps, TimestampsOptions,
+    ClipStarts, Indices, IndicesOptions, Policy, Timestamps, TimestampsOptions,
 };
-use framespool::clip_sampler::Sampling;
+use framespool::clip_sampler::ClipSamplerRef;
 use framespool::Result;
 
-use super::Args;
+use super::SamplerArgs;
 
-fn policy(args: &Args) -> Result<Policy> {
+fn policy(args: &SamplerArgs) -> Result<Policy> {
     let words = [("repeat_last", Policy::RepeatLast), ("wrap", Policy::Wrap), ("error", Policy::Error)];
-    args.word("policy", &words)
+    args.get_choice("policy", &words)
 }
 
-pub fn indices(args: &Args, random: bool) -> Result<Sampling> {
+pub fn indices(args: &SamplerArgs, random: bool) -> Result<ClipSamplerRef> {
     Ok(Arc::new(Indices::new(IndicesOptions {
         random,
-        num_clips: args.count("num_clips")?,
-        num_frames_per_clip: args.count("num_frames_per_clip")?,
-        num_indices_between_frames: args.count("num_indices_between_frames")?,
-        sampling_range_start: args.whole("sampling_range_start")?,
+        num_clips: args.get_u32("num_clips")?,
+        num_frames_per_clip: args.get_u32("num_frames_per_clip")?,
+        num_indices_between_frames: args.get_u32("num_indices_between_frames")?,
+        sampling_range_start: args.get_int("sampling_range_start")?,
         sampling_range_end: args
-            .has("sampling_range_end")
-            .then(|| args.whole("sampling_range_end"))
+            .contains("sampling_range_end")
+            .then(|| args.get_int("sampling_range_end"))
             .transpose()?,
         policy: policy(args)?,
     })?))
 }
 
-pub fn timestamps(args: &Args, random: bool) -> Result<Sampling> {
+pub fn timestamps(args: &SamplerArgs, random: bool) -> Result<ClipSamplerRef> {
     let starts = match random {
-        true => Starts::Random(args.count("num_clips")?),
-        false => Starts::Regular(args.number("seconds_between_clip_starts")?),
+        true => ClipStarts::Random(args.get_u32("num_clips")?),
+        false => ClipStarts::Regular(args.get_float("seconds_between_clip_starts")?),
     };
     Ok(Arc::new(Timestamps::new(TimestampsOptions {
         starts,
-        num_frames_per_clip: args.count("num_frames_per_clip")?,
-        seconds_between_frames: args.number_if_given("seconds_between_frames")?,
-        sampling_range_start: args.number_if_given("sampling_range_start")?,
-        sampling_range_end: args.number_if_given("sampling_range_end")?,
+        num_frames_per_clip: args.get_u32("num_frames_per_clip")?,
+        seconds_between_frames: args.get_opt_float("seconds_between_frames")?,
+        sampling_range_start: args.get_opt_float("sampling_range_start")?,
+        sampling_range_end: args.get_opt_float("sampling_range_end")?,
         policy: policy(args)?,
     })?))
 }

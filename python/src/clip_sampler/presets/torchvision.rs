@@ -3,27 +3,28 @@
 
 use std::sync::Arc;
 
-use framespool::clip_sampler::presets::torchvision::{Sampler, VideoClips};
-use framespool::clip_sampler::Sampling;
+use framespool::clip_sampler::presets::torchvision::{ClipSelection, VideoClips};
+use framespool::clip_sampler::ClipSamplerRef;
 use framespool::Result;
 
-use super::{only_for, Args};
+use super::{only_for, SamplerArgs};
 
-pub fn video_clips(args: &Args) -> Result<Sampling> {
-    let own = match args.has("sampler") {
-        true => {
-            args.word("sampler", &[("uniform", "num_clips_per_video"), ("random", "max_clips_per_video")])?
-        }
+pub fn video_clips(args: &SamplerArgs) -> Result<ClipSamplerRef> {
+    let own = match args.contains("sampler") {
+        true => args.get_choice(
+            "sampler",
+            &[("uniform", "num_clips_per_video"), ("random", "max_clips_per_video")],
+        )?,
         false => "",
     };
     let others: Vec<&str> =
         ["num_clips_per_video", "max_clips_per_video"].into_iter().filter(|option| *option != own).collect();
     only_for(args, "another sampler", &others)?;
     let sampler = match own {
-        "" => Sampler::All,
-        "num_clips_per_video" => Sampler::Uniform(args.count(own)?),
-        _ => Sampler::Random(args.count(own)?),
+        "" => ClipSelection::All,
+        "num_clips_per_video" => ClipSelection::Uniform(args.get_u32(own)?),
+        _ => ClipSelection::Random(args.get_u32(own)?),
     };
-    let (length, apart) = (args.count("clip_length_in_frames")?, args.count("frames_between_clips")?);
-    Ok(Arc::new(VideoClips::new(length, apart, args.number_if_given("frame_rate")?, sampler)?))
+    let (length, apart) = (args.get_u32("clip_length_in_frames")?, args.get_u32("frames_between_clips")?);
+    Ok(Arc::new(VideoClips::new(length, apart, args.get_opt_float("frame_rate")?, sampler)?))
 }

@@ -3,13 +3,18 @@
 
 use std::sync::Arc;
 
-use framespool::clip_sampler::presets::tsn::Segments;
-use framespool::clip_sampler::Sampling;
+use framespool::clip_sampler::presets::tsn::TsnDataSet;
+use framespool::clip_sampler::ClipSamplerRef;
 use framespool::Result;
 
-use super::Args;
+use super::SamplerArgs;
 
-pub fn segments(args: &Args) -> Result<Sampling> {
-    let (segments, length) = (args.count("num_segments")?, args.count("new_length")?);
-    Ok(Arc::new(Segments::new(segments, length, args.flag("random_shift")?, args.flag("test_mode")?)?))
+pub fn segments(args: &SamplerArgs) -> Result<ClipSamplerRef> {
+    let (segments, length) = (args.get_u32("num_segments")?, args.get_u32("new_length")?);
+    Ok(Arc::new(TsnDataSet::new(
+        segments,
+        length,
+        args.get_bool("random_shift")?,
+        args.get_bool("test_mode")?,
+    )?))
 }

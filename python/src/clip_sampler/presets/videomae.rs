@@ -4,50 +4,55 @@
 use std::sync::Arc;
 
 use framespool::clip_sampler::presets::videomae::{
-    Finetune, FinetuneOptions, Mode, Pretrain, Ssv2, Ssv2Options, Version,
+    Finetune, FinetuneOptions, Mode, Pretrain, Ssv2, Ssv2Options, VideoMaeVersion,
 };
-use framespool::clip_sampler::Sampling;
+use framespool::clip_sampler::ClipSamplerRef;
 use framespool::{Error, Result};
 
-use super::Args;
+use super::SamplerArgs;
 
-fn mode(args: &Args) -> Result<Mode> {
+fn mode(args: &SamplerArgs) -> Result<Mode> {
     let words = [("train", Mode::Train), ("validation", Mode::Validation), ("test", Mode::Test)];
-    args.word("mode", &words)
+    args.get_choice("mode", &words)
 }
 
-fn version(args: &Args) -> Result<Version> {
-    match args.whole("version")? {
-        1 => Ok(Version::One),
-        2 => Ok(Version::Two),
+fn version(args: &SamplerArgs) -> Result<VideoMaeVersion> {
+    match args.get_int("version")? {
+        1 => Ok(VideoMaeVersion::One),
+        2 => Ok(VideoMaeVersion::Two),
         other => Err(Error::Argument(format!(
             "version must be 1 or 2, got {other}; use 1 for VideoMAE, 2 for VideoMAEv2"
         ))),
     }
 }
 
-pub fn finetune(args: &Args) -> Result<Sampling> {
+pub fn finetune(args: &SamplerArgs) -> Result<ClipSamplerRef> {
     Ok(Arc::new(Finetune::new(FinetuneOptions {
         mode: mode(args)?,
         version: version(args)?,
-        clip_len: args.count("clip_len")?,
-        frame_sample_rate: args.count("frame_sample_rate")?,
-        num_segment: args.count("num_segment")?,
-        test_num_segment: args.count("test_num_segment")?,
-        sparse_sample: args.flag("sparse_sample")?,
+        clip_len: args.get_u32("clip_len")?,
+        frame_sample_rate: args.get_u32("frame_sample_rate")?,
+        num_segment: args.get_u32("num_segment")?,
+        test_num_segment: args.get_u32("test_num_segment")?,
+        sparse_sample: args.get_bool("sparse_sample")?,
     })?))
 }
 
-pub fn ssv2(args: &Args) -> Result<Sampling> {
+pub fn ssv2(args: &SamplerArgs) -> Result<ClipSamplerRef> {
     Ok(Arc::new(Ssv2::new(Ssv2Options {
         mode: mode(args)?,
         version: version(args)?,
-        num_segment: args.count("num_segment")?,
-        test_num_segment: args.count("test_num_segment")?,
+        num_segment: args.get_u32("num_segment")?,
+        test_num_segment: args.get_u32("test_num_segment")?,
     })?))
 }
 
-pub fn pretrain(args: &Args) -> Result<Sampling> {
-    let (segments, length) = (args.count("num_segments")?, args.count("new_length")?);
-    Ok(Arc::new(Pretrain::new(segments, length, args.count("new_step")?, args.flag("temporal_jitter")?)?))
+pub fn pretrain(args: &SamplerArgs) -> Result<ClipSamplerRef> {
+    let (segments, length) = (args.get_u32("num_segments")?, args.get_u32("new_length")?);
+    Ok(Arc::new(Pretrain::new(
+        segments,
+        length,
+        args.get_u32("new_step")?,
+        args.get_bool("temporal_jitter")?,
+    )?))
 }

@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
-use framespool::clip_sampler::presets::vjepa2::{Pace, VideoDataset, VideoDatasetOptions};
-use framespool::clip_sampler::Sampling;
+use framespool::clip_sampler::presets::vjepa2::{FrameStepOption, VideoDataset, VideoDatasetOptions};
+use framespool::clip_sampler::ClipSamplerRef;
 use framespool::{Error, Result};
 
-use super::Args;
+use super::SamplerArgs;
 
-fn pace(args: &Args) -> Result<Pace> {
-    match (args.has("fps"), args.has("duration"), args.has("frame_step")) {
-        (true, false, false) => Ok(Pace::Fps(args.count("fps")?)),
-        (false, true, false) => Ok(Pace::Duration(args.number("duration")?)),
-        (false, false, true) => Ok(Pace::FrameStep(args.count("frame_step")?)),
+fn frame_step(args: &SamplerArgs) -> Result<FrameStepOption> {
+    match (args.contains("fps"), args.contains("duration"), args.contains("frame_step")) {
+        (true, false, false) => Ok(FrameStepOption::Fps(args.get_u32("fps")?)),
+        (false, true, false) => Ok(FrameStepOption::Duration(args.get_float("duration")?)),
+        (false, false, true) => Ok(FrameStepOption::FrameStep(args.get_u32("frame_step")?)),
         given => {
             let given = u8::from(given.0) + u8::from(given.1) + u8::from(given.2);
             Err(Error::Argument(format!(
@@ -24,13 +24,13 @@ fn pace(args: &Args) -> Result<Pace> {
     }
 }
 
-pub fn video_dataset(args: &Args) -> Result<Sampling> {
+pub fn video_dataset(args: &SamplerArgs) -> Result<ClipSamplerRef> {
     Ok(Arc::new(VideoDataset::new(VideoDatasetOptions {
-        frames_per_clip: args.count("frames_per_clip")?,
-        pace: pace(args)?,
-        num_clips: args.count("num_clips")?,
-        random_clip_sampling: args.flag("random_clip_sampling")?,
-        allow_clip_overlap: args.flag("allow_clip_overlap")?,
-        filter_short_videos: args.flag("filter_short_videos")?,
+        frames_per_clip: args.get_u32("frames_per_clip")?,
+        frame_step: frame_step(args)?,
+        num_clips: args.get_u32("num_clips")?,
+        random_clip_sampling: args.get_bool("random_clip_sampling")?,
+        allow_clip_overlap: args.get_bool("allow_clip_overlap")?,
+        filter_short_videos: args.get_bool("filter_short_videos")?,
     })?))
 }

@@ -2,16 +2,16 @@
 //! The range is at a random position in training and at several fixed positions in test. Starts past the end
 //! wrap.
 
-use super::super::common::{count, of_each, together};
+use super::super::common::{check_count, check_product, clips_unless_empty};
 use super::super::numpy_compat::{int, linspace};
 use super::{jitter, OutOfBound};
-use crate::clip_sampler::common::known_clip;
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::Result;
 
 /// Options of mmaction2's `DenseSampleFrames`, with its names.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DenseOptions {
+pub struct DenseSampleFramesOptions {
     /// Frames of a clip.
     pub clip_len: u32,
     /// Distance between frames of a clip.
@@ -34,21 +34,21 @@ pub struct DenseOptions {
 /// by position.
 ///
 /// Random numbers, shared by all clips of a video: in training, for a video longer than `sample_range`, one
-/// start of the range (`below(frames - sample_range)`); then with `temporal_jitter` `below(frame_interval)`
+/// start of the range (`next_below(frames - sample_range)`); then with `temporal_jitter` `next_below(frame_interval)`
 /// for each frame of each clip.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Dense(DenseOptions);
+pub struct DenseSampleFrames(DenseSampleFramesOptions);
 
-impl Dense {
+impl DenseSampleFrames {
     /// Checks the options.
-    pub fn new(options: DenseOptions) -> Result<Self> {
-        count("clip_len", options.clip_len)?;
-        count("frame_interval", options.frame_interval)?;
-        count("num_clips", options.num_clips)?;
-        count("sample_range", options.sample_range)?;
-        count("num_sample_positions", options.num_sample_positions)?;
+    pub fn new(options: DenseSampleFramesOptions) -> Result<Self> {
+        check_count("clip_len", options.clip_len)?;
+        check_count("frame_interval", options.frame_interval)?;
+        check_count("num_clips", options.num_clips)?;
+        check_count("sample_range", options.sample_range)?;
+        check_count("num_sample_positions", options.num_sample_positions)?;
         let all = [options.clip_len, options.num_clips, options.num_sample_positions];
-        together("clip_len * num_clips * num_sample_positions", &all)?;
+        check_product("clip_len * num_clips * num_sample_positions", &all)?;
         Ok(Self(options))
     }
 
@@ -66,17 +66,17 @@ impl Dense {
         }
         match last {
             0 => 0,
-            _ => rng.below(u64::from(last)), // never the last one: the original's bound is exclusive
+            _ => rng.next_below(u64::from(last)), // never the last one: the original's bound is exclusive
         }
     }
 }
 
-impl ClipSampler for Dense {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        of_each(video, 1) * self.clips()
+impl ClipSampler for DenseSampleFrames {
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        clips_unless_empty(video, 1) * self.clips()
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(self.clips())
     }
 
@@ -89,7 +89,7 @@ impl ClipSampler for Dense {
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let options = &self.0;
         let range = self.range_start(video.num_frames(), number, rng);
         let distance = u64::from(options.sample_range / options.num_clips);
@@ -101,10 +101,10 @@ impl ClipSampler for Dense {
         if options.temporal_jitter {
             jitter(&mut positions, options.frame_interval, (number, self.clips()), rng);
         }
-        Ok(options.out_of_bound_opt.settle(&positions, video.num_frames()))
+        Ok(options.out_of_bound_opt.resolve(&positions, video.num_frames()))
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }

@@ -1,10 +1,10 @@
 //! Reproduces `SampleFrames` in training and in test, including its documented deviations.
 //! Starts are floats throughout, as they are in the original if `target_fps` or `keep_tail_frames` is set.
 
-use super::super::common::{count, draws, of_each, positive, together};
+use super::super::common::{check_count, check_product, check_range, clips_unless_empty, sample_integers};
 use super::super::numpy_compat::{floor_div, int, linspace, round};
 use super::{jitter, OutOfBound};
-use crate::clip_sampler::common::known_clip;
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
@@ -34,9 +34,9 @@ pub struct SampleFramesOptions {
 /// `SampleFrames`: clips from equal parts of the video, at a random position of each in training, evenly
 /// spread in test.
 ///
-/// Random numbers in training, shared by all clips of a video: one start per clip (`below(part)`, or
-/// `below(starts)` and sorted if parts would be empty; `unit_f64` with `keep_tail_frames`; none if the video
-/// is too short), then with `temporal_jitter` `below(frame_interval)` for each frame of each clip. In test
+/// Random numbers in training, shared by all clips of a video: one start per clip (`next_below(part)`, or
+/// `next_below(starts)` and sorted if parts would be empty; `next_f64` with `keep_tail_frames`; none if the video
+/// is too short), then with `temporal_jitter` `next_below(frame_interval)` for each frame of each clip. In test
 /// only the jitter is random.
 ///
 /// Reproduced from the original: with `twice_sample` and more than one frame per clip, the second half of the
@@ -49,29 +49,29 @@ pub struct SampleFrames(SampleFramesOptions);
 impl SampleFrames {
     /// Checks the options; those with which the original fails on every video are rejected.
     pub fn new(options: SampleFramesOptions) -> Result<Self> {
-        count("clip_len", options.clip_len)?;
-        count("frame_interval", options.frame_interval)?;
-        count("num_clips", options.num_clips)?;
-        together("clip_len * num_clips", &[options.clip_len, options.num_clips])?;
+        check_count("clip_len", options.clip_len)?;
+        check_count("frame_interval", options.frame_interval)?;
+        check_count("num_clips", options.num_clips)?;
+        check_product("clip_len * num_clips", &[options.clip_len, options.num_clips])?;
         if let Some(fps) = options.target_fps {
-            positive("target_fps", fps)?;
+            check_range("target_fps", fps)?;
         }
-        let rule = Self(options);
+        let sampler = Self(options);
         if options.test_mode && options.twice_sample && options.clip_len > 1 && options.num_clips == 1 {
             return Err(Error::Argument(
                 "num_clips must be at least 2 with twice_sample and clip_len above 1, got 1; the original divides by num_clips - 1"
                     .into(),
             ));
         }
-        let columns = [1, u64::from(options.clip_len)].contains(&rule.clips());
+        let columns = [1, u64::from(options.clip_len)].contains(&sampler.clips());
         if options.temporal_jitter && options.target_fps.is_some() && !columns {
             return Err(Error::Argument(format!(
                 "num_clips must be 1 or clip_len={} with temporal_jitter and target_fps, got {}; the original cannot add its jitter",
                 options.clip_len,
-                rule.clips()
+                sampler.clips()
             )));
         }
-        Ok(rule)
+        Ok(sampler)
     }
 
     fn clips(&self) -> u64 {
@@ -98,16 +98,16 @@ impl SampleFrames {
         if self.0.keep_tail_frames {
             let part = starts / clips;
             if frames > span - 1.0 {
-                return number().map(|i| (i * part + part * rng.unit_f64()).trunc()).collect();
+                return number().map(|i| (i * part + part * rng.next_f64()).trunc()).collect();
             }
             return vec![0.0; self.0.num_clips as usize];
         }
         let part = floor_div(starts, clips);
         if part > 0.0 {
-            return number().map(|i| i * part + rng.below(int(part) as u64) as f64).collect();
+            return number().map(|i| i * part + rng.next_below(int(part) as u64) as f64).collect();
         }
         if frames > clips.max(span) {
-            let mut drawn = draws(rng, int(starts) as u64, u64::from(self.0.num_clips));
+            let mut drawn = sample_integers(rng, int(starts) as u64, u64::from(self.0.num_clips));
             drawn.sort_unstable();
             return drawn.into_iter().map(|start| start as f64).collect();
         }
@@ -144,11 +144,11 @@ impl SampleFrames {
 }
 
 impl ClipSampler for SampleFrames {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        of_each(video, 1) * self.clips()
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        clips_unless_empty(video, 1) * self.clips()
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(self.clips())
     }
 
@@ -161,7 +161,7 @@ impl ClipSampler for SampleFrames {
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let SampleFramesOptions { clip_len, frame_interval, .. } = self.0;
         let span = self.clip_span(video);
         let start = self.start(video, span, number, rng);
@@ -172,17 +172,17 @@ impl ClipSampler for SampleFrames {
         if self.0.temporal_jitter {
             match self.0.target_fps {
                 Some(_) => {
-                    let drawn = draws(rng, u64::from(frame_interval), self.clips());
+                    let drawn = sample_integers(rng, u64::from(frame_interval), self.clips());
                     let repeated = drawn.iter().cycle();
                     positions.iter_mut().zip(repeated).for_each(|(at, &add)| *at += add as f64);
                 }
                 None => jitter(&mut positions, frame_interval, (number, self.clips()), rng),
             }
         }
-        Ok(self.0.out_of_bound_opt.settle(&positions, video.num_frames()))
+        Ok(self.0.out_of_bound_opt.resolve(&positions, video.num_frames()))
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }

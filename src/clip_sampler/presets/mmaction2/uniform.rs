@@ -2,29 +2,29 @@
 //! repeat frames.
 //! The parts are those of PySlowFast's Something-Something V2; the two differ in test.
 
-use super::super::common::{clamped, count, of_each};
+use super::super::common::{check_count, clamp_positions, clips_unless_empty};
 use super::super::numpy_compat::{int, round};
-use crate::clip_sampler::common::known_clip;
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
 /// `UniformSample`: in training one clip with a random frame of each part, in test `num_clips` clips whose
 /// frames are at even distances within the parts.
 ///
-/// Random numbers in training: `below(end - start + 1)` for each frame, in order. The original does not
+/// Random numbers in training: `next_below(end - start + 1)` for each frame, in order. The original does not
 /// support several clips in training (its next transforms fail on them).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Uniform {
+pub struct MmactionUniformSample {
     clip_len: u32,
     num_clips: u32,
     test_mode: bool,
 }
 
-impl Uniform {
+impl MmactionUniformSample {
     /// Checks the options.
     pub fn new(clip_len: u32, num_clips: u32, test_mode: bool) -> Result<Self> {
-        count("clip_len", clip_len)?;
-        count("num_clips", num_clips)?;
+        check_count("clip_len", clip_len)?;
+        check_count("num_clips", num_clips)?;
         if !test_mode && num_clips != 1 {
             return Err(Error::Argument(format!(
                 "num_clips must be 1 in training, got {num_clips}; set test_mode for several clips"
@@ -34,12 +34,12 @@ impl Uniform {
     }
 }
 
-impl ClipSampler for Uniform {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        of_each(video, self.num_clips)
+impl ClipSampler for MmactionUniformSample {
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        clips_unless_empty(video, self.num_clips)
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(u64::from(self.num_clips))
     }
 
@@ -52,19 +52,19 @@ impl ClipSampler for Uniform {
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let frames = video.num_frames();
         let part = f64::from(frames.saturating_sub(1)) / f64::from(self.clip_len);
         let bound = |i: u32| int(round(part * f64::from(i)));
         let within = int(part / (f64::from(self.num_clips) + 1.0) * (number as f64 + 1.0));
         let positions = (0..self.clip_len).map(|i| match self.test_mode {
             true => bound(i) + within,
-            false => bound(i) + rng.below((bound(i + 1) - bound(i)) as u64 + 1) as i64,
+            false => bound(i) + rng.next_below((bound(i + 1) - bound(i)) as u64 + 1) as i64,
         });
-        Ok(clamped(positions, frames))
+        Ok(clamp_positions(positions, frames))
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }

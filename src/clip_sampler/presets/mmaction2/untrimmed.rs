@@ -1,32 +1,32 @@
 //! Reproduces `UntrimmedSampleFrames`: clips around centers at even distances, as many as the video holds.
 //! Positions outside the video repeat its first or last frame. Uses no random numbers.
 
-use super::super::common::{clamped, count};
-use crate::clip_sampler::common::known_clip;
+use super::super::common::{check_count, clamp_positions};
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::Result;
 
 /// `UntrimmedSampleFrames`: clips around frame `clip_interval / 2` and every `clip_interval` frames after it.
 /// A video too short for the first center yields no clips, where the original fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Untrimmed {
+pub struct UntrimmedSampleFrames {
     clip_len: u32,
     clip_interval: u32,
     frame_interval: u32,
 }
 
-impl Untrimmed {
+impl UntrimmedSampleFrames {
     /// Checks the options.
     pub fn new(clip_len: u32, clip_interval: u32, frame_interval: u32) -> Result<Self> {
-        count("clip_len", clip_len)?;
-        count("clip_interval", clip_interval)?;
-        count("frame_interval", frame_interval)?;
+        check_count("clip_len", clip_len)?;
+        check_count("clip_interval", clip_interval)?;
+        check_count("frame_interval", frame_interval)?;
         Ok(Self { clip_len, clip_interval, frame_interval })
     }
 }
 
-impl ClipSampler for Untrimmed {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
+impl ClipSampler for UntrimmedSampleFrames {
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
         let after_first = video.num_frames().saturating_sub(self.clip_interval / 2);
         u64::from(after_first.div_ceil(self.clip_interval))
     }
@@ -36,15 +36,15 @@ impl ClipSampler for Untrimmed {
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let [length, interval] = [self.clip_len, self.frame_interval].map(i64::from);
-        // Below the number of frames, otherwise known_clip returns an error.
+        // Below the number of frames, otherwise check_clip_index returns an error.
         let centre = i64::from(self.clip_interval / 2) + number as i64 * i64::from(self.clip_interval);
         let positions = (0..length).map(|i| centre + (i - length / 2) * interval);
-        Ok(clamped(positions, video.num_frames()))
+        Ok(clamp_positions(positions, video.num_frames()))
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         format!("{} frames", self.clip_interval / 2 + 1)
     }
 }

@@ -2,8 +2,8 @@
 //! A clip begins at a random or evenly spread frame of a range and takes frames at a constant distance.
 
 use super::Policy;
-use crate::clip_sampler::common::known_clip;
-use crate::clip_sampler::presets::common::{count, of_each};
+use crate::clip_sampler::common::check_clip_index;
+use crate::clip_sampler::presets::common::{check_count, clips_unless_empty};
 use crate::clip_sampler::presets::numpy_compat::torch_linspace_int_at;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
@@ -37,9 +37,9 @@ pub struct Indices {
 impl Indices {
     /// Checks the options.
     pub fn new(options: IndicesOptions) -> Result<Self> {
-        count("num_clips", options.num_clips)?;
-        count("num_frames_per_clip", options.num_frames_per_clip)?;
-        count("num_indices_between_frames", options.num_indices_between_frames)?;
+        check_count("num_clips", options.num_clips)?;
+        check_count("num_frames_per_clip", options.num_frames_per_clip)?;
+        check_count("num_indices_between_frames", options.num_indices_between_frames)?;
         Ok(Self { options })
     }
 
@@ -68,11 +68,11 @@ impl Indices {
 }
 
 impl ClipSampler for Indices {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        of_each(video, self.options.num_clips)
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        clips_unless_empty(video, self.options.num_clips)
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(u64::from(self.options.num_clips))
     }
 
@@ -87,13 +87,13 @@ impl ClipSampler for Indices {
     /// Random clips use random numbers as `torch.randint(sampling_range_start, sampling_range_end,
     /// (num_clips,))` does: the start of each clip, in order, below the length of the range.
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let options = &self.options;
         let frames = video.num_frames();
         let (start, end) = self.range(frames)?;
         let begin = match options.random {
             true => {
-                let drawn = (0..u64::from(options.num_clips)).map(|_| rng.below((end - start) as u64));
+                let drawn = (0..u64::from(options.num_clips)).map(|_| rng.next_below((end - start) as u64));
                 // All numbers are generated, as in torch, although one is used.
                 let all: Vec<u64> = drawn.collect();
                 start + all[number as usize] as i64
@@ -106,7 +106,7 @@ impl ClipSampler for Indices {
         options.policy.fill(exist, length)
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }

@@ -3,15 +3,17 @@
 //! rounding error selects the previous frame wherever it does in the original.
 
 use super::Policy;
-use crate::clip_sampler::common::known_clip;
-use crate::clip_sampler::presets::common::{count, count_while, known_fps, of_each, positive};
+use crate::clip_sampler::common::check_clip_index;
+use crate::clip_sampler::presets::common::{
+    check_count, check_range, clips_unless_empty, frame_partition_point, require_fps,
+};
 use crate::clip_sampler::presets::numpy_compat::{arange_count, torch_arange_f64};
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::{Error, Result};
 
 /// Where clips begin.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Starts {
+pub enum ClipStarts {
     /// This number of clips at random timestamps (`num_clips`).
     Random(u32),
     /// Clips at a constant distance in seconds (`seconds_between_clip_starts`).
@@ -22,7 +24,7 @@ pub enum Starts {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimestampsOptions {
     /// Where clips begin.
-    pub starts: Starts,
+    pub starts: ClipStarts,
     /// Frames per clip.
     pub num_frames_per_clip: u32,
     /// Seconds from one frame of a clip to the next; `None`: the frame distance at the average rate.
@@ -53,24 +55,24 @@ impl Timestamps {
     /// Checks the options.
     pub fn new(options: TimestampsOptions) -> Result<Self> {
         match options.starts {
-            Starts::Random(clips) => f64::from(count("num_clips", clips)?),
-            Starts::Regular(seconds) => positive("seconds_between_clip_starts", seconds)?,
+            ClipStarts::Random(clips) => f64::from(check_count("num_clips", clips)?),
+            ClipStarts::Regular(seconds) => check_range("seconds_between_clip_starts", seconds)?,
         };
-        count("num_frames_per_clip", options.num_frames_per_clip)?;
+        check_count("num_frames_per_clip", options.num_frames_per_clip)?;
         options
             .seconds_between_frames
-            .map_or(Ok(1.0), |seconds| positive("seconds_between_frames", seconds))?;
+            .map_or(Ok(1.0), |seconds| check_range("seconds_between_frames", seconds))?;
         Ok(Self { options })
     }
 
     fn range(&self, video: &dyn VideoTiming) -> Result<Range> {
         let options = &self.options;
-        let (begin, end_of_video) = (video.begins_at(0), video.begins_at(video.num_frames()));
+        let (begin, end_of_video) = (video.pts_seconds(0), video.pts_seconds(video.num_frames()));
         let between_frames = match options.seconds_between_frames {
             Some(seconds) => seconds,
             // torchcodec's average rate: the number of frames divided by the difference of two rounded times.
             None if end_of_video > begin => 1.0 / (f64::from(video.num_frames()) / (end_of_video - begin)),
-            None => 1.0 / known_fps("torchcodec", video)?,
+            None => 1.0 / require_fps("torchcodec", video)?,
         };
         let last = f64::from(options.num_frames_per_clip - 1) * between_frames;
         let start = options.sampling_range_start.unwrap_or(begin);
@@ -97,18 +99,18 @@ impl Range {
 }
 
 impl ClipSampler for Timestamps {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
         match self.options.starts {
-            Starts::Random(clips) => of_each(video, clips),
-            Starts::Regular(_) if video.num_frames() == 0 => 0,
-            Starts::Regular(seconds) => self.range(video).map_or(0, |range| range.regular(seconds).0),
+            ClipStarts::Random(clips) => clips_unless_empty(video, clips),
+            ClipStarts::Regular(_) if video.num_frames() == 0 => 0,
+            ClipStarts::Regular(seconds) => self.range(video).map_or(0, |range| range.regular(seconds).0),
         }
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         match self.options.starts {
-            Starts::Random(clips) => Some(u64::from(clips)),
-            Starts::Regular(_) => None,
+            ClipStarts::Random(clips) => Some(u64::from(clips)),
+            ClipStarts::Regular(_) => None,
         }
     }
 
@@ -117,30 +119,30 @@ impl ClipSampler for Timestamps {
     }
 
     fn shares_rng_per_video(&self) -> bool {
-        matches!(self.options.starts, Starts::Random(_))
+        matches!(self.options.starts, ClipStarts::Random(_))
     }
 
     /// Random clips use random numbers as `torch.rand(num_clips, dtype=torch.float64)` does: one float each,
     /// in order.
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let range = self.range(video)?;
         let begin = match self.options.starts {
-            Starts::Random(clips) => {
+            ClipStarts::Random(clips) => {
                 // All numbers are generated, as in torch, although one is used.
-                let all: Vec<f64> = (0..clips).map(|_| rng.unit_f64()).collect();
+                let all: Vec<f64> = (0..clips).map(|_| rng.next_f64()).collect();
                 all[number as usize] * (range.end - range.start) + range.start
             }
-            Starts::Regular(seconds) => range.regular(seconds).1(number),
+            ClipStarts::Regular(seconds) => range.regular(seconds).1(number),
         };
         let length = self.options.num_frames_per_clip;
         let moments = (0..length).map(|i| begin + f64::from(i) * range.between_frames);
-        let on_screen = |at: f64| count_while(video, |frame| video.begins_at(frame + 1) <= at);
+        let on_screen = |at: f64| frame_partition_point(video, |frame| video.pts_seconds(frame + 1) <= at);
         let exist = moments.take_while(|&at| at < range.end_of_video).map(on_screen).collect();
         self.options.policy.fill(exist, length)
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         match self.options.seconds_between_frames {
             Some(seconds) => {
                 format!("more than {} seconds", f64::from(self.options.num_frames_per_clip - 1) * seconds)

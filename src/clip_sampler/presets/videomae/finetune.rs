@@ -1,9 +1,9 @@
 //! Reproduces `VideoClsDataset`: windows of equal parts of the video in training and validation, views spread
 //! over the video in test. Short videos repeat their last frame; they are not replaced by another video.
 
-use super::super::common::{count, draws, of_each, together};
-use super::{at_least_two_views, padded, window, Mode, Version};
-use crate::clip_sampler::common::known_clip;
+use super::super::common::{check_count, check_product, clips_unless_empty, sample_integers};
+use super::{at_least_two_views, padded, window, Mode, VideoMaeVersion};
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::Result;
 
@@ -13,7 +13,7 @@ pub struct FinetuneOptions {
     /// Training, validation or test.
     pub mode: Mode,
     /// VideoMAE or VideoMAEv2: the latter's validation takes the middle window instead of a random one.
-    pub version: Version,
+    pub version: VideoMaeVersion,
     /// Frames of a clip.
     pub clip_len: u32,
     /// Distance between frames of a clip.
@@ -29,7 +29,7 @@ pub struct FinetuneOptions {
 /// `VideoClsDataset`. In training and validation one clip is one of the original's `num_segment` (usually 1),
 /// which it returns in one item; in test one of its `test_num_segment` views.
 ///
-/// Random numbers in training (and VideoMAE's validation), shared by all clips of a video: `below(part -
+/// Random numbers in training (and VideoMAE's validation), shared by all clips of a video: `next_below(part -
 /// clip_len * frame_sample_rate)` for each part, in order; none if parts are no longer than that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finetune(FinetuneOptions);
@@ -37,12 +37,15 @@ pub struct Finetune(FinetuneOptions);
 impl Finetune {
     /// Checks the options.
     pub fn new(options: FinetuneOptions) -> Result<Self> {
-        count("clip_len", options.clip_len)?;
-        count("frame_sample_rate", options.frame_sample_rate)?;
-        count("num_segment", options.num_segment)?;
-        count("test_num_segment", options.test_num_segment)?;
+        check_count("clip_len", options.clip_len)?;
+        check_count("frame_sample_rate", options.frame_sample_rate)?;
+        check_count("num_segment", options.num_segment)?;
+        check_count("test_num_segment", options.test_num_segment)?;
         if options.mode == Mode::Test && options.sparse_sample {
-            together("num_segment * test_num_segment", &[options.num_segment, options.test_num_segment])?;
+            check_product(
+                "num_segment * test_num_segment",
+                &[options.num_segment, options.test_num_segment],
+            )?;
         } else if options.mode == Mode::Test {
             at_least_two_views(options.test_num_segment)?;
         }
@@ -66,16 +69,18 @@ impl Finetune {
             return padded(first, part, frame_sample_rate, (clip_len, num_frames));
         };
         let start = match (self.0.mode, self.0.version) {
-            (Mode::Validation, Version::Two) => (span + u64::from(part)) / 2 - span,
-            _ => draws(rng, room, u64::from(num_segment))[number as usize],
+            (Mode::Validation, VideoMaeVersion::Two) => (span + u64::from(part)) / 2 - span,
+            _ => sample_integers(rng, room, u64::from(num_segment))[number as usize],
         };
         let (start, end) = (start as i64, (start + span) as i64);
-        ClipIndices::real(window(start, end, clip_len).into_iter().map(|at| (first + at) as u32).collect())
+        ClipIndices::unpadded(
+            window(start, end, clip_len).into_iter().map(|at| (first + at) as u32).collect(),
+        )
     }
 
     /// View `view` of the test: consecutive frames of the video reduced to every `frame_sample_rate`-th
     /// frame.
-    fn stretch(&self, num_frames: u32, view: u64) -> ClipIndices {
+    fn dense_view(&self, num_frames: u32, view: u64) -> ClipIndices {
         let FinetuneOptions { clip_len, frame_sample_rate, test_num_segment, .. } = self.0;
         let decoded = num_frames.div_ceil(frame_sample_rate);
         let room = decoded.saturating_sub(clip_len);
@@ -88,9 +93,9 @@ impl Finetune {
     }
 
     /// View `view` of the sparse test: every `test_num_segment`-th of evenly spread frames.
-    fn sparse(&self, num_frames: u32, view: u64) -> ClipIndices {
+    fn sparse_view(&self, num_frames: u32, view: u64) -> ClipIndices {
         let tick = f64::from(num_frames) / f64::from(self.0.num_segment);
-        ClipIndices::real(interleaved(tick, self.0.num_segment, self.0.test_num_segment, view))
+        ClipIndices::unpadded(interleaved(tick, self.0.num_segment, self.0.test_num_segment, view))
     }
 }
 
@@ -103,11 +108,11 @@ pub(super) fn interleaved(tick: f64, frames: u32, views: u32, view: u64) -> Vec<
 }
 
 impl ClipSampler for Finetune {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        of_each(video, self.clips())
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        clips_unless_empty(video, self.clips())
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(u64::from(self.clips()))
     }
 
@@ -123,16 +128,16 @@ impl ClipSampler for Finetune {
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let frames = video.num_frames();
         Ok(match self.0.mode {
             Mode::Train | Mode::Validation => self.segment(frames, number, rng),
-            Mode::Test if self.0.sparse_sample => self.sparse(frames, number),
-            Mode::Test => self.stretch(frames, number),
+            Mode::Test if self.0.sparse_sample => self.sparse_view(frames, number),
+            Mode::Test => self.dense_view(frames, number),
         })
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }

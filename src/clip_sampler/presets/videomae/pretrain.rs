@@ -2,16 +2,16 @@
 //! frames from a random position of each of `num_segments` parts of the video. Short videos are not replaced
 //! by another video; a step that would leave the video is skipped.
 
-use super::super::common::{count, draws, of_each, together};
-use crate::clip_sampler::common::known_clip;
+use super::super::common::{check_count, check_product, clips_unless_empty, sample_integers};
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::Result;
 
 /// `VideoMAE`: one clip is one of the original's `num_segments` (which is 1: its views hold one segment).
 ///
-/// Random numbers, shared by all clips of a video: `below(part)` for each part; or `below(frames - new_length
+/// Random numbers, shared by all clips of a video: `next_below(part)` for each part; or `next_below(frames - new_length
 /// * new_step + 1)` for each, sorted, if parts would be empty; or none for a short video. Then with
-/// `temporal_jitter` `below(new_step)` for each frame of a clip, the same for all clips.
+/// `temporal_jitter` `next_below(new_step)` for each frame of a clip, the same for all clips.
 ///
 /// Reproduced from the original: stepping stops one frame early, so the last frame of the video is shown only
 /// by jitter or as a start.
@@ -26,10 +26,10 @@ pub struct Pretrain {
 impl Pretrain {
     /// Checks the options.
     pub fn new(num_segments: u32, new_length: u32, new_step: u32, temporal_jitter: bool) -> Result<Self> {
-        count("num_segments", num_segments)?;
-        count("new_length", new_length)?;
-        count("new_step", new_step)?;
-        together("num_segments * new_length", &[num_segments, new_length])?;
+        check_count("num_segments", num_segments)?;
+        check_count("new_length", new_length)?;
+        check_count("new_step", new_step)?;
+        check_product("num_segments * new_length", &[num_segments, new_length])?;
         Ok(Self { num_segments, new_length, new_step, temporal_jitter })
     }
 
@@ -40,10 +40,10 @@ impl Pretrain {
         let starts = frames - span + 1;
         let part = starts.div_euclid(segments);
         if part > 0 {
-            return (0..segments).map(|i| i * part + rng.below(part as u64) as i64).collect();
+            return (0..segments).map(|i| i * part + rng.next_below(part as u64) as i64).collect();
         }
         if frames > segments.max(span) {
-            let mut drawn = draws(rng, starts as u64, segments as u64);
+            let mut drawn = sample_integers(rng, starts as u64, segments as u64);
             drawn.sort_unstable();
             return drawn.into_iter().map(|start| start as i64).collect();
         }
@@ -52,11 +52,11 @@ impl Pretrain {
 }
 
 impl ClipSampler for Pretrain {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        of_each(video, self.num_segments)
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        clips_unless_empty(video, self.num_segments)
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(u64::from(self.num_segments))
     }
 
@@ -69,11 +69,11 @@ impl ClipSampler for Pretrain {
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let (frames, step) = (i64::from(video.num_frames()), i64::from(self.new_step));
         let start = self.starts(frames, rng)[number as usize];
         let jitter = match self.temporal_jitter {
-            true => draws(rng, u64::from(self.new_step), u64::from(self.new_length)),
+            true => sample_integers(rng, u64::from(self.new_step), u64::from(self.new_length)),
             false => vec![0; self.new_length as usize],
         };
         let mut at = start;
@@ -89,7 +89,7 @@ impl ClipSampler for Pretrain {
         Ok(sample)
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }

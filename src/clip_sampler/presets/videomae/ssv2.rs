@@ -2,10 +2,10 @@
 //! `num_segment` equal parts of the video.
 //! Short videos are not replaced by another video.
 
-use super::super::common::{count, draws, of_each, together};
+use super::super::common::{check_count, check_product, clips_unless_empty, sample_integers};
 use super::finetune::interleaved;
-use super::{Mode, Version};
-use crate::clip_sampler::common::known_clip;
+use super::{Mode, VideoMaeVersion};
+use crate::clip_sampler::common::check_clip_index;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::error::Result;
 
@@ -17,7 +17,7 @@ pub struct Ssv2Options {
     /// VideoMAE or VideoMAEv2. The latter's validation takes the middle of each part instead of a random
     /// frame, its test supports any number of views, and its short videos repeat the first frame and then
     /// show all frames.
-    pub version: Version,
+    pub version: VideoMaeVersion,
     /// Frames of a clip, each from its own part.
     pub num_segment: u32,
     /// Views of a video in test.
@@ -26,7 +26,7 @@ pub struct Ssv2Options {
 
 /// `SSVideoClsDataset`, `RawFrameClsDataset`: one clip of a video, or `test_num_segment` views in test.
 ///
-/// Random numbers in training (and VideoMAE's validation): `below(part)` for each part; none for a video with
+/// Random numbers in training (and VideoMAE's validation): `next_below(part)` for each part; none for a video with
 /// fewer frames than parts, of which VideoMAE then shows only the first frame.
 ///
 /// VideoMAE's test takes every second frame from a list that is intended for two views. More views are
@@ -37,9 +37,9 @@ pub struct Ssv2(Ssv2Options);
 impl Ssv2 {
     /// Checks the options.
     pub fn new(options: Ssv2Options) -> Result<Self> {
-        count("num_segment", options.num_segment)?;
-        count("test_num_segment", options.test_num_segment)?;
-        together("num_segment * test_num_segment", &[options.num_segment, options.test_num_segment])?;
+        check_count("num_segment", options.num_segment)?;
+        check_count("test_num_segment", options.test_num_segment)?;
+        check_product("num_segment * test_num_segment", &[options.num_segment, options.test_num_segment])?;
         Ok(Self(options))
     }
 
@@ -55,14 +55,14 @@ impl Ssv2 {
         let segments = self.0.num_segment;
         let part = num_frames / segments;
         match (self.0.version, self.0.mode) {
-            (Version::One, _) if part == 0 => vec![0; segments as usize],
-            (Version::Two, _) if part == 0 => {
+            (VideoMaeVersion::One, _) if part == 0 => vec![0; segments as usize],
+            (VideoMaeVersion::Two, _) if part == 0 => {
                 let repeated = segments - num_frames;
                 (0..segments).map(|i| i.saturating_sub(repeated)).collect()
             }
-            (Version::Two, Mode::Validation) => (0..segments).map(|i| i * part + part / 2).collect(),
+            (VideoMaeVersion::Two, Mode::Validation) => (0..segments).map(|i| i * part + part / 2).collect(),
             _ => {
-                let drawn = draws(rng, u64::from(part), u64::from(segments));
+                let drawn = sample_integers(rng, u64::from(part), u64::from(segments));
                 (0..segments).zip(drawn).map(|(i, drawn)| i * part + drawn as u32).collect()
             }
         }
@@ -71,7 +71,7 @@ impl Ssv2 {
     fn view(&self, num_frames: u32, view: u64) -> Vec<u32> {
         let Ssv2Options { version, num_segment, test_num_segment, .. } = self.0;
         let tick = f64::from(num_frames) / f64::from(num_segment);
-        if version == Version::Two {
+        if version == VideoMaeVersion::Two {
             return interleaved(tick, num_segment, test_num_segment, view);
         }
         let middle = (0..num_segment).map(|x| (tick / 2.0 + tick * f64::from(x)) as u32);
@@ -87,30 +87,31 @@ impl Ssv2 {
 }
 
 impl ClipSampler for Ssv2 {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
-        of_each(video, self.clips())
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
+        clips_unless_empty(video, self.clips())
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(u64::from(self.clips()))
     }
 
     fn sequence_length(&self) -> Option<u32> {
-        let alike =
-            self.0.mode != Mode::Test || self.0.version == Version::Two || self.0.test_num_segment <= 2;
+        let alike = self.0.mode != Mode::Test
+            || self.0.version == VideoMaeVersion::Two
+            || self.0.test_num_segment <= 2;
         alike.then_some(self.0.num_segment)
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        known_clip(number, self.clips_in(video), video)?;
+        check_clip_index(number, self.num_clips(video), video)?;
         let frames = video.num_frames();
-        Ok(ClipIndices::real(match self.0.mode {
+        Ok(ClipIndices::unpadded(match self.0.mode {
             Mode::Test => self.view(frames, number),
             Mode::Train | Mode::Validation => self.segments(frames, rng),
         }))
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }

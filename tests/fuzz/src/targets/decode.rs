@@ -2,7 +2,7 @@
 //! Out: frames, the same each time and for each way to ask; or errors.
 //! Never: judges a frame of a damaged file by what it shows.
 
-use framespool::batch_sampler::rng::Key;
+use framespool::batch_sampler::rng::RngKey;
 use framespool::transforms::transform::{Size, Target as Aim, Transform};
 use framespool::transforms::{Dtype, Filter, Layout, TransformPipeline};
 use framespool::units::PresentationIndex;
@@ -24,7 +24,7 @@ pub const DECODE: Target = Target {
     ..USUAL
 };
 
-const KEY: Key = Key { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
+const KEY: RngKey = RngKey { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
 /// Frames that are asked for at most.
 const SOME: u32 = 12;
 

@@ -2,7 +2,7 @@
 //! Out: no table, or one of which every entry can be asked for, and that is sent on as it came.
 //! Never: opens what an entry names.
 
-use framespool::clip_sampler::video_timing::Extent;
+use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::dataset::MediaLocation;
 use framespool::dataset::{Sample, SampleTable, SampleTableBuilder, SerializedTable};
 use framespool::source::ArchiveMember;
@@ -90,8 +90,8 @@ fn some(count: i64) -> SampleTable {
                 name,
             }),
         };
-        let extent =
-            [Extent::Whole, Extent::Frames(2, Some(9)), Extent::Seconds(0.5, None)][label as usize % 3];
+        let extent = [SegmentRange::Full, SegmentRange::Frames(2, Some(9)), SegmentRange::Seconds(0.5, None)]
+            [label as usize % 3];
         builder.push(Sample { location: place, label, extent });
     }
     builder.finish()

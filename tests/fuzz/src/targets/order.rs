@@ -2,7 +2,9 @@
 //! Out: batches that hold what their lengths say, every clip once over all ranks; or a refusal.
 //! Never: asks for more than some thousand clips of a batch: its size is the user's own number.
 
-use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, Kind, LastBatch, Mix, Shuffle};
+use framespool::batch_sampler::{
+    BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, MixConfig, Shuffle,
+};
 
 use super::{sound, Target, MIB, USUAL};
 use crate::case::Case;
@@ -29,12 +31,12 @@ fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let config = config(&mut case);
     // Some orders keep a list of all clips, which is said where they are described.
-    let listed = config.kind != Kind::Framespool && config.shuffle != Shuffle::Off;
+    let listed = config.clip_order != ClipOrder::Framespool && config.shuffle != Shuffle::Off;
     if listed && (1 << 20..=u64::from(u32::MAX)).contains(&config.num_clips) {
         return;
     }
     let Ok(order) = sound(BatchSampler::new(config.clone())) else { return };
-    let (batches, slots) = (order.len_batches(), order.len_slots());
+    let (batches, slots) = (order.len_batches(), order.num_samples());
     assert!(u128::from(slots) <= u128::from(batches) * u128::from(config.batch_size));
     assert!(order.batch(0, batches).is_empty() && order.batch(1, u64::MAX).is_empty());
     if u64::from(config.batch_size) > FEW {
@@ -78,13 +80,13 @@ fn run(input: &[u8]) {
         }
     }
     assert!(seen.iter().all(|&times| times <= 1), "a clip twice in an epoch: {seen:?}");
-    let all = config.last_batch != LastBatch::Drop;
+    let all = config.last_batch != LastBatchPolicy::Drop;
     assert!(!all || seen.iter().all(|&times| times == 1), "a clip that never comes: {seen:?}");
 }
 
 fn config(case: &mut Case<'_>) -> BatchSamplerConfig {
     let sizes = case.maybe(|case| case.some(6, Case::long));
-    let mix = sizes.map(|sizes| Mix {
+    let mix = sizes.map(|sizes| MixConfig {
         weights: if case.flag() {
             vec![1.0; sizes.len()]
         } else {
@@ -101,12 +103,12 @@ fn config(case: &mut Case<'_>) -> BatchSamplerConfig {
     let num_workers = case.count();
     BatchSamplerConfig {
         num_clips: sum.unwrap_or_else(|| case.long()),
-        kind: if mix.is_some() {
-            Kind::Framespool
+        clip_order: if mix.is_some() {
+            ClipOrder::Framespool
         } else {
-            case.one_of(&[Kind::Framespool, Kind::Torch, Kind::Dali])
+            case.one_of(&[ClipOrder::Framespool, ClipOrder::Torch, ClipOrder::Dali])
         },
-        shuffle: match case.below(3) {
+        shuffle: match case.next_below(3) {
             _ if mix.is_some() => Shuffle::Full,
             0 => Shuffle::Off,
             1 => Shuffle::Full,
@@ -127,7 +129,7 @@ fn config(case: &mut Case<'_>) -> BatchSamplerConfig {
         },
         num_workers,
         batch_size: case.count(),
-        last_batch: case.one_of(&[LastBatch::Partial, LastBatch::Drop, LastBatch::Fill]),
+        last_batch: case.one_of(&[LastBatchPolicy::Partial, LastBatchPolicy::Drop, LastBatchPolicy::Fill]),
         mix,
     }
 }

@@ -2,7 +2,7 @@
 //! Out: pixels, the same each time, in a clip of the size that was told before; or a refusal.
 //! Never: judges what the pixels are; tests/engine/color.rs and the kernels' oracle do.
 
-use framespool::batch_sampler::rng::Key;
+use framespool::batch_sampler::rng::RngKey;
 use framespool::error::Site;
 use framespool::media::DisplayOrientation;
 use framespool::transforms::transform::{
@@ -41,8 +41,8 @@ const FILTERS: [Filter; 3] = [Filter::Triangle, Filter::Bilinear, Filter::Neares
 fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let Some((pipeline, size, turn)) = asked(&mut case) else { return };
-    let key = Key { seed: case.long(), epoch: 0, clip: case.long(), occurrence: 0 };
-    let pipeline = match case.below(4) {
+    let key = RngKey { seed: case.long(), epoch: 0, clip: case.long(), occurrence: 0 };
+    let pipeline = match case.next_below(4) {
         0 => pipeline.for_labels(case.byte()),
         1 => pipeline.as_codes().map_or(pipeline, |(codes, _)| codes),
         _ => pipeline,
@@ -180,7 +180,7 @@ fn cover(c: &mut Case<'_>) -> EraseFill {
 
 fn transform(c: &mut Case<'_>) -> Transform {
     let filter = c.one_of(&FILTERS);
-    match c.below(20) {
+    match c.next_below(20) {
         0 => Transform::AssumeColor {
             matrix: c.maybe(|c| {
                 c.one_of(&[
@@ -195,7 +195,7 @@ fn transform(c: &mut Case<'_>) -> Transform {
             range: c.maybe(|c| c.one_of(&[ColorRange::Limited, ColorRange::Full])),
         },
         1 | 2 => {
-            let target = match c.below(3) {
+            let target = match c.next_below(3) {
                 0 => Aim::Shorter { size: side(c, 1), longest: c.maybe(|c| side(c, 1)) },
                 1 => Aim::Longer(side(c, 1)),
                 _ => Aim::Exact(size(c)),

@@ -4,9 +4,9 @@
 
 mod rules;
 
-use framespool::batch_sampler::rng::{purpose, Key};
+use framespool::batch_sampler::rng::{purpose, RngKey};
 use framespool::clip_sampler::video_timing::{ConstantFrameRate, FrameTimestamps};
-use framespool::clip_sampler::{Sampling, VideoTiming};
+use framespool::clip_sampler::{ClipSamplerRef, VideoTiming};
 
 use super::{sound, Target, MIB, USUAL};
 use crate::case::Case;
@@ -33,18 +33,18 @@ const LONG: u64 = 1 << 16;
 fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let Ok(rule) = sound(rules::rule(&mut case)) else { return };
-    assert!(rule.sequence_length() != Some(0) && !rule.needs().is_empty());
+    assert!(rule.sequence_length() != Some(0) && !rule.min_length_hint().is_empty());
     let Some(video) = video(&mut case) else { return };
     check(&rule, &*video, &mut case);
 }
 
 fn video(case: &mut Case<'_>) -> Option<Box<dyn VideoTiming>> {
-    let num_frames = match case.below(8) {
+    let num_frames = match case.next_below(8) {
         0..5 => case.byte().into(),
         5 | 6 => case.count(),
         _ => 0,
     };
-    match case.below(3) {
+    match case.next_below(3) {
         0 => Some(Box::new(ConstantFrameRate { num_frames, fps: case.number() })),
         1 => Some(Box::new(ConstantFrameRate { num_frames, fps: 25.0 })),
         _ => {
@@ -57,15 +57,18 @@ fn video(case: &mut Case<'_>) -> Option<Box<dyn VideoTiming>> {
     }
 }
 
-fn check(rule: &Sampling, video: &dyn VideoTiming, case: &mut Case<'_>) {
-    let (frames, clips) = (video.num_frames(), rule.clips_in(video));
+fn check(rule: &ClipSamplerRef, video: &dyn VideoTiming, case: &mut Case<'_>) {
+    let (frames, clips) = (video.num_frames(), rule.num_clips(video));
     assert!(frames > 0 || clips == 0, "{rule:?}: {clips} clips of no frames");
-    assert!(rule.clips_each().is_none_or(|each| frames == 0 || each == clips), "{rule:?} {frames}: {clips}");
+    assert!(
+        rule.fixed_num_clips().is_none_or(|each| frames == 0 || each == clips),
+        "{rule:?} {frames}: {clips}"
+    );
     let length = rule.sequence_length().map_or(frames.into(), u64::from);
     if length > LONG || u64::from(frames).max(length) > 1 << 24 {
         return;
     }
-    let key = |clip| Key { seed: case_seed(clips), epoch: 0, clip, occurrence: 0 };
+    let key = |clip| RngKey { seed: case_seed(clips), epoch: 0, clip, occurrence: 0 };
     let drawn = |clip: u64| {
         let clip_key = if rule.shares_rng_per_video() { 0 } else { clip };
         rule.clip(video, clip, &mut key(clip_key).rng(purpose::SAMPLING))

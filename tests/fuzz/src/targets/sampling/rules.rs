@@ -9,14 +9,14 @@ use framespool::clip_sampler::presets::{
     torchvision, tsn, videomae, vjepa2, Seconds,
 };
 use framespool::clip_sampler::{
-    ClipSampler, Delta, Dense, ExplicitFrames, Group, Pad, PaddingPolicy, Random, Sampling, SegmentMode,
-    Segments, Spacing, Uniform, Windows,
+    ClipSampler, ClipSamplerRef, Delta, Dense, ExplicitFrames, PadMode, PaddingPolicy, Random, SegmentMode,
+    Segments, Spacing, StartSampling, Uniform, Windows,
 };
 use framespool::Result;
 
 use crate::case::Case;
 
-const SHORTS: [PaddingPolicy; 7] = [
+const PADDING_POLICIES: [PaddingPolicy; 7] = [
     PaddingPolicy::Repeat,
     PaddingPolicy::Loop,
     PaddingPolicy::Wrap,
@@ -25,43 +25,47 @@ const SHORTS: [PaddingPolicy; 7] = [
     PaddingPolicy::Drop,
     PaddingPolicy::Error,
 ];
-const PADS: [Pad; 5] = [Pad::None, Pad::Constant, Pad::Edge, Pad::Reflect101, Pad::Reflect1001];
+const PAD_MODES: [PadMode; 5] =
+    [PadMode::None, PadMode::Constant, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001];
 const MODES: [videomae::Mode; 3] = [videomae::Mode::Train, videomae::Mode::Validation, videomae::Mode::Test];
-const VERSIONS: [videomae::Version; 2] = [videomae::Version::One, videomae::Version::Two];
+const VERSIONS: [videomae::VideoMaeVersion; 2] =
+    [videomae::VideoMaeVersion::One, videomae::VideoMaeVersion::Two];
 const BOUNDS: [mmaction2::OutOfBound; 2] = [mmaction2::OutOfBound::Loop, mmaction2::OutOfBound::RepeatLast];
 const POLICIES: [torchcodec::Policy; 3] =
     [torchcodec::Policy::RepeatLast, torchcodec::Policy::Wrap, torchcodec::Policy::Error];
 
 /// A rule of any kind.
-pub fn rule(case: &mut Case<'_>) -> Result<Sampling> {
-    let kind = case.below(32);
+pub fn rule(case: &mut Case<'_>) -> Result<ClipSamplerRef> {
+    let kind = case.next_below(32);
     match kind {
         0..10 => own(kind, case),
         _ => preset(kind, case),
     }
 }
 
-fn made<R: ClipSampler + 'static>(rule: Result<R>) -> Result<Sampling> {
-    rule.map(|rule| Arc::new(rule) as Sampling)
+fn made<R: ClipSampler + 'static>(rule: Result<R>) -> Result<ClipSamplerRef> {
+    rule.map(|rule| Arc::new(rule) as ClipSamplerRef)
 }
 
 fn spacing(case: &mut Case<'_>) -> Result<Spacing> {
-    match case.below(3) {
+    match case.next_below(3) {
         0 => Ok(Spacing::Stride(case.count())),
         1 => Ok(Spacing::Fps(case.number())),
         _ => Spacing::duration(case.count(), case.number()),
     }
 }
 
-fn own(kind: usize, c: &mut Case<'_>) -> Result<Sampling> {
-    let short = c.one_of(&SHORTS);
+fn own(kind: usize, c: &mut Case<'_>) -> Result<ClipSamplerRef> {
+    let short = c.one_of(&PADDING_POLICIES);
     match kind {
-        0 => made(Windows::new(c.count(), c.count(), c.maybe(Case::count), c.one_of(&PADS))),
-        1 | 2 => made(Windows::by_seconds(c.count(), c.number(), c.maybe(Case::number), c.one_of(&PADS))),
+        0 => made(Windows::new(c.count(), c.count(), c.maybe(Case::count), c.one_of(&PAD_MODES))),
+        1 | 2 => {
+            made(Windows::by_seconds(c.count(), c.number(), c.maybe(Case::number), c.one_of(&PAD_MODES)))
+        }
         3 | 4 => {
             let rule = Random::new(c.count(), spacing(c)?, c.count(), short)?;
-            let group = c.one_of(&[Group::Independent, Group::Partitioned]);
-            made(Ok(rule.with_group(group).with_frame_jitter(c.flag())))
+            let group = c.one_of(&[StartSampling::Independent, StartSampling::Stratified]);
+            made(Ok(rule.with_start_sampling(group).with_frame_jitter(c.flag())))
         }
         5 => {
             let mode = c.one_of(&[SegmentMode::Random, SegmentMode::Middle]);
@@ -82,7 +86,7 @@ fn seconds(c: &mut Case<'_>) -> Seconds {
     }
 }
 
-fn preset(kind: usize, c: &mut Case<'_>) -> Result<Sampling> {
+fn preset(kind: usize, c: &mut Case<'_>) -> Result<ClipSamplerRef> {
     match kind {
         10 => made(cosmos_curate::SampleClosest::new(
             c.number(),
@@ -91,24 +95,31 @@ fn preset(kind: usize, c: &mut Case<'_>) -> Result<Sampling> {
             c.flag(),
         )),
         11 => {
-            let version = c.one_of(&[dali::Version::V2_4, dali::Version::Main]);
-            made(dali::Sequences::new(c.count(), c.count(), c.maybe(Case::count), c.one_of(&PADS), version))
+            let version = c.one_of(&[dali::DaliVersion::V2_4, dali::DaliVersion::Main]);
+            made(dali::Sequences::new(
+                c.count(),
+                c.count(),
+                c.maybe(Case::count),
+                c.one_of(&PAD_MODES),
+                version,
+            ))
         }
         12 => made(dali::UniformSample::new(c.count())),
         13 => {
-            let function = c.one_of(&[hf::Function::SampleFrames, hf::Function::DefaultSampleIndicesFn]);
-            let frames = match c.below(3) {
-                0 => hf::Frames::All,
-                1 => hf::Frames::Number(c.count()),
-                _ => hf::Frames::Rate(c.number()),
+            let function =
+                c.one_of(&[hf::SampleFunction::SampleFrames, hf::SampleFunction::DefaultSampleIndicesFn]);
+            let frames = match c.next_below(3) {
+                0 => hf::FrameSelection::All,
+                1 => hf::FrameSelection::Number(c.count()),
+                _ => hf::FrameSelection::Rate(c.number()),
             };
-            made(hf::SampleFrames::new(function, frames))
+            made(hf::HfSampleFrames::new(function, frames))
         }
         14 => {
-            let sample = match c.below(3) {
-                0 => internvideo2::Pick::Rand,
-                1 => internvideo2::Pick::Middle,
-                _ => internvideo2::Pick::parse(&format!("fps{}", c.number()))?,
+            let sample = match c.next_below(3) {
+                0 => internvideo2::SampleMode::Rand,
+                1 => internvideo2::SampleMode::Middle,
+                _ => internvideo2::SampleMode::parse(&format!("fps{}", c.number()))?,
             };
             let (num_frames, trimmed30) = (c.count(), c.flag());
             let (fix_start, max_num_frames) = (c.maybe(Case::count), c.maybe(Case::count));
@@ -117,7 +128,7 @@ fn preset(kind: usize, c: &mut Case<'_>) -> Result<Sampling> {
             made(internvideo2::ReadFrames::new(options))
         }
         15 => made(lerobot::DeltaTimestamps::new(c.some(9, Case::number), c.maybe(Case::number), c.number())),
-        16 => made(mmaction2::Dense::new(mmaction2::DenseOptions {
+        16 => made(mmaction2::DenseSampleFrames::new(mmaction2::DenseSampleFramesOptions {
             clip_len: c.count(),
             frame_interval: c.count(),
             num_clips: c.count(),
@@ -138,24 +149,27 @@ fn preset(kind: usize, c: &mut Case<'_>) -> Result<Sampling> {
             keep_tail_frames: c.flag(),
             target_fps: c.maybe(Case::number),
         })),
-        18 => made(mmaction2::Uniform::new(c.count(), c.count(), c.flag())),
-        19 => made(mmaction2::Untrimmed::new(c.count(), c.count(), c.count())),
+        18 => made(mmaction2::MmactionUniformSample::new(c.count(), c.count(), c.flag())),
+        19 => made(mmaction2::UntrimmedSampleFrames::new(c.count(), c.count(), c.count())),
         20 => {
-            let sampler = match c.below(4) {
-                0 => pytorchvideo::Sampler::Random,
-                1 => pytorchvideo::Sampler::RandomMulti { num_clips: c.count() },
-                2 => pytorchvideo::Sampler::ConstantClipsPerVideo {
+            let sampler = match c.next_below(4) {
+                0 => pytorchvideo::ClipSamplerKind::Random,
+                1 => pytorchvideo::ClipSamplerKind::RandomMulti { num_clips: c.count() },
+                2 => pytorchvideo::ClipSamplerKind::ConstantClipsPerVideo {
                     clips_per_video: c.count(),
                     augs_per_clip: c.count(),
                 },
-                _ => pytorchvideo::Sampler::Uniform { stride: c.maybe(seconds), backpad_last: c.flag() },
+                _ => pytorchvideo::ClipSamplerKind::Uniform {
+                    stride: c.maybe(seconds),
+                    backpad_last: c.flag(),
+                },
             };
-            made(pytorchvideo::Clips::new(sampler, seconds(c), c.maybe(Case::count)))
+            made(pytorchvideo::LabeledVideoClips::new(sampler, seconds(c), c.maybe(Case::count)))
         }
         21 => {
             let frames = match c.flag() {
-                true => qwen_vl::Frames::Number(c.count()),
-                false => qwen_vl::Frames::Rate {
+                true => qwen_vl::FrameCount::Number(c.count()),
+                false => qwen_vl::FrameCount::Rate {
                     fps: c.number(),
                     min_frames: c.count(),
                     max_frames: c.maybe(Case::count),
@@ -184,8 +198,8 @@ fn preset(kind: usize, c: &mut Case<'_>) -> Result<Sampling> {
         })),
         25 => made(torchcodec::Timestamps::new(torchcodec::TimestampsOptions {
             starts: match c.flag() {
-                true => torchcodec::Starts::Random(c.count()),
-                false => torchcodec::Starts::Regular(c.number()),
+                true => torchcodec::ClipStarts::Random(c.count()),
+                false => torchcodec::ClipStarts::Regular(c.number()),
             },
             num_frames_per_clip: c.count(),
             seconds_between_frames: c.maybe(Case::number),
@@ -195,14 +209,14 @@ fn preset(kind: usize, c: &mut Case<'_>) -> Result<Sampling> {
         })),
         26 => {
             let (length, step, rate) = (c.count(), c.count(), c.maybe(Case::number));
-            let sampler = match c.below(3) {
-                0 => torchvision::Sampler::All,
-                1 => torchvision::Sampler::Uniform(c.count()),
-                _ => torchvision::Sampler::Random(c.count()),
+            let sampler = match c.next_below(3) {
+                0 => torchvision::ClipSelection::All,
+                1 => torchvision::ClipSelection::Uniform(c.count()),
+                _ => torchvision::ClipSelection::Random(c.count()),
             };
             made(torchvision::VideoClips::new(length, step, rate, sampler))
         }
-        27 => made(tsn::Segments::new(c.count(), c.count(), c.flag(), c.flag())),
+        27 => made(tsn::TsnDataSet::new(c.count(), c.count(), c.flag(), c.flag())),
         28 => made(videomae::Finetune::new(videomae::FinetuneOptions {
             mode: c.one_of(&MODES),
             version: c.one_of(&VERSIONS),
@@ -221,10 +235,10 @@ fn preset(kind: usize, c: &mut Case<'_>) -> Result<Sampling> {
         })),
         _ => made(vjepa2::VideoDataset::new(vjepa2::VideoDatasetOptions {
             frames_per_clip: c.count(),
-            pace: match c.below(3) {
-                0 => vjepa2::Pace::Fps(c.count()),
-                1 => vjepa2::Pace::Duration(c.number()),
-                _ => vjepa2::Pace::FrameStep(c.count()),
+            frame_step: match c.next_below(3) {
+                0 => vjepa2::FrameStepOption::Fps(c.count()),
+                1 => vjepa2::FrameStepOption::Duration(c.number()),
+                _ => vjepa2::FrameStepOption::FrameStep(c.count()),
             },
             num_clips: c.count(),
             random_clip_sampling: c.flag(),

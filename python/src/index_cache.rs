@@ -14,45 +14,47 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::OrRaise;
-use crate::video::{interrupt, raise_own, LOOK_UP};
+use crate::video::{interrupt, or_raise_pending, POLL_INTERVAL};
 
 /// The keyword `index`. `False`: no cache. `None` or `True`: the cache at the default path. Otherwise a
 /// folder.
 #[derive(FromPyObject)]
-pub enum Wanted {
+pub enum IndexCacheArg {
     Flag(bool),
-    Place(Option<PathBuf>),
+    Path(Option<PathBuf>),
 }
 
 /// The store for video indices, if there is one.
 #[derive(Clone, Default)]
-pub struct Kept {
+pub struct IndexCacheHandle {
     /// The store.
     pub store: Option<Arc<IndexCache>>,
     /// Why there is no store at the default path.
-    pub why_not: Option<String>,
+    pub open_error: Option<String>,
 }
 
 /// Stores stay open until Python exits, so that videos opened one after another share them.
-static OPENED: Mutex<Vec<Arc<IndexCache>>> = Mutex::new(Vec::new());
+static OPEN_CACHES: Mutex<Vec<Arc<IndexCache>>> = Mutex::new(Vec::new());
 
-impl Kept {
+impl IndexCacheHandle {
     /// Opens the store that the keyword selects.
-    pub fn open(wanted: &Wanted) -> framespool::Result<Self> {
+    pub fn open(wanted: &IndexCacheArg) -> framespool::Result<Self> {
         match wanted {
-            Wanted::Flag(false) => Ok(Self::default()),
-            Wanted::Place(Some(place)) => Ok(Self { store: Some(open(place.clone())?), why_not: None }),
-            Wanted::Flag(true) | Wanted::Place(None) => Ok(match default_dir().map(open) {
+            IndexCacheArg::Flag(false) => Ok(Self::default()),
+            IndexCacheArg::Path(Some(place)) => {
+                Ok(Self { store: Some(open(place.clone())?), open_error: None })
+            }
+            IndexCacheArg::Flag(true) | IndexCacheArg::Path(None) => Ok(match default_dir().map(open) {
                 None => Self::default(),
-                Some(Ok(store)) => Self { store: Some(store), why_not: None },
-                Some(Err(error)) => Self { store: None, why_not: Some(error.to_string()) },
+                Some(Ok(store)) => Self { store: Some(store), open_error: None },
+                Some(Err(error)) => Self { store: None, open_error: Some(error.to_string()) },
             }),
         }
     }
 
     /// Returns why indices are not cached.
-    pub fn trouble(&self) -> Option<String> {
-        self.store.as_ref().map_or_else(|| self.why_not.clone(), |store| store.last_error())
+    pub fn unavailable_reason(&self) -> Option<String> {
+        self.store.as_ref().map_or_else(|| self.open_error.clone(), |store| store.last_error())
     }
 }
 
@@ -60,7 +62,7 @@ fn open(place: PathBuf) -> framespool::Result<Arc<IndexCache>> {
     let store = IndexCache::open(&place, AccessMode::Write)?;
     // In a forked child, the lock may be held forever by a thread that exists only in the parent. In that
     // case the store is not added to the list.
-    if let Ok(mut opened) = OPENED.try_lock() {
+    if let Ok(mut opened) = OPEN_CACHES.try_lock() {
         if !opened.iter().any(|known| Arc::ptr_eq(known, &store)) {
             opened.retain(|known| known.is_same_file());
             opened.push(store.clone());
@@ -73,7 +75,7 @@ fn open(place: PathBuf) -> framespool::Result<Arc<IndexCache>> {
 #[pyfunction]
 pub fn flush_index(py: Python<'_>) {
     py.detach(|| {
-        let opened = OPENED.try_lock().map(|opened| opened.clone()).unwrap_or_default();
+        let opened = OPEN_CACHES.try_lock().map(|opened| opened.clone()).unwrap_or_default();
         for store in opened {
             store.flush(Duration::from_secs(5));
         }
@@ -112,12 +114,12 @@ impl Index {
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let flush = || {
             let interrupt = interrupt();
-            while !self.0.flush(LOOK_UP) {
+            while !self.0.flush(POLL_INTERVAL) {
                 interrupt()?;
             }
             Ok(())
         };
-        raise_own(py, py.detach(flush))
+        or_raise_pending(py, py.detach(flush))
     }
 
     fn fill<'py>(
@@ -132,14 +134,14 @@ impl Index {
         let fill = || {
             let last = std::cell::Cell::new(None::<Instant>);
             self.0.prebuild(&paths, stream, threads, check, &|now| {
-                if now.done < now.total && last.get().is_some_and(|last| last.elapsed() < LOOK_UP) {
+                if now.done < now.total && last.get().is_some_and(|last| last.elapsed() < POLL_INTERVAL) {
                     return Ok(());
                 }
                 last.set(Some(Instant::now()));
-                tell(&progress, now)
+                report_progress(&progress, now)
             })
         };
-        let filled = raise_own(py, py.detach(fill))?;
+        let filled = or_raise_pending(py, py.detach(fill))?;
         let dict = PyDict::new(py);
         dict.set_item("found", filled.found)?;
         dict.set_item("indexed", filled.built)?;
@@ -157,24 +159,24 @@ impl Index {
         root: PathBuf,
         paths: Vec<PathBuf>,
         stream: Option<u32>,
-    ) -> PyResult<Left> {
+    ) -> PyResult<TransferResult> {
         let export = || {
             let failed = |e| Error::io(&Site::file(&file.to_string_lossy().into()), e);
             let mut out = BufWriter::new(File::create(&file).map_err(failed)?);
             let done = self.0.export(&root, &paths, stream, &mut out, &interrupt())?;
             out.flush().map_err(failed)?;
-            Ok(left(done))
+            Ok(transfer_result(done))
         };
-        raise_own(py, py.detach(export))
+        or_raise_pending(py, py.detach(export))
     }
 
-    fn import_(&self, py: Python<'_>, file: PathBuf, root: PathBuf) -> PyResult<Left> {
+    fn import_(&self, py: Python<'_>, file: PathBuf, root: PathBuf) -> PyResult<TransferResult> {
         let import = || {
             let name = file.to_string_lossy();
             let opened = File::open(&file).map_err(|e| Error::io(&Site::file(&(&*name).into()), e))?;
-            self.0.import(&root, &mut BufReader::new(opened), &name, &interrupt()).map(left)
+            self.0.import(&root, &mut BufReader::new(opened), &name, &interrupt()).map(transfer_result)
         };
-        raise_own(py, py.detach(import))
+        or_raise_pending(py, py.detach(import))
     }
 
     fn prune(&self, py: Python<'_>, root: PathBuf) -> PyResult<u64> {
@@ -183,10 +185,10 @@ impl Index {
 }
 
 /// Calls `progress` with the counts so far; an exception that it raises, or a signal, stops the work.
-fn tell(progress: &Py<PyAny>, now: &Progress) -> framespool::Result<()> {
+fn report_progress(progress: &Py<PyAny>, now: &Progress) -> framespool::Result<()> {
     Python::attach(|py| {
-        let told = progress.call1(py, (now.done, now.failed, now.total));
-        told.and_then(|_| py.check_signals()).map_err(|raised| {
+        let returned = progress.call1(py, (now.done, now.failed, now.total));
+        returned.and_then(|_| py.check_signals()).map_err(|raised| {
             raised.restore(py);
             Error::Interrupted
         })
@@ -194,8 +196,8 @@ fn tell(progress: &Py<PyAny>, now: &Progress) -> framespool::Result<()> {
 }
 
 /// The number of entries exported or imported; the paths left out, with reasons.
-type Left = (u64, Vec<(PathBuf, String)>);
+type TransferResult = (u64, Vec<(PathBuf, String)>);
 
-fn left(done: TransferReport) -> Left {
+fn transfer_result(done: TransferReport) -> TransferResult {
     (done.entries, done.skipped)
 }

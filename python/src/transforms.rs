@@ -17,27 +17,27 @@ use crate::errors::to_python;
 
 /// One transform: its name, its arguments, and whether its random parameters are drawn for each frame
 /// separately.
-pub type Step = (String, BTreeMap<String, Value>, bool);
+pub type TransformArgs = (String, BTreeMap<String, TransformValue>, bool);
 
 /// An argument of a transform.
 #[derive(Clone, Debug, PartialEq, FromPyObject)]
-pub enum Value {
+pub enum TransformValue {
     Number(f64),
-    Word(String),
+    Str(String),
     Numbers(Vec<f64>),
 }
 
 /// Returns the pipeline for a list of transforms.
 pub fn pipeline(
     py: Python<'_>,
-    transforms: &[Step],
+    transforms: &[TransformArgs],
     dtype: &str,
     layout: &str,
 ) -> PyResult<TransformPipeline> {
     build(transforms, dtype, layout).map_err(|error| to_python(py, &error))
 }
 
-fn build(transforms: &[Step], dtype: &str, layout: &str) -> Result<TransformPipeline> {
+fn build(transforms: &[TransformArgs], dtype: &str, layout: &str) -> Result<TransformPipeline> {
     let dtype = match dtype {
         "uint8" => Dtype::U8,
         "uint16" => Dtype::U16,
@@ -63,19 +63,19 @@ fn build(transforms: &[Step], dtype: &str, layout: &str) -> Result<TransformPipe
 }
 
 /// Converts transforms to the engine's.
-pub fn steps(transforms: &[Step]) -> Result<Vec<EngineStep>> {
+pub fn steps(transforms: &[TransformArgs]) -> Result<Vec<EngineStep>> {
     transforms.iter().map(step).collect()
 }
 
-fn step((name, arguments, per_frame): &Step) -> Result<EngineStep> {
-    let left = arguments.iter().map(|(name, value)| (name.as_str(), value)).collect();
-    let mut a = Arguments { transform: name, left };
+fn step((name, arguments, per_frame): &TransformArgs) -> Result<EngineStep> {
+    let remaining = arguments.iter().map(|(name, value)| (name.as_str(), value)).collect();
+    let mut a = ArgumentReader { transform: name, remaining };
     let transform = transform(&mut a)?;
-    a.none_left()?;
+    a.expect_consumed()?;
     Ok(EngineStep { transform, per_frame: *per_frame })
 }
 
-fn transform(a: &mut Arguments<'_>) -> Result<Transform> {
+fn transform(a: &mut ArgumentReader<'_>) -> Result<Transform> {
     Ok(match a.transform {
         "AssumeColor" => Transform::AssumeColor { matrix: a.matrix()?, range: a.range()? },
         "ToneMap" => {
@@ -107,7 +107,7 @@ fn transform(a: &mut Arguments<'_>) -> Result<Transform> {
                 scale: UniformRange::only(1.0),
                 shear_x: UniformRange::only(0.0),
                 shear_y: UniformRange::only(0.0),
-                center: a.centre()?,
+                center: a.center()?,
                 expand: a.flag("expand")?,
                 interpolation: a.interpolation()?,
                 fill: a.fill()?,
@@ -123,7 +123,7 @@ fn transform(a: &mut Arguments<'_>) -> Result<Transform> {
                     scale: a.span("scale")?,
                     shear_x: a.ordered("shear", x_low, x_high)?,
                     shear_y: a.ordered("shear", y_low, y_high)?,
-                    center: a.centre()?,
+                    center: a.center()?,
                     expand: false,
                     interpolation: a.interpolation()?,
                     fill: a.fill()?,
@@ -134,10 +134,10 @@ fn transform(a: &mut Arguments<'_>) -> Result<Transform> {
         "Pad" => Transform::Pad { padding: a.padding()?, fill: a.fill()? },
         "Letterbox" => Transform::Letterbox { size: a.size()?, filter: a.filter()?, fill: a.fill()? },
         "ColorJitter" => Transform::ColorJitter {
-            brightness: a.optional("brightness", Arguments::span)?,
-            contrast: a.optional("contrast", Arguments::span)?,
-            saturation: a.optional("saturation", Arguments::span)?,
-            hue: a.optional("hue", Arguments::span)?,
+            brightness: a.optional("brightness", ArgumentReader::span)?,
+            contrast: a.optional("contrast", ArgumentReader::span)?,
+            saturation: a.optional("saturation", ArgumentReader::span)?,
+            hue: a.optional("hue", ArgumentReader::span)?,
         },
         "ColorTwist" => Transform::ColorTwist {
             brightness: a.span("brightness")?,
@@ -150,14 +150,14 @@ fn transform(a: &mut Arguments<'_>) -> Result<Transform> {
             p: a.probability()?,
             scale: a.span("scale")?,
             ratio: a.span("ratio")?,
-            cover: a.cover("value")?,
+            cover: a.erase_fill("value")?,
             count: a.count()?,
         },
         "Cutout" => Transform::Cutout {
             size: a.size()?,
             count: a.count()?,
             p: a.probability()?,
-            cover: a.cover("fill")?,
+            cover: a.erase_fill("fill")?,
         },
         "GridMask" => Transform::GridMask {
             tile: a.span("tile")?,
@@ -165,44 +165,44 @@ fn transform(a: &mut Arguments<'_>) -> Result<Transform> {
             degrees: a.span("degrees")?,
             shift: (a.span("shift_x")?, a.span("shift_y")?),
             p: a.probability()?,
-            cover: a.cover("fill")?,
+            cover: a.erase_fill("fill")?,
         },
         "Normalize" => Transform::Normalize(Normalize {
             mean: a.numbers("mean")?.map(|v: f64| v as f32),
             std: a.numbers("std")?.map(|v: f64| v as f32),
         }),
-        _ => return Err(a.bug("unknown transform")),
+        _ => return Err(a.internal_error("unknown transform")),
     })
 }
 
 /// The arguments of one transform that have not been read yet.
-struct Arguments<'a> {
+struct ArgumentReader<'a> {
     transform: &'a str,
-    left: BTreeMap<&'a str, &'a Value>,
+    remaining: BTreeMap<&'a str, &'a TransformValue>,
 }
 
-impl<'a> Arguments<'a> {
+impl<'a> ArgumentReader<'a> {
     /// Returns an internal error: the Python package and this module disagree, which is never a user's
     /// mistake.
-    fn bug(&self, reason: impl Into<String>) -> Error {
+    fn internal_error(&self, reason: impl Into<String>) -> Error {
         let site = Site::file(&Arc::from(format!("transform {}", self.transform)));
         Error::Internal { site, reason: reason.into() }
     }
 
-    fn wrong(&self, name: &str, expected: &str, got: impl std::fmt::Debug) -> Error {
+    fn argument_error(&self, name: &str, expected: &str, got: impl std::fmt::Debug) -> Error {
         Error::Argument(format!("{}: {name} must be {expected}, got {got:?}", self.transform))
     }
 
-    fn none_left(&self) -> Result<()> {
-        match self.left.keys().next() {
-            Some(name) => Err(self.bug(format!("unknown argument {name}"))),
+    fn expect_consumed(&self) -> Result<()> {
+        match self.remaining.keys().next() {
+            Some(name) => Err(self.internal_error(format!("unknown argument {name}"))),
             None => Ok(()),
         }
     }
 
-    fn take(&mut self, name: &str) -> Result<&'a Value> {
-        let found = self.left.remove(name);
-        found.ok_or_else(|| self.bug(format!("argument {name} is missing")))
+    fn take(&mut self, name: &str) -> Result<&'a TransformValue> {
+        let found = self.remaining.remove(name);
+        found.ok_or_else(|| self.internal_error(format!("argument {name} is missing")))
     }
 
     /// Reads an argument; `None` if it was not given.
@@ -211,7 +211,7 @@ impl<'a> Arguments<'a> {
         name: &'n str,
         read: impl Fn(&mut Self, &'n str) -> Result<T>,
     ) -> Result<Option<T>> {
-        if !self.left.contains_key(name) {
+        if !self.remaining.contains_key(name) {
             return Ok(None);
         }
         read(self, name).map(Some)
@@ -219,15 +219,15 @@ impl<'a> Arguments<'a> {
 
     fn list(&mut self, name: &str) -> Result<Vec<f64>> {
         let numbers = match self.take(name)? {
-            Value::Number(number) => vec![*number],
-            Value::Numbers(numbers) => numbers.clone(),
-            Value::Word(word) => {
+            TransformValue::Number(number) => vec![*number],
+            TransformValue::Numbers(numbers) => numbers.clone(),
+            TransformValue::Str(word) => {
                 let reason = format!("argument {name} is {word:?} instead of numbers");
-                return Err(self.bug(reason));
+                return Err(self.internal_error(reason));
             }
         };
         match numbers.iter().find(|n| !n.is_finite()) {
-            Some(number) => Err(self.wrong(name, "finite", number)),
+            Some(number) => Err(self.argument_error(name, "finite", number)),
             None => Ok(numbers),
         }
     }
@@ -235,14 +235,14 @@ impl<'a> Arguments<'a> {
     fn numbers<const N: usize>(&mut self, name: &str) -> Result<[f64; N]> {
         let numbers = self.list(name)?;
         numbers.try_into().map_err(|other: Vec<f64>| {
-            self.bug(format!("argument {name} has {} numbers, not {N}", other.len()))
+            self.internal_error(format!("argument {name} has {} numbers, not {N}", other.len()))
         })
     }
 
     fn word(&mut self, name: &str) -> Result<String> {
         match self.take(name)?.clone() {
-            Value::Word(word) => Ok(word),
-            other => Err(self.bug(format!("argument {name} is {other:?} instead of a word"))),
+            TransformValue::Str(word) => Ok(word),
+            other => Err(self.internal_error(format!("argument {name} is {other:?} instead of a word"))),
         }
     }
 
@@ -250,20 +250,20 @@ impl<'a> Arguments<'a> {
         if number.fract() == 0.0 && (f64::from(least)..=f64::from(MAX_SIDE)).contains(&number) {
             return Ok(number as u32);
         }
-        Err(self.wrong(name, &format!("a whole number from {least} to {MAX_SIDE}"), number))
+        Err(self.argument_error(name, &format!("a whole number from {least} to {MAX_SIDE}"), number))
     }
 
     fn flag(&mut self, name: &str) -> Result<bool> {
         match self.numbers(name)? {
             [0.0] => Ok(false),
             [1.0] => Ok(true),
-            [other] => Err(self.bug(format!("argument {name} is {other} instead of 0 or 1"))),
+            [other] => Err(self.internal_error(format!("argument {name} is {other} instead of 0 or 1"))),
         }
     }
 
     fn ordered(&self, name: &str, low: f64, high: f64) -> Result<UniformRange> {
         if low > high {
-            return Err(self.wrong(name, "(low, high) with low <= high", (low, high)));
+            return Err(self.argument_error(name, "(low, high) with low <= high", (low, high)));
         }
         Ok(UniformRange::new(low, high))
     }
@@ -276,7 +276,7 @@ impl<'a> Arguments<'a> {
     fn probability(&mut self) -> Result<f64> {
         match self.numbers("p")? {
             [p] if (0.0..=1.0).contains(&p) => Ok(p),
-            [p] => Err(self.wrong("p", "from 0 to 1", p)),
+            [p] => Err(self.argument_error("p", "from 0 to 1", p)),
         }
     }
 
@@ -300,7 +300,7 @@ impl<'a> Arguments<'a> {
             ("shorter", &[height, width], None) => Ok(Target::Exact(Size { height, width })),
             ("shorter", &[size], longest) => Ok(Target::Shorter { size, longest }),
             ("longer", &[size], None) => Ok(Target::Longer(size)),
-            other => Err(self.bug(format!("no such target: {other:?}"))),
+            other => Err(self.internal_error(format!("no such target: {other:?}"))),
         }
     }
 
@@ -313,24 +313,26 @@ impl<'a> Arguments<'a> {
     fn fill(&mut self) -> Result<[f64; 3]> {
         let fill: [f64; 3] = self.numbers("fill")?;
         match fill.iter().find(|v| !(0.0..=255.0).contains(*v)) {
-            Some(value) => Err(self.wrong("fill", "from 0 to 255", value)),
+            Some(value) => Err(self.argument_error("fill", "from 0 to 255", value)),
             None => Ok(fill),
         }
     }
 
     /// Reads a fill value. Its valid range depends on its position among the transforms, so the pipeline
     /// checks the range.
-    fn cover(&mut self, name: &str) -> Result<EraseFill> {
-        match self.left.get(name) {
-            Some(Value::Word(_)) => match self.word(name)?.as_str() {
+    fn erase_fill(&mut self, name: &str) -> Result<EraseFill> {
+        match self.remaining.get(name) {
+            Some(TransformValue::Str(_)) => match self.word(name)?.as_str() {
                 "random" => Ok(EraseFill::Noise),
-                other => Err(self.bug(format!("argument {name} is {other:?} instead of \"random\""))),
+                other => {
+                    Err(self.internal_error(format!("argument {name} is {other:?} instead of \"random\"")))
+                }
             },
             _ => self.numbers(name).map(EraseFill::Value),
         }
     }
 
-    fn centre(&mut self) -> Result<Option<(f64, f64)>> {
+    fn center(&mut self) -> Result<Option<(f64, f64)>> {
         Ok(self.optional("center", Self::numbers::<2>)?.map(|[x, y]| (x, y)))
     }
 
@@ -338,7 +340,7 @@ impl<'a> Arguments<'a> {
         match self.word("interpolation")?.as_str() {
             "nearest" => Ok(Interpolation::Nearest),
             "bilinear" => Ok(Interpolation::Bilinear),
-            other => Err(self.bug(format!("no such interpolation: {other:?}"))),
+            other => Err(self.internal_error(format!("no such interpolation: {other:?}"))),
         }
     }
 
@@ -361,7 +363,7 @@ impl<'a> Arguments<'a> {
             Some("fcc") => Some(MatrixCoefficients::Fcc),
             Some("smpte240m") => Some(MatrixCoefficients::Smpte240m),
             Some("ycgco") => Some(MatrixCoefficients::YCgCo),
-            Some(other) => return Err(self.bug(format!("no such matrix: {other:?}"))),
+            Some(other) => return Err(self.internal_error(format!("no such matrix: {other:?}"))),
         })
     }
 
@@ -371,7 +373,7 @@ impl<'a> Arguments<'a> {
             None => None,
             Some("limited") => Some(ColorRange::Limited),
             Some("full") => Some(ColorRange::Full),
-            Some(other) => return Err(self.bug(format!("no such range: {other:?}"))),
+            Some(other) => return Err(self.internal_error(format!("no such range: {other:?}"))),
         })
     }
 }

@@ -11,49 +11,57 @@ use framespool_datasets::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::batch_sampler::word;
-use crate::entries::{listed, Entries};
+use crate::batch_sampler::parse_choice;
 use crate::errors::OrRaise;
-use crate::video::{interrupt, raise_own};
+use crate::sample_table::{build_table, Entries};
+use crate::video::{interrupt, or_raise_pending};
 
 /// Entries and class names.
-type Listing = (Entries, Vec<String>);
+type AnnotationReaderResult = (Entries, Vec<String>);
 
-fn listing(py: Python<'_>, dataset: Dataset) -> PyResult<Listing> {
-    Ok((listed(py, dataset.samples)?, dataset.classes))
+fn reader_result(py: Python<'_>, dataset: Dataset) -> PyResult<AnnotationReaderResult> {
+    Ok((build_table(py, dataset.samples)?, dataset.classes))
 }
 
 /// `(pattern, first, count, fps)`.
-type Frames = (String, u32, Option<u32>, (u32, u32));
+type FrameListTuple = (String, u32, Option<u32>, (u32, u32));
 /// Entries, class names, columns, and notes on entries left out.
-type Found<'py> = (Entries, Vec<String>, Bound<'py, PyDict>, Vec<String>);
+type FilteredReaderResult<'py> = (Entries, Vec<String>, Bound<'py, PyDict>, Vec<String>);
 
-fn found<'py>(py: Python<'py>, dataset: framespool::Result<Dataset>) -> PyResult<Found<'py>> {
+fn filtered_result<'py>(
+    py: Python<'py>,
+    dataset: framespool::Result<Dataset>,
+) -> PyResult<FilteredReaderResult<'py>> {
     let Dataset { samples, classes, columns, notes } = dataset.or_raise(py)?;
-    Ok((listed(py, samples)?, classes, table(py, columns)?, notes))
+    Ok((build_table(py, samples)?, classes, columns_to_dict(py, columns)?, notes))
 }
 
 /// Converts columns to a dict of lists by column name.
-pub fn table(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'_, PyDict>> {
+pub fn columns_to_dict(py: Python<'_>, columns: Vec<Column>) -> PyResult<Bound<'_, PyDict>> {
     let table = PyDict::new(py);
     for Column { name, values } in columns {
-        let values = values.into_iter().map(|value| object(py, value)).collect::<PyResult<Vec<_>>>()?;
+        let values =
+            values.into_iter().map(|value| json_to_python(py, value)).collect::<PyResult<Vec<_>>>()?;
         table.set_item(name, PyList::new(py, values)?)?;
     }
     Ok(table)
 }
 
-fn frame_list((pattern, first, count, fps): Frames) -> ImageSequencePattern {
+fn frame_list((pattern, first, count, fps): FrameListTuple) -> ImageSequencePattern {
     ImageSequencePattern { pattern, first, count, fps }
 }
 
 /// Parses the keyword `missing`.
-fn missing(word_given: &str) -> framespool::Result<MissingFilePolicy> {
-    word("missing", word_given, &[("error", MissingFilePolicy::Error), ("skip", MissingFilePolicy::Skip)])
+fn parse_missing_policy(word_given: &str) -> framespool::Result<MissingFilePolicy> {
+    parse_choice(
+        "missing",
+        word_given,
+        &[("error", MissingFilePolicy::Error), ("skip", MissingFilePolicy::Skip)],
+    )
 }
 
 /// Files with an extension, or folders of frames.
-fn numbered(extension: Option<String>, frames: Option<Frames>) -> NumberedVideos {
+fn numbered_files(extension: Option<String>, frames: Option<FrameListTuple>) -> NumberedVideos {
     match (frames, extension) {
         (Some(frames), _) => NumberedVideos::Folders(frame_list(frames)),
         (None, extension) => NumberedVideos::Files(extension.unwrap_or_default()),
@@ -61,7 +69,7 @@ fn numbered(extension: Option<String>, frames: Option<Frames>) -> NumberedVideos
 }
 
 /// Converts a value to the object that Python's json module would return.
-fn object(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
+fn json_to_python(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),
         Value::Bool(flag) => flag.into_pyobject(py)?.to_owned().into_any(),
@@ -70,13 +78,14 @@ fn object(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
         Value::Float(number) => number.into_pyobject(py)?.into_any(),
         Value::Text(text) => text.into_pyobject(py)?.into_any(),
         Value::List(items) => {
-            let items = items.into_iter().map(|item| object(py, item)).collect::<PyResult<Vec<_>>>()?;
+            let items =
+                items.into_iter().map(|item| json_to_python(py, item)).collect::<PyResult<Vec<_>>>()?;
             PyList::new(py, items)?.into_any()
         }
         Value::Map(items) => {
             let map = PyDict::new(py);
             for (name, item) in items {
-                map.set_item(name, object(py, item)?)?;
+                map.set_item(name, json_to_python(py, item)?)?;
             }
             map.into_any()
         }
@@ -91,10 +100,14 @@ pub fn find_videos(py: Python<'_>, place: PathBuf) -> PyResult<(Vec<PathBuf>, Pa
 }
 
 #[pyfunction]
-pub fn read_folder(py: Python<'_>, root: PathBuf, extensions: Option<Vec<String>>) -> PyResult<Listing> {
+pub fn read_folder(
+    py: Python<'_>,
+    root: PathBuf,
+    extensions: Option<Vec<String>>,
+) -> PyResult<AnnotationReaderResult> {
     py.detach(|| datasets::folder(&root, extensions.as_deref()))
         .or_raise(py)
-        .and_then(|found| listing(py, found))
+        .and_then(|found| reader_result(py, found))
 }
 
 #[pyfunction]
@@ -103,10 +116,10 @@ pub fn read_file_list(
     path: PathBuf,
     root: Option<PathBuf>,
     delimiter: Option<String>,
-) -> PyResult<Listing> {
+) -> PyResult<AnnotationReaderResult> {
     py.detach(|| datasets::file_list(&path, root.as_deref(), delimiter.as_deref()))
         .or_raise(py)
-        .and_then(|found| listing(py, found))
+        .and_then(|found| reader_result(py, found))
 }
 
 #[pyfunction]
@@ -116,9 +129,9 @@ pub fn read_space_list(
     root: Option<PathBuf>,
     delimiter: Option<String>,
     multi_label: bool,
-) -> PyResult<Found<'_>> {
+) -> PyResult<FilteredReaderResult<'_>> {
     let read = || datasets::space_list(&path, root.as_deref(), delimiter.as_deref(), multi_label);
-    found(py, py.detach(read))
+    filtered_result(py, py.detach(read))
 }
 
 #[pyfunction]
@@ -126,15 +139,15 @@ pub fn read_rawframes(
     py: Python<'_>,
     path: PathBuf,
     root: Option<PathBuf>,
-    frames: Frames,
+    frames: FrameListTuple,
     columns: Vec<String>,
-) -> PyResult<Found<'_>> {
+) -> PyResult<FilteredReaderResult<'_>> {
     let read = || {
         let fields =
             columns.iter().map(|name| RawframesField::parse(name)).collect::<framespool::Result<Vec<_>>>()?;
         datasets::rawframes(&path, root.as_deref(), &frame_list(frames), &fields)
     };
-    found(py, py.detach(read))
+    filtered_result(py, py.detach(read))
 }
 
 #[pyfunction]
@@ -143,8 +156,8 @@ pub fn read_gluon_list(
     path: PathBuf,
     root: Option<PathBuf>,
     extension: Option<String>,
-) -> PyResult<Found<'_>> {
-    found(py, py.detach(|| datasets::gluon_list(&path, root.as_deref(), extension.as_deref())))
+) -> PyResult<FilteredReaderResult<'_>> {
+    filtered_result(py, py.detach(|| datasets::gluon_list(&path, root.as_deref(), extension.as_deref())))
 }
 
 #[pyfunction]
@@ -156,11 +169,11 @@ pub fn read_kinetics<'py>(
     split: Option<String>,
     classes: Option<Vec<String>>,
     missing: &str,
-) -> PyResult<Found<'py>> {
-    let missing = self::missing(missing).or_raise(py)?;
+) -> PyResult<FilteredReaderResult<'py>> {
+    let missing = self::parse_missing_policy(missing).or_raise(py)?;
     let read =
         || datasets::kinetics(&annotations, &root, &extension, split.as_deref(), classes.as_deref(), missing);
-    found(py, py.detach(read))
+    filtered_result(py, py.detach(read))
 }
 
 #[pyfunction]
@@ -170,8 +183,8 @@ pub fn read_ucf101(
     root: PathBuf,
     split: u32,
     train: bool,
-) -> PyResult<Found<'_>> {
-    found(py, py.detach(|| datasets::ucf101(&annotations, &root, split, train)))
+) -> PyResult<FilteredReaderResult<'_>> {
+    filtered_result(py, py.detach(|| datasets::ucf101(&annotations, &root, split, train)))
 }
 
 #[pyfunction]
@@ -181,8 +194,8 @@ pub fn read_hmdb51(
     root: PathBuf,
     split: u32,
     train: bool,
-) -> PyResult<Found<'_>> {
-    found(py, py.detach(|| datasets::hmdb51(&annotations, &root, split, train)))
+) -> PyResult<FilteredReaderResult<'_>> {
+    filtered_result(py, py.detach(|| datasets::hmdb51(&annotations, &root, split, train)))
 }
 
 /// Lists the entries of a file list of DALI's video readers. `rounding` is (whether to round the start up,
@@ -193,16 +206,16 @@ pub fn read_dali_file_list(
     path: PathBuf,
     root: Option<PathBuf>,
     rounding: Option<(bool, bool, (u32, u32))>,
-) -> PyResult<Found<'_>> {
+) -> PyResult<FilteredReaderResult<'_>> {
     let unit = match rounding {
         None => DaliUnit::Seconds,
         Some((start_up, end_up, fps)) => DaliUnit::Rounded { start_up, end_up, fps },
     };
-    found(py, py.detach(|| datasets::dali_file_list(&path, root.as_deref(), unit)))
+    filtered_result(py, py.detach(|| datasets::dali_file_list(&path, root.as_deref(), unit)))
 }
 
 /// Path, label, and the part as (start, end) in frames; negative numbers count from the end of the video.
-type Counted = (OsString, i64, Option<(i64, Option<i64>)>);
+type FrameRangeRow = (OsString, i64, Option<(i64, Option<i64>)>);
 
 /// Lists the entries of a DALI file list whose parts are in frames: entries, class names, and notes.
 #[pyfunction]
@@ -210,17 +223,17 @@ pub fn read_dali_frames(
     py: Python<'_>,
     path: PathBuf,
     root: Option<PathBuf>,
-) -> PyResult<(Vec<Counted>, Vec<String>, Vec<String>)> {
+) -> PyResult<(Vec<FrameRangeRow>, Vec<String>, Vec<String>)> {
     let read = || datasets::dali_file_list(&path, root.as_deref(), DaliUnit::Frames);
     let Dataset { samples, classes, notes, .. } = py.detach(read).or_raise(py)?;
-    let counted = |sample: Sample| {
+    let to_row = |sample: Sample| {
         let part = match sample.segment {
             Some(SegmentBounds::Frames { start, end }) => Some((start, end)),
             Some(SegmentBounds::Seconds { .. }) | None => None,
         };
         (sample.path.into_os_string(), sample.label, part)
     };
-    Ok((samples.into_iter().map(counted).collect(), classes, notes))
+    Ok((samples.into_iter().map(to_row).collect(), classes, notes))
 }
 
 #[pyfunction]
@@ -230,10 +243,10 @@ pub fn read_something_something(
     labels: PathBuf,
     root: PathBuf,
     extension: Option<String>,
-    frames: Option<Frames>,
-) -> PyResult<Found<'_>> {
-    let videos = numbered(extension, frames);
-    found(py, py.detach(|| datasets::something_something(&annotations, &labels, &root, &videos)))
+    frames: Option<FrameListTuple>,
+) -> PyResult<FilteredReaderResult<'_>> {
+    let videos = numbered_files(extension, frames);
+    filtered_result(py, py.detach(|| datasets::something_something(&annotations, &labels, &root, &videos)))
 }
 
 #[pyfunction]
@@ -243,10 +256,10 @@ pub fn read_jester(
     labels: PathBuf,
     root: PathBuf,
     extension: Option<String>,
-    frames: Option<Frames>,
-) -> PyResult<Found<'_>> {
-    let videos = numbered(extension, frames);
-    found(py, py.detach(|| datasets::jester(&list, &labels, &root, &videos)))
+    frames: Option<FrameListTuple>,
+) -> PyResult<FilteredReaderResult<'_>> {
+    let videos = numbered_files(extension, frames);
+    filtered_result(py, py.detach(|| datasets::jester(&list, &labels, &root, &videos)))
 }
 
 /// Lists the entries of a JSON Lines file. `keys` are the keys of the source, the label, the start and the
@@ -258,10 +271,10 @@ pub fn read_json_lines(
     root: Option<PathBuf>,
     keys: (String, String, String, String),
     in_frames: bool,
-) -> PyResult<Found<'_>> {
+) -> PyResult<FilteredReaderResult<'_>> {
     let (source, label, start, end) = keys;
     let keys = SampleKeys { source, label, start, end, in_frames };
-    found(py, py.detach(|| datasets::json_lines(&path, root.as_deref(), &keys)))
+    filtered_result(py, py.detach(|| datasets::json_lines(&path, root.as_deref(), &keys)))
 }
 
 /// Lists the episodes of a LeRobot dataset. `camera` is the feature of a camera; `None` selects the only one.
@@ -272,10 +285,10 @@ pub fn read_lerobot(
     root: PathBuf,
     camera: Option<String>,
     episodes: Option<Vec<i64>>,
-) -> PyResult<Found<'_>> {
+) -> PyResult<FilteredReaderResult<'_>> {
     let read = || datasets::lerobot(&root, camera.as_deref(), episodes.as_deref(), &interrupt());
-    let dataset = raise_own(py, py.detach(read))?;
-    found(py, Ok(dataset))
+    let dataset = or_raise_pending(py, py.detach(read))?;
+    filtered_result(py, Ok(dataset))
 }
 
 #[pyfunction]
@@ -288,8 +301,8 @@ pub fn read_epic_kitchens(
     label: Option<String>,
     classes: Option<PathBuf>,
     in_frames: bool,
-    frames: Option<Frames>,
-) -> PyResult<Found<'_>> {
+    frames: Option<FrameListTuple>,
+) -> PyResult<FilteredReaderResult<'_>> {
     let frames = frames.map(frame_list);
     let how = EpicKitchensOptions {
         root: &root,
@@ -299,7 +312,7 @@ pub fn read_epic_kitchens(
         in_frames,
         frames: frames.as_ref(),
     };
-    found(py, py.detach(|| datasets::epic_kitchens(&annotations, &how)))
+    filtered_result(py, py.detach(|| datasets::epic_kitchens(&annotations, &how)))
 }
 
 #[pyfunction]
@@ -311,11 +324,11 @@ pub fn read_activitynet<'py>(
     file: String,
     classes: Option<Vec<String>>,
     missing: &str,
-) -> PyResult<Found<'py>> {
-    let missing = self::missing(missing).or_raise(py)?;
+) -> PyResult<FilteredReaderResult<'py>> {
+    let missing = self::parse_missing_policy(missing).or_raise(py)?;
     let read =
         || datasets::activitynet(&annotations, &root, subset.as_deref(), &file, classes.as_deref(), missing);
-    found(py, py.detach(read))
+    filtered_result(py, py.detach(read))
 }
 
 #[pyfunction]
@@ -327,8 +340,8 @@ pub fn read_ava<'py>(
     span_seconds: f64,
     begin_seconds: f64,
     missing: &str,
-) -> PyResult<Found<'py>> {
-    let missing = self::missing(missing).or_raise(py)?;
+) -> PyResult<FilteredReaderResult<'py>> {
+    let missing = self::parse_missing_policy(missing).or_raise(py)?;
     let how = AvaOptions { root: &root, file: &file, span_seconds, begin_seconds, missing };
-    found(py, py.detach(|| datasets::ava(&annotations, &how)))
+    filtered_result(py, py.detach(|| datasets::ava(&annotations, &how)))
 }

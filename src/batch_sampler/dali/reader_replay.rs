@@ -3,17 +3,17 @@
 
 use std::ops::Range;
 
-use super::super::config::refuse;
-use super::libstdcxx_random::{shuffle, MinStd};
-use super::Shards;
+use super::super::config::invalid_argument;
+use super::libstdcxx_random::{std_shuffle, MinstdRand0};
+use super::DaliShards;
 use crate::error::Result;
 
 /// Maximum number of samples of a reader. With one more, all of them in the ring buffer, the range would
 /// exceed that of its random numbers.
-pub const MAX_CLIPS: u32 = i32::MAX as u32 - 2;
+pub const MAX_READER_SAMPLES: u32 = i32::MAX as u32 - 2;
 
 /// The seed of the initial shuffle of all samples, the same for all readers (`kDaliDataloaderSeed`).
-const LIST_SEED: u32 = 524_287;
+const INITIAL_SHUFFLE_SEED: u32 = 524_287;
 
 /// `random_shuffle=True` of DALI's `Loader` (dali/operators/reader/loader/loader.h), release 2.4.
 ///
@@ -24,7 +24,7 @@ const LIST_SEED: u32 = 524_287;
 /// through the state of the random number generator.
 #[derive(Debug)]
 pub struct DaliReaderReplay {
-    shards: Shards,
+    shards: DaliShards,
     seed: u64,
     list: Vec<u32>,
     /// Length of the ring buffer, at most the number of samples of a shard.
@@ -33,38 +33,39 @@ pub struct DaliReaderReplay {
 
 /// The state of a [`DaliReaderReplay`]: the next epoch and position to deliver.
 #[derive(Debug)]
-pub struct Cursor {
+pub struct ReplayCursor {
     epoch: u64,
-    place: u64,
-    random: MinStd,
+    position: u64,
+    rng: MinstdRand0,
     /// State of the generator at the beginning of the epoch.
-    begun: MinStd,
+    epoch_start_rng: MinstdRand0,
     /// Samples that are waiting; sample `n` of the epoch enters at index `n % ring.len()`.
     ring: Vec<u32>,
     last: u32,
 }
 
 impl DaliReaderReplay {
-    /// The reader of these shards, with at most [`MAX_CLIPS`] clips.
-    pub fn new(shards: Shards, seed: u64, initial_fill: u32) -> Result<Self> {
-        let num_clips = shards.num_clips().min(u64::from(MAX_CLIPS)) as u32;
+    /// The reader of these shards, with at most [`MAX_READER_SAMPLES`] clips.
+    pub fn new(shards: DaliShards, seed: u64, initial_fill: u32) -> Result<Self> {
+        let num_clips = shards.num_clips().min(u64::from(MAX_READER_SAMPLES)) as u32;
         // A ring buffer larger than the shard gives the same order.
-        let ring = shards.longest().min(u64::from(initial_fill)).max(1) as u32;
+        let ring = shards.max_shard_len().min(u64::from(initial_fill)).max(1) as u32;
         let mut list = Vec::new();
         if list.try_reserve_exact(num_clips as usize).is_err() {
-            return refuse(format!(
+            return invalid_argument(format!(
                 "num_clips must fit into memory with order=\"dali\", which takes 4 bytes for each, got {num_clips}; order=\"framespool\" takes none"
             ));
         }
         list.extend(0..num_clips);
-        shuffle(&mut list, LIST_SEED);
+        std_shuffle(&mut list, INITIAL_SHUFFLE_SEED);
         Ok(Self { shards, seed, list, ring })
     }
 
     /// The beginning of epoch 0.
-    pub fn begin(&self) -> Cursor {
-        let random = MinStd::from_seed_seq(self.seed);
-        let mut cursor = Cursor { epoch: 0, place: 0, random, begun: random, ring: Vec::new(), last: 0 };
+    pub fn start(&self) -> ReplayCursor {
+        let rng = MinstdRand0::from_seed_seq(self.seed);
+        let mut cursor =
+            ReplayCursor { epoch: 0, position: 0, rng, epoch_start_rng: rng, ring: Vec::new(), last: 0 };
         self.fill(&mut cursor);
         cursor
     }
@@ -81,78 +82,78 @@ impl DaliReaderReplay {
 
     /// The clips at a range of positions of an epoch, without those past [`Self::len`]. Leaves the cursor
     /// behind the range.
-    pub fn read(&self, cursor: &mut Cursor, epoch: u64, places: Range<u64>) -> Vec<u32> {
+    pub fn read(&self, cursor: &mut ReplayCursor, epoch: u64, positions: Range<u64>) -> Vec<u32> {
         let samples = self.shard(epoch);
-        let mut places = places.start..places.end.min(samples.len() as u64);
-        let mut clips = Vec::with_capacity(places.end.saturating_sub(places.start) as usize);
+        let mut positions = positions.start..positions.end.min(samples.len() as u64);
+        let mut clips = Vec::with_capacity(positions.end.saturating_sub(positions.start) as usize);
         // Each batch of padding requests the last clip again.
-        if !places.is_empty() && (cursor.epoch, cursor.place) == (epoch, places.start + 1) {
+        if !positions.is_empty() && (cursor.epoch, cursor.position) == (epoch, positions.start + 1) {
             clips.push(cursor.last);
-            places.start += 1;
+            positions.start += 1;
         }
-        if !places.is_empty() {
-            self.go(cursor, epoch, places.start);
+        if !positions.is_empty() {
+            self.seek(cursor, epoch, positions.start);
         }
-        clips.extend(places.map(|_| cursor.step(samples)));
+        clips.extend(positions.map(|_| cursor.next_sample(samples)));
         clips
     }
 
-    fn go(&self, cursor: &mut Cursor, epoch: u64, place: u64) {
+    fn seek(&self, cursor: &mut ReplayCursor, epoch: u64, position: u64) {
         if epoch < cursor.epoch {
-            *cursor = self.begin();
+            *cursor = self.start();
         }
         while cursor.epoch < epoch {
-            self.pass(cursor);
+            self.skip_epoch(cursor);
         }
-        if place < cursor.place {
-            cursor.random = cursor.begun;
+        if position < cursor.position {
+            cursor.rng = cursor.epoch_start_rng;
             self.fill(cursor);
         }
         let samples = self.shard(epoch);
-        while cursor.place < place {
-            cursor.step(samples);
+        while cursor.position < position {
+            cursor.next_sample(samples);
         }
     }
 
     fn shard(&self, epoch: u64) -> &[u32] {
-        let places = self.shards.read_in(epoch);
-        self.list.get(places.start as usize..places.end as usize).unwrap_or(&[])
+        let positions = self.shards.epoch_range(epoch);
+        self.list.get(positions.start as usize..positions.end as usize).unwrap_or(&[])
     }
 
     /// Puts the first samples of the cursor's epoch into its ring buffer.
-    fn fill(&self, cursor: &mut Cursor) {
+    fn fill(&self, cursor: &mut ReplayCursor) {
         let samples = self.shard(cursor.epoch);
-        cursor.place = 0;
+        cursor.position = 0;
         cursor.ring.clear();
         cursor.ring.extend(samples.iter().take(self.ring as usize));
     }
 
     /// Moves to the next epoch: for the rest of the current one, only generates the random numbers.
-    fn pass(&self, cursor: &mut Cursor) {
-        let left = self.len(cursor.epoch) - cursor.place;
+    fn skip_epoch(&self, cursor: &mut ReplayCursor) {
+        let left = self.len(cursor.epoch) - cursor.position;
         for left in (1..=left).rev() {
-            cursor.random.below(left.min(u64::from(self.ring)) as u32);
+            cursor.rng.uniform_int(left.min(u64::from(self.ring)) as u32);
         }
         cursor.epoch += 1;
-        cursor.begun = cursor.random;
+        cursor.epoch_start_rng = cursor.rng;
         self.fill(cursor);
     }
 }
 
-impl Cursor {
+impl ReplayCursor {
     /// Picks one of the waiting samples in the ring buffer and replaces it by the next sample of the shard,
     /// if there is one.
-    fn step(&mut self, samples: &[u32]) -> u32 {
-        let (place, ring) = (self.place as usize, self.ring.len());
-        let waiting = (samples.len() - place).min(ring);
-        let oldest = place % ring;
-        let picked = oldest + self.random.below(waiting as u32) as usize;
+    fn next_sample(&mut self, samples: &[u32]) -> u32 {
+        let (position, ring) = (self.position as usize, self.ring.len());
+        let waiting = (samples.len() - position).min(ring);
+        let oldest = position % ring;
+        let picked = oldest + self.rng.uniform_int(waiting as u32) as usize;
         self.ring.swap(oldest, if picked < ring { picked } else { picked - ring });
         self.last = self.ring[oldest];
-        if let Some(&next) = samples.get(place + ring) {
+        if let Some(&next) = samples.get(position + ring) {
             self.ring[oldest] = next;
         }
-        self.place += 1;
+        self.position += 1;
         self.last
     }
 }
@@ -171,7 +172,7 @@ mod tests {
         config: BatchSamplerConfig,
         ring: Vec<u32>,
         windows: VecDeque<Range<usize>>,
-        random: MinStd,
+        rng: MinstdRand0,
         shard: u32,
         read: usize,
     }
@@ -179,15 +180,15 @@ mod tests {
     impl Twin {
         fn new(config: &BatchSamplerConfig, initial_fill: u32) -> Self {
             let mut list: Vec<u32> = (0..config.num_clips as u32).collect();
-            shuffle(&mut list, LIST_SEED);
-            let random = MinStd::from_seed_seq(config.seed);
+            std_shuffle(&mut list, INITIAL_SHUFFLE_SEED);
+            let rng = MinstdRand0::from_seed_seq(config.seed);
             let windows: VecDeque<Range<usize>> = std::iter::once(0..0).collect();
             let mut twin = Self {
                 list,
                 config: config.clone(),
                 ring: vec![],
                 windows,
-                random,
+                rng,
                 shard: config.shard_id,
                 read: 0,
             };
@@ -217,7 +218,7 @@ mod tests {
             if self.windows[0].is_empty() {
                 self.windows.pop_front();
             }
-            let picked = self.windows[0].start + self.random.below(self.windows[0].len() as u32) as usize;
+            let picked = self.windows[0].start + self.rng.uniform_int(self.windows[0].len() as u32) as usize;
             let (fill, oldest) = (self.ring.len(), self.windows[0].start);
             self.ring.swap(picked % fill, oldest % fill);
             let out = self.ring[oldest % fill];
@@ -254,8 +255,8 @@ mod tests {
     #[test]
     fn an_epoch_by_itself_is_what_the_endless_ring_delivers() {
         for (config, fill) in configs() {
-            let reader = DaliReaderReplay::new(Shards::new(&config), config.seed, fill).unwrap();
-            let (mut cursor, mut twin) = (reader.begin(), Twin::new(&config, fill));
+            let reader = DaliReaderReplay::new(DaliShards::new(&config), config.seed, fill).unwrap();
+            let (mut cursor, mut twin) = (reader.start(), Twin::new(&config, fill));
             for epoch in 0..5 {
                 let expected: Vec<u32> = (0..reader.len(epoch)).map(|_| twin.read_one()).collect();
                 assert_eq!(
@@ -270,9 +271,9 @@ mod tests {
     #[test]
     fn wherever_the_cursor_was_a_place_has_its_clip() {
         for (config, fill) in configs().filter(|(c, _)| c.num_clips > 20) {
-            let reader = DaliReaderReplay::new(Shards::new(&config), config.seed, fill).unwrap();
-            let whole: Vec<_> = (0..4).map(|e| reader.read(&mut reader.begin(), e, 0..u64::MAX)).collect();
-            let mut cursor = reader.begin();
+            let reader = DaliReaderReplay::new(DaliShards::new(&config), config.seed, fill).unwrap();
+            let whole: Vec<_> = (0..4).map(|e| reader.read(&mut reader.start(), e, 0..u64::MAX)).collect();
+            let mut cursor = reader.start();
             for (epoch, begin, end) in [
                 (0, 2, 5),
                 (0, 5, 6),
@@ -285,10 +286,11 @@ mod tests {
                 (3, 0, 99),
                 (0, 1, 2),
             ] {
-                let places = begin.min(whole[epoch].len())..end.min(whole[epoch].len());
-                let expected = whole[epoch].get(places.clone()).unwrap_or(&[]);
-                let found = reader.read(&mut cursor, epoch as u64, places.start as u64..places.end as u64);
-                assert_eq!(found, expected, "{config:?}, {fill}, {epoch}, {places:?}");
+                let positions = begin.min(whole[epoch].len())..end.min(whole[epoch].len());
+                let expected = whole[epoch].get(positions.clone()).unwrap_or(&[]);
+                let found =
+                    reader.read(&mut cursor, epoch as u64, positions.start as u64..positions.end as u64);
+                assert_eq!(found, expected, "{config:?}, {fill}, {epoch}, {positions:?}");
             }
         }
     }

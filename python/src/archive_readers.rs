@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use framespool::clip_sampler::video_timing::Extent;
+use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::dataset::MediaLocation;
 use framespool::dataset::Sample;
 use framespool::source::MemorySource;
@@ -17,21 +17,21 @@ use framespool_datasets::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::batch_sampler::word;
-use crate::datasets::table;
-use crate::entries::Entries;
+use crate::annotation_readers::columns_to_dict;
+use crate::batch_sampler::parse_choice;
 use crate::errors::OrRaise;
-use crate::video::{called, interrupt, raise_own};
+use crate::sample_table::Entries;
+use crate::video::{interrupt, interruptible, or_raise_pending};
 
 /// Entries; their columns; the number of entries left out; the reasons for the first of these.
-type Listing<'py> = (Entries, Bound<'py, PyDict>, u64, Vec<String>);
+type ArchiveReaderResult<'py> = (Entries, Bound<'py, PyDict>, u64, Vec<String>);
 
-pub fn policy(name: &str) -> framespool::Result<ErrorPolicy> {
-    word("on_error", name, &[("raise", ErrorPolicy::Raise), ("skip", ErrorPolicy::Skip)])
+pub fn parse_on_error(name: &str) -> framespool::Result<ErrorPolicy> {
+    parse_choice("on_error", name, &[("raise", ErrorPolicy::Raise), ("skip", ErrorPolicy::Skip)])
 }
 
 /// Converts the location of the entry with this number.
-pub fn place(number: usize, location: SampleLocation, tables: &CellReader) -> MediaLocation {
+pub fn media_location(number: usize, location: SampleLocation, tables: &CellReader) -> MediaLocation {
     match location {
         SampleLocation::Path(path) => MediaLocation::Path(path),
         SampleLocation::Member(member) => MediaLocation::ArchiveMember(member),
@@ -44,17 +44,17 @@ pub fn place(number: usize, location: SampleLocation, tables: &CellReader) -> Me
     }
 }
 
-fn listing(py: Python<'_>, mut packed: ArchiveListing) -> PyResult<Listing<'_>> {
+fn reader_result(py: Python<'_>, mut packed: ArchiveListing) -> PyResult<ArchiveReaderResult<'_>> {
     let columns = py.detach(|| packed.take_columns()).or_raise(py)?;
-    let columns = table(py, columns)?;
+    let columns = columns_to_dict(py, columns)?;
     let (entries, skipped) = (packed.samples, packed.skipped);
     let tables = CellReader::default();
     let item = |(number, entry): (usize, ArchiveSample)| Sample {
-        location: place(number, entry.location, &tables),
+        location: media_location(number, entry.location, &tables),
         label: entry.label,
-        extent: Extent::Whole,
+        extent: SegmentRange::Full,
     };
-    let entries = py.detach(|| Entries::of(entries.into_iter().enumerate().map(item)));
+    let entries = py.detach(|| Entries::from_samples(entries.into_iter().enumerate().map(item)));
     let reasons = packed.errors.iter().map(Error::to_string).collect();
     Ok((entries, columns, skipped, reasons))
 }
@@ -73,7 +73,7 @@ pub fn read_webdataset<'py>(
     columns: Vec<String>,
     on_error: &str,
     threads: u32,
-) -> PyResult<Listing<'py>> {
+) -> PyResult<ArchiveReaderResult<'py>> {
     let label = match label {
         None => LabelSource::Unlabeled,
         Some((extension, names)) if names.is_empty() => LabelSource::Text(extension),
@@ -86,13 +86,13 @@ pub fn read_webdataset<'py>(
             &video,
             &label,
             &columns,
-            policy(on_error)?,
+            parse_on_error(on_error)?,
             threads,
             &interrupt(),
         )
     };
-    let packed = raise_own(py, py.detach(called(read)))?;
-    listing(py, packed)
+    let packed = or_raise_pending(py, py.detach(interruptible(read)))?;
+    reader_result(py, packed)
 }
 
 /// Lists the records of TFRecord files. `source` and `label` are names of features. `check` verifies the
@@ -107,11 +107,11 @@ pub fn read_tfrecord<'py>(
     check: bool,
     on_error: &str,
     threads: u32,
-) -> PyResult<Listing<'py>> {
+) -> PyResult<ArchiveReaderResult<'py>> {
     let wanted = TfRecordOptions { source, label, check };
-    let read = || datasets::tfrecord(&files, &wanted, policy(on_error)?, threads, &interrupt());
-    let packed = raise_own(py, py.detach(called(read)))?;
-    listing(py, packed)
+    let read = || datasets::tfrecord(&files, &wanted, parse_on_error(on_error)?, threads, &interrupt());
+    let packed = or_raise_pending(py, py.detach(interruptible(read)))?;
+    reader_result(py, packed)
 }
 
 /// Lists the records of an MXNet RecordIO file. `index` is its index file, if there is one.
@@ -122,10 +122,10 @@ pub fn read_recordio<'py>(
     file: PathBuf,
     index: Option<PathBuf>,
     on_error: &str,
-) -> PyResult<Listing<'py>> {
-    let read = || datasets::recordio(&file, index.as_deref(), policy(on_error)?, &interrupt());
-    let packed = raise_own(py, py.detach(called(read)))?;
-    listing(py, packed)
+) -> PyResult<ArchiveReaderResult<'py>> {
+    let read = || datasets::recordio(&file, index.as_deref(), parse_on_error(on_error)?, &interrupt());
+    let packed = or_raise_pending(py, py.detach(interruptible(read)))?;
+    reader_result(py, packed)
 }
 
 /// Lists the values of LMDB databases. `key` is the pattern of the keys of values, or `None` if the values
@@ -143,11 +143,11 @@ pub fn read_lmdb<'py>(
     check: bool,
     on_error: &str,
     threads: u32,
-) -> PyResult<Listing<'py>> {
+) -> PyResult<ArchiveReaderResult<'py>> {
     let label = label.map(|(key, names)| LabelKeys { key, names });
     let layout = key.map_or(LmdbLayout::Caffe, |key| LmdbLayout::Plain { key, label });
     let how = LmdbOptions { database, layout, check };
-    let read = || datasets::lmdb(&files, &how, policy(on_error)?, threads, &interrupt());
-    let packed = raise_own(py, py.detach(called(read)))?;
-    listing(py, packed)
+    let read = || datasets::lmdb(&files, &how, parse_on_error(on_error)?, threads, &interrupt());
+    let packed = or_raise_pending(py, py.detach(interruptible(read)))?;
+    reader_result(py, packed)
 }

@@ -8,33 +8,33 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
-static CLOSED: AtomicBool = AtomicBool::new(false);
+static ACTIVE_CALLS: AtomicUsize = AtomicUsize::new(0);
+static EXITING: AtomicBool = AtomicBool::new(false);
 
 /// The interval at which the interpreter's exit checks whether all calls have ended.
-const LOOK_UP: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Permission to call Python, until it is dropped. The interpreter's exit waits for it.
-pub struct Leave(());
+pub struct CallGuard(());
 
-impl Leave {
+impl CallGuard {
     /// Returns `None` once the interpreter is about to exit: a thread that waits for the GIL then never
     /// returns.
     pub fn get() -> Option<Self> {
-        RUNNING.fetch_add(1, Ordering::SeqCst);
-        let leave = Self(());
-        (!CLOSED.load(Ordering::SeqCst)).then_some(leave)
+        ACTIVE_CALLS.fetch_add(1, Ordering::SeqCst);
+        let guard = Self(());
+        (!EXITING.load(Ordering::SeqCst)).then_some(guard)
     }
 }
 
-impl Drop for Leave {
+impl Drop for CallGuard {
     fn drop(&mut self) {
-        RUNNING.fetch_sub(1, Ordering::SeqCst);
+        ACTIVE_CALLS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// Makes the interpreter's exit wait for running calls and prevent new ones.
-pub fn end_with_interpreter(py: Python<'_>) -> PyResult<()> {
+pub fn register_exit_hook(py: Python<'_>) -> PyResult<()> {
     /// The process that registered last: a forked child registers for itself. The GIL is held here, so no
     /// other thread registers at the same time.
     static REGISTERED: AtomicU32 = AtomicU32::new(0);
@@ -46,7 +46,7 @@ pub fn end_with_interpreter(py: Python<'_>) -> PyResult<()> {
     py.import("atexit")?.call_method1("register", (close, own))?;
     if REGISTERED.swap(own, Ordering::SeqCst) != 0 {
         // Calls that ran at the fork are on threads that this child does not have.
-        RUNNING.store(0, Ordering::SeqCst);
+        ACTIVE_CALLS.store(0, Ordering::SeqCst);
     }
     Ok(())
 }
@@ -56,9 +56,9 @@ fn close_calls(py: Python<'_>, owner_pid: u32) -> PyResult<()> {
     if std::process::id() != owner_pid {
         return Ok(()); // a forked child has none of the threads
     }
-    CLOSED.store(true, Ordering::SeqCst);
-    while RUNNING.load(Ordering::SeqCst) > 0 {
-        py.detach(|| std::thread::sleep(LOOK_UP));
+    EXITING.store(true, Ordering::SeqCst);
+    while ACTIVE_CALLS.load(Ordering::SeqCst) > 0 {
+        py.detach(|| std::thread::sleep(POLL_INTERVAL));
         py.check_signals()?;
     }
     Ok(())
@@ -66,12 +66,12 @@ fn close_calls(py: Python<'_>, owner_pid: u32) -> PyResult<()> {
 
 thread_local! {
     /// The exception of the last call on this thread; the outer `None` if no code requested it.
-    static RAISED: RefCell<Option<Option<PyErr>>> = const { RefCell::new(None) };
+    static LAST_EXCEPTION: RefCell<Option<Option<PyErr>>> = const { RefCell::new(None) };
 }
 
 /// Records the exception of a call, for [`with_cause`] on the same thread.
-pub fn note(raised: PyErr) {
-    RAISED.with_borrow_mut(|slot| {
+pub fn record_exception(raised: PyErr) {
+    LAST_EXCEPTION.with_borrow_mut(|slot| {
         if let Some(slot) = slot {
             *slot = Some(raised);
         }
@@ -81,9 +81,9 @@ pub fn note(raised: PyErr) {
 /// Runs `work`, which may call Python functions on this thread. If `work` fails, its exception gets the last
 /// exception that such a function raised as its cause.
 pub fn with_cause<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    let outer = RAISED.replace(Some(None));
+    let outer = LAST_EXCEPTION.replace(Some(None));
     let result = work();
-    let raised = RAISED.replace(outer).flatten();
+    let raised = LAST_EXCEPTION.replace(outer).flatten();
     match (result, raised) {
         (Err(error), Some(raised)) => {
             error.set_cause(py, Some(raised));

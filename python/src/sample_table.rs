@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use framespool::clip_sampler::video_timing::Extent;
+use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::dataset::MediaLocation;
 use framespool::dataset::{self as engine, Sample, SampleTableBuilder, SerializedTable};
 use framespool::source::{ArchiveMember, ImageSequence, MemorySource};
@@ -22,24 +22,25 @@ use crate::errors::OrRaise;
 pub struct Entries(pub Arc<engine::SampleTable>);
 
 /// `(pattern, first, count, fps)`.
-pub type Frames = (Option<String>, u32, Option<u32>, (u32, u32));
+pub type ImageSequenceTuple = (Option<String>, u32, Option<u32>, (u32, u32));
 /// First byte, length and name of a member of an archive.
-type Span = (u64, u64, Option<String>);
+type ByteRange = (u64, u64, Option<String>);
 /// Unit ("frames" or "seconds"), start and end of a part.
-pub type Part<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
+pub type SegmentTuple<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
 /// Path or bytes, label, part, frame folder, and byte range of an archive member.
-type Row<'py> = (Bound<'py, PyAny>, i64, Option<Part<'py>>, Option<Frames>, Option<Span>);
+type SampleRow<'py> =
+    (Bound<'py, PyAny>, i64, Option<SegmentTuple<'py>>, Option<ImageSequenceTuple>, Option<ByteRange>);
 /// A location other than a path, for pickle: a folder with its frames, or bytes.
-type Other<'py> = (Bound<'py, PyAny>, Option<Frames>);
+type PickledLocation<'py> = (Bound<'py, PyAny>, Option<ImageSequenceTuple>);
 
 impl Entries {
-    pub fn of(items: impl IntoIterator<Item = Sample>) -> Self {
+    pub fn from_samples(items: impl IntoIterator<Item = Sample>) -> Self {
         Self(Arc::new(items.into_iter().collect()))
     }
 }
 
 /// Returns the unit, start and end of a part; `None` for the whole video.
-pub fn part_of<'py>(py: Python<'py>, extent: Extent) -> PyResult<Option<Part<'py>>> {
+pub fn segment_to_python<'py>(py: Python<'py>, extent: SegmentRange) -> PyResult<Option<SegmentTuple<'py>>> {
     let frames = |start: u32, end: Option<u32>| {
         Ok(("frames", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any()))
     };
@@ -48,17 +49,20 @@ pub fn part_of<'py>(py: Python<'py>, extent: Extent) -> PyResult<Option<Part<'py
         Ok(("seconds", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any()))
     };
     match extent {
-        Extent::Whole => Ok(None),
-        Extent::Frames(start, end) => frames(start, end).map(Some),
-        Extent::Seconds(start, end) => seconds(start, end).map(Some),
+        SegmentRange::Full => Ok(None),
+        SegmentRange::Frames(start, end) => frames(start, end).map(Some),
+        SegmentRange::Seconds(start, end) => seconds(start, end).map(Some),
     }
 }
 
-fn frames_of(frames: &ImageSequence) -> Frames {
+fn image_sequence_tuple(frames: &ImageSequence) -> ImageSequenceTuple {
     (frames.pattern.clone(), frames.first, frames.count, frames.fps)
 }
 
-fn folder_of(folder: PathBuf, (pattern, first, count, fps): Frames) -> MediaLocation {
+fn image_sequence_location(
+    folder: PathBuf,
+    (pattern, first, count, fps): ImageSequenceTuple,
+) -> MediaLocation {
     MediaLocation::ImageSequence(Arc::new(ImageSequence { folder, pattern, first, count, fps }))
 }
 
@@ -70,12 +74,12 @@ impl Entries {
 
     /// Returns an entry: path or bytes; label; part; frames of a folder; first byte, length and name of an
     /// archive member. Raises `IndexError`.
-    fn row<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Row<'py>> {
+    fn row<'py>(&self, py: Python<'py>, number: usize) -> PyResult<SampleRow<'py>> {
         if number >= self.0.len() {
             return Err(PyIndexError::new_err(format!("entry {number} of {}", self.0.len())));
         }
         let Sample { location: place, label, extent } = self.0.sample(number);
-        let part = part_of(py, extent)?;
+        let part = segment_to_python(py, extent)?;
         Ok(match place {
             MediaLocation::Path(path) => {
                 (path.into_os_string().into_pyobject(py)?.into_any(), label, part, None, None)
@@ -89,7 +93,7 @@ impl Entries {
             }
             MediaLocation::ImageSequence(frames) => {
                 let path = frames.folder.as_os_str().into_pyobject(py)?.into_any();
-                (path, label, part, Some(frames_of(&frames)), None)
+                (path, label, part, Some(image_sequence_tuple(&frames)), None)
             }
             MediaLocation::External(opener) => {
                 (opener.name().into_pyobject(py)?.into_any(), label, part, None, None)
@@ -102,7 +106,7 @@ impl Entries {
         if let Some(beyond) = numbers.iter().find(|&&number| number >= self.0.len()) {
             return Err(PyIndexError::new_err(format!("entry {beyond} of {}", self.0.len())));
         }
-        Ok(py.detach(|| Self::of(numbers.into_iter().map(|number| self.0.sample(number)))))
+        Ok(py.detach(|| Self::from_samples(numbers.into_iter().map(|number| self.0.sample(number)))))
     }
 
     /// Returns a table of the entries of several tables, one table after another.
@@ -146,11 +150,12 @@ impl Entries {
     /// Supports pickle: reduces the table to byte strings.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let flat = py.detach(|| self.0.serialize());
-        let other = |place: &MediaLocation| -> PyResult<Other<'py>> {
+        let other = |place: &MediaLocation| -> PyResult<PickledLocation<'py>> {
             Ok(match place {
-                MediaLocation::ImageSequence(frames) => {
-                    (frames.folder.as_os_str().into_pyobject(py)?.into_any(), Some(frames_of(frames)))
-                }
+                MediaLocation::ImageSequence(frames) => (
+                    frames.folder.as_os_str().into_pyobject(py)?.into_any(),
+                    Some(image_sequence_tuple(frames)),
+                ),
                 MediaLocation::Memory(memory) => (PyBytes::new(py, memory.as_bytes()).into_any(), None),
                 other => {
                     return Err(PyValueError::new_err(format!("{other:?} cannot be sent to another process")))
@@ -176,14 +181,14 @@ impl Entries {
         numbers: (Vec<u8>, Vec<u8>, Vec<u8>),
         texts: (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>),
         parts: (Vec<u8>, Vec<u8>),
-        others: Vec<Other<'_>>,
+        others: Vec<PickledLocation<'_>>,
     ) -> PyResult<Self> {
         let (kinds, prefix_ids, labels) = numbers;
         let (suffixes, tail_ends, shared, shared_ends) = texts;
         let (spans, extents) = parts;
-        let other = |(number, (source, frames)): (usize, Other<'_>)| -> PyResult<MediaLocation> {
+        let other = |(number, (source, frames)): (usize, PickledLocation<'_>)| -> PyResult<MediaLocation> {
             Ok(match frames {
-                Some(frames) => folder_of(source.extract()?, frames),
+                Some(frames) => image_sequence_location(source.extract()?, frames),
                 None => MediaLocation::Memory(MemorySource::new(
                     format!("bytes[{number}]"),
                     source.extract::<Vec<u8>>()?,
@@ -239,8 +244,11 @@ fn names(entries: &engine::SampleTable) -> Vec<u8> {
 ///
 /// # Errors
 /// `Argument` if the bounds are not a valid part of any video.
-pub fn extent(path: &OsStr, bounds: framespool_datasets::SegmentBounds) -> framespool::Result<Extent> {
-    let refused = |reason: String| {
+pub fn segment_range(
+    path: &OsStr,
+    bounds: framespool_datasets::SegmentBounds,
+) -> framespool::Result<SegmentRange> {
+    let invalid = |reason: String| {
         let path = String::from_utf8_lossy(path.as_bytes());
         Err(Error::Argument(format!("{path}: {reason}; correct the list")))
     };
@@ -248,30 +256,32 @@ pub fn extent(path: &OsStr, bounds: framespool_datasets::SegmentBounds) -> frame
         framespool_datasets::SegmentBounds::Frames { start, end } => {
             let frame = |number: i64| u32::try_from(number).ok();
             match (frame(start), end.map(frame)) {
-                (Some(start), None) => Ok(Extent::Frames(start, None)),
-                (Some(start), Some(Some(end))) if start < end => Ok(Extent::Frames(start, Some(end))),
-                _ => refused(format!("no part of a video begins at frame {start} and ends before {end:?}")),
+                (Some(start), None) => Ok(SegmentRange::Frames(start, None)),
+                (Some(start), Some(Some(end))) if start < end => Ok(SegmentRange::Frames(start, Some(end))),
+                _ => invalid(format!("no part of a video begins at frame {start} and ends before {end:?}")),
             }
         }
         framespool_datasets::SegmentBounds::Seconds { start, end } => match end {
             Some(end) if start.is_some_and(|start| end <= start) => {
-                refused(format!("no part of a video begins at second {start:?} and ends at {end}"))
+                invalid(format!("no part of a video begins at second {start:?} and ends at {end}"))
             }
-            end => Ok(Extent::Seconds(start.unwrap_or(f64::NEG_INFINITY), end)),
+            end => Ok(SegmentRange::Seconds(start.unwrap_or(f64::NEG_INFINITY), end)),
         },
     }
 }
 
 /// Builds a table from the entries of a dataset list.
-pub fn listed(py: Python<'_>, found: Vec<framespool_datasets::Sample>) -> PyResult<Entries> {
+pub fn build_table(py: Python<'_>, found: Vec<framespool_datasets::Sample>) -> PyResult<Entries> {
     let table = || -> framespool::Result<Entries> {
         let mut builder = SampleTableBuilder::default();
         for framespool_datasets::Sample { path, label, segment, image_sequence, .. } in found {
-            let extent =
-                segment.map(|bounds| extent(path.as_os_str(), bounds)).transpose()?.unwrap_or_default();
+            let extent = segment
+                .map(|bounds| segment_range(path.as_os_str(), bounds))
+                .transpose()?
+                .unwrap_or_default();
             let place = match image_sequence {
                 Some(framespool_datasets::ImageSequencePattern { pattern, first, count, fps }) => {
-                    folder_of(path, (Some(pattern), first, count, fps))
+                    image_sequence_location(path, (Some(pattern), first, count, fps))
                 }
                 None => MediaLocation::Path(path),
             };

@@ -9,11 +9,11 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use super::args::Callable;
-use super::calls::{end_with_interpreter, note, Leave};
+use super::callback_guard::{record_exception, register_exit_hook, CallGuard};
 
 /// A clip sampler whose frames a Python function chooses.
 #[derive(Debug)]
-pub struct Custom {
+pub struct CallbackSampler {
     function: Callable,
     name: String,
     /// Python's `random.Random`. Importing it later might wait for an import that itself waits for a clip.
@@ -25,7 +25,7 @@ pub struct Custom {
 /// Information about a clip and its video for a sampling function.
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Info {
-    footage: Box<dyn VideoTiming + Send + Sync>,
+    timing: Box<dyn VideoTiming + Send + Sync>,
     clip: u64,
 }
 
@@ -33,17 +33,17 @@ pub struct Info {
 impl Info {
     #[getter]
     fn num_frames(&self) -> u32 {
-        self.footage.num_frames()
+        self.timing.num_frames()
     }
 
     #[getter]
     fn fps(&self) -> f64 {
-        self.footage.average_fps()
+        self.timing.average_fps()
     }
 
     #[getter]
     fn duration_seconds(&self) -> f64 {
-        self.footage.duration_seconds()
+        self.timing.duration_seconds()
     }
 
     #[getter]
@@ -53,17 +53,17 @@ impl Info {
 
     #[getter]
     fn pts_seconds(&self) -> Vec<f64> {
-        (0..self.footage.num_frames()).map(|frame| self.footage.begins_at(frame)).collect()
+        (0..self.timing.num_frames()).map(|frame| self.timing.pts_seconds(frame)).collect()
     }
 
     fn __repr__(&self) -> String {
-        let (frames, fps) = (self.footage.num_frames(), self.footage.average_fps());
-        let seconds = self.footage.duration_seconds();
+        let (frames, fps) = (self.timing.num_frames(), self.timing.average_fps());
+        let seconds = self.timing.duration_seconds();
         format!("Info(num_frames={frames}, fps={fps}, duration_seconds={seconds}, clip={})", self.clip)
     }
 }
 
-impl Custom {
+impl CallbackSampler {
     /// Validates the numbers and creates the rule.
     pub fn new(function: Callable, clips_per_video: u32, sequence_length: Option<u32>) -> Result<Self> {
         for (name, value) in
@@ -74,7 +74,7 @@ impl Custom {
             }
         }
         let prepare = |py: Python<'_>| -> PyResult<(String, Py<PyAny>)> {
-            end_with_interpreter(py)?;
+            register_exit_hook(py)?;
             let name = function.0.bind(py).getattr("__name__").and_then(|name| name.extract::<String>());
             let name = name.or_else(|_| Ok::<_, PyErr>(function.0.bind(py).repr()?.to_string()))?;
             Ok((name, py.import("random")?.getattr("Random")?.unbind()))
@@ -85,11 +85,11 @@ impl Custom {
                 Ok(Self { function, name, random: Arc::new(random), clips_per_video, sequence_length })
             }
             Some(Err(raised)) => Err(Error::Argument(format!("sampling by a function failed: {raised}"))),
-            None => Err(ending()),
+            None => Err(interpreter_exiting()),
         }
     }
 
-    fn wrong(&self, what: &str) -> Error {
+    fn callback_error(&self, what: &str) -> Error {
         Error::Argument(format!("the sampling function {} {what}", self.name))
     }
 
@@ -100,7 +100,9 @@ impl Custom {
             let returned = self.function.0.bind(py).call1((info, rng))?;
             let Ok(entries) = returned.try_iter() else {
                 let text = returned.repr()?;
-                return Ok(Err(self.wrong(&format!("must return frame numbers, it returned {text}"))));
+                return Ok(Err(
+                    self.callback_error(&format!("must return frame numbers, it returned {text}"))
+                ));
             };
             let mut indices = Vec::new();
             for entry in entries {
@@ -112,53 +114,57 @@ impl Custom {
                         frames.saturating_sub(1),
                         indices.len()
                     );
-                    return Ok(Err(self.wrong(&what)));
+                    return Ok(Err(self.callback_error(&what)));
                 };
                 indices.push(index);
                 if indices.len() > MAX_FRAMES as usize {
-                    return Ok(Err(self.wrong(&format!("returned more than {MAX_FRAMES} frame numbers"))));
+                    return Ok(Err(
+                        self.callback_error(&format!("returned more than {MAX_FRAMES} frame numbers"))
+                    ));
                 }
             }
-            Ok(self.checked(indices, frames))
+            Ok(self.validate(indices, frames))
         };
         chosen().unwrap_or_else(|raised| {
-            let what = format!("raised {}", told(py, &raised));
+            let what = format!("raised {}", format_exception(py, &raised));
             // KeyboardInterrupt, SystemExit and the like concern the program, so `on_error` does not apply to
             // them.
             if !raised.is_instance_of::<PyException>(py) {
                 let reason = format!("the sampling function {} {what}", self.name);
                 return Err(Error::Callback { reason, raised: Arc::new(raised) });
             }
-            let error = self.wrong(&what);
-            note(raised);
+            let error = self.callback_error(&what);
+            record_exception(raised);
             Err(error)
         })
     }
 
-    fn checked(&self, indices: Vec<u32>, frames: u32) -> Result<ClipIndices> {
+    fn validate(&self, indices: Vec<u32>, frames: u32) -> Result<ClipIndices> {
         if let Some((at, index)) = indices.iter().enumerate().find(|(_, &index)| index >= frames) {
             let last = frames.saturating_sub(1);
-            return Err(self.wrong(&format!(
+            return Err(self.callback_error(&format!(
                 "returned frame {index} (entry {at}), but the video has {frames} frames, 0 to {last}"
             )));
         }
         let count = indices.len();
         match self.sequence_length {
-            _ if count == 0 => Err(self.wrong("returned no frame number; a clip needs at least one")),
-            Some(length) if length as usize != count => Err(self.wrong(&format!(
+            _ if count == 0 => {
+                Err(self.callback_error("returned no frame number; a clip needs at least one"))
+            }
+            Some(length) if length as usize != count => Err(self.callback_error(&format!(
                 "returned {count} frame numbers, but sequence_length={length} was promised"
             ))),
-            _ => Ok(ClipIndices::real(indices)),
+            _ => Ok(ClipIndices::unpadded(indices)),
         }
     }
 }
 
-fn ending() -> Error {
+fn interpreter_exiting() -> Error {
     Error::Argument("Python is ending; no sampling function can be called any more".into())
 }
 
 /// Formats an exception as "ValueError: message (line 12 of train.py)".
-fn told(py: Python<'_>, raised: &PyErr) -> String {
+fn format_exception(py: Python<'_>, raised: &PyErr) -> String {
     let place = || -> PyResult<String> {
         let mut traceback = raised.traceback(py).map(Bound::into_any);
         let mut place = String::new();
@@ -172,15 +178,15 @@ fn told(py: Python<'_>, raised: &PyErr) -> String {
     format!("{raised}{}", place().unwrap_or_default())
 }
 
-impl ClipSampler for Custom {
-    fn clips_in(&self, video: &dyn VideoTiming) -> u64 {
+impl ClipSampler for CallbackSampler {
+    fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
         match video.num_frames() {
             0 => 0,
             _ => u64::from(self.clips_per_video),
         }
     }
 
-    fn clips_each(&self) -> Option<u64> {
+    fn fixed_num_clips(&self) -> Option<u64> {
         Some(u64::from(self.clips_per_video))
     }
 
@@ -190,20 +196,20 @@ impl ClipSampler for Custom {
 
     /// Draws one number below 2^63, the seed of the function's `random.Random`.
     fn clip(&self, video: &dyn VideoTiming, clip: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
-        let clips = self.clips_in(video);
+        let clips = self.num_clips(video);
         if clip >= clips {
             return Err(Error::Argument(format!(
                 "clip {clip} asked for, but a video of {} frames yields {clips} clips; ask for clips below that",
                 video.num_frames()
             )));
         }
-        let seed = rng.below(1 << 63);
-        let info = Info { footage: video.owned(), clip };
-        let Some(_leave) = Leave::get() else { return Err(ending()) };
-        Python::try_attach(|py| self.call(py, info, seed)).unwrap_or_else(|| Err(ending()))
+        let seed = rng.next_below(1 << 63);
+        let info = Info { timing: video.clone_box(), clip };
+        let Some(_guard) = CallGuard::get() else { return Err(interpreter_exiting()) };
+        Python::try_attach(|py| self.call(py, info, seed)).unwrap_or_else(|| Err(interpreter_exiting()))
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "1 frame".to_owned()
     }
 }

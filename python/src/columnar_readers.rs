@@ -12,18 +12,19 @@ use framespool_datasets::{ArchiveSample, CellReader, SampleKeys, SampleLocation,
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::archives::{place, policy};
-use crate::datasets::table;
-use crate::entries::{extent, part_of, Entries, Part};
+use crate::annotation_readers::columns_to_dict;
+use crate::archive_readers::{media_location, parse_on_error};
 use crate::errors::OrRaise;
-use crate::video::{interrupt, raise_own};
+use crate::sample_table::{segment_range, segment_to_python, Entries, SegmentTuple};
+use crate::video::{interrupt, or_raise_pending};
 
 /// The location of an entry, its label and its part. A location is a path; (file number, first byte, length,
 /// name); (file number, column, row); or bytes.
-type Row<'py> = (Bound<'py, PyAny>, i64, Option<Part<'py>>);
+type SampleRow<'py> = (Bound<'py, PyAny>, i64, Option<SegmentTuple<'py>>);
 /// Entries as a table or, if any is a cell, as rows; names of labels; columns; the number of entries left
 /// out; the reasons for the first of these.
-type Listing<'py> = (Option<Entries>, Vec<Row<'py>>, Vec<String>, Bound<'py, PyDict>, u64, Vec<String>);
+type ColumnarReaderResult<'py> =
+    (Option<Entries>, Vec<SampleRow<'py>>, Vec<String>, Bound<'py, PyDict>, u64, Vec<String>);
 
 /// Lists the rows of Parquet or Arrow files. `kind` is "parquet" or "arrow". `keys` are the columns of the
 /// source, the label, the start and the end. `columns` are other columns to return, by default all with
@@ -41,33 +42,33 @@ pub fn read_tables<'py>(
     root: Option<PathBuf>,
     on_error: &str,
     threads: u32,
-) -> PyResult<Listing<'py>> {
+) -> PyResult<ColumnarReaderResult<'py>> {
     let (source, label, start, end) = keys;
     let keys = SampleKeys { source, label, start, end, in_frames };
     let how = TableOptions { keys, others: columns, root };
     let read = || {
-        let (on_error, interrupt) = (policy(on_error)?, interrupt());
+        let (on_error, interrupt) = (parse_on_error(on_error)?, interrupt());
         match kind {
             "parquet" => datasets::parquet(&files, &how, on_error, threads, &interrupt),
             "arrow" => datasets::arrow(&files, &how, on_error, threads, &interrupt),
             other => Err(Error::Argument(format!("a table is \"parquet\" or \"arrow\", got \"{other}\""))),
         }
     };
-    let (mut packed, classes) = raise_own(py, py.detach(read))?;
+    let (mut packed, classes) = or_raise_pending(py, py.detach(read))?;
     let columns = py.detach(|| packed.take_columns()).or_raise(py)?;
-    let columns = table(py, columns)?;
+    let columns = columns_to_dict(py, columns)?;
     let reasons = packed.errors.iter().map(Error::to_string).collect();
     let (skipped, entries) = (packed.skipped, packed.samples);
     // A table of entries with cells cannot be pickled, so cells are returned as Python values.
     if !entries.iter().any(|entry| matches!(entry.location, SampleLocation::TableCell { .. })) {
         let tables = CellReader::default();
         let item = |(number, entry): (usize, ArchiveSample)| -> framespool::Result<Sample> {
-            let part = entry.segment.map(|bounds| extent("".as_ref(), bounds)).transpose()?;
-            let place = place(number, entry.location, &tables);
+            let part = entry.segment.map(|bounds| segment_range("".as_ref(), bounds)).transpose()?;
+            let place = media_location(number, entry.location, &tables);
             Ok(Sample { location: place, label: entry.label, extent: part.unwrap_or_default() })
         };
         let items = || entries.into_iter().enumerate().map(item).collect::<framespool::Result<Vec<_>>>();
-        let made = py.detach(|| items().map(Entries::of)).or_raise(py)?;
+        let made = py.detach(|| items().map(Entries::from_samples)).or_raise(py)?;
         return Ok((Some(made), Vec::new(), classes, columns, skipped, reasons));
     }
     let (mut rows, mut at) = (Vec::with_capacity(entries.len()), 0);
@@ -90,8 +91,8 @@ pub fn read_tables<'py>(
             }
             SampleLocation::Memory(bytes) => PyBytes::new(py, &bytes).into_any(),
         };
-        let part = entry.segment.map(|bounds| extent("".as_ref(), bounds)).transpose().or_raise(py)?;
-        rows.push((source, entry.label, part_of(py, part.unwrap_or_default())?));
+        let part = entry.segment.map(|bounds| segment_range("".as_ref(), bounds)).transpose().or_raise(py)?;
+        rows.push((source, entry.label, segment_to_python(py, part.unwrap_or_default())?));
     }
     Ok((None, rows, classes, columns, skipped, reasons))
 }

@@ -7,69 +7,69 @@ use pyo3::prelude::*;
 
 /// One drawn number: an integer below the limit that the rule passes, or a float in [0, 1).
 #[derive(FromPyObject, Clone, Copy, Debug)]
-pub enum SampledParams {
+pub enum RandomValue {
     #[pyo3(transparent)]
-    Whole(u64),
+    Int(u64),
     #[pyo3(transparent)]
-    Unit(f64),
+    Float(f64),
 }
 
 /// A random source with predetermined numbers.
-pub struct Script {
-    draws: std::vec::IntoIter<SampledParams>,
+pub struct ScriptedRng {
+    draws: std::vec::IntoIter<RandomValue>,
     used: usize,
-    trouble: Option<String>,
+    mismatch: Option<String>,
 }
 
-impl Script {
-    pub fn new(draws: Vec<SampledParams>) -> Self {
-        Self { draws: draws.into_iter(), used: 0, trouble: None }
+impl ScriptedRng {
+    pub fn new(draws: Vec<RandomValue>) -> Self {
+        Self { draws: draws.into_iter(), used: 0, mismatch: None }
     }
 
     /// Checks that the rule drew exactly the given numbers.
     ///
     /// # Errors
     /// `Argument` if the given numbers are not those that the rule drew.
-    pub fn verdict(self) -> Result<()> {
-        let trouble = self.trouble.or_else(|| match self.draws.len() {
+    pub fn finish(self) -> Result<()> {
+        let mismatch = self.mismatch.or_else(|| match self.draws.len() {
             0 => None,
             left => Some(format!("{left} are left over after {}", self.used)),
         });
-        trouble.map_or(Ok(()), |what| Err(Error::Argument(format!("draws do not fit: {what}"))))
+        mismatch.map_or(Ok(()), |what| Err(Error::Argument(format!("draws do not fit: {what}"))))
     }
 
-    fn next(&mut self, wanted: &str) -> Option<SampledParams> {
+    fn next(&mut self, wanted: &str) -> Option<RandomValue> {
         let next = self.draws.next();
         if next.is_none() {
-            self.blame(format!("the rule draws {wanted} after the last of {}", self.used));
+            self.record_mismatch(format!("the rule draws {wanted} after the last of {}", self.used));
         }
         self.used += 1;
         next
     }
 
-    fn blame(&mut self, what: String) {
-        self.trouble.get_or_insert(what);
+    fn record_mismatch(&mut self, what: String) {
+        self.mismatch.get_or_insert(what);
     }
 }
 
-impl RandomSource for Script {
-    fn below(&mut self, n: u64) -> u64 {
+impl RandomSource for ScriptedRng {
+    fn next_below(&mut self, n: u64) -> u64 {
         match self.next(&format!("a whole number below {n}")) {
-            Some(SampledParams::Whole(value)) if value < n.max(1) => value,
+            Some(RandomValue::Int(value)) if value < n.max(1) => value,
             Some(other) => {
-                self.blame(format!("number {} is {other:?}, the rule draws below {n}", self.used));
+                self.record_mismatch(format!("number {} is {other:?}, the rule draws below {n}", self.used));
                 0
             }
             None => 0,
         }
     }
 
-    fn unit_f64(&mut self) -> f64 {
+    fn next_f64(&mut self) -> f64 {
         match self.next("a float from 0 up to 1") {
-            Some(SampledParams::Unit(value)) if (0.0..1.0).contains(&value) => value,
-            Some(SampledParams::Whole(0)) | None => 0.0,
+            Some(RandomValue::Float(value)) if (0.0..1.0).contains(&value) => value,
+            Some(RandomValue::Int(0)) | None => 0.0,
             Some(other) => {
-                self.blame(format!(
+                self.record_mismatch(format!(
                     "number {} is {other:?}, the rule draws a float from 0 up to 1",
                     self.used
                 ));

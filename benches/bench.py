@@ -108,7 +108,7 @@ def main() -> int:
                 continue
             try:
                 result = run.one(bench, setup=not arguments.no_setup)
-            except running.Failed as error:
+            except running.BenchError as error:
                 failed[bench.name] = str(error)
                 print(f"{bench.name}: FAILED: {error}", flush=True)
                 continue

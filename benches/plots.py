@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from suite import machine
 from suite.benches import BENCHES
 from suite.environments import ROOT
-from suite.headlines import PLOTS
+from suite.published_tables import PLOTS
 from suite.record import FOLDER, Found, Records
 
 if TYPE_CHECKING:

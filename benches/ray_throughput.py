@@ -47,7 +47,7 @@ class Store:
         return self._batch
 
 
-class Side:
+class Contender:
     """A loader, or what stands for one."""
 
     def __init__(self, name: str, cores: int, batches: Callable[[], Iterable[Any]], loader: Any = None) -> None:
@@ -85,7 +85,7 @@ def from_store(actors: list[Any], count: int, in_flight: int) -> Iterable[Any]:
         yield {name: shelf.copy(array) for name, array in arrays.items()}["labels"]
 
 
-def loaders(args: argparse.Namespace, dataset: list[tuple[str, int]]) -> list[Side]:
+def loaders(args: argparse.Namespace, dataset: list[tuple[str, int]]) -> list[Contender]:
     sampling = fsp.sampling.random(sequence_length=args.frames, stride=2)
     keywords: dict[str, Any] = {
         "batch_size": args.batch_size,
@@ -105,13 +105,13 @@ def loaders(args: argparse.Namespace, dataset: list[tuple[str, int]]) -> list[Si
     sides = []
     for cores in args.cores:
         local = fsp.ClipLoader(dataset, sampling, num_threads=cores, **keywords)
-        sides.append(Side("local", cores, epoch(local), local))
+        sides.append(Contender("local", cores, epoch(local), local))
         there = fsp.ray.ClipLoader(dataset, sampling, num_workers=cores, in_flight=args.in_flight, **keywords)
-        sides.append(Side("ray", cores, epoch(there), there))
+        sides.append(Contender("ray", cores, epoch(there), there))
     return sides
 
 
-def measure(sides: list[Side], repeats: int) -> None:
+def measure(sides: list[Contender], repeats: int) -> None:
     order = list(sides)
     for repeat in range(repeats):
         for side in order:
@@ -153,7 +153,7 @@ def main() -> None:
     for cores in args.cores:
         actors = [ray.remote(num_cpus=1)(Store).remote(kept) for _ in range(cores)]
         count = max(len(batches), 32)
-        sides.append(Side("store alone", cores, lambda a=actors, c=count: from_store(a, c, args.in_flight)))
+        sides.append(Contender("store alone", cores, lambda a=actors, c=count: from_store(a, c, args.in_flight)))
         sides[-1].run()
         sides[-1].seconds.clear()
     measure(sides, args.repeats)

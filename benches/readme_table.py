@@ -16,7 +16,7 @@ from typing import Any
 
 from suite import machine
 from suite.benches import BENCHES
-from suite.headlines import FACTS, HEADLINES, PLOTS
+from suite.published_tables import FACTS, HEADLINES, PLOTS
 from suite.record import Found, Records
 
 ROOT = Path(__file__).resolve().parents[1]

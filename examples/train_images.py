@@ -20,7 +20,7 @@ import framespool as fsp
 import numpy as np
 import torch
 from PIL import Image, ImageDraw
-from train_loop import DecodeRange, Ranks, add_arguments
+from train_loop import Ranks, TrainingRun, add_arguments
 
 CLASSES = ("circle", "cross", "ring", "square", "star", "triangle")
 SIDE = 160
@@ -137,7 +137,7 @@ def main() -> None:
         ranks.say(f"{training.num_images} images in {len(training)} batches for each of {ranks.ranks} ranks")
         net = Net(len(training.dataset.classes))
         net(torch.zeros(1, 3, arguments.pixels, arguments.pixels))  # which makes the last layer
-        run = DecodeRange(net, training, ranks, arguments)
+        run = TrainingRun(net, training, ranks, arguments)
 
         def take(batch: fsp.ImageBatch) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
             return batch.images.torch(), batch.labels.torch().to(ranks.device), batch.image_ids.tolist()

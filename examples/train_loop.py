@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, epochs: int, batch_size: i
     parser.add_argument("--trace", type=Path, help="folder for what each rank was trained on, a line for each step")
 
 
-class DecodeRange:
+class TrainingRun:
     """A model, its optimiser and its loader, trained together and saved together."""
 
     def __init__(self, model: torch.nn.Module, loader: Any, ranks: Ranks, arguments: argparse.Namespace) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import torch
-from train_loop import DecodeRange, Ranks, add_arguments
+from train_loop import Ranks, TrainingRun, add_arguments
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "demo"))
 from make_videos import encode  # noqa: E402
@@ -139,7 +139,7 @@ def main() -> None:
         ranks.sum(0)  # the others wait
         training, testing = loaders(folder, arguments, ranks)
         ranks.say(f"{training.num_clips} clips an epoch in {len(training)} batches for each of {ranks.ranks} ranks")
-        run = DecodeRange(Net(len(CLASSES)), training, ranks, arguments)
+        run = TrainingRun(Net(len(CLASSES)), training, ranks, arguments)
 
         def take(batch: fsp.Batch) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
             return batch.frames.torch(), batch.labels.torch().to(ranks.device), batch.clip_ids.tolist()

@@ -54,7 +54,7 @@ def loader(root: Path) -> fsp.ClipLoader:
     return fsp.ClipLoader(dataset, sampling, transforms=[resize], batch_size=2, shuffle="full", seed=1, num_threads=2)
 
 
-def told(batches: object) -> list[tuple[list[int], bytes]]:
+def summarize_batches(batches: object) -> list[tuple[list[int], bytes]]:
     """Labels and bytes of batches."""
     return [(batch.labels.tolist(), batch.frames.tobytes()) for batch in batches]  # type: ignore[attr-defined]
 
@@ -90,7 +90,7 @@ def main() -> None:
         video = fsp.Video(fsp.datasets.FrameFolder(root / "class2" / "video"))
         assert len(video) == 9 and set(video[7].tobytes()) == {135}
 
-        whole = told(loader(root))
+        whole = summarize_batches(loader(root))
         assert sum(len(labels) for labels, _ in whole) == 9
         for labels, data in whole:
             frame = SIZE[0] * SIZE[1] * 3
@@ -100,11 +100,11 @@ def main() -> None:
 
         stopped = loader(root)
         batches = iter(stopped)
-        begun = told([next(batches), next(batches)])
+        begun = summarize_batches([next(batches), next(batches)])
         state = stopped.state_dict()
         resumed = loader(root)
         resumed.load_state_dict(pickle.loads(pickle.dumps(state)))
-        assert begun + told(resumed) == whole, "resumed elsewhere than it stopped"
+        assert begun + summarize_batches(resumed) == whole, "resumed elsewhere than it stopped"
 
         child = os.fork()
         if child == 0:
@@ -112,11 +112,11 @@ def main() -> None:
             try:
                 next(batches)
             except fsp.ForkedError:
-                code = 0 if told(loader(root)) == whole else 2  # one of its own works
+                code = 0 if summarize_batches(loader(root)) == whole else 2  # one of its own works
             finally:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "a forked child did not do as it should"
-        assert begun + told(batches) == whole, "the parent goes on as if nothing had been"
+        assert begun + summarize_batches(batches) == whole, "the parent goes on as if nothing had been"
 
     try:
         fsp.Video(b"nothing that is a video")

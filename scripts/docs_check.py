@@ -38,7 +38,7 @@ class _Page(HTMLParser):
                 self.fetched.append(given[name])
 
 
-def complaints(site: Path) -> list[str]:
+def find_errors(site: Path) -> list[str]:
     """What is wrong with a site."""
     pages: dict[Path, _Page] = {}
     for file in sorted(site.rglob("*.html")):
@@ -53,10 +53,10 @@ def complaints(site: Path) -> list[str]:
         for target in page.fetched:
             if urlsplit(target).netloc:
                 found.append(f"{name}: fetches {target}")
-            elif not target.startswith("data:") and not _inside(file, target, site).exists():
+            elif not target.startswith("data:") and not _resolve(file, target, site).exists():
                 found.append(f"{name}: lacks {target}")
         for target in page.links:
-            wrong = _wrong(file, target, site, pages)
+            wrong = _link_error(file, target, site, pages)
             if wrong and name.name != "404.html":
                 found.append(f"{name}: link to {target}: {wrong}")
     for file in sorted(site.rglob("*.css")):
@@ -65,13 +65,13 @@ def complaints(site: Path) -> list[str]:
     return found if pages else [f"{site}: no pages"]
 
 
-def _inside(page: Path, target: str, site: Path) -> Path:
+def _resolve(page: Path, target: str, site: Path) -> Path:
     path = unquote(urlsplit(target).path)
     base = site if path.startswith("/") else page.parent
     return (base / path.lstrip("/")).resolve()
 
 
-def _wrong(page: Path, target: str, site: Path, pages: dict[Path, _Page]) -> str | None:
+def _link_error(page: Path, target: str, site: Path, pages: dict[Path, _Page]) -> str | None:
     try:
         parts = urlsplit(target)
     except ValueError as error:
@@ -80,7 +80,7 @@ def _wrong(page: Path, target: str, site: Path, pages: dict[Path, _Page]) -> str
         return None if re.fullmatch(r"[\w.-]+\.[a-z]{2,}(:\d+)?", parts.netloc) else "no name of a host"
     if parts.scheme or parts.netloc:
         return None if parts.scheme == "mailto" else f"a link by {parts.scheme or '//'}"
-    there = _inside(page, target, site) if parts.path else page
+    there = _resolve(page, target, site) if parts.path else page
     if there.is_dir():
         there = there / "index.html"
     if not there.exists() or site not in there.parents:
@@ -93,9 +93,9 @@ def _wrong(page: Path, target: str, site: Path, pages: dict[Path, _Page]) -> str
 def main() -> int:
     """The exit code says whether all is well."""
     site = Path(sys.argv[1]).resolve()
-    found = complaints(site)
+    found = find_errors(site)
     print("\n".join(found), file=sys.stderr)
-    print(f"{len(list(site.rglob('*.html')))} pages, {len(found)} complaints")
+    print(f"{len(list(site.rglob('*.html')))} pages, {len(found)} errors")
     return 1 if found else 0
 
 

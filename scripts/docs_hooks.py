@@ -1,7 +1,7 @@
 """What MkDocs is told besides mkdocs.yml: files of the repository that pages link to, marks of snippets, help texts.
 
 Pages are read on their own too, where the repository is shown, so they link to its files by ordinary relative paths,
-and their fences carry marks for the tests (tests/python/pages.py). Both are made into what MkDocs understands here.
+and their fences carry marks for the tests (tests/python/docs_snippets.py). Both are made into what MkDocs understands here.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ FRAMES = {
 DRAWN = "drawn"
 SITINGS = ("centre", "left")
 FACTORS = [Fraction(n) for n in ("1/2", "3/5", "7/10", "4/5", "9/10", "1")]
-WAYS = ("framespool", "repeat", "repeat left", "linear centre", "linear left", "swscale")
-PROMISED = 1
+METHODS = ("framespool", "repeat", "repeat left", "linear centre", "linear left", "swscale")
+GUARANTEED = 1
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def measure(picture: Picture, clip_first: bool) -> tuple[dict[tuple[str, str, st
             values["swscale"] = swscale(few, CAREFUL, size)
             if not clip_first:
                 from_repeat = max(from_repeat, Tally((values["framespool"], values["repeat"])).worst)
-            for way in WAYS:
+            for way in METHODS:
                 errors[siting, str(factor), way] = Error.between(values[way], reference)
     return errors, from_repeat
 
@@ -196,7 +196,7 @@ def main() -> int:
         print(f"{'siting':<7} {'factor':<6} {'way':<14} {'PSNR':>6} {'nearer':>7} {'mean':>6} {'max':>6} {'% <=2':>6}")
         for siting in SITINGS:
             for factor in map(str, FACTORS):
-                rows = {way: Error.over([errors[n][siting, factor, way] for n in names]) for way in WAYS}
+                rows = {way: Error.over([errors[n][siting, factor, way] for n in names]) for way in METHODS}
                 for way, e in rows.items():
                     nearer = "" if way == "framespool" else f"{e.psnr - rows['framespool'].psnr:+.2f}"
                     print(
@@ -205,7 +205,7 @@ def main() -> int:
                     )
 
     print("\nPSNR less framespool's, by picture (dB): above 0, that way is nearer to the truth")
-    for way in WAYS[2:]:
+    for way in METHODS[2:]:
         print(f"{way:<14} {'siting':<7} {'factor':<6} " + " ".join(f"{name:>9}" for name in pictures))
         for siting in SITINGS:
             for factor in map(str, FACTORS):
@@ -221,7 +221,7 @@ def main() -> int:
     if arguments.clip_first:
         return 0
     print(f"\nframespool's largest distance from `repeat`: {from_repeat}")
-    return int(from_repeat > PROMISED)
+    return int(from_repeat > GUARANTEED)
 
 
 if __name__ == "__main__":

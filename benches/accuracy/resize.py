@@ -53,8 +53,8 @@ FACTORS = [Fraction(n) for n in ("1/8", "1/4", "1/3", "1/2", "3/5", "3/4", "9/10
 BLOCK = 8
 COLUMNS = ("torchvision", "pil", "clipped_last")
 # The components have 15 bits and the weights 14; with the rounding to 8 bits that is at most 1.
-PROMISED_CLIPPED_LAST = 1
-PROMISED_WITHIN_2, PROMISED_MEAN = 0.99, 0.5
+GUARANTEED_CLIPPED_LAST = 1
+GUARANTEED_WITHIN_2, GUARANTEED_MEAN = 0.99, 0.5
 
 
 def by_torchvision(rgb: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -157,14 +157,14 @@ def main() -> int:
         breaches = [
             f"{row['file']} ({share(row['torchvision'].within(2))} %, {row['torchvision'].mean:.3f})"
             for row in together
-            if row["torchvision"].within(2) < PROMISED_WITHIN_2 or row["torchvision"].mean >= PROMISED_MEAN
+            if row["torchvision"].within(2) < GUARANTEED_WITHIN_2 or row["torchvision"].mean >= GUARANTEED_MEAN
         ]
         print(f"  {factor:<5} {len(together) - len(breaches)} of {len(together)}", *breaches, sep="\n          not: ")
     facts = [{k: v.facts() if isinstance(v, Tally) else v for k, v in row.items()} for row in rows]
     write_json(arguments.json, "resize", using, files=files, rows=facts)
     worst = max(row["clipped_last"].worst for row in rows)
     print(f"largest distance from the float64 resize that clips last: {worst}")
-    return int(worst > PROMISED_CLIPPED_LAST)
+    return int(worst > GUARANTEED_CLIPPED_LAST)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ FRAME = 24
 ODD = (1079, 1919)
 DEPTHS = (8, 10, 12)
 COLUMNS = ("exact", "swscale", "swscale_exact", "careful_exact")
-PROMISED = 1
+GUARANTEED = 1
 
 
 def every_code(size: tuple[int, int], chroma: str, depth: int, matrix: str, full_range: bool) -> Picture:
@@ -178,7 +178,7 @@ def main() -> int:
     write_json(arguments.json, "rgb", using, rows=facts)
     worst = max(row["exact"].worst for row in rows)
     print(f"\nlargest distance from the exact formula: {worst}")
-    return int(worst > PROMISED)
+    return int(worst > GUARANTEED)
 
 
 if __name__ == "__main__":

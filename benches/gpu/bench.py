@@ -21,9 +21,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import measures
+import measurements
 from common import devices_or_exit, is_simulated, machine, record_place, short, table, write
-from items import FAILED, IMPOSSIBLE, REGISTRY, Context, Row, run_apart, run_here, selected
+from items import FAILED, IMPOSSIBLE, REGISTRY, Context, Row, run_in_process, run_in_subprocess, selected
 
 
 def parse() -> argparse.Namespace:
@@ -42,14 +42,14 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     arguments = parse()
     if arguments.list:
-        measures.load()
+        measurements.load()
         for entry in REGISTRY.values():
             print(f"{entry.name:20} {entry.budget_seconds:4.0f} s")
         return 0
     device = devices_or_exit()[0]
-    measures.load()
+    measurements.load()
     if arguments.child:
-        run_here(arguments.child, Context(device, arguments.budget, "", time.monotonic()), arguments.into)
+        run_in_process(arguments.child, Context(device, arguments.budget, "", time.monotonic()), arguments.into)
         return 0
     place = record_place(device, "bench", arguments.out)
     print(f"{device.name}, {device.engines} NVDEC engines; the record goes to {place}")
@@ -62,7 +62,7 @@ def main() -> int:
 
 def run(arguments: argparse.Namespace, place: Path, facts: dict[str, Any]) -> list[Row]:
     """Runs the items; the record is written after each, so that a run that is cut off loses the last one only."""
-    from measures.known import collect
+    from measurements.measured_ceilings import collect
 
     begun = time.monotonic()
     rows: list[Row] = []
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace, place: Path, facts: dict[str, Any]) -> li
         os.environ["FRAMESPOOL_CEILINGS"] = json.dumps(collect(record.get("rows", [])))
         budget = min(arguments.seconds or entry.budget_seconds, left)
         started = time.monotonic()
-        found = run_apart(entry, Path(__file__).resolve(), [], budget, extra_seconds=max(60.0, budget))
+        found = run_in_subprocess(entry, Path(__file__).resolve(), [], budget, extra_seconds=max(60.0, budget))
         rows += found
         kept = [row for row in record.get("rows", []) if row["item"] != entry.name]
         stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

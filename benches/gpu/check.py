@@ -20,7 +20,7 @@ from pathlib import Path
 
 import checks
 from common import devices_or_exit, is_simulated, machine, record_place, short, table, write
-from items import FAILED, IMPOSSIBLE, OK, REGISTRY, Context, Row, run_apart, run_here, selected
+from items import FAILED, IMPOSSIBLE, OK, REGISTRY, Context, Row, run_in_process, run_in_subprocess, selected
 
 
 def parse() -> argparse.Namespace:
@@ -46,7 +46,9 @@ def main() -> int:
     device = devices_or_exit()[0]
     checks.load()
     if arguments.child:
-        run_here(arguments.child, Context(device, arguments.budget, arguments.match, time.monotonic()), arguments.into)
+        run_in_process(
+            arguments.child, Context(device, arguments.budget, arguments.match, time.monotonic()), arguments.into
+        )
         return 0
     place = record_place(device, "check", arguments.out)
     print(f"{device.name}, {device.engines} NVDEC engines; the record goes to {place}")
@@ -77,7 +79,7 @@ def run(arguments: argparse.Namespace) -> list[Row]:
             continue
         budget = min(arguments.budget or entry.budget_seconds, left)
         started = time.monotonic()
-        found = run_apart(entry, Path(__file__).resolve(), passed_on, budget, extra_seconds=min(60, left))
+        found = run_in_subprocess(entry, Path(__file__).resolve(), passed_on, budget, extra_seconds=min(60, left))
         counts = collections.Counter(row.verdict for row in found)
         told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
         print(f"{entry.name:20} {time.monotonic() - started:6.1f} s  {told}", flush=True)

@@ -55,7 +55,7 @@ Item = Callable[[Context], Iterator[Row]]
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegisteredItem:
     name: str
     run: Item
     budget_seconds: float
@@ -63,20 +63,20 @@ class Entry:
     checklist: str
 
 
-REGISTRY: dict[str, Entry] = {}
+REGISTRY: dict[str, RegisteredItem] = {}
 
 
 def item(name: str, *, seconds: float = 60, checklist: str = "") -> Callable[[Item], Item]:
     """Registers an item; `seconds` is its budget."""
 
     def register(run: Item) -> Item:
-        REGISTRY[name] = Entry(name, run, seconds, checklist)
+        REGISTRY[name] = RegisteredItem(name, run, seconds, checklist)
         return run
 
     return register
 
 
-def selected(only: str | None) -> list[Entry]:
+def selected(only: str | None) -> list[RegisteredItem]:
     """Items whose name matches the regular expression, in the order of their registration."""
     chosen = [entry for entry in REGISTRY.values() if not only or re.search(only, entry.name)]
     if not chosen:
@@ -84,7 +84,7 @@ def selected(only: str | None) -> list[Entry]:
     return chosen
 
 
-def run_here(name: str, context: Context, into: Path) -> None:
+def run_in_process(name: str, context: Context, into: Path) -> None:
     """The child's side: runs one item and writes each row as a line as soon as it is there."""
     begun = time.monotonic()
     with into.open("a") as file:
@@ -105,8 +105,8 @@ def run_here(name: str, context: Context, into: Path) -> None:
             file.flush()
 
 
-def run_apart(
-    entry: Entry, script: Path, arguments: list[str], budget_seconds: float, extra_seconds: float
+def run_in_subprocess(
+    entry: RegisteredItem, script: Path, arguments: list[str], budget_seconds: float, extra_seconds: float
 ) -> list[Row]:
     """The parent's side: the rows that the child wrote, and one more where it did not end well."""
     with tempfile.TemporaryDirectory() as scratch:

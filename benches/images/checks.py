@@ -10,17 +10,17 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import image_sets
 import numpy as np
-import pictures
-import truth
-from processes import Failed, Worker
+import reference
+from processes import Worker, WorkerError
 from tasks import BATCH, Job, geometry_only, pinned, timed
 
 # Images of each set that are compared, and draws that are read back.
 COMPARED = 6
 DRAWS = 192
 
-# Mean absolute difference from the truth, in code values. Rounding once gives 0.25; a shift by one pixel, on these
+# Mean absolute difference from the reference, in code values. Rounding once gives 0.25; a shift by one pixel, on these
 # pictures at 224x224, 7.
 SAME = 0.0
 ROUNDED = 0.75
@@ -109,7 +109,7 @@ def check(worker: Worker, entry: Entry, source: Path, folder: Path) -> dict[str,
     for name, step in steps.items():
         try:
             results[name] = step(worker, entry, source, folder)
-        except (Failed, ValueError) as error:
+        except (WorkerError, ValueError) as error:
             results[name] = Result(str(error), wrong=True)
         if results[name].wrong:
             break
@@ -127,16 +127,16 @@ def images_of(worker: Worker, job: Job, count: int) -> tuple[list[np.ndarray], l
 def pixels(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
     """All chance pinned; pictures go one by one, since what pins a part of them depends on their shape."""
     apart = []
-    for name in pictures.SETS:
-        files = pictures.make(name, source, folder, 1)
+    for name in image_sets.SETS:
+        files = image_sets.make(name, source, folder, 1)
         for file in files[:: max(1, len(files) // COMPARED)][:COMPARED]:
-            height, width = truth.rgb(file[0]).shape[:2]
+            height, width = reference.rgb(file[0]).shape[:2]
             fixed = pinned(entry.task, width / height)
             job = Job(entry.task, [file], entry.variant, batch=1, shuffle=False, draws=fixed)
             (image,), labels = images_of(worker, job, 1)
             if labels != [file[1]]:
                 raise ValueError(f"label {labels} for {file[1]}")
-            apart.append(truth.difference(job, image, file[0], entry.kernel))
+            apart.append(reference.difference(job, image, file[0], entry.kernel))
     mean, largest = float(np.mean([mean for mean, _ in apart])), max(most for _, most in apart)
     return Result(f"off by {mean:.2f} (max {largest:.0f})", wrong=not mean <= entry.tolerance)
 
@@ -144,24 +144,24 @@ def pixels(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
 def draws(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
     """What is drawn for one picture again and again."""
     plain = geometry_only(timed(entry.task))
-    files = [(pictures.coordinates(folder), 0)] * DRAWS
+    files = [(image_sets.coordinates(folder), 0)] * DRAWS
     job = Job(entry.task, files, entry.variant, batch=BATCH, draws=plain, seed=7)
     images, _ = images_of(worker, job, DRAWS)
-    trouble = truth.fair_dice(plain, [truth.read_back(job, image) for image in images])
+    trouble = reference.check_draw_statistics(plain, [reference.read_back(job, image) for image in images])
     return Result(trouble or "fair dice", wrong=bool(trouble))
 
 
 def batches(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
     """Two batches as they are timed: type, shape, an order that is not the files', plausible values."""
-    files = pictures.make("imagenet", source, folder, 3 * BATCH)
+    files = image_sets.make("imagenet", source, folder, 3 * BATCH)
     job = Job(entry.task, files, entry.variant, draws=timed(entry.task), seed=3)
     images, labels = images_of(worker, job, 2 * BATCH)
     if len(images) != 2 * BATCH:
         raise ValueError(f"{len(images)} images in two batches")
     if labels == [label for _, label in files[: len(labels)]]:
         raise ValueError("the order is that of the files")
-    got = np.stack([truth.code_values(job, image).mean(axis=(0, 1)) for image in images]).mean(axis=0)
-    whole = np.stack([truth.rgb(path).mean(axis=(0, 1)) for path, _ in files[:41]]).mean(axis=0)
+    got = np.stack([reference.code_values(job, image).mean(axis=(0, 1)) for image in images]).mean(axis=0)
+    whole = np.stack([reference.rgb(path).mean(axis=(0, 1)) for path, _ in files[:41]]).mean(axis=0)
     # A grid takes a sixth, rotation a tenth; otherwise another part of the same pictures is seen.
     apart = float(np.abs(got - whole * (0.75 if entry.task == "augment" else 1)).max())
     return Result(f"mean off by {apart:.0f}", wrong=apart > 30)

@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 DALI_PYTHON = HERE / ".venv-dali" / "bin" / "python"
 
 
-class Failed(RuntimeError):
+class WorkerError(RuntimeError):
     """A side cannot do what it was asked; the others go on."""
 
 
@@ -42,7 +42,7 @@ class Worker:
                 text=True,
             )
         except OSError as error:
-            raise Failed(f"{python}: {error.strerror}; setup.sh makes it") from None
+            raise WorkerError(f"{python}: {error.strerror}; setup.sh makes it") from None
         self.version = self.answer()["version"]
 
     def send(self, request: dict) -> None:
@@ -56,7 +56,7 @@ class Worker:
         line = self.process.stdout.readline()
         answer = json.loads(line) if line else {"error": f"its process ended with status {self.process.wait()}"}
         if "error" in answer:
-            raise Failed(answer["error"])
+            raise WorkerError(answer["error"])
         return answer
 
     def ask(self, request: dict) -> dict:

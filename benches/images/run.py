@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import checks
-import pictures
+import image_sets
 from checks import Entry
-from processes import Failed, Worker
+from processes import Worker, WorkerError
 from tasks import TASKS, Job, timed
 
 # At the end of the path: what all benches share.
@@ -73,7 +73,7 @@ class Line:
         return {"label": self.label, "entry": self.entry.label, "note": self.entry.note, "turns": self.turns}
 
 
-def turn(workers: list[Worker], jobs: list[Job], batches: int, warm_up: int) -> dict:
+def run_round(workers: list[Worker], jobs: list[Job], batches: int, warm_up: int) -> dict:
     """All shards are made ready, then start together; the turn's wall time is that of the slowest."""
     for worker, job in zip(workers, jobs, strict=True):
         worker.send({"do": "prepare", "job": job.to_json()})
@@ -107,7 +107,7 @@ class Run:
             return None
         try:
             worker = Worker(side)
-        except Failed as error:
+        except WorkerError as error:
             self.left_out[side] = str(error)
             return None
         self.versions[side] = worker.version
@@ -117,7 +117,7 @@ class Run:
         count = (1 + 2 * line.warm_up + batches) * self.arguments.batch * table.shards
         job = Job(
             table.task,
-            pictures.make(table.pictures, self.arguments.pictures, self.folder, count),
+            image_sets.make(table.pictures, self.arguments.pictures, self.folder, count),
             line.entry.variant,
             table.threads,
             line.workers,
@@ -132,7 +132,7 @@ class Run:
         rates = {}
         for line.workers in WORKERS[table.threads]:
             batches = max(CALIBRATION, self.arguments.batches // 2)
-            rates[line.workers] = turn(workers, self.jobs(table, line, batches), batches, line.warm_up)
+            rates[line.workers] = run_round(workers, self.jobs(table, line, batches), batches, line.warm_up)
         line.workers = max(rates, key=lambda count: rates[count]["images_per_s"])
         listed = ", ".join(f"{count}: {rate['images_per_s']:.0f}" for count, rate in rates.items())
         line.notes.append(f"images/s by workers: {listed}")
@@ -149,7 +149,7 @@ class Run:
             try:
                 if line.entry.by_loader:
                     self.calibrate(table, line, workers[line.entry.side])
-            except Failed as error:
+            except WorkerError as error:
                 self.left_out[f"{line.entry.label}, {table.title}"] = str(error)
                 lines.remove(line)
         order = list(lines)
@@ -157,8 +157,8 @@ class Run:
             for line in list(order):
                 try:
                     jobs = self.jobs(table, line, batches)
-                    line.turns.append(turn(workers[line.entry.side], jobs, batches, line.warm_up))
-                except Failed as error:
+                    line.turns.append(run_round(workers[line.entry.side], jobs, batches, line.warm_up))
+                except WorkerError as error:
                     self.left_out[f"{line.entry.label}, {table.title}"] = str(error)
                     order.remove(line)
                     lines.remove(line)
@@ -213,7 +213,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words = lambda text: text.split(",")  # noqa: E731
     parser.add_argument("--tasks", type=words, default=list(TASKS), help="comma-separated (default: all)")
-    parser.add_argument("--sets", type=words, default=list(pictures.SETS), help="photos, imagenet (default: both)")
+    parser.add_argument("--sets", type=words, default=list(image_sets.SETS), help="photos, imagenet (default: both)")
     parser.add_argument("--sides", type=words, help="framespool,dali,torchvision,pillow,opencv,spdl (default: all)")
     parser.add_argument("--baseline", default="framespool", help="the line that ratios are to (default framespool)")
     parser.add_argument("--rounds", type=int, default=7, help="turns of each line (default 7)")
@@ -230,11 +230,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, help="where the made files are kept (default: nowhere)")
     parser.add_argument("--json", type=Path, help="write all that was measured here")
     arguments = parser.parse_args()
-    for kind, known in (("tasks", TASKS), ("sets", pictures.SETS)):
+    for kind, known in (("tasks", TASKS), ("sets", image_sets.SETS)):
         for name in getattr(arguments, kind):
             if name not in known:
                 parser.error(f"--{kind}: no {name!r}; there are {', '.join(known)}")
-    arguments.pictures = arguments.pictures or pictures.corpus() / "images" / "classes"
+    arguments.pictures = arguments.pictures or image_sets.corpus() / "images" / "classes"
     return arguments
 
 
@@ -264,7 +264,9 @@ def main() -> None:
             sys.stdout.flush()
         loads.append(os.getloadavg()[0])
         print(f"\n{cpu_model()}, {os.cpu_count()} cores; load {loads[0]:.1f} before, {loads[1]:.1f} after")
-        sizes = {name: pictures.facts(pictures.make(name, arguments.pictures, folder, 1)) for name in arguments.sets}
+        sizes = {
+            name: image_sets.facts(image_sets.make(name, arguments.pictures, folder, 1)) for name in arguments.sets
+        }
         for name, words in sizes.items():
             print(f"{name}: {words}")
         print("; ".join(run.versions.values()))

@@ -16,8 +16,8 @@ import os
 import sys
 import time
 
+import adapters
 import numpy as np
-import sides
 from tasks import Job
 
 
@@ -36,7 +36,7 @@ def peak_bytes() -> int:
 
 class Worker:
     def __init__(self, name: str) -> None:
-        self.side = sides.load(name)
+        self.side = adapters.load(name)
         self.running = None
 
     def check(self, job: Job, count: int, path: str) -> dict:

@@ -55,7 +55,7 @@ except ImportError as error:
 from random_clips import corpus
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "python"))
-import published
+import reference_formulas
 
 #: Small pictures, of many kinds of times: Matroska's milliseconds, rates of 1001, uneven frames, a first frame at 10 s.
 FILES = [
@@ -275,15 +275,15 @@ def check_formulas(rng: random.Random) -> None:
     compare(
         "torch.linspace",
         (begin, end, n),
-        published.torch_linspace(begin, end, n).tolist(),
+        reference_formulas.torch_linspace(begin, end, n).tolist(),
         torch.linspace(begin, end, n).tolist(),
     )
     ints = torch.linspace(begin, end, n, dtype=torch.int).tolist()
-    compare("torch.linspace of int", (begin, end, n), published.torch_linspace_int(begin, end, n), ints)
+    compare("torch.linspace of int", (begin, end, n), reference_formulas.torch_linspace_int(begin, end, n), ints)
     first, step = rng.choice([0.0, rng.uniform(0, 20)]), rng.choice([0.04, 1 / 30, rng.uniform(0.01, 2)])
     stop = first + rng.uniform(0.001, 60)
     for mine, theirs in ((np.float64, torch.float64), (np.float32, torch.float32)):
-        values = published.torch_arange(first, stop, step, mine).tolist()
+        values = reference_formulas.torch_arange(first, stop, step, mine).tolist()
         compare(
             f"torch.arange of {theirs}",
             (first, stop, step),

@@ -33,10 +33,10 @@ MB = 1_000_000
 def ask(side: str, files: list[many_files.File], index: str, threads: int | None = None) -> dict:
     request = {"side": side, "files": [str(file.path) for file in files], "index": index, "threads": threads}
     if side != "dali":
-        return oneshot.ask("index_side.py", request)
+        return oneshot.ask("index_worker.py", request)
     if not DALI_PYTHON.exists():
-        raise oneshot.Failed("not installed: benches/peers/setup.sh --dali")
-    return oneshot.ask("index_side.py", request, python=DALI_PYTHON)
+        raise oneshot.WorkerError("not installed: benches/peers/setup.sh --dali")
+    return oneshot.ask("index_worker.py", request, python=DALI_PYTHON)
 
 
 def run(side: str, files: list[many_files.File], threads: int | None, storage: bool) -> dict:
@@ -45,7 +45,7 @@ def run(side: str, files: list[many_files.File], threads: int | None, storage: b
         if side == WARM:
             before = ask("framespool", files, index, threads)
             if "index" in before["unknown"]:
-                raise oneshot.Failed("this build keeps no index")
+                raise oneshot.WorkerError("this build keeps no index")
         for file in files:
             prepare(file.path, storage)
         answer = ask(side, files, index, threads)
@@ -53,9 +53,9 @@ def run(side: str, files: list[many_files.File], threads: int | None, storage: b
     expected = [file.num_frames for file in files]
     if answer.get("counts", expected) != expected:
         wrong = sum(a != b for a, b in zip(answer["counts"], expected, strict=True))
-        raise oneshot.Failed(f"WRONG: another number of frames in {wrong} files")
+        raise oneshot.WorkerError(f"WRONG: another number of frames in {wrong} files")
     if answer["total"] != sum(expected):
-        raise oneshot.Failed(f"WRONG: {answer['total']} frames, not {sum(expected)}")
+        raise oneshot.WorkerError(f"WRONG: {answer['total']} frames, not {sum(expected)}")
     return answer
 
 
@@ -124,7 +124,7 @@ def main() -> None:
         for side in list(order):
             try:
                 runs.setdefault(side, []).append(run(side, files, arguments.threads, arguments.storage))
-            except oneshot.Failed as error:
+            except oneshot.WorkerError as error:
                 print(f"{side}: left out ({error})")
                 left_out[side] = str(error)
                 order.remove(side)

@@ -1,7 +1,7 @@
 """A process per measurement: it is asked one thing in JSON, answers in JSON and ends.
 
 So what a library keeps, in memory or in threads, never reaches the next measurement, and the peak of the process's
-memory is that of the measurement. What is measured is marked with `Meter`; starting and importing lie outside it.
+memory is that of the measurement. What is measured is marked with `UsageMeter`; starting and importing lie outside it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from environment import worker_environment
 HERE = Path(__file__).resolve().parent
 
 
-class Failed(RuntimeError):
+class WorkerError(RuntimeError):
     """A side cannot do what it was asked; the others go on."""
 
 
 def ask(program: str, request: dict, python: Path | str = sys.executable, timeout_s: float = 3600) -> dict:
-    """Runs `program` of this folder with the request. Raises Failed with what it says, or how it ended."""
+    """Runs `program` of this folder with the request. Raises WorkerError with what it says, or how it ended."""
     try:
         done = subprocess.run(
             [python, HERE / program],
@@ -36,13 +36,13 @@ def ask(program: str, request: dict, python: Path | str = sys.executable, timeou
             timeout=timeout_s,
         )
     except subprocess.TimeoutExpired:
-        raise Failed(f"no answer in {timeout_s:.0f} s") from None
+        raise WorkerError(f"no answer in {timeout_s:.0f} s") from None
     try:
         answer = json.loads(done.stdout)
     except json.JSONDecodeError:
-        raise Failed(f"its process ended with status {done.returncode}") from None
+        raise WorkerError(f"its process ended with status {done.returncode}") from None
     if "error" in answer:
-        raise Failed(answer["error"])
+        raise WorkerError(answer["error"])
     return answer
 
 
@@ -54,7 +54,7 @@ def together(folder: str | None, count: int, timeout_s: float = 300) -> None:
     given_up = time.monotonic() + timeout_s
     while len(os.listdir(folder)) < count:
         if time.monotonic() > given_up:
-            raise Failed(f"of {count} processes only {len(os.listdir(folder))} came within {timeout_s:.0f} s")
+            raise WorkerError(f"of {count} processes only {len(os.listdir(folder))} came within {timeout_s:.0f} s")
         time.sleep(0.02)
 
 
@@ -72,14 +72,14 @@ def serve(handle: Callable[[dict], dict]) -> None:
     os._exit(0)
 
 
-class Meter:
+class UsageMeter:
     """What a piece of work takes: wall time, CPU time and bytes read, of this process and the children that ended.
 
     Bytes read are those that read() and its kin returned, from the page cache too (`rchar` of /proc/self/io). Pages of
     mapped files are not in it; they are in `storage_bytes` (`read_bytes`) when they come from storage.
     """
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> UsageMeter:
         self._before = _counts()
         return self
 

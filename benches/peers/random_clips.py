@@ -22,7 +22,7 @@ from pathlib import Path
 import adapters
 import long_gop
 import numpy as np
-import truth
+import reference
 from environment import worker_environment
 
 # At the end of the path: what all benches share.
@@ -80,7 +80,7 @@ class Worker:
             "size": size,
             "warm": self.warm,
             "save": save and str(save),
-            "step": truth.STEP if size is None else 1,
+            "step": reference.STEP if size is None else 1,
         }
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
@@ -129,7 +129,7 @@ def draw_clips(files: list[Path], clips_per_file: int, seed: int) -> list[Clip]:
     clips = []
     for path in files:
         generator = random.Random(f"{seed} {path.name}")
-        last_start = truth.count_frames(path) - span
+        last_start = reference.count_frames(path) - span
         if last_start < 0:
             sys.exit(f"{path.name} is shorter than one clip of {span} frames")
         for _ in range(clips_per_file):
@@ -161,7 +161,7 @@ def check(names: list[str], clips: list[Clip], per_file: int, warm: bool) -> dic
         for path in dict.fromkeys(clip.path for clip in clips):
             chosen = [clip for clip in clips if clip.path == path][:per_file]
             wanted = {index for clip in chosen for index in clip.indices}
-            expected = truth.decode(path, wanted, SIZE, recorded_frames(path))
+            expected = reference.decode(path, wanted, SIZE, recorded_frames(path))
             for name, worker in workers.items():
                 result = results[name]
                 counts = result["by_file"][path.name] = {"frames": 0, "wrong": 0}

@@ -26,7 +26,7 @@ from shuffled_epochs import BATCH, FRAMES, TASKS
 
 PARTS = ("threads", "memory", "tickets")
 # A million tickets: many videos with one clip each, and few with many.
-TICKETS = ((1_000_000, 1), (1_000, 1_000))
+CLIP_REQUESTS = ((1_000_000, 1), (1_000, 1_000))
 MIB = 1 << 20
 
 
@@ -43,7 +43,7 @@ def epoch(files: list[Path], sampling: dict, **more) -> dict:
             "initial_fill": None,
             "index": index,
         }
-        return oneshot.ask("epoch_side.py", request | more)
+        return oneshot.ask("epoch_worker.py", request | more)
 
 
 def threads(files: list[Path], sampling: dict, counts: list[int], repeats: int) -> dict:
@@ -116,12 +116,14 @@ def tickets(files: list[Path], repeats: int) -> list[dict]:
         f"{'to make s':>11}{'first batch s':>15}{'bytes/ticket':>14}{'first batch MiB':>17}{'the list, B/entry':>19}"
     )
     print(f"  {'entries x clips':<18}{columns}")
-    for videos, clips in TICKETS:
+    for videos, clips in CLIP_REQUESTS:
         answers = []
         for _ in range(repeats):
             with tempfile.TemporaryDirectory() as index:
                 request = {"videos": videos, "clips_per_video": clips, "memory_budget": None, "index": index}
-                answers.append(oneshot.ask("ticket_side.py", request | {"files": [str(path) for path in files]}))
+                answers.append(
+                    oneshot.ask("clip_requests_worker.py", request | {"files": [str(path) for path in files]})
+                )
         num_clips = answers[0]["clips"]
         row = {
             "videos": videos,

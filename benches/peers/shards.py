@@ -53,7 +53,7 @@ class Race:
             # An index of its own for each process and epoch: no epoch has paid for another's.
             with tempfile.TemporaryDirectory() as index:
                 requests = [{**common, "index": f"{index}/{shard}", **each(shard)} for shard in range(shards)]
-                return list(pool.map(lambda request: oneshot.ask("epoch_side.py", request), requests))
+                return list(pool.map(lambda request: oneshot.ask("epoch_worker.py", request), requests))
 
     def framespool(self, side: str, shards: int) -> dict:
         """A whole epoch; every clip must come once over all shards, and all shards must have as many batches."""
@@ -67,7 +67,7 @@ class Race:
         # Where shards are no equal parts, a clip or two come again to make them so.
         again = len(got) - len(wanted)
         if clips != wanted or not 0 <= again < shards * BATCH or len(batches) != 1:
-            raise oneshot.Failed(f"{shards} shards do not hold each clip once in equal parts")
+            raise oneshot.WorkerError(f"{shards} shards do not hold each clip once in equal parts")
         return self._result(answers, share=1.0)
 
     def peer(self, side: str, shards: int) -> dict:
@@ -137,7 +137,7 @@ def main() -> None:
                 continue
             try:
                 runs[side, count].append(race.run(side, count))
-            except oneshot.Failed as error:
+            except oneshot.WorkerError as error:
                 left_out[side] = str(error)
         settings.append(settings.pop(0))
         print(f"repeat {repeat + 1} of {arguments.repeats} done, load {os.getloadavg()[0]:.1f}", file=sys.stderr)

@@ -19,7 +19,7 @@ from pathlib import Path
 import adapters
 import numpy as np
 import oneshot
-import truth
+import reference
 from random_clips import SIZE, corpus, cpu_model, recorded_frames
 
 SEQUENCE_LENGTH = 16
@@ -49,7 +49,7 @@ class Job:
                 clip[1] = indices
 
     def ask(self, side: str, **more) -> dict:
-        return oneshot.ask("short_side.py", {"side": side, "groups": self.groups, **self.request, **more})
+        return oneshot.ask("short_clips_worker.py", {"side": side, "groups": self.groups, **self.request, **more})
 
     def clips(self, group: str) -> int:
         return sum(map(len, self.groups.values())) if group == ALL else len(self.groups[group])
@@ -63,14 +63,14 @@ class Job:
                 folder.mkdir()
                 try:
                     answer = self.ask(name, save=str(folder))
-                except oneshot.Failed as error:
+                except oneshot.WorkerError as error:
                     print(f"{name}: left out ({error})")
                     continue
                 verdicts[name] = {key: answer[key] for key in ("version", "import_s", "unknown", "failures")}
                 verdicts[name]["groups"] = {group: {"frames": 0, "wrong": 0, "failed": 0} for group in self.groups}
             for group, clips in self.groups.items():
                 for number, (path, indices) in enumerate(clips):
-                    expected = truth.decode(Path(path), set(indices), SIZE, recorded_frames(Path(path)))
+                    expected = reference.decode(Path(path), set(indices), SIZE, recorded_frames(Path(path)))
                     for name in verdicts:
                         counts = verdicts[name]["groups"][group]
                         for size in (None, SIZE):
@@ -191,7 +191,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as index:
         try:
             job = Job([path.resolve() for path in files], arguments.seed, arguments.stride, index)
-        except oneshot.Failed as error:
+        except oneshot.WorkerError as error:
             sys.exit(f"framespool, which draws the clips: {error}")
         verdicts = job.check(arguments.sides)
         runs = measure(job, list(verdicts), arguments.repeats, arguments.passes)

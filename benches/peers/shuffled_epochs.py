@@ -25,7 +25,7 @@ import av
 import long_gop
 import numpy as np
 import oneshot
-import truth
+import reference
 from random_clips import SIZE, corpus, cpu_model, default_work_folder
 
 FRAMES = 300
@@ -41,7 +41,7 @@ MIB = 1 << 20
 
 
 @dataclass
-class Side:
+class Contender:
     """What is known of one side in one task."""
 
     name: str
@@ -56,7 +56,7 @@ class Side:
 
 
 class Task:
-    """One dataset, one rule of sampling; asks sides in processes of their own (epoch_side.py)."""
+    """One dataset, one rule of sampling; asks sides in processes of their own (epoch_worker.py)."""
 
     def __init__(self, name: str, files: list[Path], arguments: argparse.Namespace) -> None:
         self.name = name
@@ -80,44 +80,44 @@ class Task:
             "look_ahead": self.arguments.look_ahead,
         }
         if side not in OWN:
-            return oneshot.ask("epoch_side.py", {**request, **more})
+            return oneshot.ask("epoch_worker.py", {**request, **more})
         # An index of its own each time: the epoch before must not have paid for this one's.
         with tempfile.TemporaryDirectory() as index:
-            return oneshot.ask("epoch_side.py", {**request, "index": index, **more})
+            return oneshot.ask("epoch_worker.py", {**request, "index": index, **more})
 
-    def check(self, side: Side) -> None:
-        """Compares the first clips of the epoch with the truth, at full size and resized."""
+    def check(self, side: Contender) -> None:
+        """Compares the first clips of the epoch with the reference, at full size and resized."""
         count = self.arguments.check
         with tempfile.TemporaryDirectory() as scratch:
             saved = Path(scratch) / "frames.npy"
-            for size, step in ((None, truth.STEP), (SIZE, 1)):
+            for size, step in ((None, reference.STEP), (SIZE, 1)):
                 more = {"save": str(saved), "step": step, "size": size, "batch_size": 1, "clips": count}
                 if side.name not in OWN:
                     more |= {"items": self.order[:count], "workers": 0}
                 answer = self.ask(side.name, **more)
                 for frames, (video, indices) in zip(np.load(saved), answer.get("order", self.order), strict=False):
-                    wrong, _ = self.truth(video, indices).count_wrong(indices, frames, size)
+                    wrong, _ = self.reference(video, indices).count_wrong(indices, frames, size)
                     side.frames_checked += len(indices)
                     side.frames_wrong += wrong
         side.version = answer["version"]
 
-    def truth(self, video: int, indices: list[int]) -> truth.Truth:
+    def reference(self, video: int, indices: list[int]) -> reference.ReferenceFrames:
         key = (self.files[video], tuple(indices))
-        if key not in self.arguments.truths:
-            self.arguments.truths[key] = truth.decode(self.files[video], set(indices), SIZE, None)
-        return self.arguments.truths[key]
+        if key not in self.arguments.references:
+            self.arguments.references[key] = reference.decode(self.files[video], set(indices), SIZE, None)
+        return self.arguments.references[key]
 
-    def first_epoch(self, side: Side) -> None:
+    def first_epoch(self, side: Contender) -> None:
         answer = self.epoch(side)
         side.digest = answer["digest"]
         if side.name == OWN[0]:
             self.order = answer["order"]
 
-    def epoch(self, side: Side, **more) -> dict:
+    def epoch(self, side: Contender, **more) -> dict:
         """One epoch of framespool, which must hold every clip exactly once."""
         answer = self.ask(side.name, **more)
         if sorted(map(start_of, answer["order"])) != self.expected(answer["order"]):
-            raise oneshot.Failed("the epoch does not hold each clip exactly once")
+            raise oneshot.WorkerError("the epoch does not hold each clip exactly once")
         answer["usage"]["clips"] = answer["clips"]
         decoded = answer["stats"]["pictures_decoded"]
         answer["pictures_per_picture"] = decoded / (FRAMES * len(self.files))
@@ -135,7 +135,7 @@ class Task:
         even = [video for video, _ in starts] == [video for video in range(len(self.files)) for _ in range(each)]
         return starts if fitting and even else []
 
-    def peer_run(self, side: Side, count: int, workers: int) -> dict:
+    def peer_run(self, side: Contender, count: int, workers: int) -> dict:
         """`count` clips, spread over the epoch: the first ones of the shuffled order.
 
         Workers are given whole batches, so there must be equally many for each.
@@ -146,7 +146,7 @@ class Task:
         answer["usage"]["clips"] = answer["clips"]
         return answer
 
-    def calibrate(self, side: Side) -> None:
+    def calibrate(self, side: Contender) -> None:
         """Finds the number of workers that takes the least wall time."""
         choices = self.arguments.workers
         if len(choices) == 1:
@@ -198,22 +198,22 @@ def expected_clips(sampling: dict) -> int:
     return len(range(0, FRAMES - span + 1, sampling["step"]))
 
 
-def run_task(task: Task, names: list[str]) -> tuple[dict[str, Side], dict[str, str]]:
+def run_task(task: Task, names: list[str]) -> tuple[dict[str, Contender], dict[str, str]]:
     """Checks, then times: in each repeat every side has its turn, in an order that rotates."""
     left_out = {}
     sides = {}
 
     def attempt(name: str, *steps) -> bool:
-        side = sides.setdefault(name, Side(name))
+        side = sides.setdefault(name, Contender(name))
         try:
             for step in steps:
                 step(side)
-        except oneshot.Failed as error:
+        except oneshot.WorkerError as error:
             left_out[name] = str(error)
             del sides[name]
         return name in sides
 
-    def run(side: Side) -> None:
+    def run(side: Contender) -> None:
         if side.name in OWN:
             side.runs.append(task.epoch(side))
         else:
@@ -241,7 +241,7 @@ def per_clip(run: dict, what: str) -> float:
     return run["usage"][what] / run["usage"]["clips"]
 
 
-def print_task(task: Task, sides: dict[str, Side], left_out: dict[str, str]) -> None:
+def print_task(task: Task, sides: dict[str, Contender], left_out: dict[str, str]) -> None:
     clips = task.num_clips
     print(f"\n{task.name}: {len(task.files)} videos, {clips} clips, {TASKS[task.name]}")
     columns = f"{'epoch s':>9}{'CPU s':>9}{'clips/s':>9}{'decoded':>9}{'wall ratio':>12}{'CPU ratio':>11}"
@@ -276,7 +276,7 @@ def print_task(task: Task, sides: dict[str, Side], left_out: dict[str, str]) -> 
         print(f"    {name}: left out ({reason})")
 
 
-def budgets(task: Task, own: Side) -> list[dict]:
+def budgets(task: Task, own: Contender) -> list[dict]:
     """framespool again under each budget, a process each."""
     rows = []
     print(f"\n{task.name}: framespool over memory budgets (peak RSS holds all else too)")
@@ -284,7 +284,7 @@ def budgets(task: Task, own: Side) -> list[dict]:
     for budget in task.arguments.budgets:
         try:
             run = task.epoch(own, memory_budget=budget * MIB)
-        except oneshot.Failed as error:
+        except oneshot.WorkerError as error:
             print(f"  {budget:<12}left out ({error})")
             continue
         if "memory_budget" in run["unknown"]:
@@ -329,7 +329,7 @@ def parse_arguments() -> argparse.Namespace:
     for given, known in ((arguments.tasks, TASKS), (arguments.sides, (*OWN, *adapters.NAMES))):
         if set(given) - set(known):
             parser.error(f"unknown {', '.join(sorted(set(given) - set(known)))}; choose from {', '.join(known)}")
-    arguments.truths = {}
+    arguments.references = {}
     return arguments
 
 

@@ -19,19 +19,19 @@ import tempfile
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-import footage
+import inputs
 import numpy as np
-import truth
-from footage import CHECKED_FRAMES, NUM_FRAMES, SIDE, STEPS, Footage
-from truth import Expected
+import reference
+from inputs import CHECKED_FRAMES, NUM_FRAMES, SIDE, STEPS, Inputs
+from reference import Expected
 
-# At the end of the path: both folders have a truth.py.
+# At the end of the path: both folders have a reference.py.
 sys.path += [str(Path(__file__).resolve().parents[1] / "peers"), str(Path(__file__).resolve().parents[1])]
 from environment import worker_environment  # noqa: E402
 from suite.machine import cpu_model  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-RUST_SIDES = ("framespool", "fir_planes", "yuv_fir", "yuv", "read")
+RUST_ADAPTERS = ("framespool", "fir_planes", "yuv_fir", "yuv", "read")
 OTHER_BUILD = "other"
 OTHER_LABEL = " (other)"
 DALI_PYTHON = HERE / ".venv-dali" / "bin" / "python"
@@ -203,7 +203,7 @@ def all_groups(videos: list[Path]) -> dict[str, Group]:
     }
 
 
-class Failed(Exception):
+class WorkerError(Exception):
     """A side could not do what it was asked."""
 
 
@@ -220,7 +220,7 @@ class Worker:
         line = self.process.stdout.readline()
         answer = json.loads(line) if line else {"error": f"its process ended with status {self.process.wait()}"}
         if "error" in answer:
-            raise Failed(answer["error"])
+            raise WorkerError(answer["error"])
         return answer
 
     def ask(self, *words: object) -> dict:
@@ -251,10 +251,10 @@ def build_worker() -> Path:
     return Path(next(artifact["executable"] for artifact in artifacts if artifact.get("executable")))
 
 
-def start_workers(groups: dict[str, Group], folder: Path, facts: Footage, builds: dict[str, Path]) -> dict[str, Worker]:
+def start_workers(groups: dict[str, Group], folder: Path, facts: Inputs, builds: dict[str, Path]) -> dict[str, Worker]:
     workers = {}
     for name in dict.fromkeys(entry.side for group in groups.values() for entry in group.entries):
-        if name in builds or name in RUST_SIDES:
+        if name in builds or name in RUST_ADAPTERS:
             side = "framespool" if name == OTHER_BUILD else name
             path = builds.get(name, builds["framespool"])
             command = [str(path), side, str(folder), str(facts.width), str(facts.height)]
@@ -263,14 +263,14 @@ def start_workers(groups: dict[str, Group], folder: Path, facts: Footage, builds
             command = [python, str(HERE / "worker.py"), name, str(folder)]
         try:
             workers[name] = Worker(command, {**worker_environment(), "PYTHONWARNINGS": "ignore"})
-        except (Failed, FileNotFoundError) as error:
+        except (WorkerError, FileNotFoundError) as error:
             print(f"{name}: left out ({error})")
     return workers
 
 
-def check(groups: dict[str, Group], workers: dict[str, Worker], folder: Path, facts: Footage) -> dict[str, dict]:
+def check(groups: dict[str, Group], workers: dict[str, Worker], folder: Path, facts: Inputs) -> dict[str, dict]:
     """By side and case: how far its answers are from what they should be, or what failed."""
-    reference = Reference(facts)
+    checker = AnswerChecker(facts)
     results: dict[str, dict] = {}
     for entry in dict.fromkeys(entry for group in groups.values() for entry in group.entries):
         key = f"{entry.side} {entry.case}"
@@ -278,16 +278,16 @@ def check(groups: dict[str, Group], workers: dict[str, Worker], folder: Path, fa
             continue
         try:
             workers[entry.side].ask("check", entry.case, folder / "answer.raw")
-            results[key] = reference.compare(folder / "answer.raw", entry)
-        except Failed as error:
+            results[key] = checker.compare(folder / "answer.raw", entry)
+        except WorkerError as error:
             results[key] = {"failure": str(error)}
     return results
 
 
-class Reference:
+class AnswerChecker:
     """The right answers, made as they are asked for."""
 
-    def __init__(self, facts: Footage) -> None:
+    def __init__(self, facts: Inputs) -> None:
         self.facts = facts
         planes = facts.planes()
         self.planes = [planes[index] for index in CHECKED_FRAMES]
@@ -299,13 +299,13 @@ class Reference:
             got = np.fromfile(path, np.uint8).reshape(-1, height, width, 3)
         else:
             elements = np.fromfile(path, np.float32).reshape(-1, 3, SIDE, SIDE)
-            got = [truth.code_values(picture) for picture in elements]
-        apart = [truth.difference(got[n], self.expected(n, entry, entry.expected)) for n in range(entry.checked)]
+            got = [reference.code_values(picture) for picture in elements]
+        apart = [reference.difference(got[n], self.expected(n, entry, entry.expected)) for n in range(entry.checked)]
         mean, largest = (max(values) for values in zip(*apart, strict=True))
         result = {"mean": mean, "max": largest, "wrong": not mean <= entry.expected.tolerance}
         if entry.expected.kernel != "triangle":
             smooth = replace(entry.expected, kernel="triangle")
-            apart = [truth.difference(got[n], self.expected(n, entry, smooth)) for n in range(entry.checked)]
+            apart = [reference.difference(got[n], self.expected(n, entry, smooth)) for n in range(entry.checked)]
             result["from_triangle"] = max(mean for mean, _ in apart)
         return result
 
@@ -314,15 +314,15 @@ class Reference:
         matrix = expected.matrix
         if matrix not in self.rgb:
             width, height = self.facts.width, self.facts.height
-            self.rgb[matrix] = [truth.exact_rgb(planes, width, height, matrix) for planes in self.planes]
+            self.rgb[matrix] = [reference.exact_rgb(planes, width, height, matrix) for planes in self.planes]
         rgb = self.rgb[matrix][n]
         if entry.asked == "full":
             return rgb
         case = entry.same_as or entry.case
         if case.startswith("aug-"):
             steps = STEPS[: STEPS.index(case.removeprefix("aug-")) + 1]
-            return truth.augmented(rgb, self.facts.clips[n], steps, expected)
-        return truth.resized(rgb, entry.asked, expected.kernel)
+            return reference.augmented(rgb, self.facts.clips[n], steps, expected)
+        return reference.resized(rgb, entry.asked, expected.kernel)
 
 
 def measurable(group: Group, workers: dict[str, Worker], checks: dict[str, dict]) -> list[Entry]:
@@ -344,10 +344,10 @@ def measure(
     for number in range(-1, rounds):
         for name, group in groups.items():
             for entry in orders[name]:
-                clip = max(number, 0) * -(-group.frames // footage.CLIP)
+                clip = max(number, 0) * -(-group.frames // inputs.CLIP)
                 try:
                     answer = workers[entry.side].ask("time", entry.case, group.ring, group.frames, clip)
-                except Failed as error:
+                except WorkerError as error:
                     sys.exit(f"{entry.label}: {error}")
                 if answer["scratch_bytes"] is not None and entry.side == "framespool":
                     scratch[entry.case] = max(answer["scratch_bytes"], scratch.get(entry.case, 0))
@@ -503,10 +503,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch_folder:
         folder = Path(scratch_folder)
         try:
-            footage.write(folder, video, arguments.seed)
+            inputs.write(folder, video, arguments.seed)
         except ValueError as error:
             sys.exit(str(error))
-        facts = Footage.read(folder)
+        facts = Inputs.read(folder)
         workers = start_workers(groups, folder, facts, builds)
         if "framespool" not in workers:
             sys.exit("without framespool there is nothing to compare with")

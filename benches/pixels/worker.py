@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-import sides
-from footage import Footage
+import adapters
+from inputs import Inputs
 
 
 def serve(name: str, folder: Path, requests, answers) -> None:
@@ -17,7 +17,7 @@ def serve(name: str, folder: Path, requests, answers) -> None:
         print(json.dumps(fields), file=answers, flush=True)
 
     try:
-        side = sides.load(name, Footage.read(folder))
+        side = adapters.load(name, Inputs.read(folder))
     except ImportError as error:
         answer(error=str(error))
         return

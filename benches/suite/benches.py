@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from suite.raw import clips, epochs, pictures, system
+from suite.parsers import clips, epochs, images, system
 from suite.record import Result
 
 #: Stands for the corpus' folder in a bench's words.
@@ -17,7 +17,7 @@ CORPUS = "{corpus}"
 ACTION = f"{CORPUS}/video/action"
 HD = f"{CORPUS}/video/1080p"
 
-AGAINST_TRUTH = (
+REFERENCE_CHECK = (
     "clips of every file at full size and resized, against one sequential decode whose planes have the recorded hashes"
 )
 
@@ -55,7 +55,7 @@ BENCHES = {
             ["--clips", "1", "--repeats", "2", "--files", f"{HD}/robot_bag_60p.mp4"],
             8,
             0.5,
-            AGAINST_TRUTH,
+            REFERENCE_CHECK,
             clips.random_clips,
             first_time_minutes=2,
         ),
@@ -69,7 +69,7 @@ BENCHES = {
             + [f"{ACTION}/{name}" for name in ("arm_wrestling_k400_340x256.mp4", "makeup_ucf_320x240.avi")],
             8,
             0.7,
-            AGAINST_TRUTH,
+            REFERENCE_CHECK,
             clips.short_clips,
         ),
         Bench(
@@ -137,7 +137,7 @@ BENCHES = {
             45,
             2,
             "pixels against float64 arithmetic, random draws against their ranges, two batches as they are timed",
-            pictures.images,
+            images.images,
         ),
         Bench(
             "pixels",
@@ -149,7 +149,7 @@ BENCHES = {
             6,
             1,
             "four frames of every line against float64 arithmetic",
-            pictures.pixels,
+            images.pixels,
             first_time_minutes=2,
         ),
         Bench(

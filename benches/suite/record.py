@@ -97,7 +97,7 @@ class Table:
 
 @dataclass
 class Result:
-    """What raw/ makes of a program's own JSON: the part of a record that differs from bench to bench."""
+    """What parsers/ makes of a program's own JSON: the part of a record that differs from bench to bench."""
 
     tables: list[Table]
     versions: dict[str, str]

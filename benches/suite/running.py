@@ -20,13 +20,13 @@ from suite.benches import CORPUS, Bench
 from suite.environments import ROOT, Missing, environments
 
 #: A bench may take this many times what is expected of it, and so many minutes more, before it counts as hung.
-PATIENCE = 8
-PATIENCE_MINUTES = 20
+TIMEOUT_FACTOR = 8
+MIN_TIMEOUT_MINUTES = 20
 # How long others are watched before a run begins.
-LOOK_SECS = 1.0
+POLL_SECS = 1.0
 
 
-class Failed(RuntimeError):
+class BenchError(RuntimeError):
     """A bench gave no result; the others go on."""
 
 
@@ -38,7 +38,7 @@ def corpus() -> Path | None:
 def elsewhere_now() -> str:
     """How busy the machine is while nothing of ours runs."""
     watch = machine.Watch.start()
-    time.sleep(LOOK_SECS)
+    time.sleep(POLL_SECS)
     load = watch.stop()
     words = f"load {load['after']:.1f}, others use {load['elsewhere_cores']:.1f} cores"
     return words if load["quiet"] else words + ": NOT QUIET, results will say so"
@@ -118,12 +118,12 @@ class Run:
                 print(f"setting up {environment.name}: {' '.join(environment.setup)} (told in {log.name})", flush=True)
                 environment.make(log)
         except Missing as error:
-            raise Failed(scrubbed(str(error))) from None
+            raise BenchError(scrubbed(str(error))) from None
         if not environment.python.exists():
-            raise Failed(f"no {bench.environment} environment: {' '.join(environment.setup)} makes it")
+            raise BenchError(f"no {bench.environment} environment: {' '.join(environment.setup)} makes it")
         words = bench.short_words if self.short else bench.words
         minutes = bench.short_minutes if self.short else bench.minutes
-        limit_secs = 60 * (PATIENCE * minutes + bench.first_time_minutes * 3 + PATIENCE_MINUTES)
+        limit_secs = 60 * (TIMEOUT_FACTOR * minutes + bench.first_time_minutes * 3 + MIN_TIMEOUT_MINUTES)
         print(f"\n== {bench.name}: {bench.title}", flush=True)
         raw = self.folder / f"{bench.name}.raw.json"
         raw.unlink(missing_ok=True)
@@ -137,7 +137,7 @@ class Run:
         machine.reap_orphans()
         load = watch.stop()
         if not raw.exists():
-            raise Failed(f"ended with code {code} and no figures; {(self.folder / bench.name).name}.log says more")
+            raise BenchError(f"ended with code {code} and no figures; {(self.folder / bench.name).name}.log says more")
         told = json.loads(raw.read_text())
         result = bench.read(told)
         others = f"others used {load['elsewhere_cores']:.2f} cores"
@@ -183,7 +183,7 @@ class Run:
                 code = process.wait(timeout=limit_secs)
             except subprocess.TimeoutExpired:
                 _end(process)
-                raise Failed(f"hung: ended after {(time.monotonic() - began) / 60:.0f} minutes") from None
+                raise BenchError(f"hung: ended after {(time.monotonic() - began) / 60:.0f} minutes") from None
             except KeyboardInterrupt:
                 _end(process)
                 machine.reap_orphans(patience_secs=0)

@@ -28,7 +28,7 @@ use reader_replay::{DaliReaderReplay, ReplayCursor};
 /// steps from the cursor or from the beginning of the epoch, a later epoch by generating the random numbers
 /// of the epochs in between, and an earlier epoch by generating them again from the first epoch on. With ten
 /// million clips this takes half a second for the list, about 20 ns per step, and 8 ns per clip of a skipped
-/// epoch (`examples/order_cost.rs`).
+/// epoch (`examples/batch_sampler_cost.rs`).
 #[derive(Debug)]
 pub(super) struct DaliSampler {
     shards: DaliShards,

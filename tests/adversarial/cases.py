@@ -63,11 +63,11 @@ def draw(name: str, folder: Path) -> Case:
     seed, _, number = name.partition("/")
     if seed == "intact":
         return Case(name, BASES[number], seed, "", "same", (folder / number).read_bytes())
-    dice = Random(name)
+    rng = Random(name)
     for _ in range(ATTEMPTS):
-        mutation = dice.choices(mutations.ALL, [mutation.weight for mutation in mutations.ALL])[0]
-        base = dice.choice([base for base in BASES.values() if mutation.fits(base)])
-        material = mutations.Material(base, (folder / base.name).read_bytes(), dice, folder, BASES)
+        mutation = rng.choices(mutations.ALL, [mutation.weight for mutation in mutations.ALL])[0]
+        base = rng.choice([base for base in BASES.values() if mutation.fits(base)])
+        material = mutations.Material(base, (folder / base.name).read_bytes(), rng, folder, BASES)
         try:
             made, note = mutation.apply(material)
         except mutations.NotApplicable:

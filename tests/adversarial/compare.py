@@ -8,15 +8,15 @@ from fractions import Fraction
 from typing import Any
 
 from adversarial.cases import Case
-from adversarial.oracle import Verdict
+from adversarial.oracle import OracleResult
 
 #: Codecs whose inverse transform is not defined to the bit. Of what no encoder writes (changed bits, a picture decoded
 #: twice) two releases of the decoder compute different pixels: FFmpeg 7.0.2 others than 8.1 and 9.0.
-INEXACT = {"mpeg4", "msmpeg4", "wmv", "h263", "flv1", "mpeg12"}
+INEXACT_CODECS = {"mpeg4", "msmpeg4", "wmv", "h263", "flv1", "mpeg12"}
 #: What one file may cost: processor time of one way of reading it, and resident memory.
 SECONDS, MIB = 10.0, 1024.0
 #: Findings of one kind that are told of one case.
-TOLD = 2
+MAX_FINDINGS_PER_KIND = 2
 
 
 @dataclass
@@ -27,7 +27,9 @@ class Outcome:
     findings: list[str] = field(default_factory=list)
 
 
-def check(case: Case, streams: list[Verdict], intact: list[Verdict], results: list[dict[str, Any]]) -> Outcome:
+def check(
+    case: Case, streams: list[OracleResult], intact: list[OracleResult], results: list[dict[str, Any]]
+) -> Outcome:
     """Judges a case.
 
     Args:
@@ -36,20 +38,26 @@ def check(case: Case, streams: list[Verdict], intact: list[Verdict], results: li
         intact: the oracle's verdicts on the good files that it was made of.
         results: what each reading process said (``reader.read``).
     """
-    findings = [f"{kind}: {text}" for result in results for kind, text in _by_itself(result)]
-    findings += [f"unstable: {text}" for text in _between(results)]
+    findings = [f"{kind}: {text}" for result in results for kind, text in _internal_findings(result)]
+    findings += [f"unstable: {text}" for text in _differences_between(results)]
     frames = _delivered(results)
     judged = [_by_oracle(case, verdict, intact, results[0], frames) for verdict in streams]
     kind, wrong = min(judged, key=lambda pair: len(pair[1]))
     findings += wrong
     unique = list(dict.fromkeys(findings))
     told: Counter[str] = Counter()
-    first = [text for text in unique if told.update([text.partition(":")[0]]) or told[text.partition(":")[0]] <= TOLD]
-    left = [f"{name}: {count - TOLD} more" for name, count in told.items() if count > TOLD]
+    first = [
+        text
+        for text in unique
+        if told.update([text.partition(":")[0]]) or told[text.partition(":")[0]] <= MAX_FINDINGS_PER_KIND
+    ]
+    left = [
+        f"{name}: {count - MAX_FINDINGS_PER_KIND} more" for name, count in told.items() if count > MAX_FINDINGS_PER_KIND
+    ]
     return Outcome("finding" if unique else kind, first + left)
 
 
-def _alone(result: dict[str, Any]) -> dict[int, list[str | None]]:
+def _single_frame_answers(result: dict[str, Any]) -> dict[int, list[str | None]]:
     """The answers to asking for each frame by itself, one for each number of threads."""
     found: dict[int, list[str | None]] = {}
     for way, answers in result["answers"].items():
@@ -59,7 +67,7 @@ def _alone(result: dict[str, Any]) -> dict[int, list[str | None]]:
     return found
 
 
-def _by_itself(result: dict[str, Any]) -> list[tuple[str, str]]:
+def _internal_findings(result: dict[str, Any]) -> list[tuple[str, str]]:
     """What is wrong whatever the file is."""
     found = [("unfair", text) for text in result["unfair"]]
     found += [("slow", f"{way}: {took:.1f} s") for way, took in result["seconds"].items() if took > SECONDS]
@@ -73,7 +81,7 @@ def _by_itself(result: dict[str, Any]) -> list[tuple[str, str]]:
     for index, ways in by_frame.items():
         if len(ways) > 1:
             found.append(("access", f"frame {index} is another one {' / '.join(ways.values())}"))
-    alone = _alone(result)
+    alone = _single_frame_answers(result)
     for index, answers in alone.items():
         if None in answers and any(answers):
             found.append(("access", f"frame {index} alone is an error for some numbers of threads only"))
@@ -94,7 +102,7 @@ def _by_itself(result: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _between(results: list[dict[str, Any]]) -> list[str]:
+def _differences_between(results: list[dict[str, Any]]) -> list[str]:
     """What differs from one process to the other."""
     first, found = results[0], []
     for other in results[1:]:
@@ -125,19 +133,19 @@ def _delivered(results: list[dict[str, Any]]) -> dict[int, set[str]]:
 
 
 def _by_oracle(
-    case: Case, verdict: Verdict, intact: list[Verdict], result: dict[str, Any], frames: dict[int, set[str]]
+    case: Case, verdict: OracleResult, intact: list[OracleResult], result: dict[str, Any], frames: dict[int, set[str]]
 ) -> tuple[str, list[str]]:
     """The outcome, and what is not as the oracle says."""
-    refused = {index for index, answers in _alone(result).items() if None in answers}
+    refused = {index for index, answers in _single_frame_answers(result).items() if None in answers}
     kind = "refused" if result["error"] else "partly" if refused else "exact"
     # Where every frame is hidden, or the program cannot decode the stream, nothing is known.
-    unknown = verdict.complaint is None and not verdict.frames
+    unknown = verdict.decoder_error is None and not verdict.frames
     if unknown or not verdict.compared or not all(good.compared for good in intact):
         return "unjudged", []
-    if verdict.complaint is not None or case.rule == "lost":
+    if verdict.decoder_error is not None or case.rule == "lost":
         wrong = _damaged(case, verdict, intact, result, frames)
         # Their decoders read changed bits as other pictures, often without a report.
-        silent = case.rule == "changed" and case.base.codec in INEXACT
+        silent = case.rule == "changed" and case.base.codec in INEXACT_CODECS
         return ("unjudged", []) if wrong and silent else (kind, wrong)
     found: list[str] = []
     must = case.rule in ("same", "streams")
@@ -156,14 +164,16 @@ def _by_oracle(
         return kind, _damaged(case, verdict, intact, result, frames)
     originals = set() if must else {answer for good in intact for _, answer in good.frames}
     wrong = _clean(case, verdict, result, {n: answers - originals for n, answers in frames.items()}, strict)
-    inexact = case.mutation != "intact" and (case.base.codec in INEXACT or (not must and case.base.codec == "intra"))
+    inexact = case.mutation != "intact" and (
+        case.base.codec in INEXACT_CODECS or (not must and case.base.codec == "intra")
+    )
     if inexact and any(text.startswith("pixels") for text in wrong):
         return "unjudged", found
     return kind, found + wrong
 
 
 def _clean(
-    case: Case, verdict: Verdict, result: dict[str, Any], frames: dict[int, set[str]], strict: bool
+    case: Case, verdict: OracleResult, result: dict[str, Any], frames: dict[int, set[str]], strict: bool
 ) -> list[str]:
     """What differs from the frames of a file that the oracle read without a report, which are as many."""
     theirs, found = verdict.frames, []
@@ -194,14 +204,14 @@ def _clean(
 
 
 def _damaged(
-    case: Case, verdict: Verdict, intact: list[Verdict], result: dict[str, Any], frames: dict[int, set[str]]
+    case: Case, verdict: OracleResult, intact: list[OracleResult], result: dict[str, Any], frames: dict[int, set[str]]
 ) -> list[str]:
     """Frames of a damaged file that are neither the oracle's from before the damage nor those of the good file."""
     sources = intact if case.rule == "lost" else [verdict, *intact]
     allowed = {answer for source in sources for _, answer in source.frames}
     wrong = [n for n, answers in frames.items() if not answers <= allowed]
     if wrong:
-        told = f"the oracle: {verdict.complaint}" if verdict.complaint else "not noticed by the oracle"
+        told = f"the oracle: {verdict.decoder_error}" if verdict.decoder_error else "not noticed by the oracle"
         return [f"damaged: {len(wrong)} of {len(frames)} frames, first {wrong[0]} of {result['length']} ({told})"]
     if not case.timed or case.rule != "lost":
         return []

@@ -21,7 +21,7 @@ from random import Random
 os.environ["FRAMESPOOL_INDEX"] = "off"
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "python")]
 import framespool as fsp  # noqa: E402
-from soak import FLAT, at_rest, give_memory_back  # noqa: E402
+from soak import GROWTH_LIMITS, measure_idle, trim_heap  # noqa: E402
 
 from adversarial import bases, cases  # noqa: E402
 
@@ -29,26 +29,26 @@ from adversarial import bases, cases  # noqa: E402
 FILES = 60
 
 
-def abandon(files: list[str], dice: Random, counts: Counter[str]) -> None:
+def abandon(files: list[str], rng: Random, counts: Counter[str]) -> None:
     """Makes a loader, takes some batches of it and drops it."""
-    chosen = [(path, label) for label, path in enumerate(dice.sample(files, 4))]
-    rule = dice.choice(
+    chosen = [(path, label) for label, path in enumerate(rng.sample(files, 4))]
+    rule = rng.choice(
         [
             fsp.sampling.random(sequence_length=4, stride=2, clips_per_video=3),
             fsp.sampling.windows(sequence_length=2, step=3),
         ]
     )
     keywords = {
-        "batch_size": dice.choice([1, 3]),
-        "num_threads": dice.choice([1, 2, 4]),
-        "on_error": dice.choice(["raise", "skip", "replace"]),
-        "prefetch": dice.choice([0, 2]),
+        "batch_size": rng.choice([1, 3]),
+        "num_threads": rng.choice([1, 2, 4]),
+        "on_error": rng.choice(["raise", "skip", "replace"]),
+        "prefetch": rng.choice([0, 2]),
         "transforms": [fsp.transforms.Resize((32, 32))],
     }
     with contextlib.suppress(fsp.Error):
-        loader = fsp.ClipLoader(chosen, rule, seed=dice.randrange(1 << 32), index=False, **keywords)
+        loader = fsp.ClipLoader(chosen, rule, seed=rng.randrange(1 << 32), index=False, **keywords)
         batches = iter(loader)
-        for _ in range(dice.randrange(4)):
+        for _ in range(rng.randrange(4)):
             try:
                 next(batches)
                 counts["batches"] += 1
@@ -64,8 +64,8 @@ def main() -> int:
     parser.add_argument("--loaders", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    give_memory_back()
-    dice, counts = Random(options.seed), Counter()
+    trim_heap()
+    rng, counts = Random(options.seed), Counter()
     with tempfile.TemporaryDirectory(prefix="leaks-") as folder:
         files = []
         for number in range(FILES):
@@ -74,16 +74,16 @@ def main() -> int:
             Path(files[-1]).write_bytes(case.data)
         warm = options.loaders // 10
         for _ in range(warm):
-            abandon(files, dice, counts)
-        before = at_rest()
+            abandon(files, rng, counts)
+        before = measure_idle()
         for _ in range(options.loaders - warm):
-            abandon(files, dice, counts)
-        after = at_rest()
+            abandon(files, rng, counts)
+        after = measure_idle()
     print(
         f"{options.loaders} loaders given up:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
     )
-    grown = [name for name, limit in FLAT.items() if after[name] - before[name] > limit]
-    for name in FLAT:
+    grown = [name for name, limit in GROWTH_LIMITS.items() if after[name] - before[name] > limit]
+    for name in GROWTH_LIMITS:
         print(f"  {name:8} {before[name]:9.1f} -> {after[name]:9.1f}{'  GROWS' if name in grown else ''}")
     return 1 if grown else 0
 

@@ -21,7 +21,7 @@ MAX_BYTES = 256 << 20
 FRAME = re.compile(r"showinfo.*? n: *\d+ pts: *(\S+) .*?fmt:(\S+) .*? s:(\d+)x(\d+) ")
 TIME_BASE = re.compile(r"showinfo.*? config in time_base: (\d+)/(\d+)")
 COLOR = re.compile(r"showinfo.*? color_range:(\S+) color_space:(\S+) ")
-COMPLAINT = re.compile(r"\[(?:error|fatal)\] ?(.*)")
+DECODER_ERROR = re.compile(r"\[(?:error|fatal)\] ?(.*)")
 
 
 def digest(rgb) -> str:
@@ -30,24 +30,24 @@ def digest(rgb) -> str:
 
 
 @dataclass
-class Verdict:
+class OracleResult:
     """What the ffmpeg program made of one file.
 
     Attributes:
         frames: (pts in ticks or None, digest of the RGB bytes) of each frame, in the decoder's output order, up to the
             first report of damage.
-        complaint: the first report of damage; None for a file that decodes to its end without one.
+        decoder_error: the first report of damage; None for a file that decodes to its end without one.
         time_base: seconds of a tick, as numerator and denominator.
         compared: False where the frames could not be converted or were too many; then `frames` is empty.
     """
 
     frames: list[tuple[int | None, str]] = field(default_factory=list)
-    complaint: str | None = None
+    decoder_error: str | None = None
     time_base: tuple[int, int] = (0, 1)
     compared: bool = True
 
 
-def judge(path: Path, stream: str = "0:v:0", stop: bool = True) -> Verdict:
+def decode(path: Path, stream: str = "0:v:0", stop: bool = True) -> OracleResult:
     """Decodes a file strictly: errors of the demuxer or the decoder end it, and packets or frames marked as corrupt.
 
     Args:
@@ -87,11 +87,13 @@ def judge(path: Path, stream: str = "0:v:0", stop: bool = True) -> Verdict:
                 command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=SECONDS
             )
         except subprocess.TimeoutExpired:
-            return Verdict(complaint=f"no end within {SECONDS} s", compared=False)
+            return OracleResult(decoder_error=f"no end within {SECONDS} s", compared=False)
         if done.returncode < 0:
-            return Verdict(complaint=f"ended by signal {-done.returncode}", compared=False)
-        complaints = COMPLAINT.findall(done.stderr)
-        complaint = complaints[0] if complaints else f"ended with {done.returncode}" if done.returncode else None
+            return OracleResult(decoder_error=f"ended by signal {-done.returncode}", compared=False)
+        decoder_errors = DECODER_ERROR.findall(done.stderr)
+        decoder_error = (
+            decoder_errors[0] if decoder_errors else f"ended with {done.returncode}" if done.returncode else None
+        )
         content = raw.read_bytes() if raw.exists() else b""
     stated = TIME_BASE.search(done.stderr)
     time_base = (int(stated[1]), int(stated[2])) if stated else (0, 1)
@@ -107,7 +109,7 @@ def judge(path: Path, stream: str = "0:v:0", stop: bool = True) -> Verdict:
             found.append((None if pts == "NOPTS" else int(pts), digest(rgb)))
             at += size
     except pixels.UnknownFormat:
-        return Verdict(complaint=complaint, compared=False)
-    if complaint is None and at != len(content):
-        return Verdict(compared=False)
-    return Verdict(found, complaint, time_base)
+        return OracleResult(decoder_error=decoder_error, compared=False)
+    if decoder_error is None and at != len(content):
+        return OracleResult(compared=False)
+    return OracleResult(found, decoder_error, time_base)

@@ -95,17 +95,17 @@ def step(name: str) -> None:
     print(json.dumps({"step": name}), flush=True)
 
 
-def chosen(count: int, dice: random.Random) -> list[int]:
+def chosen(count: int, rng: random.Random) -> list[int]:
     """Frames to ask for alone, in random order: all, or some of many, the ends among them."""
     if count <= FRAMES:
         found = list(range(count))
     else:
-        found = sorted({0, 1, count // 2, count - 2, count - 1, *(dice.randrange(count) for _ in range(FRAMES))})
-    dice.shuffle(found)
+        found = sorted({0, 1, count // 2, count - 2, count - 1, *(rng.randrange(count) for _ in range(FRAMES))})
+    rng.shuffle(found)
     return found
 
 
-def ways(report: Report, threads: int, dice: random.Random) -> Iterator[tuple[str, Callable[[], None]]]:
+def ways(report: Report, threads: int, rng: random.Random) -> Iterator[tuple[str, Callable[[], None]]]:
     """Each way of reading with this many threads, by name."""
     path = report.path
     video = fsp.Video(path, num_threads=threads, index=False)
@@ -113,7 +113,7 @@ def ways(report: Report, threads: int, dice: random.Random) -> Iterator[tuple[st
     several = min(count, 4 * FRAMES)
 
     def alone() -> None:
-        for index in chosen(count, dice):
+        for index in chosen(count, rng):
             try:
                 report.saw(f"alone, {threads} threads", index, video[index].numpy())
             except Exception as error:
@@ -139,14 +139,14 @@ def ways(report: Report, threads: int, dice: random.Random) -> Iterator[tuple[st
             report.saw(f"{way}, {threads} threads", index, frame)
 
     def strided() -> None:
-        stride = dice.choice([2, 3, 5])
-        together(f"every {stride}th", list(range(dice.randrange(min(count, stride)), several, stride)))
+        stride = rng.choice([2, 3, 5])
+        together(f"every {stride}th", list(range(rng.randrange(min(count, stride)), several, stride)))
 
     def at_times() -> None:
         times = video.pts_seconds[:several]
         ends = [*times[1:], video.info.end_seconds]
         middle = [(n, (a + b) / 2) for n, (a, b) in enumerate(zip(times, ends, strict=False)) if b - a > SHORTEST]
-        for index, moment in dice.sample(middle, min(len(middle), 5)):
+        for index, moment in rng.sample(middle, min(len(middle), 5)):
             try:
                 frames = video.frames_at([moment])
             except Exception as error:
@@ -157,7 +157,7 @@ def ways(report: Report, threads: int, dice: random.Random) -> Iterator[tuple[st
             report.saw(f"at a time, {threads} threads", index, frames.data.numpy()[0])
 
     def loader() -> None:
-        length = dice.choice([1, 3])
+        length = rng.choice([1, 3])
         if not length <= count <= several:
             return  # no clip, or a table that promises millions of frames
         way = f"loader, clips of {length}, {threads} threads"
@@ -181,7 +181,7 @@ def ways(report: Report, threads: int, dice: random.Random) -> Iterator[tuple[st
 
     def compat() -> None:
         way = f"decord, {threads} threads"
-        wanted = list(range(0, several, dice.choice([1, 2])))
+        wanted = list(range(0, several, rng.choice([1, 2])))
         try:
             reader = decord.VideoReader(path, num_threads=threads)
             frames = reader.get_batch(wanted).asnumpy()
@@ -221,10 +221,10 @@ def read(path: str, threads: list[int], seed: int) -> dict[str, Any]:
     report.seconds["open"] = time.process_time() - began
     if result["error"] is None:
         for count in threads:
-            dice = random.Random(seed + count)
+            rng = random.Random(seed + count)
             step(f"open with {count} threads")
             try:
-                for name, way in ways(report, count, dice):
+                for name, way in ways(report, count, rng):
                     step(f"{name}, {count} threads")
                     began = time.process_time()
                     way()

@@ -48,12 +48,12 @@ FILL = ["1", "254"]
 #: one of so many of their cases the buffers are poisoned (``FRAMESPOOL_POISON``).
 WHOLE, POISONED = {"h264", "hevc", "vp9", "av1", "mpeg4", "mpeg12"}, 4
 #: Frames that a decoder may hold back for reordering.
-HELD = 8
+MAX_FRAMES_AFTER_ERROR = 8
 #: Wall-clock limits of one step of a reader: if it computed that long, and in any case.
 COMPUTED_SECONDS, ANY_SECONDS = compare.SECONDS, 120.0
 
 
-class Died(Exception):
+class ReaderCrashed(Exception):
     """A reading process ended or hung; the text says at which step."""
 
 
@@ -68,7 +68,7 @@ class Reader:
         self._rest = b""
 
     def _lines(self) -> dict[str, Any]:
-        """The next line; raises `Died` at the end, or where one step takes too long."""
+        """The next line; raises `ReaderCrashed` at the end, or where one step takes too long."""
         process = self._process
         assert process is not None and process.stdout is not None
         began, computed = time.monotonic(), _cpu_seconds(process.pid)
@@ -76,12 +76,12 @@ class Reader:
             if select.select([process.stdout], [], [], 0.5)[0]:
                 more = os.read(process.stdout.fileno(), 1 << 20)
                 if not more:
-                    raise Died(f"the process ended with {process.wait()}")
+                    raise ReaderCrashed(f"the process ended with {process.wait()}")
                 self._rest += more
                 continue
             waited = time.monotonic() - began
             if waited > ANY_SECONDS or _cpu_seconds(process.pid) - computed > COMPUTED_SECONDS:
-                raise Died(f"no answer after {waited:.0f} s")
+                raise ReaderCrashed(f"no answer after {waited:.0f} s")
         line, self._rest = self._rest.split(b"\n", 1)
         return json.loads(line)
 
@@ -108,7 +108,7 @@ class Reader:
             while "step" in (said := self._lines()):
                 doing = said["step"]
             return said
-        except (Died, OSError) as error:
+        except (ReaderCrashed, OSError) as error:
             errors = error
         self.close()
         return {
@@ -144,15 +144,15 @@ class Intact:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._found: dict[str, oracle.Verdict] = {}
+        self._found: dict[str, oracle.OracleResult] = {}
         self._lock = threading.Lock()
 
-    def of(self, name: str) -> oracle.Verdict:
+    def of(self, name: str) -> oracle.OracleResult:
         """The verdict on one base."""
         with self._lock:
             found = self._found.get(name)
         if found is None:
-            found = oracle.judge(self._folder / name)
+            found = oracle.decode(self._folder / name)
             with self._lock:
                 self._found[name] = found
         return found
@@ -190,25 +190,25 @@ class Run:
         path.write_bytes(case.data)
         if keep:
             keep.write_bytes(case.data)
-        verdicts = [oracle.judge(path, f"0:v:{stream}") for stream in range(2 if case.rule == "streams" else 1)]
+        verdicts = [oracle.decode(path, f"0:v:{stream}") for stream in range(2 if case.rule == "streams" else 1)]
         intact = [self._intact.of(base) for base in (case.base.name, *case.others)]
         seed = zlib.crc32(name.encode())
         readers = self._own.readers[case.base.codec in WHOLE and seed % POISONED == 0]
         results = [reader.read(path, seed) for reader in readers]
         outcome = compare.check(case, verdicts, intact, results)
-        if any(verdict.complaint for verdict in verdicts) and any(
+        if any(verdict.decoder_error for verdict in verdicts) and any(
             text.startswith("damaged") for text in outcome.findings
         ):
             # Frames that were decoded before the damage and not given out yet when the oracle ended.
             for stream, verdict in enumerate(verdicts):
-                more = oracle.judge(path, f"0:v:{stream}", stop=False).frames
-                verdict.frames += more[len(verdict.frames) :][:HELD]
+                more = oracle.decode(path, f"0:v:{stream}", stop=False).frames
+                verdict.frames += more[len(verdict.frames) :][:MAX_FRAMES_AFTER_ERROR]
             outcome = compare.check(case, verdicts, intact, results)
         path.unlink()
         if tell:
             print(case)
             for verdict in verdicts:
-                print(f"  oracle: {len(verdict.frames)} frames, {verdict.complaint or 'no complaint'}")
+                print(f"  oracle: {len(verdict.frames)} frames, {verdict.decoder_error or 'no decoder error'}")
                 print("    " + " ".join(f"{pts}:{answer[:6]}" for pts, answer in verdict.frames))
             for good in intact:
                 print("  intact: " + " ".join(f"{pts}:{answer[:6]}" for pts, answer in good.frames))
@@ -267,7 +267,7 @@ class Log:
         ]
 
 
-def judge(run: Run, name: str) -> tuple[str, str, compare.Outcome]:
+def run_case(run: Run, name: str) -> tuple[str, str, compare.Outcome]:
     """The mutation, the text and the outcome of a case; an error of this program's own is a finding too."""
     try:
         case, outcome = run.case(name)
@@ -304,7 +304,7 @@ def main() -> int:
             return int(any(run.case(name, options.keep, tell=True)[1].findings for name in options.case))
         log = Log(f"{len(names)} cases from {names[0]} on, {options.jobs} at a time")
         with ThreadPoolExecutor(options.jobs) as pool:
-            for done, judged in enumerate(pool.map(functools.partial(judge, run), names), 1):
+            for done, judged in enumerate(pool.map(functools.partial(run_case, run), names), 1):
                 log.add(*judged)
                 if judged[2].findings:
                     print(log.findings[-1], flush=True)

@@ -70,7 +70,7 @@ pub fn config(
     }
 }
 
-fn fetched(buffer: &BatchBuffer) -> Result<Vec<u8>> {
+fn copy_to_host_vec(buffer: &BatchBuffer) -> Result<Vec<u8>> {
     let mut bytes = vec![0; buffer.len()];
     buffer.copy_to_host(0, &mut bytes)?;
     Ok(bytes)
@@ -83,12 +83,12 @@ pub fn deliver(config: LoaderConfig) -> (Vec<String>, Stats) {
 
 /// The same, but returns an error if starting the loader or copying from a device fails.
 pub fn try_deliver(config: LoaderConfig, interrupt: &dyn Fn() -> Result<()>) -> Result<(Vec<String>, Stats)> {
-    asked_on(config, interrupt, false)
+    deliver_resuming(config, interrupt, false)
 }
 
 /// The same; with `asks_on`, the caller requests the next batch even after an interrupt.
 #[allow(dead_code)]
-pub fn asked_on(
+pub fn deliver_resuming(
     config: LoaderConfig,
     interrupt: &dyn Fn() -> Result<()>,
     asks_on: bool,
@@ -105,10 +105,10 @@ pub fn asked_on(
             Ok(Some(batch)) => {
                 let mut md5 = Md5::new();
                 match &batch.data {
-                    BatchData::Dense(buffer, _) => md5.update(fetched(buffer)?),
+                    BatchData::Dense(buffer, _) => md5.update(copy_to_host_vec(buffer)?),
                     BatchData::Ragged(clips) => {
                         for (buffer, _) in clips {
-                            md5.update(fetched(buffer)?);
+                            md5.update(copy_to_host_vec(buffer)?);
                         }
                     }
                 }

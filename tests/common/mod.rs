@@ -3,10 +3,10 @@
 //! files read it too, tests of one file never do.
 #![allow(dead_code)]
 
-pub mod index;
+pub mod frame_dependency;
+pub mod index_cache;
 pub mod loaders;
 pub mod mp4;
-pub mod sparing;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

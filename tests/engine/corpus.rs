@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::common::sparing::hash as quick_hash;
+use crate::common::frame_dependency::hash as quick_hash;
 use crate::common::{hash, videos, Entry};
 use framespool::batch_sampler::rng::{purpose, RngKey};
 use framespool::decode::plan;
@@ -20,7 +20,7 @@ use framespool::{Error, Result};
 /// Corpus files of codecs without a bit-exact specification: FFmpeg 5.1, which made the records, rounds the
 /// inverse transform differently. The frames here equal those of FFmpeg 8.1 (through PyAV) bit for bit.
 /// (File, number of recorded frames that differ.)
-const OTHER_ROUNDING: [(&str, usize); 3] = [
+const FILES_WITH_OTHER_ROUNDING: [(&str, usize); 3] = [
     ("video/codecs/mpeg4_sp_gulls_960x400.avi", 41),
     ("video/codecs/msmpeg4v3_pets_768x576_12s.avi", 117),
     ("video/codecs/vc1_ladybug.wmv", 51),
@@ -29,7 +29,7 @@ const OTHER_ROUNDING: [(&str, usize); 3] = [
 /// Files whose container times contradict the codec's order for one picture: frame numbers here follow
 /// presentation time, the record follows the decoder's output order. (File, number of recorded frames at
 /// another index.)
-const OTHER_ORDER: [(&str, usize); 1] = [("video/codecs/hevc_street_1376x1840.mp4", 4)];
+const FILES_WITH_OTHER_ORDER: [(&str, usize); 1] = [("video/codecs/hevc_street_1376x1840.mp4", 4)];
 
 /// Returns whether the container stores no presentation times (AVI, ASF with B pictures, raw streams); the
 /// recorded times are guesses.
@@ -40,7 +40,7 @@ fn has_no_times(entry: &Entry) -> bool {
 }
 
 /// Runs `check` on all files in parallel, and reports every failure, not just the first.
-fn on_each(mut entries: Vec<Entry>, check: impl Fn(&Entry) -> std::result::Result<(), String> + Sync) {
+fn for_each_entry(mut entries: Vec<Entry>, check: impl Fn(&Entry) -> std::result::Result<(), String> + Sync) {
     // Starts with the most expensive files, so that no thread works alone on a long file at the end.
     let fact = |entry: &Entry, name: &str| entry.facts[name].as_u64().unwrap_or(0);
     entries.sort_by_cached_key(|entry| {
@@ -64,19 +64,19 @@ fn on_each(mut entries: Vec<Entry>, check: impl Fn(&Entry) -> std::result::Resul
     assert!(failures.is_empty(), "{} files fail:\n{}", failures.len(), failures.join("\n"));
 }
 
-struct Opened {
+struct OpenVideo {
     index: Arc<VideoIndex>,
     reader: PacketReader,
     decoder: SoftwareDecoder,
 }
 
-fn open(entry: &Entry) -> Result<Opened> {
+fn open(entry: &Entry) -> Result<OpenVideo> {
     let source = entry.source()?;
     let index = Arc::new(build(&source, &Limits::default(), &|| Ok(()))?);
-    Ok(Opened { reader: PacketReader::new(source, index.clone()), index, decoder: SoftwareDecoder::new() })
+    Ok(OpenVideo { reader: PacketReader::new(source, index.clone()), index, decoder: SoftwareDecoder::new() })
 }
 
-impl Opened {
+impl OpenVideo {
     /// Returns the hash of each frame that could be decoded, and the first error.
     fn hashes<H>(
         &mut self,
@@ -102,7 +102,7 @@ impl Opened {
 
 /// Counters over all files.
 #[derive(Default)]
-struct DecodeStats {
+struct CorpusCounts {
     recorded_files: AtomicUsize,
     recorded_frames: AtomicUsize,
     files: AtomicUsize,
@@ -118,9 +118,9 @@ fn is_cover_art(entry: &Entry) -> bool {
 /// Decodes each file in sequence only once, for the comparison with the record and for the comparison with
 /// random access.
 #[test]
-fn every_frame_is_the_recorded_one_in_sequence_alone_and_in_clips() {
-    let counts = DecodeStats::default();
-    on_each(videos(), |entry| {
+fn frames_equal_reference_in_every_access_pattern() {
+    let counts = CorpusCounts::default();
+    for_each_entry(videos(), |entry| {
         if is_cover_art(entry) {
             return match open(entry).err() {
                 Some(Error::NoVideo { .. }) => Ok(()),
@@ -191,7 +191,7 @@ fn as_recorded(
     let excepted = |list: &[(&str, usize)]| {
         list.iter().find(|e| e.0 == entry.path && entry.in_corpus()).map_or(0, |e| e.1)
     };
-    let (rounded, misplaced) = (excepted(&OTHER_ROUNDING), excepted(&OTHER_ORDER));
+    let (rounded, misplaced) = (excepted(&FILES_WITH_OTHER_ROUNDING), excepted(&FILES_WITH_OTHER_ORDER));
     if different != rounded + misplaced {
         return Err(format!(
             "{different} of {} frames differ, expected are {}",
@@ -245,9 +245,9 @@ fn probes(index: &VideoIndex) -> Vec<PresentationIndex> {
 /// Compares frames that are requested alone, and in clips, with those of sequential decoding.
 fn as_in_sequence(
     entry: &Entry,
-    video: &mut Opened,
+    video: &mut OpenVideo,
     sequential: &HashMap<DecodeIndex, u64>,
-    counts: &DecodeStats,
+    counts: &CorpusCounts,
 ) -> std::result::Result<(), String> {
     // From the last to the first, so that no decoder state from an earlier frame can help.
     let mut probes = probes(&video.index);
@@ -307,7 +307,7 @@ fn clips(index: &VideoIndex) -> Vec<Vec<PresentationIndex>> {
 #[test]
 fn sample_tables_and_a_full_scan_give_the_same_index() {
     let (files, packets) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    on_each(videos(), |entry| {
+    for_each_entry(videos(), |entry| {
         let Ok(source) = entry.source() else { return Ok(()) };
         let Ok(tables) = build(&source, &Limits::default(), &|| Ok(())) else { return Ok(()) };
         // The table reader reports the container "mov,mp4"; libavformat's name is longer.
@@ -359,7 +359,7 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
 #[test]
 fn packet_and_frame_counts_agree_with_the_manifest() {
     let files = AtomicUsize::new(0);
-    on_each(videos(), |entry| {
+    for_each_entry(videos(), |entry| {
         let Some(frames) = entry.facts["frames_decoded"].as_u64() else { return Ok(()) };
         if entry.is_corrupt() && !entry.has_hashes() {
             return Ok(()); // the number of frames of a damaged file is not well defined
@@ -380,7 +380,7 @@ fn packet_and_frame_counts_agree_with_the_manifest() {
 }
 
 /// Returns the recorded frames of the intact file from which a damaged one was made.
-fn intact_twin(entry: &Entry) -> Option<Vec<(i64, String)>> {
+fn intact_counterpart(entry: &Entry) -> Option<Vec<(i64, String)>> {
     let damaged =
         entry.path.strip_prefix("video/corrupt/derived/").filter(|_| !entry.damage_is_unreported())?;
     let of_corpus = || {
@@ -405,7 +405,7 @@ fn intact_twin(entry: &Entry) -> Option<Vec<(i64, String)>> {
 #[test]
 fn damaged_files_give_an_error_or_right_frames() {
     let (files, good, refused) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-    on_each(videos().into_iter().filter(Entry::is_corrupt).collect(), |entry| {
+    for_each_entry(videos().into_iter().filter(Entry::is_corrupt).collect(), |entry| {
         files.fetch_add(1, Ordering::Relaxed);
         let mut video = match open(entry) {
             Ok(video) => video,
@@ -433,7 +433,7 @@ fn damaged_files_give_an_error_or_right_frames() {
             return Err(format!("{} of {} frames and no error", got.len(), all.len()));
         }
         refused.fetch_add(all.len() - got.len(), Ordering::Relaxed);
-        let Some(right) = intact_twin(entry) else { return Ok(()) };
+        let Some(right) = intact_counterpart(entry) else { return Ok(()) };
         let right: HashSet<String> = right.into_iter().map(|frame| frame.1).collect();
         for (i, frame) in video.index.frames.iter().enumerate() {
             let Some(have) = got.get(&frame.packet) else { continue };

@@ -15,7 +15,7 @@ from pathlib import Path
 import lmdb
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
-from archives_written import example, packed_picture, recordio, tfrecord  # noqa: E402
+from archive_writers import example, packed_picture, recordio, tfrecord  # noqa: E402
 
 PICTURE = b"\xff\xd8\xff\xe0" + bytes(range(200))
 

@@ -21,7 +21,7 @@ fn first_frames(video: &Video, frames: u32) -> Vec<PresentationIndex> {
 }
 
 #[test]
-fn a_picture_that_the_gpu_could_not_paint_is_painted_by_the_cpu() {
+fn failed_gpu_transform_falls_back_to_cpu() {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let mut helped = 0;
@@ -46,7 +46,7 @@ fn a_picture_that_the_gpu_could_not_paint_is_painted_by_the_cpu() {
 }
 
 #[test]
-fn a_stream_of_frames_that_the_gpu_gives_up_goes_on_and_keeps_nothing() {
+fn frame_stream_continues_after_gpu_failure() {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     for item in few_items() {
@@ -89,7 +89,7 @@ fn all_frames(video: &Video, clip_decoder: ClipDecoder, seen: &mut dyn FnMut(usi
 }
 
 #[test]
-fn what_a_container_says_of_color_counts_as_it_does_for_the_cpu() {
+fn container_color_tags_apply_on_the_gpu() {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let mut by_gpu = 0;
@@ -120,7 +120,7 @@ fn what_a_container_says_of_color_counts_as_it_does_for_the_cpu() {
 }
 
 #[test]
-fn memory_is_not_written_again_while_writers_that_nobody_could_mark_are_at_it() {
+fn memory_with_unrecorded_writers_is_not_reused() {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let device = gpu.device().clone();
@@ -164,7 +164,7 @@ fn delivered_batch(batch: &framespool::loader::Batch) -> DeliveredBatch {
 }
 
 #[test]
-fn a_loader_with_memory_for_one_batch_delivers_all_and_an_error_loses_none() {
+fn single_batch_memory_loses_no_batch_on_error() {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let base = config(&few_items(), &samplings()[0], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
@@ -354,8 +354,8 @@ fn the_second_gpu_does_what_the_first_does() {
 }
 
 #[test]
-fn clips_around_a_unit_of_av1_that_shows_nothing_are_those_of_the_cpu() {
-    let name = "clips_around_a_unit_of_av1_that_shows_nothing_are_those_of_the_cpu";
+fn av1_clips_around_hidden_frames_equal_the_cpu() {
+    let name = "av1_clips_around_hidden_frames_equal_the_cpu";
     if !is_subprocess(name) {
         if gpu().is_some() && SimulatedGpu::open().is_some() {
             run_in_subprocess(name, &[("FRAMESPOOL_SIMULATED_CODECS", "h264,hevc,vp8,vp9,av1")]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::common::{images, named, Entry};
 use crate::exclusive;
-use crate::simulated::SimulatedGpu;
+use crate::simulated_driver::SimulatedGpu;
 use framespool::error::Site;
 use framespool::ffmpeg::{Decoder, Frame, Packet, Received};
 use framespool::gpu::Gpu;

@@ -4,7 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod jpeg;
-mod simulated;
+mod simulated_driver;
 mod video;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::loaders::{config, deliver, normalized, resized_crop, shorter_side, try_deliver};
 use crate::exclusive;
-use crate::simulated::SimulatedGpu;
+use crate::simulated_driver::SimulatedGpu;
 use framespool::batch_sampler::rng::RngKey;
 use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::clip_sampler::{ClipSamplerRef, PadMode, PaddingPolicy, Random, Windows};
@@ -253,7 +253,7 @@ fn samplings() -> [ClipSamplerRef; 2] {
 }
 
 #[test]
-fn loaders_deliver_the_same_wherever_batches_land_and_whoever_decodes() {
+fn batches_do_not_depend_on_device_or_backend() {
     let _guard = exclusive();
     let Some(_gpu) = gpu() else { return };
     let simulated = SimulatedGpu::open();

@@ -165,9 +165,9 @@ def record(path: Path) -> tuple[dict[str, Any], list[tuple[int | None, str]]]:
         "picture_types": "".join(sorted(set(re.findall(r"showinfo.* type:(\S)", done.stderr)))),
     }
     facts["has_b_frames"] = int("B" in facts["picture_types"])
-    complaints = re.findall(rf"^\[{stream[1]} @ \w+\] (.*)", done.stderr, re.MULTILINE)
-    if complaints:
-        facts["decode_error_lines"] = len(complaints)
+    error_lines = re.findall(rf"^\[{stream[1]} @ \w+\] (.*)", done.stderr, re.MULTILINE)
+    if error_lines:
+        facts["decode_error_lines"] = len(error_lines)
     return facts, frames
 
 
@@ -193,7 +193,7 @@ def make_videos(out: Path, clips: dict[str, Path]) -> list[dict[str, Any]]:
             facts, frames = record(path)
             if not frames:
                 raise RuntimeError("the ffmpeg program decodes no frame of it")
-            if bool(facts.get("decode_error_lines")) != recipe.complains:
+            if bool(facts.get("decode_error_lines")) != recipe.has_decoder_errors:
                 raise RuntimeError(f"the decoder complains {facts.get('decode_error_lines', 0)} times")
         elif recipe.path.startswith("corrupt/"):
             with contextlib.suppress(RuntimeError):  # not even a header

@@ -199,7 +199,7 @@ def ten_seconds_later(data: bytes) -> bytes:
     return _boxes(data, edit)
 
 
-def lying(kind: str, at: int, change: Callable[[int], int]) -> Callable[[bytes], bytes]:
+def with_wrong_field(kind: str, at: int, change: Callable[[int], int]) -> Callable[[bytes], bytes]:
     """A number of 32 bits, `at` bytes from the beginning of the first box of this kind, is changed."""
 
     def damage(data: bytes) -> bytes:

@@ -53,7 +53,7 @@ class Recipe:
         frames: where the frames come from if the ffmpeg program cannot tell them from the file itself: names of other files whose
             frames this one has, one after the other; empty for no record.
         two_passes: True where the encoder needs them, as libvpx does for hidden frames.
-        complains: True where the ffmpeg program's decoder complains of pictures that it then leaves out.
+        has_decoder_errors: True where the ffmpeg program's decoder complains of pictures that it then leaves out.
     """
 
     path: str
@@ -63,7 +63,7 @@ class Recipe:
     inputs: tuple[str, ...] = ()
     frames: tuple[str, ...] | None = None
     two_passes: bool = False
-    complains: bool = False
+    has_decoder_errors: bool = False
 
     def needs(self) -> list[str]:
         """Names of the inputs."""
@@ -216,7 +216,7 @@ def recipes() -> list[Recipe]:
         "derived/h264_cut_open_gop_720p.mp4",
         "cut at an open GOP",
         "-ss 2.6 -i {derived/h264_open_gop_720p.mp4} -c copy",
-        complains=True,  # of the leading pictures
+        has_decoder_errors=True,  # of the leading pictures
     )
     add(
         "derived/h264_intra_refresh_640x360.mp4",
@@ -451,7 +451,7 @@ def recipes() -> list[Recipe]:
         "derived/xvid_bframes_480x270.avi",
         "B pictures packed with others",
         "-r 24 -i {bunny} -an -vf scale=480:270 -c:v libxvid -qscale:v 6 -bf 2 -g 60 -vtag XVID -frames:v 120",
-        complains=True,  # of B pictures packed with others, as the file is meant to be
+        has_decoder_errors=True,  # of B pictures packed with others, as the file is meant to be
     )
     add(
         "derived/mpeg4_qpel_480x270.avi",
@@ -656,20 +656,25 @@ def recipes() -> list[Recipe]:
     damaged(
         "mdat_too_long.mp4",
         "mdat reaches beyond the end",
-        streams.lying("mdat", 0, lambda size: size + (1 << 20)),
+        streams.with_wrong_field("mdat", 0, lambda size: size + (1 << 20)),
         fast,
     )
-    damaged("stts_lies.mp4", "more times than samples", streams.lying("stts", 16, lambda count: count + 50), base)
+    damaged(
+        "stts_lies.mp4", "more times than samples", streams.with_wrong_field("stts", 16, lambda count: count + 50), base
+    )
     damaged(
         "stsz_lies.mp4",
         "more sizes than the table holds",
-        streams.lying("stsz", 16, lambda count: count + (1 << 24)),
+        streams.with_wrong_field("stsz", 16, lambda count: count + (1 << 24)),
         base,
     )
     damaged(
-        "stco_lies.mp4", "chunks beyond the end", streams.lying("stco", 16, lambda offset: offset + (1 << 28)), base
+        "stco_lies.mp4",
+        "chunks beyond the end",
+        streams.with_wrong_field("stco", 16, lambda offset: offset + (1 << 28)),
+        base,
     )
-    damaged("stsc_empty.mp4", "no chunks", streams.lying("stsc", 12, lambda count: 0), base)
+    damaged("stsc_empty.mp4", "no chunks", streams.with_wrong_field("stsc", 12, lambda count: 0), base)
     add("corrupt/broken.mp4", "not decodable", made=lambda data: data[:40] + data[2000:6000], inputs=(base,), frames=())
     return found
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import docs_snippets
 import framespool as fsp
-import pages
 import pytest
 from framespool._prepare import _program
 from servers import S3, Nginx
@@ -57,7 +57,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         page = getattr(item, "callspec", None) and item.callspec.params.get("page")
-        starts_ray = item.path.name == "test_ray.py" or (page and "ray" in pages.packages((ROOT / page).read_text()))
+        starts_ray = item.path.name == "test_ray.py" or (
+            page and "ray" in docs_snippets.packages((ROOT / page).read_text())
+        )
         item.add_marker(pytest.mark.xdist_group("ray" if starts_ray else item.path.name))
 
 

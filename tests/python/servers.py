@@ -155,7 +155,7 @@ class S3:
 
 
 @dataclass
-class Answer:
+class FaultyResponse:
     """How a request is answered: well, unless something is said here."""
 
     status: int | None = None
@@ -168,7 +168,7 @@ class Answer:
     #: The whole file, whatever was asked for.
     ignores_range: bool = False
     #: What Content-Length says beyond the truth.
-    lies_by: int = 0
+    content_length_error: int = 0
     etag: str | None = '"one"'
     headers: dict[str, str] = field(default_factory=dict)
     #: How long the file is said to be, if that is not true.
@@ -178,18 +178,18 @@ class Answer:
 
 
 @dataclass
-class Faulty:
+class FaultyServer:
     """A server for one content, whose faults ``plan`` decides: it gets the number of the request and its range."""
 
     content: bytes
-    plan: Callable[[int, str], Answer] = lambda number, asked: Answer()
+    plan: Callable[[int, str], FaultyResponse] = lambda number, asked: FaultyResponse()
     ranges: list[str] = field(default_factory=list)
     authorizations: list[str | None] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     released: threading.Event = field(default_factory=threading.Event)
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[Faulty]:
+    def running(self) -> Iterator[FaultyServer]:
         faulty, lock = self, threading.Lock()
 
         class Handler(BaseHTTPRequestHandler):
@@ -224,7 +224,7 @@ class Faulty:
     def url(self, path: str = "video.mp4") -> str:
         return f"http://127.0.0.1:{self.port}/{path}"
 
-    def _answer(self, handler: BaseHTTPRequestHandler, answer: Answer, asked: str) -> None:
+    def _answer(self, handler: BaseHTTPRequestHandler, answer: FaultyResponse, asked: str) -> None:
         time.sleep(answer.delay_seconds)
         if answer.status is not None:
             handler.send_response(answer.status)
@@ -245,9 +245,9 @@ class Faulty:
             handler.send_header("ETag", answer.etag)
         for name, value in answer.headers.items():
             handler.send_header(name, value)
-        handler.send_header("Content-Length", str(len(body) + answer.lies_by))
+        handler.send_header("Content-Length", str(len(body) + answer.content_length_error))
         handler.end_headers()
-        if answer.cut_after is not None or answer.lies_by:
+        if answer.cut_after is not None or answer.content_length_error:
             handler.wfile.write(body[: answer.cut_after])
             handler.wfile.flush()
             handler.close_connection = True
@@ -274,7 +274,7 @@ def spent(before: dict[str, int]) -> dict[str, int]:
     return {name.removeprefix("remote_"): now[name] - before[name] for name in now}
 
 
-def reads(server: Faulty, content: bytes) -> None:
+def reads(server: FaultyServer, content: bytes) -> None:
     """A server's file has the frames of ``content``."""
     video, local = fsp.Video(server.url()), fsp.Video(content)
     assert hash_of(video, [0, len(local) - 1]) == hash_of(local, [0, len(local) - 1])

@@ -29,15 +29,15 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from soak_scenarios import SCENARIOS, Ground
+from soak_scenarios import SCENARIOS, SoakFiles
 
 MIB = 1 << 20
 #: A scenario takes seconds. One that takes this long hangs: every thread's stack is printed and the process ends.
-HANGS_SECONDS = 300
+HANG_TIMEOUT_SECONDS = 300
 #: What is kept between intervals settles in the first part of the run.
 WARM_UP = 0.25
 #: Fitted growth over the measured part of the run up to which a quantity is called flat: allocators are not exact.
-FLAT = {"rss": 12.0, "heap": 3.0, "fds": 0.9, "threads": 0.9}
+GROWTH_LIMITS = {"rss": 12.0, "heap": 3.0, "fds": 0.9, "threads": 0.9}
 
 
 class Mallinfo(ctypes.Structure):
@@ -70,7 +70,7 @@ def heap_bytes() -> int:
     return info.uordblks + info.hblkhd
 
 
-def give_memory_back() -> None:
+def trim_heap() -> None:
     """Has glibc return what is freed, as it would before it adjusts itself to a program.
 
     After large blocks have been freed it keeps up to 64 MiB at the end of each of its arenas, of which there are up to
@@ -99,7 +99,7 @@ def measure() -> dict[str, float]:
     }
 
 
-def at_rest(seconds: float = 10.0) -> dict[str, float]:
+def measure_idle(seconds: float = 10.0) -> dict[str, float]:
     """Measures when threads have gone: a loader that is dropped by the collector may end them a moment later."""
     deadline = time.monotonic() + seconds
     found = measure()
@@ -143,8 +143,8 @@ def slope(values: list[float]) -> float:
 class Soak:
     """The run: workers that play scenarios until told to rest."""
 
-    def __init__(self, ground: Ground, seed: int, workers: int) -> None:
-        self.ground = ground
+    def __init__(self, soak_files: SoakFiles, seed: int, workers: int) -> None:
+        self.soak_files = soak_files
         self.seed = seed
         self.workers = workers
         self.counts: Counter[str] = Counter()
@@ -160,7 +160,7 @@ class Soak:
             name = draw.choice(list(SCENARIOS))
             counts: Counter[str] = Counter(scenarios=1)
             try:
-                SCENARIOS[name](self.ground, draw, counts)
+                SCENARIOS[name](self.soak_files, draw, counts)
             except Exception:
                 self.wrong.append(f"scenario {number} ({name}) of seed {self.seed}: {traceback.format_exc()}")
             with self._lock:
@@ -169,7 +169,7 @@ class Soak:
     def interval(self, seconds: float) -> None:
         """Plays for a while; returns when nothing runs any more."""
         until = time.monotonic() + seconds
-        faulthandler.dump_traceback_later(seconds + HANGS_SECONDS, exit=True)
+        faulthandler.dump_traceback_later(seconds + HANG_TIMEOUT_SECONDS, exit=True)
         threads = [threading.Thread(target=self._play, args=(until,), name=f"soak-{n}") for n in range(self.workers)]
         for thread in threads:
             thread.start()
@@ -183,7 +183,7 @@ def report(rows: list[dict[str, float]], interval: float) -> bool:
     measured = rows[max(1, int(len(rows) * WARM_UP)) :]
     flat = True
     print(f"\nafter the warm-up, {len(measured)} intervals of {interval:.0f} s:")
-    for name, limit in FLAT.items():
+    for name, limit in GROWTH_LIMITS.items():
         values = [row[name] for row in measured]
         each = slope(values)
         grew = each * (len(values) - 1)
@@ -222,20 +222,20 @@ def main() -> int:
         return 2
     faulthandler.enable()
     if not options.keep_memory:
-        give_memory_back()
+        trim_heap()
     work = Path(tempfile.mkdtemp(prefix="framespool-soak-"))
     mounted = full_disk(work / "full", "192k")
     try:
-        ground = Ground.of(options.media, work, full_disk=mounted)
+        soak_files = SoakFiles.of(options.media, work, full_disk=mounted)
         print(f"seed {options.seed}, {options.workers} workers, full disk: {'tmpfs of 192 KiB' if mounted else 'none'}")
         print(f"{'minute':>7} {'scenarios':>9} {'batches':>8} {'errors':>7} {'RSS MiB':>8} ", end="")
         print(f"{'peak':>7} {'heap':>7} fds threads")
-        soak, rows, peak = Soak(ground, options.seed, options.workers), [], Peak()
+        soak, rows, peak = Soak(soak_files, options.seed, options.workers), [], Peak()
         peak.start()
         began = time.monotonic()
         while time.monotonic() - began < options.minutes * 60 and not soak.wrong:
             soak.interval(options.interval)
-            row = at_rest()
+            row = measure_idle()
             rows.append(row)
             errors = sum(count for name, count in soak.counts.items() if name.endswith("Error"))
             print(

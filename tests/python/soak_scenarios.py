@@ -1,7 +1,7 @@
 """What happens to loaders in a soak (``soak.py``), one function for each story; every draw is the given generator's.
 
-Each takes the ground, a generator and counts to add to. Errors of framespool are part of the stories and counted by
-their class; whatever else is raised, and :class:`Wrong` for a wrong result, ends the soak.
+Each takes the soak files, a generator and counts to add to. Errors of framespool are part of the stories and counted by
+their class; whatever else is raised, and :class:`WrongResult` for a wrong result, ends the soak.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import framespool as fsp
 MAX_FRAMES = 300
 
 
-class Wrong(Exception):
+class WrongResult(Exception):
     """Something was delivered that should not have been."""
 
 
@@ -38,7 +38,7 @@ def is_short(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Ground:
+class SoakFiles:
     """Files to read, and a place to write."""
 
     videos: list[Path]
@@ -50,7 +50,7 @@ class Ground:
     full: Path | None
 
     @classmethod
-    def of(cls, media: Path, work: Path, *, full_disk: bool) -> Ground:
+    def of(cls, media: Path, work: Path, *, full_disk: bool) -> SoakFiles:
         """The smaller ones of the test media: a soak is about many loaders, not about long decoding."""
 
         def small(pattern: str, most: int) -> list[Path]:
@@ -145,11 +145,11 @@ def take(loader: Any, most: int, counts: Counter[str]) -> list[Any]:
     return taken
 
 
-def whole_loader(ground: Ground, draw: Random, counts: Counter[str]) -> None:
+def whole_loader(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
     """An epoch or two, taken whole, with damaged files among the sound ones."""
     make = clip_loader if draw.random() < 0.5 else image_loader
-    files = ground.videos if make is clip_loader else ground.pictures
-    damaged = ground.damaged_videos if make is clip_loader else ground.damaged_pictures
+    files = soak_files.videos if make is clip_loader else soak_files.pictures
+    damaged = soak_files.damaged_videos if make is clip_loader else soak_files.damaged_pictures
     dataset = some(files, draw, 10) + (some(damaged, draw, 4) if draw.random() < 0.6 else [])
     with counted(counts):
         loader = make(dataset, draw)
@@ -159,10 +159,10 @@ def whole_loader(ground: Ground, draw: Random, counts: Counter[str]) -> None:
         loader.failures()
 
 
-def left_early(ground: Ground, draw: Random, counts: Counter[str]) -> None:
+def left_early(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
     """Consumers that stop in the middle, with batches still in hand when the loader goes."""
     make = draw.choice([clip_loader, image_loader])
-    dataset = some(ground.videos if make is clip_loader else ground.pictures, draw, 12)
+    dataset = some(soak_files.videos if make is clip_loader else soak_files.pictures, draw, 12)
     with counted(counts):
         loader = make(dataset, draw)
         for _ in range(draw.randint(0, 3)):
@@ -176,12 +176,14 @@ def left_early(ground: Ground, draw: Random, counts: Counter[str]) -> None:
             iter(loader)
 
 
-def many_at_once(ground: Ground, draw: Random, counts: Counter[str]) -> None:
+def many_at_once(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
     """Several loaders in one process, taken in turns."""
     with counted(counts):
-        loaders = [clip_loader(some(ground.videos, draw, 5), draw, num_threads=1, on_error="skip") for _ in range(3)]
+        loaders = [
+            clip_loader(some(soak_files.videos, draw, 5), draw, num_threads=1, on_error="skip") for _ in range(3)
+        ]
         loaders += [
-            image_loader(some(ground.pictures, draw, 9), draw, num_threads=1, on_error="skip") for _ in range(2)
+            image_loader(some(soak_files.pictures, draw, 9), draw, num_threads=1, on_error="skip") for _ in range(2)
         ]
         epochs = [iter(loader) for loader in loaders]
         for _ in range(12):
@@ -190,10 +192,10 @@ def many_at_once(ground: Ground, draw: Random, counts: Counter[str]) -> None:
                 counts["batches"] += 1
 
 
-def another_thread(ground: Ground, draw: Random, counts: Counter[str]) -> None:
+def another_thread(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
     """A loader that one thread made, another one reads, and a third asks for counts."""
     with counted(counts):
-        loader = clip_loader(some(ground.videos, draw, 6), draw, on_error="skip")
+        loader = clip_loader(some(soak_files.videos, draw, 6), draw, on_error="skip")
         done = threading.Event()
 
         def poll() -> None:
@@ -208,9 +210,9 @@ def another_thread(ground: Ground, draw: Random, counts: Counter[str]) -> None:
         threads[0].join()
 
 
-def single_videos(ground: Ground, draw: Random, counts: Counter[str]) -> None:
+def single_videos(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
     """Random access, iteration that is left, pickles, videos in memory."""
-    for path in draw.sample(ground.videos, 4) + draw.sample(ground.damaged_videos, 2):
+    for path in draw.sample(soak_files.videos, 4) + draw.sample(soak_files.damaged_videos, 2):
         with counted(counts):
             video = fsp.Video(path.read_bytes() if draw.random() < 0.3 else str(path), index=False)
             frames = sorted(draw.randrange(len(video)) for _ in range(4))
@@ -225,12 +227,12 @@ def single_videos(ground: Ground, draw: Random, counts: Counter[str]) -> None:
             counts["videos"] += 1
 
 
-def random_damage(ground: Ground, draw: Random, counts: Counter[str]) -> None:
+def random_damage(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
     """Sound files with some bytes flipped, cut out, or cut off."""
-    folder = ground.own("damage")
+    folder = soak_files.own("damage")
     videos = draw.random() < 0.5
     dataset = []
-    for number, path in enumerate(draw.sample(ground.videos if videos else ground.pictures, 4)):
+    for number, path in enumerate(draw.sample(soak_files.videos if videos else soak_files.pictures, 4)):
         content = bytearray(path.read_bytes())
         for _ in range(draw.randint(1, 8)):
             content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
@@ -245,11 +247,11 @@ def random_damage(ground: Ground, draw: Random, counts: Counter[str]) -> None:
         take(loader, 2 * len(loader), counts)
 
 
-def files_that_change(ground: Ground, draw: Random, counts: Counter[str]) -> None:
+def files_that_change(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
     """Files replaced, cut short and removed by somebody else while a loader reads them."""
-    folder = ground.own("moving")
+    folder = soak_files.own("moving")
     videos = draw.random() < 0.6
-    sources = draw.sample(ground.videos if videos else ground.pictures, 6)
+    sources = draw.sample(soak_files.videos if videos else soak_files.pictures, 6)
     files = [folder / f"{number}{path.suffix}" for number, path in enumerate(sources)]
     for file, source in zip(files, sources, strict=True):
         file.write_bytes(source.read_bytes())
@@ -276,7 +278,7 @@ def files_that_change(ground: Ground, draw: Random, counts: Counter[str]) -> Non
     thread.start()
     try:
         with counted(counts):
-            index = str(ground.own("moving-index")) if draw.random() < 0.5 else False
+            index = str(soak_files.own("moving-index")) if draw.random() < 0.5 else False
             keywords = {"index": index} if videos else {}
             loader = (clip_loader if videos else image_loader)([(str(f), 0) for f in files], draw, **keywords)
             for _ in range(3):
@@ -286,27 +288,27 @@ def files_that_change(ground: Ground, draw: Random, counts: Counter[str]) -> Non
         thread.join()
 
 
-def index_without_room(ground: Ground, draw: Random, counts: Counter[str]) -> None:
+def index_without_room(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
     """Indices on a disk that is full, or gets full: the loader goes on without."""
-    full = ground.full if ground.full is not None else ground.own("no-room")
+    full = soak_files.full if soak_files.full is not None else soak_files.own("no-room")
     place = full / f"index-{draw.randrange(2)}"
     ballast = full / "ballast"
     with contextlib.suppress(OSError):
         ballast.unlink(missing_ok=True) if draw.random() < 0.5 else ballast.write_bytes(bytes(1 << 20))
     with counted(counts):
-        loader = clip_loader(some(ground.videos, draw, 8), draw, index=str(place))
+        loader = clip_loader(some(soak_files.videos, draw, 8), draw, index=str(place))
         take(loader, len(loader), counts)
         counts["index troubles"] += loader.stats()["index_trouble"] is not None
 
 
-def index_that_is_kept(ground: Ground, draw: Random, counts: Counter[str]) -> None:
+def index_that_is_kept(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
     """Indices in a folder that several loaders share, and that is removed now and then."""
-    place = ground.own("index")
+    place = soak_files.own("index")
     if draw.random() < 0.2:
         for file in place.iterdir():
             file.unlink(missing_ok=True)
     with counted(counts):
-        loader = clip_loader(some(ground.videos, draw, 8), draw, index=str(place))
+        loader = clip_loader(some(soak_files.videos, draw, 8), draw, index=str(place))
         take(loader, len(loader), counts)
 
 
@@ -318,9 +320,9 @@ def digest(batch: Any) -> str:
     return md5.hexdigest()
 
 
-def states(ground: Ground, draw: Random, counts: Counter[str]) -> None:
+def states(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
     """A state through JSON into a new loader with other threads and budgets: what follows must be the same."""
-    dataset = some(ground.videos[:13], draw, 13)
+    dataset = some(soak_files.videos[:13], draw, 13)
     fixed: dict[str, Any] = {
         **{key: value for key, value in settings(draw).items() if key not in ("num_threads", "prefetch")},
         "index": False,
@@ -350,14 +352,16 @@ def states(ground: Ground, draw: Random, counts: Counter[str]) -> None:
         counts["states"] += 1
         # At an epoch's end the state is the next epoch's begin.
         if rest and rest != resumed:
-            raise Wrong(f"{len(rest)} batches were left, {len(resumed)} came, and they differ: {dataset}, {fixed}")
+            raise WrongResult(
+                f"{len(rest)} batches were left, {len(resumed)} came, and they differ: {dataset}, {fixed}"
+            )
 
 
-def dropped_at_once(ground: Ground, draw: Random, counts: Counter[str]) -> None:
+def dropped_at_once(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
     """Made and thrown away, some in a circle that only the collector finds."""
     for _ in range(3):
         with counted(counts):
-            loader = clip_loader(some(ground.videos, draw, 6), draw)
+            loader = clip_loader(some(soak_files.videos, draw, 6), draw)
             if draw.random() < 0.5:
                 iter(loader)
                 time.sleep(draw.random() / 100)
@@ -366,7 +370,7 @@ def dropped_at_once(ground: Ground, draw: Random, counts: Counter[str]) -> None:
 
 
 #: Every story by its name.
-SCENARIOS: dict[str, Callable[[Ground, Random, Counter[str]], None]] = {
+SCENARIOS: dict[str, Callable[[SoakFiles, Random, Counter[str]], None]] = {
     story.__name__: story
     for story in (
         whole_loader,

@@ -39,18 +39,20 @@ def right() -> dict[int, str | None]:
     return {n: answer for n, (_, answer) in enumerate(FRAMES)}
 
 
-def judged(rule: str, verdict: oracle.Verdict, *results: dict[str, Any], base: str = "h264.mp4") -> compare.Outcome:
-    return compare.check(case(rule, base), [verdict], [oracle.Verdict(FRAMES)], list(results))
+def judged(
+    rule: str, verdict: oracle.OracleResult, *results: dict[str, Any], base: str = "h264.mp4"
+) -> compare.Outcome:
+    return compare.check(case(rule, base), [verdict], [oracle.OracleResult(FRAMES)], list(results))
 
 
 @pytest.mark.parametrize("rule", ["same", "changed", "lost", "streams"])
 def test_the_oracles_frames_are_exact(rule):
-    outcome = judged(rule, oracle.Verdict(FRAMES), result(right()), result(right()))
+    outcome = judged(rule, oracle.OracleResult(FRAMES), result(right()), result(right()))
     assert (outcome.kind, outcome.findings) == ("exact", [])
 
 
-GOOD = oracle.Verdict(FRAMES)
-ENDED = oracle.Verdict(FRAMES[:2], "damage")
+GOOD = oracle.OracleResult(FRAMES)
+ENDED = oracle.OracleResult(FRAMES[:2], "damage")
 
 
 @pytest.mark.parametrize(
@@ -72,10 +74,10 @@ def test_a_wrong_frame_is_found(rule, verdict, changes, kind):
     assert any(text.startswith(f"{kind}:") for text in outcome.findings), outcome.findings
 
 
-def test_frames_behind_the_damage_are_those_of_the_good_file_or_errors():
+def test_frames_after_corruption_are_exact_or_errors():
     assert judged("changed", ENDED, result({**right(), 2: None, 3: None})).kind == "partly"
     assert judged("lost", ENDED, result(right())).kind == "exact"
-    other_release = oracle.Verdict([*FRAMES[:3], (1536, "odd"), *FRAMES[4:]])
+    other_release = oracle.OracleResult([*FRAMES[:3], (1536, "odd"), *FRAMES[4:]])
     assert judged("changed", other_release, result({**right(), 3: "other"}), base="wmv1.wmv").kind == "unjudged"
 
 
@@ -105,7 +107,7 @@ def test_ways_that_differ_are_found():
 
 
 @pytest.mark.parametrize("mutation", mutations.ALL, ids=lambda mutation: mutation.name)
-def test_every_mutation_makes_another_file_and_the_same_one_again(mutation):
+def test_mutations_change_the_file_deterministically(mutation):
     folder = bases.folder()
 
     def made(name: str, seed: int) -> bytes:
@@ -131,7 +133,7 @@ def test_a_case_is_judged_by_reading_it(monkeypatch):
         case, outcome = started.case("intact/h264.mp4")
         assert (outcome.kind, outcome.findings) == ("exact", [])
         assert case.data == (bases.folder() / "h264.mp4").read_bytes()
-        monkeypatch.setattr(oracle, "judge", lambda *_: oracle.Verdict(FRAMES * 5))
+        monkeypatch.setattr(oracle, "decode", lambda *_: oracle.OracleResult(FRAMES * 5))
         _, outcome = started.case("intact/h264.mp4")
         assert outcome.kind == "finding"
     finally:

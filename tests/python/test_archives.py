@@ -16,8 +16,8 @@ import framespool as fsp
 import numpy as np
 import pytest
 from framespool.datasets import Dataset, Member, Part
-from loaded import KEYWORDS, clips, digest
 from PIL import Image
+from small_loaders import KEYWORDS, clips, digest
 
 
 def packed(archive: Path, files: list[str | Path]) -> list[Member]:
@@ -119,7 +119,7 @@ def test_parts_of_one_member_share_its_index_and_its_decoding(plain_and_packed):
     assert ours["pictures_decoded"] == theirs["pictures_decoded"]
 
 
-def test_members_of_one_archive_are_told_apart_by_their_bytes_alone(tmp_path, short_clips):
+def test_archive_members_are_identified_by_their_bytes(tmp_path, short_clips):
     archive = tmp_path / "a.bin"
     first, second = packed(archive, [short_clips[0][0], short_clips[1][0]])
     nameless = Member(archive, first.offset_bytes, first.num_bytes)
@@ -152,7 +152,7 @@ def test_a_member_is_a_path_and_two_whole_numbers():
         fsp.Video(Member("none.tar", 0, 1, "a\udcff.mp4"))
 
 
-def test_what_fails_is_told_by_archive_and_member_and_left_out_by_them(tmp_path, short_clips, bad_file):
+def test_failures_name_archive_and_member(tmp_path, short_clips, bad_file):
     archive = tmp_path / "a.bin"
     sound = packed(archive, [short_clips[0][0], bad_file, short_clips[1][0]])
     beyond = Member(archive, sound[2].offset_bytes, sound[2].num_bytes + 100, "beyond.mkv")
@@ -185,7 +185,7 @@ def test_what_fails_is_told_by_archive_and_member_and_left_out_by_them(tmp_path,
         dataset.without(listed)
 
 
-def test_a_state_fits_an_archive_that_moved_and_no_other_members(tmp_path, plain_and_packed):
+def test_state_fits_moved_archive_but_not_other_members(tmp_path, plain_and_packed):
     _, members = plain_and_packed
     loader = clips(members)
     next(iter(loader))
@@ -307,7 +307,7 @@ def test_samples_that_lack_something_are_named_by_shard_and_key(tmp_path, short_
         assert [source.name for source, _ in dataset] == ["000000.mkv", "000001.mkv"]
 
 
-def test_damaged_shards_are_told_by_byte_and_their_beginning_is_whole(tmp_path, short_clips):
+def test_corrupt_shards_name_offset_and_keep_members(tmp_path, short_clips):
     path = shard(tmp_path / "s.tar", samples_of(short_clips[:4]), tarfile.USTAR_FORMAT)
     sound, whole = path.read_bytes(), fsp.datasets.webdataset(path)
     with tarfile.open(path) as tar:

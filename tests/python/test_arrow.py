@@ -10,7 +10,7 @@ from pathlib import Path
 import framespool as fsp
 import pytest
 from framespool.datasets import Part
-from loaded import KEYWORDS, clips, damaged, digest
+from small_loaders import KEYWORDS, clips, damaged, digest
 from test_tables import content, jpeg, table
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow writes the files; see requirements-dev.txt")
@@ -113,7 +113,7 @@ def test_rows_may_name_videos_and_parts_of_them(tmp_path, short_clips, stream):
             fsp.datasets.arrow(path, columns=column)
 
 
-def test_names_of_class_labels_are_read_from_what_datasets_writes(tmp_path, photos):
+def test_class_label_names_are_read_from_metadata(tmp_path, photos):
     features = {"info": {"features": {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}
     made = table([(photos[0][0], 1), (photos[1][0], 0)]).replace_schema_metadata({"huggingface": json.dumps(features)})
     written(tmp_path / "c.arrow", made, stream=True)

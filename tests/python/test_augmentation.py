@@ -84,7 +84,7 @@ def test_explain_tells_what_the_clip_underwent(short_clips):
     assert fresh.explain(0) == made.explain(0, epoch=5) != made.explain(0)
 
 
-def test_frames_of_a_clip_are_treated_alike_unless_asked_otherwise(picture):
+def test_frames_of_a_clip_share_random_parameters(picture):
     clip = np.stack([picture] * 4)
     alike = t.apply(clip, [t.RandomCrop(40)], seed=1).numpy()
     assert all(np.array_equal(frame, alike[0]) for frame in alike)
@@ -213,7 +213,7 @@ def padded(picture: np.ndarray, left: int, top: int, right: int, bottom: int, fi
     return np.pad(picture, ((top, bottom), (left, right), (0, 0)), constant_values=fill)
 
 
-def test_chains_of_crops_pads_and_flips_are_those_steps_one_by_one(picture):
+def test_crop_pad_flip_chains_equal_single_steps(picture):
     """Random chains against slices of NumPy; crops may be larger than the picture, pads larger than both."""
     random = np.random.default_rng(5)
     small = picture[:9, :12].copy()

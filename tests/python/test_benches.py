@@ -27,8 +27,8 @@ import readme_table  # noqa: E402
 from suite import machine, record, running  # noqa: E402
 from suite.benches import BENCHES  # noqa: E402
 from suite.environments import Environment, Missing  # noqa: E402
-from suite.headlines import FACTS, HEADLINES, PLOTS  # noqa: E402
-from suite.raw import clips, epochs, pictures  # noqa: E402
+from suite.parsers import clips, epochs, images  # noqa: E402
+from suite.published_tables import FACTS, HEADLINES, PLOTS  # noqa: E402
 from suite.record import Row, Spread, Table  # noqa: E402
 
 
@@ -159,7 +159,7 @@ def test_what_is_no_record_is_refused(tmp_path, records):
     assert record.read(tmp_path / path.name) == good
 
 
-def test_the_newest_table_wins_and_records_are_never_overwritten(tmp_path, records):
+def test_newest_table_wins_and_records_are_kept(tmp_path, records):
     good = copy.deepcopy(next(kept for _, kept in records.records if kept["bench"] == "random_clips"))
     names = []
     for began in ("2026-12-01T10:00:00Z", "2026-12-01T09:00:00Z"):
@@ -185,7 +185,7 @@ def sample(peer: str, clip: int, cpu_ms: float) -> dict:
     return {"peer": peer, "file": "a.mp4", "clip": clip, "repeat": 0, "cpu_ms": cpu_ms, "wall_ms": 2 * cpu_ms}
 
 
-def test_random_clips_tell_wrong_sides_and_those_that_did_not_start():
+def test_random_clips_report_wrong_and_failed_peers():
     check = {"by_file": {"a.mp4": {"frames": 32, "wrong": 0}}, "difference": 0.0, "failure": None}
     raw = {
         "mode": "cold", "clips_per_file": 2, "repeats": 1, "seed": 0, "baseline": "framespool",
@@ -232,7 +232,7 @@ def test_peers_of_an_epoch_are_scaled_to_all_of_it():
     assert result.left_out == {"framespool_buffer, random_8": "unknown"}
 
 
-def test_a_line_of_images_keeps_its_answers_whatever_its_workers():
+def test_image_rows_keep_answers_for_any_workers():
     turns = [{"images_per_s": 100.0, "cpu_ms": 10.0}, {"images_per_s": 50.0, "cpu_ms": 20.0}]
     lines = [
         {"label": "framespool", "entry": "framespool", "note": "", "turns": turns},
@@ -244,7 +244,7 @@ def test_a_line_of_images_keeps_its_answers_whatever_its_workers():
         "answers": {"train Pillow": {"pixels": {"text": "off by 9", "wrong": True}}},
         "tables": [{"table": {"task": "train", "pictures": "photos", "threads": 2, "shards": 1}, "lines": lines}],
     }  # fmt: skip
-    result = pictures.images(raw)
+    result = images.images(raw)
     own, pillow = result.tables[0].rows
     assert own.right is None and pillow.right is False and pillow.note == "slow" and pillow.ratio.low == 0.5
     assert result.tables[1].better == "higher"
@@ -313,7 +313,7 @@ def test_a_run_makes_a_record_and_goes_on_where_it_stopped(place, capfd):
 def test_a_bench_that_fails_says_so_and_leaves_no_result(place, capfd):
     (place / "corpus/do").write_text("fail")
     run = running.Run("r", short=False, again=False)
-    with pytest.raises(running.Failed, match="code 1 and no figures; random_clips.log"):
+    with pytest.raises(running.BenchError, match="code 1 and no figures; random_clips.log"):
         run.one(FAKE, setup=False)
     assert not run.result(FAKE).exists() and "out of luck" in (run.folder / "random_clips.log").read_text()
     assert "out of luck" in capfd.readouterr().err
@@ -321,12 +321,12 @@ def test_a_bench_that_fails_says_so_and_leaves_no_result(place, capfd):
 
 def test_a_bench_that_hangs_is_ended_with_all_that_it_started(place, monkeypatch, capfd):
     (place / "corpus/do").write_text("hang")
-    monkeypatch.setattr(running, "PATIENCE", 0)
-    monkeypatch.setattr(running, "PATIENCE_MINUTES", 1 / 60)
+    monkeypatch.setattr(running, "TIMEOUT_FACTOR", 0)
+    monkeypatch.setattr(running, "MIN_TIMEOUT_MINUTES", 1 / 60)
     run = running.Run("r", short=False, again=False)
     # Long enough for the program to have started its child, however busy the machine is.
     hanging = replace(FAKE, first_time_minutes=2 / 60)
-    with pytest.raises(running.Failed, match="hung"):
+    with pytest.raises(running.BenchError, match="hung"):
         run.one(hanging, setup=False)
     child = int((place / "corpus/child").read_text())
     for _ in range(100):
@@ -341,7 +341,7 @@ def test_a_bench_that_hangs_is_ended_with_all_that_it_started(place, monkeypatch
     pytest.fail("its child still runs")
 
 
-def test_an_environment_is_set_up_once_and_again_when_its_list_changes(tmp_path):
+def test_environment_is_rebuilt_when_its_list_changes(tmp_path):
     venv, listed, calls = tmp_path / "venv", tmp_path / "list.txt", tmp_path / "calls"
     listed.write_text("one")
     setup = tmp_path / "setup.sh"
@@ -399,7 +399,7 @@ assert machine.own_seconds() > parent_alone > before
 
 def test_the_plan_is_said_and_wrong_names_are_refused(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(running, "ROOT", tmp_path)
-    monkeypatch.setattr(running, "LOOK_SECS", 0.0)
+    monkeypatch.setattr(running, "POLL_SECS", 0.0)
     monkeypatch.setattr(sys, "argv", ["bench.py", "--list", "--only", "scaling,start_up", "--run", "r"])
     assert program.main() == 0
     told = capsys.readouterr().out

@@ -141,7 +141,7 @@ def test_the_site_comes_first_and_what_it_gave_is_kept(machine):
     assert taken(again) == (version, sha256(newest), file) and "fetching" not in again.stderr
 
 
-def test_debian_is_asked_where_the_site_is_unreachable_and_before_an_older_version(machine):
+def test_debian_is_tried_before_an_older_version(machine):
     newest, older = machine.release("ffmpeg", "9.0.2"), machine.release("ffmpeg", "8.1.2")
     machine.site = "http://127.0.0.1:1"
     machine.add_apt(("7:8.1.2-2", older), ("7:9.0.2-4", newest))
@@ -151,7 +151,7 @@ def test_debian_is_asked_where_the_site_is_unreachable_and_before_an_older_versi
     assert order == ["http://127.0.0.1:1/ffmpeg-9.0.2.tar.xz", "Debian's ffmpeg"] and "refused" in done.stderr
 
 
-def test_an_older_pin_is_taken_where_the_newest_is_gone_and_the_site_is_asked_once(machine):
+def test_older_pin_is_used_when_newest_is_gone(machine):
     machine.release("ffmpeg", "9.0.2")
     machine.add_apt(
         ("7:8.1.2-2", machine.release("ffmpeg", "8.1.2")),
@@ -238,7 +238,7 @@ def test_a_download_that_ends_early_is_no_wrong_hash(machine, cut_short):
     ("lack", "reason"),
     [("apt", "no apt-get here"), ("mirror", "no Debian mirror"), ("keyring", "keyring.gpg is missing")],
 )
-def test_where_nothing_can_be_had_each_reason_and_the_next_step_are_named(lack, reason, machine):
+def test_unavailable_sources_list_reasons_and_next_step(lack, reason, machine):
     newest = machine.release("ffmpeg", "9.0.2")
     if lack != "apt":
         machine.add_apt(("7:9.0.2-4", newest))
@@ -264,7 +264,7 @@ def moved_on(machine) -> Machine:
     return machine
 
 
-def test_a_newer_patch_release_is_taken_for_development_and_marked(moved_on):
+def test_newer_patch_release_is_marked_as_development(moved_on):
     done = moved_on.run(FAKE_BUILD)
     assert done.returncode == 0, done.stderr
     prefix = Path(done.stdout.strip())
@@ -276,7 +276,7 @@ def test_a_newer_patch_release_is_taken_for_development_and_marked(moved_on):
     assert again.stdout == done.stdout and again.stderr.endswith("cached: FFmpeg 9.0.3 (unpinned), dav1d 1.5.4\n")
 
 
-def test_a_release_takes_no_unpinned_version_even_if_one_is_in_the_cache(moved_on):
+def test_release_refuses_cached_unpinned_versions(moved_on):
     built = Path(moved_on.run(FAKE_BUILD).stdout.strip())
     assert (built / "BUILT").is_file()
     moved_on.environment["FRAMESPOOL_RELEASE"] = "1"
@@ -317,7 +317,7 @@ def test_only_what_decides_the_result_makes_another_build(machine, tmp_path):
     assert len({first, *changed}) == len(changed) + 1
 
 
-def test_pins_are_in_order_and_third_party_names_the_first_of_them():
+def test_pins_are_sorted_and_third_party_names_the_first():
     rows = dict(
         re.findall(r"^\| (FFmpeg|dav1d)\b[^|]*\| ([\d.]+) ", (ROOT / "THIRD_PARTY.md").read_text(), re.MULTILINE)
     )

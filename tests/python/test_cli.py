@@ -96,7 +96,7 @@ def test_codes_are_those_of_the_table(short_clips, bad_file, tmp_path, capsys):
                 assert "\r" not in err and (out or err)
 
 
-def test_values_and_places_that_cannot_be_end_with_2_before_anything_is_done(short_clips, tmp_path, capsys):
+def test_invalid_arguments_exit_with_2_before_any_work(short_clips, tmp_path, capsys):
     good, nowhere = short_clips[0][0], tmp_path / "no" / "where"
     for words, what in [
         (["check", good, "--report", nowhere], "--report"),

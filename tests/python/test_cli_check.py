@@ -86,7 +86,7 @@ def test_what_has_no_clip_is_not_passed_over(short_clips):
     assert found.frames == frames + 20
 
 
-def test_members_without_names_are_told_apart_by_their_first_bytes(short_clips, photos, tmp_path):
+def test_unnamed_members_are_typed_by_first_bytes(short_clips, photos, tmp_path):
     picture, video = Path(photos[0][0]).read_bytes(), Path(short_clips[0][0]).read_bytes()
     archive = tmp_path / "a.bin"
     archive.write_bytes(picture + video)
@@ -96,7 +96,7 @@ def test_members_without_names_are_told_apart_by_their_first_bytes(short_clips, 
     assert not found.failures and found.frames == 2 + len(fsp.Video(short_clips[0][0]))
 
 
-def test_folders_of_frames_are_looked_at_again_where_one_changes(photos, tmp_path):
+def test_changed_frame_folders_are_rescanned(photos, tmp_path):
     folder = tmp_path / "frames"
     folder.mkdir()
     for number in range(3):

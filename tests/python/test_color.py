@@ -65,7 +65,7 @@ def test_colors_follow_the_streams_matrix_and_range(videos, encoder, matrix, ran
     assert np.abs(found - np.stack([red, green, blue], axis=-1)).max() <= 1
 
 
-def test_a_matrix_that_is_not_implemented_is_an_error_that_names_it(videos):
+def test_unsupported_matrix_is_named_in_the_error(videos):
     path = videos / "odd" / "squares_bt2020c.mp4"
     with pytest.raises(
         fsp.UnsupportedError, match=r"squares_bt2020c.mp4.*bt2020c \(MatrixCoefficients 10 .*AssumeColor"

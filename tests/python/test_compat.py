@@ -57,7 +57,7 @@ def test_the_reader_knows_of_videos_what_decord_knows(answers):
         assert np.abs(np.array(ours["times"]) - theirs["times"]).max() < 0.0012, name
 
 
-def test_calls_in_any_order_lead_to_decords_frames_where_decord_is_right(answers):
+def test_frames_equal_decord_for_any_call_order(answers):
     walk = [DECORD_WRONG.get(place, frame) for place, frame in enumerate(GOLDEN["decord"]["walk"])]
     assert answers["walk"] == walk
 
@@ -108,7 +108,7 @@ def test_frames_in_order_cost_one_pass(videos, monkeypatch):
     assert asked == [1, 59, 28]
 
 
-def test_a_pass_that_was_interrupted_gives_no_frame_in_place_of_another(videos):
+def test_interrupted_pass_returns_no_wrong_frame(videos):
     video = fsp.Video(videos / VFR)
     ahead = Ahead(video, [])
     for index in range(3):
@@ -226,7 +226,7 @@ def test_the_torch_bridge_gives_tensors(videos):
 
 
 @pytest.mark.parametrize("shuffle", [1, 2])
-def test_a_shuffling_loader_gives_every_batch_once_and_the_same_order_in_each_process(short_clips, shuffle):
+def test_shuffled_order_is_equal_across_processes(short_clips, shuffle):
     uris = [path for path, _ in short_clips[:3]]
 
     def order(loader):
@@ -310,7 +310,7 @@ def test_errors_say_the_words_that_torchcodecs_say(decoder_answers, ask, words):
 
 
 @pytest.mark.parametrize(("ask", "words"), record_compat.TORCHVISION_WORDS)
-def test_options_of_torchvision_that_torchcodec_refuses_are_refused(decoder_answers, ask, words):
+def test_torchvision_options_torchcodec_refuses_raise(decoder_answers, ask, words):
     pytest.importorskip("torchvision")
     assert GOLDEN["torchcodec"]["torchvision"][ask] == ["ValueError", True]
     assert decoder_answers["torchvision"][ask] == ["ValueError", True]
@@ -560,7 +560,7 @@ def test_the_decoders_frames_and_times_are_framespools(videos):
     assert torch.equal(decoder.get_frames_played_at([0.0, 3.3]).data[0], data[0])
 
 
-def test_the_decoder_crops_in_the_middle_and_at_random_as_cut_from_the_frame(videos):
+def test_decoder_crops_equal_cropped_frames(videos):
     torch = torch_or_skip()
     from framespool.compat.torchcodec import decoders, transforms
 
@@ -629,7 +629,7 @@ COUNTERPARTS += [("decord", name) for name in LIVE if name != "derived/vfr_jitte
 
 @pytest.mark.skipif(not installed("decord", "torch", "torchcodec"), reason="needs the real libraries")
 @pytest.mark.parametrize(("which", "name"), COUNTERPARTS)
-def test_each_frame_is_nearest_to_its_counterpart_in_the_real_library(videos: Path, which, name):
+def test_frames_match_the_real_library(videos: Path, which, name):
     import compat_compare
 
     try:

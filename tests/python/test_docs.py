@@ -10,12 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import docs_snippets
 import framespool as fsp
-import pages
 import pytest
 from PIL import Image
 
-ROOT = pages.ROOT
+ROOT = docs_snippets.ROOT
 #: Addresses that pages make up, which servers of the tests answer.
 HTTPS, BUCKET = "https://data.example.org", "bucket"
 #: Files beside the pages, by their paths among the test media.
@@ -68,7 +68,7 @@ def served(request, beside, monkeypatch, videos):
 def chosen():
     """The pages to run: all, or with FRAMESPOOL_PAGES=frameworks those that need packages which most go without."""
     needy = os.environ.get("FRAMESPOOL_PAGES") == "frameworks"
-    return [page for page in pages.pages() if not needy or pages.packages((ROOT / page).read_text())]
+    return [page for page in docs_snippets.pages() if not needy or docs_snippets.packages((ROOT / page).read_text())]
 
 
 # Frameworks warn of what they will change.
@@ -80,13 +80,13 @@ def test_a_page_does_what_it_says(page, beside, request, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "local")  # a cluster of its own, also where another one runs
     try:
         if HTTPS in text:
-            pages.run(text, page, request.getfixturevalue("served"))
+            docs_snippets.run(text, page, request.getfixturevalue("served"))
         elif page == "docs/migrating.md":
             # Each part stands by itself: nobody comes from all of these libraries.
             for part in re.split(r"^(?=## )", text, flags=re.MULTILINE):
-                pages.run(part, page)
+                docs_snippets.run(part, page)
         else:
-            pages.run(text, page)
+            docs_snippets.run(text, page)
     finally:
         if "ray" in sys.modules:
             sys.modules["ray"].shutdown()
@@ -95,18 +95,18 @@ def test_a_page_does_what_it_says(page, beside, request, monkeypatch):
 def test_what_replaces_another_library_is_shown_beside_it():
     _, *parts = re.split(r"^## ", (ROOT / "docs" / "migrating.md").read_text(), flags=re.MULTILINE)
     for part in parts:
-        kinds = [(block.language, block.marks) for block in pages.blocks(part)]
+        kinds = [(block.language, block.marks) for block in docs_snippets.blocks(part)]
         assert ("python", "before") in kinds and ("python", "") in kinds, part.splitlines()[0]
 
 
-def test_every_error_has_an_entry_with_a_message_that_was_provoked():
+def test_every_error_is_documented_with_a_real_message():
     _, *parts = re.split(r"^## ", (ROOT / "docs" / "errors.md").read_text(), flags=re.MULTILINE)
     entries = {part.split("\n", 1)[0].strip("`"): part for part in parts}
     classes = {c.__name__ for c in vars(fsp.errors).values() if isinstance(c, type) and issubclass(c, fsp.Error)}
     assert classes - {"Error"} <= set(entries), "docs/errors.md must have an entry for each"
     # A bug of framespool and a stop from outside cannot be had by asking for them.
     for name in classes - {"Error", "InternalError", "InterruptedReadError"}:
-        marks = [block.marks for block in pages.blocks(entries[name])]
+        marks = [block.marks for block in docs_snippets.blocks(entries[name])]
         assert f"raises {name}" in marks, f"docs/errors.md, {name}: a snippet that raises it"
         assert all(word in entries[name] for word in ("**Means**", "**Cause**", "**Remedy**")), name
 

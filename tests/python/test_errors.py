@@ -56,7 +56,7 @@ def test_a_frame_that_is_not_there_repeats_number_and_count(videos):
             video[index]
 
 
-def test_damage_names_the_packet_and_spares_the_frames_before_it(videos):
+def test_corrupt_packet_is_named_earlier_frames_decode(videos):
     video = fsp.Video(videos / "corrupt" / "derived" / "zero_hole_h264.mp4")
     video.frames(range(20))
     with pytest.raises(fsp.DecodeError, match=r"packet \d+") as caught:

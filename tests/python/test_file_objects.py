@@ -82,7 +82,7 @@ def test_a_position_that_was_moved_does_not_matter(videos):
             assert video[place].tobytes() == expected[place].tobytes()
 
 
-def test_an_object_whose_seek_returns_nothing_is_asked_for_its_position(videos):
+def test_seek_returning_none_falls_back_to_tell(videos):
     class Quiet(Reader):
         def seek(self, offset: int, whence: int) -> None:
             self._file.seek(offset, whence)
@@ -142,7 +142,7 @@ def test_an_error_in_the_middle_leaves_the_video_usable(videos):
     assert video[80].tobytes() == fsp.Video(path)[80].tobytes()
 
 
-def test_an_interrupt_while_the_objects_code_runs_is_raised_as_such(videos):
+def test_interrupt_inside_file_object_is_raised(videos):
     reader = Reader((videos / CONTAINERS[0]).read_bytes())
     video = fsp.Video(reader)
     reader.read = lambda size: (_ for _ in ()).throw(KeyboardInterrupt())

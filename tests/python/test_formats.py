@@ -102,8 +102,8 @@ FILES = sorted({name for _, names in DEMUXERS.values() for name in names} | {nam
 @pytest.mark.parametrize("name", FILES)
 def test_frames_and_times_are_those_of_the_ffmpeg_program(name):
     path = bases.folder() / name
-    verdict = oracle.judge(path)
-    assert verdict.complaint is None and verdict.compared and verdict.frames
+    verdict = oracle.decode(path)
+    assert verdict.decoder_error is None and verdict.compared and verdict.frames
     video = fsp.Video(path, index=False)
     num, den = video.info.time_base
     times = [round(seconds * den / num) for seconds in video.pts_seconds]

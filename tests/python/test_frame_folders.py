@@ -170,7 +170,7 @@ def test_a_loader_sees_that_the_folder_changed(frames, rested):
         delivered(loader)
 
 
-def test_a_file_that_changed_in_place_is_told_and_then_listed_anew(frames):
+def test_changed_file_is_reported_then_relisted(frames):
     video = fsp.Video(FrameFolder(frames))
     time.sleep(4.1)  # as above
     windows = fsp.sampling.windows(sequence_length=1)

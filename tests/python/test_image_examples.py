@@ -33,7 +33,7 @@ def test_loader_gives_labelled_squares_and_counts_the_epoch(photos):
     assert all("(4, 640, 640, 3) uint8 on cpu" in line for line in batches)
 
 
-def test_classification_ends_with_a_shorter_batch_and_goes_on_with_the_next_epoch(photos):
+def test_classification_ends_each_epoch_with_short_batch(photos):
     files = len(list(photos.glob("*/*.jpg")))
     lines = run("classification.py", photos, "--batch-size", 16, "--epochs", 2)
     assert [line.split(":")[0] for line in lines] == [

@@ -85,7 +85,7 @@ def test_planes_resized_are_near_pixels_resized(photos):
     assert np.mean(means) < 0.3 and np.max(means) < 0.4 and np.mean(apart) < 0.002
 
 
-def test_pictures_are_shrunk_while_decoding_only_where_it_hardly_shows(photos):
+def test_dct_scaling_is_used_only_if_barely_visible(photos):
     for path, _ in photos.entries[::5]:
         for size in (32, 64):
             difference = np.abs(resized(path, size, exact=False) - resized(path, size, exact=True))
@@ -275,7 +275,7 @@ def test_what_colors_mean_changes_no_label():
     assert next(iter(made)).masks.numpy()[:, 5, 5].tolist() == list(range(30))
 
 
-def test_an_image_and_its_mask_stay_together_whatever_one_raises(tmp_path):
+def test_image_and_mask_stay_paired_after_errors(tmp_path):
     images, masks = squares(6)
     lost = tmp_path / "lost.png"
     masks[2] = lost

@@ -51,7 +51,7 @@ def test_batches_are_the_same_with_a_stored_index(short_clips, tmp_path):
     assert pixels(index=tmp_path) == fresh
 
 
-def test_another_process_finds_it_even_if_this_one_ended_at_once(short_clips, tmp_path):
+def test_index_persists_if_process_exits_at_once(short_clips, tmp_path):
     program = "import sys, framespool; framespool.Video(sys.argv[1], index=sys.argv[2])"
     subprocess.run([sys.executable, "-c", program, short_clips[0][0], tmp_path], check=True)
     assert found_and_built(short_clips[:1], index=tmp_path) == (1, 0)
@@ -74,7 +74,7 @@ def test_the_default_place_is_what_the_environment_says(short_clips, tmp_path, m
     assert (tmp_path / ".cache" / "framespool" / "index" / DATABASE).is_file()
 
 
-def test_a_place_that_cannot_be_used_is_an_error_only_where_it_was_asked_for(short_clips, tmp_path, monkeypatch):
+def test_unusable_cache_folder_raises_only_if_requested(short_clips, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(fsp.ReadError, match="file"):
         fsp.Video(short_clips[0][0], index=tmp_path / "file")

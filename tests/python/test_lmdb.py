@@ -11,7 +11,7 @@ from pathlib import Path
 import framespool as fsp
 import pytest
 from framespool.datasets import Member
-from loaded import KEYWORDS, clips, digest
+from small_loaders import KEYWORDS, clips, digest
 
 lmdb = pytest.importorskip("lmdb", reason="py-lmdb writes the databases; see requirements-dev.txt")
 
@@ -54,7 +54,7 @@ def datum(data: bytes | None, label: int | None, encoded: bool = True) -> bytes:
     return out + (b"\x38\x01" if encoded else b"")
 
 
-def test_videos_and_pictures_give_the_batches_of_the_plain_files(tmp_path, short_clips, photos):
+def test_lmdb_gives_the_batches_of_plain_files(tmp_path, short_clips, photos):
     for entries, loader in ((short_clips, clips), (photos, lambda data: fsp.ImageLoader(data, **KEYWORDS))):
         items = []
         for number, (path, label) in enumerate(entries):

@@ -58,7 +58,7 @@ def test_memory_and_look_ahead_change_nothing_but_the_work(short_clips):
     assert ample["pictures_delivered"] < ample["frames"] * 0.6
 
 
-def test_headspace_repeats_ready_batches_for_an_epoch_and_leaves_the_epoch_alone(short_clips):
+def test_headspace_repeats_batches_without_epoch_change(short_clips):
     batches = loader(short_clips)
     batches.set_epoch(3)
     ready = list(batches.headspace(2))
@@ -162,7 +162,7 @@ def test_layouts_and_dtypes(short_clips):
         assert batch.frames.shape == shape and batch.frames.dtype == "float32"
 
 
-def test_a_bad_file_raises_at_its_place_and_the_rest_still_comes(short_clips, bad_file):
+def test_bad_file_raises_in_order_and_rest_is_delivered(short_clips, bad_file):
     dataset = [*short_clips[:5], (bad_file, 5), *short_clips[5:]]
     batches, errors = 0, []
     epoch = iter(loader(dataset, shuffle=False))
@@ -214,7 +214,7 @@ def test_a_video_that_cannot_give_its_clip_follows_the_policy(short_clips, video
     assert batch.mask.tolist() == [[True] * 60 + [False]]
 
 
-def test_a_dataset_of_bad_files_ends_in_an_error_whatever_the_policy(bad_file):
+def test_all_bad_files_raise_under_every_policy(bad_file):
     for policy in ("raise", "replace", "skip"):
         with pytest.raises(fsp.MalformedError):
             list(loader([(bad_file, 0)] * 3, on_error=policy))
@@ -371,7 +371,7 @@ def test_a_dropped_loader_ends_its_threads(short_clips):
     assert len(workers()) == before
 
 
-def test_counts_can_be_read_while_another_thread_waits_for_a_batch(short_clips):
+def test_stats_are_readable_while_a_thread_waits(short_clips):
     import threading
 
     batches = loader(short_clips, num_threads=1)

@@ -98,7 +98,7 @@ def test_hevc_and_the_long_side(videos, tmp_path):
     assert (info.codec, info.width, info.height, info.keyframes[1]) == ("hevc", 64, 320, 10)
 
 
-def test_what_is_no_file_becomes_one_and_keeps_its_place_label_and_part(short_clips, photos, tmp_path):
+def test_non_file_sources_are_written_to_files(short_clips, photos, tmp_path):
     data = Path(short_clips[0][0]).read_bytes()
     (tmp_path / "in" / "deep").mkdir(parents=True)
     archive = tmp_path / "in" / "deep" / "shard.tar"
@@ -167,7 +167,7 @@ def test_a_run_goes_on_and_makes_again_only_what_changed(short_clips, bad_file, 
         fsp.prepare([*entries, bad_file], tmp_path / "out", root=root, on_error="raise", **options)
 
 
-def test_two_runs_do_not_share_a_folder_and_none_replaces_its_source(short_clips, videos, tmp_path):
+def test_runs_share_no_folder_and_keep_their_source(short_clips, videos, tmp_path):
     held = _manifest.Manifest(str(tmp_path))
     held.open()
     with pytest.raises(fsp.ArgumentError, match="another run"):
@@ -188,7 +188,7 @@ def script(path, text):
     return path
 
 
-def test_programs_that_are_missing_fail_or_do_something_else_are_named(short_clips, encoder, tmp_path, monkeypatch):
+def test_missing_or_failing_programs_are_named(short_clips, encoder, tmp_path, monkeypatch):
     entries = [short_clips[0][0]]
     with pytest.raises(fsp.ArgumentError, match=r"nowhere.*pip install imageio-ffmpeg"):
         fsp.prepare(entries, tmp_path / "o", ffmpeg=tmp_path / "nowhere")

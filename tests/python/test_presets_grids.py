@@ -7,7 +7,7 @@ import math
 import framespool as fsp
 import numpy as np
 import pytest
-from published import Clips, footages, real, run, steady, torch_arange, torch_linspace
+from reference_formulas import Clips, random_timing, real, run, steady, torch_arange, torch_linspace
 
 
 def windows(frames: int, fps: float, options: dict) -> list[list[int]]:
@@ -34,7 +34,7 @@ def window_options(random) -> dict:
 
 def test_all_and_uniform_clips_are_torchvisions():
     def one(random, comparison):
-        video, options = footages(random), window_options(random)
+        video, options = random_timing(random), window_options(random)
         all_windows = windows(len(video), video.average_fps, options)
         if random.random() < 0.5:
             comparison.check("torchvision", options, video, [real(w) for w in all_windows])
@@ -49,7 +49,7 @@ def test_all_and_uniform_clips_are_torchvisions():
 
 def test_random_clips_are_torchvisions_for_the_same_draws():
     def one(random, comparison):
-        video, options = footages(random, most=120), window_options(random)
+        video, options = random_timing(random, most=120), window_options(random)
         all_windows = windows(len(video), video.average_fps, options)
         most = random.choice([1, 2, 5, 10, 200])
         options |= {"sampler": "random", "max_clips_per_video": most}
@@ -96,7 +96,7 @@ def qwen(total: int, video_fps: float, options: dict) -> tuple[list[int], list[b
 
 def test_frames_are_qwen_vls():
     def one(random, comparison):
-        video = footages(random, most=random.choice([60, 900, 3000]))
+        video = random_timing(random, most=random.choice([60, 900, 3000]))
         options = {"video_start": None, "video_end": None}
         if random.random() < 0.5:
             longest = len(video) / video.average_fps
@@ -133,7 +133,7 @@ def hugging_face(total: int, video_fps: float, options: dict) -> tuple[list[int]
 
 def test_frames_are_transformers():
     def one(random, comparison):
-        video = footages(random, most=random.choice([60, 900]))
+        video = random_timing(random, most=random.choice([60, 900]))
         function = random.choice(["sample_frames", "default_sample_indices_fn"])
         options = {"function": function, "num_frames": None, "fps": None}
         kind = random.choice(["num_frames", "fps", "neither"])

@@ -8,12 +8,14 @@ from fractions import Fraction
 import framespool as fsp
 import numpy as np
 import pytest
-from published import Clips, Footage, footages, real, run, steady, torch_linspace
+from reference_formulas import Clips, VideoTiming, random_timing, real, run, steady, torch_linspace
 
 EPS = 1e-6
 
 
-def frames(video: Footage, start: Fraction, end: Fraction, samples: int | None) -> tuple[list[int], list[bool]] | None:
+def frames(
+    video: VideoTiming, start: Fraction, end: Fraction, samples: int | None
+) -> tuple[list[int], list[bool]] | None:
     """``EncodedVideoPyAV.get_clip`` and ``uniform_temporal_subsample``; times count from the first frame."""
     begins, _ = video.exact()
     # Fractions ascend: the frames from the first that is not before ``start`` to the last before ``end``.
@@ -52,7 +54,7 @@ def uniform(clip_duration, stride, backpad_last, duration: Fraction) -> list[tup
             return clips
 
 
-def duration(video: Footage) -> Fraction:
+def duration(video: VideoTiming) -> Fraction:
     begins, end = video.exact()
     return end - begins[0]
 
@@ -63,7 +65,7 @@ def lengths(random) -> float | Fraction | int:
 
 def test_uniform_clips_are_pytorchvideos():
     def one(random, comparison):
-        video = footages(random)
+        video = random_timing(random)
         length, backpad = lengths(random), random.random() < 0.5
         share = random.choice([1, 2, 3, 0.5, 0.7, Fraction(1, 3), Fraction(5, 4)])
         stride = random.choice([None, length * share, 0.4, Fraction(1, 4), random.uniform(0.1, 2)])
@@ -79,7 +81,7 @@ def test_uniform_clips_are_pytorchvideos():
 
 def test_random_clips_are_pytorchvideos_for_the_same_draws():
     def one(random, comparison):
-        video, length = footages(random), lengths(random)
+        video, length = random_timing(random), lengths(random)
         samples, several = random.choice([None, 4, 8, 16]), random.choice([None, 1, 3, 5])
         options = {"clip_duration": length, "num_samples": samples}
         options |= {} if several is None else {"sampling_type": "random_multi", "num_clips": several}
@@ -94,7 +96,7 @@ def test_random_clips_are_pytorchvideos_for_the_same_draws():
 
 def test_constant_clips_are_pytorchvideos():
     def one(random, comparison):
-        video, length = footages(random), lengths(random)
+        video, length = random_timing(random), lengths(random)
         clips, again = random.choice([1, 2, 3, 5, 10]), random.choice([None, 1, 3])
         samples = random.choice([None, 4, 8, 16])
         options = {"sampling_type": "constant_clips_per_video", "clip_duration": length, "num_samples": samples}

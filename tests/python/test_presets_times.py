@@ -7,10 +7,10 @@ import math
 import framespool as fsp
 import numpy as np
 import pytest
-from published import Clips, Footage, footages, real, run, shaken, steady, timed
+from reference_formulas import Clips, VideoTiming, irregular_timing, random_timing, real, run, steady, timed
 
 
-def lerobot(video: Footage, deltas: list[float], fps: float | None, tolerance: float) -> Clips:
+def lerobot(video: VideoTiming, deltas: list[float], fps: float | None, tolerance: float) -> Clips:
     """``get_delta_indices``, ``delta_window``, timestamps on the grid, ``decode_video_frames_torchcodec``."""
     fps = video.average_fps if fps is None else fps
     frames, clips = len(video), []
@@ -43,7 +43,7 @@ def test_delta_timestamps_are_lerobots():
                 steady(frames, float(fps)),
                 timed([begin + i / fps for i in range(frames)]),
                 timed([i / fps + random.uniform(-5e-5, 5e-5) * (i > 0) for i in range(frames)]),
-                shaken(random, frames, fps),
+                irregular_timing(random, frames, fps),
             ]
         )
         deltas = [random.randint(-12, 12) / fps for _ in range(random.choice([1, 2, 5, 16]))]
@@ -66,7 +66,7 @@ def test_delta_timestamps_are_lerobots():
     run(9000, one, failing=0.6)
 
 
-def closest(video: Footage, options: dict) -> tuple[list[int], list[bool]] | None:
+def closest(video: VideoTiming, options: dict) -> tuple[list[int], list[bool]] | None:
     """``sample_closest`` and ``find_closest_indices``, with NumPy itself."""
     src = np.array(video.begins, dtype=np.float32)
     interval = 1.0 / options["sample_rate_fps"]
@@ -90,7 +90,7 @@ def closest(video: Footage, options: dict) -> tuple[list[int], list[bool]] | Non
 
 def test_sampled_times_are_cosmos_curates():
     def one(random, comparison):
-        video = footages(random, least=2)
+        video = random_timing(random, least=2)
         within = lambda: video.begins[0] + random.uniform(-0.2, 1.2) * (video.end - video.begins[0])  # noqa: E731
         options = {
             "sample_rate_fps": random.choice([1, 2, 1.0, 4.0, 10.0, 0.3, 29.97, 60.0, random.uniform(0.2, 50)]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import framespool as fsp
 import numpy as np
 import pytest
-from published import Clips, Footage, footages, run, steady, timed, torch_arange, torch_linspace_int
+from reference_formulas import Clips, VideoTiming, random_timing, run, steady, timed, torch_arange, torch_linspace_int
 
 
 def filled(exist: list[int], length: int, policy: str) -> tuple[list[int], list[bool]] | None:
@@ -75,7 +75,7 @@ def test_random_indices_are_torchcodecs_for_the_same_draws():
     run(4000, one)
 
 
-def time_range(video: Footage, options: dict) -> tuple[float, float, float] | None:
+def time_range(video: VideoTiming, options: dict) -> tuple[float, float, float] | None:
     """``_validate_params_time_based`` and ``_validate_sampling_range_time_based``."""
     begin, end_of_video = video.begins[0], video.end
     between = options["seconds_between_frames"]
@@ -93,7 +93,7 @@ def time_range(video: Footage, options: dict) -> tuple[float, float, float] | No
     return None if start >= end else (start, min(end, end_of_video), between)
 
 
-def time_based(video: Footage, options: dict, starts: list[float], between: float) -> Clips:
+def time_based(video: VideoTiming, options: dict, starts: list[float], between: float) -> Clips:
     """``_build_all_clips_timestamps`` and ``get_frames_played_at``: a frame lasts until the next one appears."""
     nexts = np.array([*video.begins[1:], video.end])
     clips = []
@@ -104,7 +104,7 @@ def time_based(video: Footage, options: dict, starts: list[float], between: floa
     return clips
 
 
-def time_options(random, video: Footage) -> dict:
+def time_options(random, video: VideoTiming) -> dict:
     length = video.end - video.begins[0]
     within = lambda: video.begins[0] + random.uniform(-0.1, 1.1) * length  # noqa: E731
     return {
@@ -118,7 +118,7 @@ def time_options(random, video: Footage) -> dict:
 
 def test_random_timestamps_are_torchcodecs_for_the_same_draws():
     def one(random, comparison):
-        video = footages(random, least=2)
+        video = random_timing(random, least=2)
         options = {**time_options(random, video), "num_clips": random.choice([1, 2, 5])}
         draws = [random.choice([0.0, 1 - 2**-53, random.random()]) for _ in range(options["num_clips"])]
         place = time_range(video, options)
@@ -137,7 +137,7 @@ def test_random_timestamps_are_torchcodecs_for_the_same_draws():
 
 def test_regular_timestamps_are_torchcodecs():
     def one(random, comparison):
-        video = footages(random, least=2, most=250)
+        video = random_timing(random, least=2, most=250)
         apart = random.choice([0.04, 1 / 30, 0.1, 0.25, 1.0, random.uniform(0.05, 2)])
         options = {**time_options(random, video), "seconds_between_clip_starts": apart}
         place = time_range(video, options)

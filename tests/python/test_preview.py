@@ -55,7 +55,7 @@ def test_a_sheet_shows_what_the_loader_delivers(short_clips, tmp_path, epoch):
     assert sheet.shape[1] == 3 * 64 + 2 * 4 + 2 * 4
 
 
-def test_a_loader_goes_on_and_what_cannot_be_looked_at_is_left_out(short_clips, tmp_path):
+def test_preview_leaves_the_loader_position_unchanged(short_clips, tmp_path):
     normal = [*TRANSFORMS, fsp.transforms.Normalize([0.4] * 3, [0.2] * 3), lambda frames: frames]
     made = loader(short_clips, transforms=normal, dtype="float32", layout="NCTHW")
     batches = iter(made)

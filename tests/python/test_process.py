@@ -67,7 +67,7 @@ def expected(paths):
     return digests(loader(paths))
 
 
-def test_many_loaders_in_one_process_each_deliver_what_they_do_alone(paths, expected):
+def test_concurrent_loaders_deliver_the_same_batches(paths, expected):
     keywords = [{"num_threads": 1 + n % 3, "prefetch": n % 4, "memory_budget": (n % 2) << 24} for n in range(12)]
     in_turns = [loader(paths, **kw) for kw in keywords]
     epochs = [iter(one) for one in in_turns]
@@ -87,7 +87,7 @@ def test_many_loaders_in_one_process_each_deliver_what_they_do_alone(paths, expe
 
 
 # FRAMESPOOL_INTERRUPTS=500 tries more of them; give it time by --timeout.
-def test_after_ctrl_c_at_any_moment_the_loader_goes_on_where_its_state_says(paths):
+def test_loader_resumes_from_state_after_ctrl_c(paths):
     program = """
 rounds, *paths = sys.argv[1:]
 def loader(paths, loader=loader, **keywords):
@@ -135,7 +135,7 @@ print(*digests(loader(paths)), resumed, finished)
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_children_make_loaders_of_their_own_however_they_are_started(paths, expected, tmp_path, method):
+def test_child_processes_can_make_their_own_loaders(paths, expected, tmp_path, method):
     # Three at a time, of a parent whose own loader is in the middle of an epoch.
     script = tmp_path / "script.py"
     script.write_text(
@@ -214,7 +214,7 @@ print(*found)
 
 
 @pytest.mark.parametrize("index", [False, True])
-def test_files_cut_short_under_a_loader_are_errors_of_their_own_clips(paths, tmp_path, index):
+def test_truncated_files_fail_only_their_own_clips(paths, tmp_path, index):
     copies = [Path(shutil.copy(path, tmp_path / f"{number}.mkv")) for number, path in enumerate(paths)]
     keywords = {"shuffle": False, "batch_size": 2, "prefetch": 0, "num_threads": 1, "look_ahead": 0}
     one = loader(copies, index=tmp_path / "index" if index else False, **keywords)

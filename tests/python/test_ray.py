@@ -501,7 +501,7 @@ def test_ranks_deliver_the_dataset_between_them(cluster, few):
     assert sorted(clips) == list(range(4 * len(few)))
 
 
-def test_workers_of_a_trainer_in_a_placement_group_do_not_wait_for_its_cpus(cluster, few):
+def test_placement_group_workers_do_not_wait_for_cpus(cluster, few):
     """As in Ray Train, whose trainers' children are put into the trainers' own group unless they say otherwise."""
     import sys
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
-from archives_written import example, packed_picture, recordio, tfrecord
+from archive_writers import example, packed_picture, recordio, tfrecord
 from framespool.datasets import Member
-from loaded import KEYWORDS, clips, digest
 from PIL import Image
+from small_loaders import KEYWORDS, clips, digest
 
 
-def test_records_of_tensorflow_give_the_batches_of_the_plain_files(tmp_path, photos, short_clips):
+def test_tfrecords_give_the_batches_of_plain_files(tmp_path, photos, short_clips):
     records = [
         example(image__filename=path, image__encoded=Path(path).read_bytes(), image__class__label=label, x=1.5)
         for path, label in photos

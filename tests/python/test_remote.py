@@ -19,7 +19,7 @@ from typing import Any
 import framespool as fsp
 import numpy as np
 import pytest
-from servers import S3, Answer, Faulty, Nginx, hash_of, spent
+from servers import S3, FaultyResponse, FaultyServer, Nginx, hash_of, spent
 
 KIB = 1 << 10
 
@@ -210,9 +210,7 @@ def test_lists_are_read_where_they_are(
 # ---- few requests --------------------------------------------------------------------------------------------------
 
 
-def test_a_clip_of_a_long_video_costs_a_request_or_two_and_no_more_bytes_than_its_gops(
-    content: bytes, tmp_path: Path
-) -> None:
+def test_clip_reads_only_its_gops_in_one_or_two_requests(content: bytes, tmp_path: Path) -> None:
     wanted = list(range(270, 334, 4))  # of the third group of six
     (tmp_path / "long.mp4").write_bytes(content)
     server = Nginx(tmp_path.resolve(), tmp_path)
@@ -236,7 +234,7 @@ def test_a_clip_of_a_long_video_costs_a_request_or_two_and_no_more_bytes_than_it
 
 def test_tables_at_the_end_cost_one_more_request(content: bytes) -> None:
     assert content.index(b"moov") > content.index(b"mdat")
-    with Faulty(content).running() as server:
+    with FaultyServer(content).running() as server:
         before = fsp.remote_stats()
         video = fsp.Video(server.url())
         opened = spent(before)
@@ -252,7 +250,7 @@ def test_an_index_that_is_kept_saves_the_requests_for_it(videos: Path, tmp_path:
         print(len(video), video.info.path, fsp.remote_stats()["remote_requests"])
     """
     etag = ['"one"']
-    with Faulty(path.read_bytes(), lambda *_: Answer(etag=etag[0])).running() as server:
+    with FaultyServer(path.read_bytes(), lambda *_: FaultyResponse(etag=etag[0])).running() as server:
 
         def run(url: str) -> tuple[int, str, int]:
             command = [sys.executable, "-c", textwrap.dedent(program), url, str(tmp_path)]
@@ -294,9 +292,7 @@ def test_a_forked_child_makes_connections_of_its_own(short_clips: list[tuple[str
     assert done[0] == child and os.waitstatus_to_exitcode(done[1]) == 0
 
 
-def test_a_child_is_not_held_up_by_what_another_thread_did_when_it_was_forked(
-    short_clips: list[tuple[str, int]], nginx: Nginx
-) -> None:
+def test_fork_during_another_threads_read_does_not_hang(short_clips: list[tuple[str, int]], nginx: Nginx) -> None:
     program = """
         import os, sys, threading, time, framespool as fsp
         thread = threading.Thread(target=fsp.Video, args=(sys.argv[1],))

@@ -23,7 +23,7 @@ from typing import Any
 import framespool as fsp
 import numpy as np
 import pytest
-from servers import Answer, Faulty, Nginx, free_port, hash_of, reads, spent
+from servers import FaultyResponse, FaultyServer, Nginx, free_port, hash_of, reads, spent
 
 KIB = 1 << 10
 
@@ -31,55 +31,57 @@ KIB = 1 << 10
 @pytest.mark.parametrize(
     "fault",
     [
-        Answer(status=500),
-        Answer(status=503, headers={"Retry-After": "1"}),
-        Answer(status=429),
-        Answer(cut_after=1000),
-        Answer(cut_after=0),
+        FaultyResponse(status=500),
+        FaultyResponse(status=503, headers={"Retry-After": "1"}),
+        FaultyResponse(status=429),
+        FaultyResponse(cut_after=1000),
+        FaultyResponse(cut_after=0),
     ],
     ids=["500", "503", "429", "reset", "reset-at-once"],
 )
-def test_what_fails_now_and_then_is_asked_for_again(fault: Answer, content: bytes) -> None:
+def test_what_fails_now_and_then_is_asked_for_again(fault: FaultyResponse, content: bytes) -> None:
     before = fsp.remote_stats()
-    with Faulty(content, lambda number, _: fault if number % 3 == 0 else Answer()).running() as server:
+    with FaultyServer(content, lambda number, _: fault if number % 3 == 0 else FaultyResponse()).running() as server:
         reads(server, content)
     cost = spent(before)
     assert cost["retries"] >= 1 and cost["requests"] == len(server.ranges)
 
 
-def test_a_length_that_is_not_the_range_s_does_not_matter_where_the_range_came_whole(content: bytes) -> None:
-    with Faulty(content, lambda *_: Answer(lies_by=1000)).running() as server:
+def test_wrong_content_length_is_ignored_for_full_ranges(content: bytes) -> None:
+    with FaultyServer(content, lambda *_: FaultyResponse(content_length_error=1000)).running() as server:
         reads(server, content)
 
 
 def test_what_came_before_a_reset_is_not_asked_for_again(content: bytes) -> None:
-    with Faulty(content, lambda number, _: Answer(cut_after=1000) if number == 0 else Answer()).running() as server:
+    with FaultyServer(
+        content, lambda number, _: FaultyResponse(cut_after=1000) if number == 0 else FaultyResponse()
+    ).running() as server:
         reads(server, content)
     assert server.ranges[1].startswith("bytes=1000-")
 
 
-def test_an_answer_that_breaks_off_over_and_over_but_brings_something_is_put_together(content: bytes) -> None:
-    with Faulty(content, lambda *_: Answer(cut_after=80 * KIB)).running() as server:
+def test_partial_responses_are_joined(content: bytes) -> None:
+    with FaultyServer(content, lambda *_: FaultyResponse(cut_after=80 * KIB)).running() as server:
         reads(server, content)
     assert len(server.ranges) > 6
 
 
 def test_a_length_that_no_file_has_is_an_error(content: bytes) -> None:
-    lie = Faulty(content, lambda *_: Answer(total=1 << 63))
+    lie = FaultyServer(content, lambda *_: FaultyResponse(total=1 << 63))
     with lie.running() as server, pytest.raises(fsp.ReadError, match="which none has"):
         fsp.Video(server.url())
 
 
 @pytest.mark.parametrize(("said", "error"), [("bytes */1234", "cannot do ranges"), ("bytes */0", "video.mp4")])
 def test_a_file_is_empty_if_its_server_does_not_say_otherwise(said: str, error: str) -> None:
-    plan = lambda *_: Answer(status=416, headers={"Content-Range": said})  # noqa: E731
-    with Faulty(b"", plan).running() as server, pytest.raises(fsp.Error, match=error) as caught:
+    plan = lambda *_: FaultyResponse(status=416, headers={"Content-Range": said})  # noqa: E731
+    with FaultyServer(b"", plan).running() as server, pytest.raises(fsp.Error, match=error) as caught:
         fsp.Video(server.url())
     assert ("cannot do ranges" in str(caught.value)) == (said != "bytes */0")
 
 
 @pytest.mark.parametrize("key", ["a//b.mp4", "a.mp4/", "/a.mp4", "a/../b.mp4"])
-def test_keys_that_would_be_asked_for_otherwise_are_refused_as_files_are(key: str) -> None:
+def test_ambiguous_object_keys_are_refused(key: str) -> None:
     with pytest.raises(fsp.UnsupportedError, match="copy the object") as caught:
         fsp.Video(f"s3://bucket/{key}")
     assert f"s3://bucket/{key}" in str(caught.value)
@@ -93,8 +95,8 @@ def test_messages_of_shards_hold_no_secrets(what: str) -> None:
             header = tarfile.TarInfo(name)
             header.size = 3
             made.addfile(header, io.BytesIO(b"abc"))
-    plan = lambda *_: Answer(status=404) if what == "missing" else Answer()  # noqa: E731
-    with Faulty(tar.getvalue(), plan).running() as server:
+    plan = lambda *_: FaultyResponse(status=404) if what == "missing" else FaultyResponse()  # noqa: E731
+    with FaultyServer(tar.getvalue(), plan).running() as server:
         for policy in ("raise", "skip"):
             with pytest.raises(fsp.Error) as caught:
                 fsp.datasets.webdataset(f"http://me:hush@127.0.0.1:{server.port}/s.tar?sig=hush", on_error=policy)
@@ -106,7 +108,7 @@ def test_messages_of_shards_hold_no_secrets(what: str) -> None:
 def test_two_users_of_one_url_see_each_their_own_file(videos: Path) -> None:
     """And neither is served by what the other's password opened."""
     mine, yours = (sorted((videos / "action" / "words").iterdir())[at].read_bytes() for at in (0, 1))
-    server = Faulty(mine)
+    server = FaultyServer(mine)
     with server.running():
         before = fsp.Video(f"http://me:1@127.0.0.1:{server.port}/v.mp4")
         server.content = yours
@@ -114,15 +116,13 @@ def test_two_users_of_one_url_see_each_their_own_file(videos: Path) -> None:
         assert server.authorizations[-1] == "Basic eW91OjI="
         assert hash_of(after, [0, 9]) == hash_of(fsp.Video(yours), [0, 9])
         assert len(before) == len(fsp.Video(mine))
-        server.plan = lambda *_: Answer(status=401)
+        server.plan = lambda *_: FaultyResponse(status=401)
         with pytest.raises(fsp.ReadError, match="status 401"):
             fsp.Video(f"http://127.0.0.1:{server.port}/v.mp4")
 
 
-def test_who_opens_a_file_again_reads_it_with_credentials_of_now(
-    content: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Faulty(content).running() as server:
+def test_reopened_file_uses_current_credentials(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FaultyServer(content).running() as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
         monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -137,8 +137,8 @@ def test_who_opens_a_file_again_reads_it_with_credentials_of_now(
     assert len(later) > 1 and all("id-of-now" in str(said) for said in later), later
 
 
-def test_a_server_that_fails_for_good_is_an_error_with_url_place_status_and_next_step(content: bytes) -> None:
-    with Faulty(content, lambda *_: Answer(status=500)).running() as server:
+def test_permanent_server_error_names_url_and_status(content: bytes) -> None:
+    with FaultyServer(content, lambda *_: FaultyResponse(status=500)).running() as server:
         url = f"http://me:hush@127.0.0.1:{server.port}/a.mp4?X-Amz-Signature=hush"
         begun = time.monotonic()
         with pytest.raises(fsp.ReadError) as caught:
@@ -155,26 +155,24 @@ def test_a_server_that_fails_for_good_is_an_error_with_url_place_status_and_next
 @pytest.mark.parametrize(
     ("answer", "error", "said"),
     [
-        (Answer(status=404), fsp.NotFoundError, "check the path"),
-        (Answer(status=403), fsp.ReadError, "name and password"),
-        (Answer(ignores_range=True), fsp.ReadError, "cannot do ranges"),
-        (Answer(shifted=5), fsp.ReadError, "other bytes"),
-        (Answer(status=418), fsp.ReadError, "status 418"),
+        (FaultyResponse(status=404), fsp.NotFoundError, "check the path"),
+        (FaultyResponse(status=403), fsp.ReadError, "name and password"),
+        (FaultyResponse(ignores_range=True), fsp.ReadError, "cannot do ranges"),
+        (FaultyResponse(shifted=5), fsp.ReadError, "other bytes"),
+        (FaultyResponse(status=418), fsp.ReadError, "status 418"),
     ],
     ids=["404", "403", "no-ranges", "other-range", "418"],
 )
 def test_what_does_not_get_better_is_asked_for_once(
-    answer: Answer, error: type[fsp.Error], said: str, content: bytes
+    answer: FaultyResponse, error: type[fsp.Error], said: str, content: bytes
 ) -> None:
-    with Faulty(content, lambda *_: answer).running() as server, pytest.raises(error, match=said) as caught:
+    with FaultyServer(content, lambda *_: answer).running() as server, pytest.raises(error, match=said) as caught:
         fsp.Video(server.url())
     assert len(server.ranges) == 1 and server.url() in str(caught.value)
 
 
-def test_a_refusal_of_a_bucket_says_which_variables_give_credentials(
-    content: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Faulty(content, lambda *_: Answer(status=403)).running() as server:
+def test_access_denied_names_credential_variables(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FaultyServer(content, lambda *_: FaultyResponse(status=403)).running() as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
         monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id-that-is-known")
@@ -186,7 +184,10 @@ def test_a_refusal_of_a_bucket_says_which_variables_give_credentials(
 
 
 def test_empty_and_missing_servers(content: bytes) -> None:
-    with Faulty(b"", lambda *_: Answer(status=416)).running() as server, pytest.raises(fsp.Error, match="video.mp4"):
+    with (
+        FaultyServer(b"", lambda *_: FaultyResponse(status=416)).running() as server,
+        pytest.raises(fsp.Error, match="video.mp4"),
+    ):
         fsp.Video(server.url())
     begun = time.monotonic()
     with pytest.raises(fsp.ReadError, match="no answer"):
@@ -194,9 +195,9 @@ def test_empty_and_missing_servers(content: bytes) -> None:
     assert time.monotonic() - begun < 10
 
 
-def test_a_file_that_changes_under_a_reader_is_an_error_and_never_a_mixture(content: bytes) -> None:
+def test_changed_remote_file_raises_instead_of_mixing(content: bytes) -> None:
     etag = ['"one"']
-    with Faulty(content, lambda *_: Answer(etag=etag[0])).running() as server:
+    with FaultyServer(content, lambda *_: FaultyResponse(etag=etag[0])).running() as server:
         video = fsp.Video(server.url())
         etag[0] = '"two"'
         with pytest.raises(fsp.ReadError, match="replaced after it was opened"):
@@ -208,10 +209,10 @@ def test_a_file_that_changes_under_a_reader_is_an_error_and_never_a_mixture(cont
 
 def test_a_file_that_is_replaced_is_opened_as_it_is_then(videos: Path) -> None:
     first, second = (sorted((videos / "action" / "words").iterdir())[at].read_bytes() for at in (0, 1))
-    server = Faulty(first)
+    server = FaultyServer(first)
     with server.running():
         assert len(fsp.Video(server.url())) == len(fsp.Video(first))
-        server.content, server.plan = second, lambda *_: Answer(etag='"two"')
+        server.content, server.plan = second, lambda *_: FaultyResponse(etag='"two"')
         time.sleep(5.5)  # so long an answer is believed
         reads(server, second)
 
@@ -264,10 +265,10 @@ def test_files_that_a_server_does_not_have_are_skipped(short_clips: list[tuple[s
 
 
 def test_a_loader_that_is_dropped_does_not_wait_for_the_network(content: bytes) -> None:
-    def only_the_first(number: int, _: str) -> Answer:
-        return Answer() if server.paths[number] == "/0.mp4" else Answer(stall_after=100)
+    def only_the_first(number: int, _: str) -> FaultyResponse:
+        return FaultyResponse() if server.paths[number] == "/0.mp4" else FaultyResponse(stall_after=100)
 
-    server = Faulty(content, only_the_first)
+    server = FaultyServer(content, only_the_first)
     others = _lanes()
     with server.running():
         loader = fsp.ClipLoader(
@@ -321,7 +322,7 @@ def test_ctrl_c_ends_waiting_for_a_server(work: str, content: bytes) -> None:
         input()
         {work}
     """
-    with Faulty(content).running() as server:
+    with FaultyServer(content).running() as server:
         process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(program), server.url()],
             stdin=subprocess.PIPE,
@@ -334,7 +335,7 @@ def test_ctrl_c_ends_waiting_for_a_server(work: str, content: bytes) -> None:
         )
         assert process.stdout is not None and process.stdout.readline() == "go\n"
         assert process.stdin is not None
-        asked, server.plan = len(server.ranges), lambda *_: Answer(delay_seconds=8)
+        asked, server.plan = len(server.ranges), lambda *_: FaultyResponse(delay_seconds=8)
         process.stdin.write("\n")
         process.stdin.flush()
         deadline = time.monotonic() + 20
@@ -348,7 +349,7 @@ def test_ctrl_c_ends_waiting_for_a_server(work: str, content: bytes) -> None:
     assert took < 6 and "KeyboardInterrupt" in errors, errors
 
 
-def test_an_iterator_that_is_dropped_does_not_wait_for_the_network(content: bytes) -> None:
+def test_dropped_iterator_does_not_wait_for_network(content: bytes) -> None:
     program = """
         import sys, time, framespool as fsp
         video = fsp.Video(sys.argv[1])
@@ -360,7 +361,7 @@ def test_an_iterator_that_is_dropped_does_not_wait_for_the_network(content: byte
             print(time.monotonic() - begun)
     """
 
-    def run(server: Faulty, what: str) -> str:
+    def run(server: FaultyServer, what: str) -> str:
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(program), server.url(), what],
             capture_output=True,
@@ -371,10 +372,12 @@ def test_an_iterator_that_is_dropped_does_not_wait_for_the_network(content: byte
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    with Faulty(content).running() as server:
+    with FaultyServer(content).running() as server:
         run(server, "open")
     quick = len(server.ranges)
-    with Faulty(content, lambda number, _: Answer(delay_seconds=0 if number < quick else 6)).running() as server:
+    with FaultyServer(
+        content, lambda number, _: FaultyResponse(delay_seconds=0 if number < quick else 6)
+    ).running() as server:
         assert float(run(server, "iterate")) < 4  # rather than the server's six
         assert len(server.ranges) > quick
 
@@ -411,7 +414,7 @@ def test_an_iteration_that_was_interrupted_goes_on(content: bytes) -> None:
     for frame in fsp.Video(content):
         expected.update(frame.tobytes())
     with (
-        Faulty(content).running() as server,
+        FaultyServer(content).running() as server,
         subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(program), server.url()],
             stdin=subprocess.PIPE,
@@ -424,10 +427,10 @@ def test_an_iteration_that_was_interrupted_goes_on(content: bytes) -> None:
         # The third request from now on waits until the iteration has been interrupted three times.
         first = len(server.ranges)
 
-        def plan(number: int, _: str) -> Answer:
+        def plan(number: int, _: str) -> FaultyResponse:
             if number >= first + 2:
                 answered.wait(30)
-            return Answer()
+            return FaultyResponse()
 
         server.plan = plan
         try:
@@ -447,8 +450,8 @@ def test_one_host_that_says_nothing_does_not_hold_up_another(content: bytes) -> 
         with contextlib.suppress(fsp.Error):
             fsp.Video(silent.url(f"{number}.mp4"))
 
-    with Faulty(content).running() as good:
-        with Faulty(content, lambda *_: Answer(stall_after=0)).running() as silent:
+    with FaultyServer(content).running() as good:
+        with FaultyServer(content, lambda *_: FaultyResponse(stall_after=0)).running() as silent:
             threads = [threading.Thread(target=ask, args=(number,)) for number in range(30)]
             for thread in threads:
                 thread.start()

@@ -44,7 +44,7 @@ def saved(loader):
     return json.loads(json.dumps(loader.state_dict()))
 
 
-def goes_on(make, state):
+def check_resumed(make, state):
     fresh = make()
     fresh.load_state_dict(state)
     return fresh
@@ -67,7 +67,7 @@ def test_an_interrupted_epoch_is_the_uninterrupted_one(short_clips, ranks):
                 for _, batch in zip(range(stop), run, strict=False):
                     got.append(digest(batch))
                 state = saved(run)
-                run = goes_on(lambda: rank(short_clips, number, ranks, num_threads=draw.randint(1, 3)), state)  # noqa: B023
+                run = check_resumed(lambda: rank(short_clips, number, ranks, num_threads=draw.randint(1, 3)), state)  # noqa: B023
                 if len(got) < len(expected):
                     assert (state["epoch"], state["batch"]) == (3, len(got))
             assert got == expected and (run.epoch, run.first_batch) == (4, 0)
@@ -81,7 +81,7 @@ def test_a_state_goes_on_with_another_number_of_ranks(short_clips):
         got = [[clip for it in began for clip in clips(next(it))] for _ in range(3)]
         states = [saved(one) for one in old]
         assert all(state == states[0] for state in states), "one state is good for all ranks"
-        new = [goes_on(lambda: rank(short_clips, r, after), states[0]) for r in range(after)]  # noqa: B023
+        new = [check_resumed(lambda: rank(short_clips, r, after), states[0]) for r in range(after)]  # noqa: B023
         went_on = [iter(one) for one in new]
         for _ in range(4):
             got.append([clip for it in went_on for clip in clips(next(it))])
@@ -98,7 +98,7 @@ def test_a_state_after_the_last_batch_is_the_next_epoch(short_clips):
     assert (state["epoch"], state["batch"]) == (1, 0)
     assert next(batches, None) is None and saved(run) == state
     expected = [digest(batch) for batch in run]
-    fresh = goes_on(lambda: loader(short_clips), state)
+    fresh = check_resumed(lambda: loader(short_clips), state)
     assert [digest(batch) for batch in fresh] == expected
 
 
@@ -146,7 +146,7 @@ def test_set_epoch_keeps_the_place_of_its_own_epoch_only(short_clips):
     for _, _ in zip(range(2), run, strict=False):
         pass
     state = saved(run)
-    fresh = goes_on(lambda: loader(short_clips), state)
+    fresh = check_resumed(lambda: loader(short_clips), state)
     assert (fresh.epoch, fresh.first_batch) == (2, 2)
     fresh.set_epoch(2)
     assert len(list(fresh)) == len(fresh) - 2
@@ -274,7 +274,7 @@ def test_failures_are_told_and_can_be_left_out_the_next_time(short_clips, bad_fi
         dataset.without(listed)
 
 
-def test_a_part_is_a_video_of_its_own_with_the_frames_of_the_whole(short_clips):
+def test_segments_equal_frames_of_the_full_video(short_clips):
     path, label = short_clips[0]
     whole = fsp.Video(path)
     times = whole.frames(range(len(whole))).pts_seconds
@@ -333,7 +333,7 @@ def test_wrong_parts_are_refused(short_clips):
         loader(past, fsp.sampling.windows(sequence_length=4))
 
 
-def test_an_iterator_that_is_thrown_away_keeps_the_place_of_a_state(short_clips):
+def test_discarded_iterator_keeps_the_state_position(short_clips):
     run = loader(short_clips)
     expected = [digest(batch) for batch in run]
     run.set_epoch(0)
@@ -348,7 +348,7 @@ def test_an_iterator_that_is_thrown_away_keeps_the_place_of_a_state(short_clips)
     assert [digest(batch) for batch in fresh] == expected[1:]
 
 
-def test_an_epoch_chosen_early_is_the_next_one_once_the_one_under_way_is_over(short_clips):
+def test_set_epoch_during_an_epoch_applies_to_the_next(short_clips):
     run = loader(short_clips)
     batches = iter(run)
     next(batches)

@@ -10,132 +10,141 @@ from bisect import bisect_left, bisect_right
 import framespool as fsp
 import numpy as np
 import pytest
-from sampling_model import SHORTS, SLACK, Spacing, any_film, any_spacing, filled, on_screen, real
+from sampling_model import (
+    PADDING_POLICIES,
+    SLACK,
+    Spacing,
+    on_screen,
+    padded_indices,
+    random_spacing,
+    random_timing,
+    real,
+)
 
 PADS = ("none", "constant", "edge", "reflect_101", "reflect_1001")
 CASES = 1500
 
 
-def same(rule, film, expected, *, clips, **how):
+def same(rule, timing, expected, *, clips, **how):
     """Whether a rule says what the model says; ``expected`` of one clip is (indices, mask) or "error"."""
-    assert rule.clips_in(**film.known) == clips
+    assert rule.clips_in(**timing.known) == clips
     if expected == "error":
         with pytest.raises(fsp.errors.ArgumentError, match="but the video has|yields 0 clips"):
-            rule.frames(**film.known, **how)
+            rule.frames(**timing.known, **how)
         return
-    got = rule.frames(**film.known, **how)
-    assert (got.indices, got.mask) == (list(expected[0]), list(expected[1])), (rule, film, how)
+    got = rule.frames(**timing.known, **how)
+    assert (got.indices, got.mask) == (list(expected[0]), list(expected[1])), (rule, timing, how)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_clips_are_as_documented(seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     fitted = 0
     for _ in range(CASES):
-        film, spacing, short = any_film(dice), any_spacing(dice), dice.choice(SHORTS)
-        clips, jitter = dice.randint(1, 5), dice.random() < 0.3
-        group = dice.choice(["independent", "partitioned"])
+        timing, spacing, short = random_timing(rng), random_spacing(rng), rng.choice(PADDING_POLICIES)
+        clips, jitter = rng.randint(1, 5), rng.random() < 0.3
+        group = rng.choice(["independent", "partitioned"])
         rule = fsp.sampling.random(
             **spacing.words, clips_per_video=clips, short=short, group=group, frame_jitter=jitter
         )
-        clip, starts = dice.randrange(clips), spacing.starts(film, jitter)
+        clip, starts = rng.randrange(clips), spacing.starts(timing, jitter)
         fitted += starts > 0
         count = 0 if short == "drop" and not starts else clips
         if not count or (not starts and short == "error"):
-            same(rule, film, "error", clips=count, clip=clip, draws=[])
+            same(rule, timing, "error", clips=count, clip=clip, draws=[])
             continue
         first, end = 0, starts
         if group == "partitioned":
             first, end = clip * starts // clips, (clip + 1) * starts // clips
         draws, start = [], 0
         if starts:
-            draws = [dice.randrange(max(end - first, 1))]
+            draws = [rng.randrange(max(end - first, 1))]
             start = first + draws[0]
         moved = None
         if jitter:
-            moved = [dice.randrange(spacing.stride) if spacing.stride else dice.random() for _ in range(spacing.length)]
+            moved = [rng.randrange(spacing.stride) if spacing.stride else rng.random() for _ in range(spacing.length)]
             draws += moved
-        spots = spacing.spots(film, start, moved)
-        same(rule, film, filled(film, spots, short), clips=count, clip=clip, draws=draws)
+        positions = spacing.positions(timing, start, moved)
+        same(rule, timing, padded_indices(timing, positions, short), clips=count, clip=clip, draws=draws)
     assert CASES / 4 < fitted < CASES
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_uniform_clips_are_as_documented(seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(CASES):
-        film, spacing, short = any_film(dice), any_spacing(dice), dice.choice(SHORTS)
-        clips = dice.randint(1, 11)
+        timing, spacing, short = random_timing(rng), random_spacing(rng), rng.choice(PADDING_POLICIES)
+        clips = rng.randint(1, 11)
         rule = fsp.sampling.uniform(**spacing.words, clips_per_video=clips, short=short)
-        starts, clip = spacing.starts(film), dice.randrange(clips)
+        starts, clip = spacing.starts(timing), rng.randrange(clips)
         count = 0 if short == "drop" and not starts else clips
         last = max(starts - 1, 0)
         start = last // 2 if clips == 1 else math.floor(clip * last / (clips - 1) + 0.5)
-        expected = filled(film, spacing.spots(film, start), short) if count else "error"
-        same(rule, film, expected, clips=count, clip=clip, draws=[])
+        expected = padded_indices(timing, spacing.positions(timing, start), short) if count else "error"
+        same(rule, timing, expected, clips=count, clip=clip, draws=[])
 
 
-def mirrored(film, spot, pad):
-    kind, at = spot
-    n = film.n
+def mirrored(timing, position, pad):
+    kind, at = position
+    n = timing.n
     if pad in ("constant", "edge"):
         return n - 1
     if kind == "frame":
         there = list(range(n)) + (list(range(n - 2, 0, -1)) if pad == "reflect_101" else list(range(n - 1, -1, -1)))
         return there[at % len(there)]
-    begin = film.times[0]
-    way = (film.times[-1] if pad == "reflect_101" else film.end) - begin
+    begin = timing.times[0]
+    way = (timing.times[-1] if pad == "reflect_101" else timing.end) - begin
     if way == 0:
         return 0
     into = (at - begin) % (2 * way)
     if pad == "reflect_101":
-        return max(bisect_right(film.times, begin + min(into, 2 * way - into) + SLACK) - 1, 0)
+        return max(bisect_right(timing.times, begin + min(into, 2 * way - into) + SLACK) - 1, 0)
     if into + SLACK < way:
-        return bisect_right(film.times, begin + into + SLACK) - 1
-    return max(bisect_left(film.times, begin + (2 * way - into) - SLACK) - 1, 0)
+        return bisect_right(timing.times, begin + into + SLACK) - 1
+    return max(bisect_left(timing.times, begin + (2 * way - into) - SLACK) - 1, 0)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_windows_are_as_documented(seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     padded = 0
     for _ in range(CASES // 2):
-        film, spacing, pad = any_film(dice, most=30), any_spacing(dice), dice.choice(PADS)
+        timing, spacing, pad = random_timing(rng, most=30), random_spacing(rng), rng.choice(PADS)
         words = dict(spacing.words)
         if spacing.stride:
-            step = dice.choice([None, 1, 2, 5])
+            step = rng.choice([None, 1, 2, 5])
             words |= {} if step is None else {"step": step}
             step = step or spacing.length * spacing.stride
             windows = [
-                [("frame", s + i * spacing.stride) for i in range(spacing.length)] for s in range(0, film.n, step)
+                [("frame", s + i * spacing.stride) for i in range(spacing.length)] for s in range(0, timing.n, step)
             ]
         else:
-            step = dice.choice([None, 0.25, 0.1 + dice.random()])
+            step = rng.choice([None, 0.25, 0.1 + rng.random()])
             words |= {} if step is None else {"step_seconds": step}
             step = step or spacing.length / spacing.fps
             windows, w = [], 0
-            while on_screen(film, begin := film.times[0] + w * step) is not None:
+            while on_screen(timing, begin := timing.times[0] + w * step) is not None:
                 windows.append([("second", begin + i / spacing.fps) for i in range(spacing.length)])
                 w += 1
         if pad == "none":
-            windows = [spots for spots in windows if real(film, spots[-1]) is not None]
+            windows = [positions for positions in windows if real(timing, positions[-1]) is not None]
         rule = fsp.sampling.windows(**words, pad_mode=pad)
-        assert rule.clips_in(**film.known) == len(windows), (rule, film)
-        for clip, spots in enumerate(windows):
-            found = [real(film, spot) for spot in spots]
-            shown = [mirrored(film, s, pad) if at is None else at for s, at in zip(spots, found, strict=True)]
+        assert rule.clips_in(**timing.known) == len(windows), (rule, timing)
+        for clip, positions in enumerate(windows):
+            found = [real(timing, position) for position in positions]
+            shown = [mirrored(timing, s, pad) if at is None else at for s, at in zip(positions, found, strict=True)]
             padded += None in found
-            same(rule, film, (shown, [at is not None for at in found]), clips=len(windows), clip=clip, draws=[])
+            same(rule, timing, (shown, [at is not None for at in found]), clips=len(windows), clip=clip, draws=[])
     assert padded > 100
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_segments_are_as_documented(seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(CASES):
-        film, short = any_film(dice), dice.choice(SHORTS)
-        segments, each, stride = dice.randint(1, 9), dice.randint(1, 4), dice.choice([1, 1, 2, 5])
-        clips, mode = dice.randint(1, 3), dice.choice(["random", "middle"])
+        timing, short = random_timing(rng), rng.choice(PADDING_POLICIES)
+        segments, each, stride = rng.randint(1, 9), rng.randint(1, 4), rng.choice([1, 1, 2, 5])
+        clips, mode = rng.randint(1, 3), rng.choice(["random", "middle"])
         rule = fsp.sampling.segments(
             num_segments=segments,
             frames_per_segment=each,
@@ -146,109 +155,109 @@ def test_segments_are_as_documented(seed):
         )
         assert rule.sequence_length == segments * each
         snippet = Spacing(each, stride=stride)
-        starts, clip, draws = snippet.starts(film), dice.randrange(clips), []
+        starts, clip, draws = snippet.starts(timing), rng.randrange(clips), []
         count = 0 if short == "drop" and not starts else clips
         indices, mask = [], []
         for s in range(segments):
             start = 0
             if starts and mode == "random":
                 first, end = s * starts // segments, (s + 1) * starts // segments
-                draws.append(dice.randrange(max(end - first, 1)))
+                draws.append(rng.randrange(max(end - first, 1)))
                 start = first + draws[-1]
             elif starts:
                 start = (s * (clips + 1) + clip + 1) * starts // (segments * (clips + 1))
-            part = filled(film, snippet.spots(film, start), short)
+            part = padded_indices(timing, snippet.positions(timing, start), short)
             if part == "error":
                 indices = None
                 break
             indices += part[0]
             mask += part[1]
         expected = (indices, mask) if indices is not None and count else "error"
-        same(rule, film, expected, clips=count, clip=clip, draws=draws if count else [])
+        same(rule, timing, expected, clips=count, clip=clip, draws=draws if count else [])
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_dense_clips_are_as_documented(seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(CASES):
-        film, short = any_film(dice), dice.choice(SHORTS)
-        length, stride, reach = dice.randint(1, 9), dice.randint(1, 4), dice.randint(1, 50)
-        clips, positions = dice.randint(1, 5), dice.choice([None, 1, 2, 5])
+        timing, short = random_timing(rng), rng.choice(PADDING_POLICIES)
+        length, stride, reach = rng.randint(1, 9), rng.randint(1, 4), rng.randint(1, 50)
+        clips, positions = rng.randint(1, 5), rng.choice([None, 1, 2, 5])
         words = {"num_positions": positions} if positions else {}
         rule = fsp.sampling.dense(
             sequence_length=length, stride=stride, clips_per_video=clips, sample_range=reach, short=short, **words
         )
         grid = Spacing(length, stride=stride)
-        count = 0 if short == "drop" and not grid.starts(film) else clips * (positions or 1)
-        clip, last, draws = dice.randrange(clips * (positions or 1)), max(film.n - reach, 0), []
+        count = 0 if short == "drop" and not grid.starts(timing) else clips * (positions or 1)
+        clip, last, draws = rng.randrange(clips * (positions or 1)), max(timing.n - reach, 0), []
         if positions is None:
-            draws = [dice.randint(0, last)] if last else []
+            draws = [rng.randint(0, last)] if last else []
             position = sum(draws)
         else:
             q = clip // clips
             position = last // 2 if positions == 1 else math.floor(q * last / (positions - 1) + 0.5)
-        start = (position + clip % clips * reach // clips) % film.n
-        expected = filled(film, grid.spots(film, start), short) if count else "error"
-        same(rule, film, expected, clips=count, clip=clip, draws=draws if count else [])
+        start = (position + clip % clips * reach // clips) % timing.n
+        expected = padded_indices(timing, grid.positions(timing, start), short) if count else "error"
+        same(rule, timing, expected, clips=count, clip=clip, draws=draws if count else [])
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_listed_frames_and_times_are_as_documented(seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(CASES):
-        film, short = any_film(dice), dice.choice(SHORTS)
-        lists = [[] for _ in range(dice.randint(1, 3))]
-        if dice.random() < 0.5:
+        timing, short = random_timing(rng), rng.choice(PADDING_POLICIES)
+        lists = [[] for _ in range(rng.randint(1, 3))]
+        if rng.random() < 0.5:
             for clip in lists:
-                clip += [dice.randint(-film.n - 3, film.n + 3) for _ in range(dice.randint(1, 6))]
-            spots = [[("frame", at + film.n if at < 0 else at) for at in clip] for clip in lists]
+                clip += [rng.randint(-timing.n - 3, timing.n + 3) for _ in range(rng.randint(1, 6))]
+            positions = [[("frame", at + timing.n if at < 0 else at) for at in clip] for clip in lists]
             rule = fsp.sampling.indices(lists if len(lists) > 1 else lists[0], short=short)
         else:
-            span = film.end - film.times[0]
+            span = timing.end - timing.times[0]
             for clip in lists:
-                clip += [dice.choice([dice.uniform(-0.2, 1.2) * span, dice.choice(film.times) - film.times[0]])
-                         for _ in range(dice.randint(1, 6))]  # fmt: skip
-            spots = [[("second", film.times[0] + at) for at in clip] for clip in lists]
+                clip += [rng.choice([rng.uniform(-0.2, 1.2) * span, rng.choice(timing.times) - timing.times[0]])
+                         for _ in range(rng.randint(1, 6))]  # fmt: skip
+            positions = [[("second", timing.times[0] + at) for at in clip] for clip in lists]
             rule = fsp.sampling.seconds(lists if len(lists) > 1 else lists[0], short=short)
-        fits = all(real(film, spot) is not None for clip in spots for spot in clip)
+        fits = all(real(timing, position) is not None for clip in positions for position in clip)
         count = 0 if short == "drop" and not fits else len(lists)
-        clip = dice.randrange(len(lists))
-        expected = filled(film, spots[clip], short) if count else "error"
-        same(rule, film, expected, clips=count, clip=clip, draws=[])
+        clip = rng.randrange(len(lists))
+        expected = padded_indices(timing, positions[clip], short) if count else "error"
+        same(rule, timing, expected, clips=count, clip=clip, draws=[])
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_deltas_are_as_documented(seed):
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     met = {"error": 0, "clamped": 0, "whole": 0}
     for _ in range(CASES):
-        film, step = any_film(dice), dice.randint(1, 4)
-        clip = dice.randrange(-(-film.n // step))
-        origin = film.times[clip * step]
+        timing, step = random_timing(rng), rng.randint(1, 4)
+        clip = rng.randrange(-(-timing.n // step))
+        origin = timing.times[clip * step]
         deltas = [
-            dice.choice([dice.choice(film.times) - origin + dice.uniform(-1, 1) * 1e-3, dice.uniform(-2, 2), 0.0])
-            for _ in range(dice.randint(1, 4))
+            rng.choice([rng.choice(timing.times) - origin + rng.uniform(-1, 1) * 1e-3, rng.uniform(-2, 2), 0.0])
+            for _ in range(rng.randint(1, 4))
         ]
-        tolerance = dice.choice([0.0, 1e-4, 2e-3, 0.02, 0.5])
+        tolerance = rng.choice([0.0, 1e-4, 2e-3, 0.02, 0.5])
         rule = fsp.sampling.delta(deltas_seconds=deltas, tolerance_seconds=tolerance, step=step)
         near = tolerance + SLACK
         indices, mask, error = [], [], False
         for wanted in (origin + d for d in deltas):
-            if wanted < film.times[0] - near or wanted > film.times[-1] + near:
-                indices.append(0 if wanted < film.times[0] else film.n - 1)
+            if wanted < timing.times[0] - near or wanted > timing.times[-1] + near:
+                indices.append(0 if wanted < timing.times[0] else timing.n - 1)
                 mask.append(False)
                 continue
-            away = np.abs(np.array(film.times) - wanted)
+            away = np.abs(np.array(timing.times) - wanted)
             error |= bool(away.min() > near)
             indices.append(int(away.argmin()))
             mask.append(True)
         met["error" if error else "whole" if all(mask) else "clamped"] += 1
         if error:
             with pytest.raises(fsp.errors.ArgumentError, match=r"asks? for .* s, but the nearest frame is .* away"):
-                rule.frames(**film.known, clip=clip)
+                rule.frames(**timing.known, clip=clip)
             continue
-        got = rule.frames(**film.known, clip=clip, draws=[])
-        assert got.mask == mask and [film.times[i] for i in got.indices] == [film.times[i] for i in indices]
+        got = rule.frames(**timing.known, clip=clip, draws=[])
+        assert got.mask == mask and [timing.times[i] for i in got.indices] == [timing.times[i] for i in indices]
     assert min(met.values()) > 50, met
 
 

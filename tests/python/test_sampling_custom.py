@@ -25,7 +25,7 @@ def scattered(info, rng):
     return sorted(rng.sample(range(info.num_frames), 5))
 
 
-def test_the_function_names_the_frames_and_threads_change_nothing(short_clips):
+def test_custom_sampler_is_thread_count_independent(short_clips):
     def rows(**keywords):
         made = loader(short_clips, scattered, clips_per_video=3, seed=4, shuffle="full", **keywords)
         return [(i, row) for b in made for i, row in zip(b.clip_ids.tolist(), b.indices.tolist(), strict=True)]
@@ -146,7 +146,7 @@ def test_a_function_that_fails_for_one_video_leaves_the_others(short_clips):
     assert (batches, errors) == (13 - len(failing), len(failing))
 
 
-def test_on_the_callers_thread_the_exception_itself_is_the_cause(short_clips):
+def test_sampler_exception_is_cause_on_callers_thread(short_clips):
     rule = fsp.sampling.custom(odd)
     with pytest.raises(fsp.errors.ArgumentError) as raised:
         rule.frames(10)
@@ -166,7 +166,7 @@ def test_on_the_callers_thread_the_exception_itself_is_the_cause(short_clips):
 
 @pytest.mark.parametrize("on_error", ["raise", "skip", "replace"])
 @pytest.mark.parametrize("ends", [KeyboardInterrupt, SystemExit(3), GeneratorExit])
-def test_what_ends_the_program_is_raised_as_it_is_whatever_is_done_about_bad_clips(short_clips, on_error, ends):
+def test_base_exceptions_are_raised_under_every_policy(short_clips, on_error, ends):
     calls = []
 
     def fn(info, rng):
@@ -257,7 +257,7 @@ def test_a_loader_may_go_while_functions_run(short_clips, ending):
     assert run(code, *[path for path, _ in short_clips]).stdout.strip()
 
 
-def test_a_garbage_collector_that_runs_in_the_function_may_take_loaders(short_clips):
+def test_loaders_may_be_collected_inside_the_sampler(short_clips):
     run(
         """
         import gc, sys

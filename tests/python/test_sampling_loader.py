@@ -7,33 +7,33 @@ import math
 import framespool as fsp
 import numpy as np
 import pytest
-from sampling_model import Film, Spacing, filled, on_screen, steady
+from sampling_model import Spacing, VideoTiming, on_screen, padded_indices, steady
 
 TINY = [fsp.transforms.Resize((16, 24))]
 
 
-def film_of(path):
+def timing_of(path):
     video = fsp.Video(path)
     ticks, per_second = video.info.time_base
-    return Film(video.pts_seconds, video.info.end_seconds, {}, min(ticks / per_second, 1e-3))
+    return VideoTiming(video.pts_seconds, video.info.end_seconds, {}, min(ticks / per_second, 1e-3))
 
 
 @pytest.mark.parametrize("name", ["vfr_60_15_30_640x360.mp4", "vfr_jitter_640x360.mkv", "base_640x360.mp4"])
-def test_a_loader_samples_by_the_second_with_the_files_own_times(videos, name):
+def test_loader_samples_seconds_by_file_timestamps(videos, name):
     path = str(videos / "derived" / name)
-    film = film_of(path)
+    timing = timing_of(path)
     rule = fsp.sampling.random(sequence_length=5, fps=8, clips_per_video=6)
     (batch,) = fsp.ClipLoader([path], rule, batch_size=6, transforms=TINY, seed=5)
-    starts = Spacing(5, fps=8.0).starts(film)
+    starts = Spacing(5, fps=8.0).starts(timing)
     for row, times in zip(batch.indices.tolist(), batch.pts_seconds.tolist(), strict=True):
         assert row[0] < starts
-        assert row == [on_screen(film, film.times[row[0]] + i / 8) for i in range(5)]
-        assert times == [film.times[i] for i in row]
+        assert row == [on_screen(timing, timing.times[row[0]] + i / 8) for i in range(5)]
+        assert times == [timing.times[i] for i in row]
     assert all(all(mask) for mask in batch.mask.tolist())
     assert len({row[0] for row in batch.indices.tolist()}) > 1
 
 
-def test_a_videos_own_rate_gives_every_frame_once_although_its_clock_is_coarse(short_clips, videos):
+def test_native_fps_gives_every_frame_despite_rounding(short_clips, videos):
     # Matroska counts milliseconds: 0, 0.033, 0.067. The last of the videos really lacks a frame.
     lacking = str(videos / "derived" / "lost_frame_320x180.mkv")
     for path in [*(path for path, _ in short_clips), lacking]:
@@ -47,25 +47,25 @@ def test_a_videos_own_rate_gives_every_frame_once_although_its_clock_is_coarse(s
 
 def test_views_of_a_video_are_told_apart_and_reach_its_end(videos):
     path = str(videos / "derived" / "vfr_60_15_30_640x360.mp4")
-    film, spacing = film_of(path), Spacing(4, fps=4.0)
+    timing, spacing = timing_of(path), Spacing(4, fps=4.0)
     rule = fsp.sampling.uniform(sequence_length=4, duration_seconds=1, clips_per_video=5)
     crops = [fsp.transforms.Resize(16), fsp.transforms.ThreeCrop(16)]
     loader = fsp.ClipLoader([path], rule, batch_size=5, transforms=crops)
     (batch,) = loader
     assert batch.view_ids.tolist() == list(range(5))
-    last = spacing.starts(film) - 1
+    last = spacing.starts(timing) - 1
     assert [row[0] for row in batch.indices.tolist()] == [math.floor(c * last / 4 + 0.5) for c in range(5)]
     assert batch.frames.shape[0] == 5 and 3 in batch.frames.shape  # five clips, three crops of each
 
 
 def test_windows_by_the_second_cover_a_video(videos):
     path = str(videos / "derived" / "vfr_60_15_30_640x360.mp4")
-    film = film_of(path)
+    timing = timing_of(path)
     rule = fsp.sampling.windows(sequence_length=3, fps=2, step_seconds=1.25)
     rows = [row for b in fsp.ClipLoader([path], rule, batch_size=4, transforms=TINY) for row in b.indices.tolist()]
-    span = film.end - film.times[0]
-    begins = [film.times[0] + w * 1.25 for w in range(100) if w * 1.25 + 1 + film.slack < span]
-    assert rows == [[on_screen(film, t), on_screen(film, t + 0.5), on_screen(film, t + 1)] for t in begins]
+    span = timing.end - timing.times[0]
+    begins = [timing.times[0] + w * 1.25 for w in range(100) if w * 1.25 + 1 + timing.slack < span]
+    assert rows == [[on_screen(timing, t), on_screen(timing, t + 0.5), on_screen(timing, t + 1)] for t in begins]
 
 
 def test_blank_frames_are_black_and_masked(short_clips):
@@ -83,7 +83,7 @@ def test_stand_ins_of_other_policies_are_the_frames_they_say(short_clips):
         rule = fsp.sampling.random(sequence_length=60, stride=2, short=short)
         for batch in fsp.ClipLoader(short_clips, rule, batch_size=13, transforms=TINY):
             for v, row, mask in zip(batch.video_ids.tolist(), batch.indices.tolist(), batch.mask.tolist(), strict=True):
-                assert (row, mask) == filled(steady(n[v], 30.0), [("frame", 2 * i) for i in range(60)], short)
+                assert (row, mask) == padded_indices(steady(n[v], 30.0), [("frame", 2 * i) for i in range(60)], short)
 
 
 def test_dropped_videos_yield_no_clip_and_the_rest_come(short_clips):
@@ -124,7 +124,7 @@ def test_clips_of_different_length_come_as_a_list(short_clips):
 
 
 @pytest.mark.parametrize("layout", ["NTHWC", "NCTHW"])
-def test_clips_of_different_length_share_frames_and_keep_their_length(short_clips, layout):
+def test_clips_of_unequal_length_share_frames(short_clips, layout):
     # In one batch they are made together, and a picture that two of them want is painted once and copied.
     for lists in ([[0, 1], [0]], [[3], [1, 3], [3, 4, 3]]):
         loader = fsp.ClipLoader(
@@ -143,21 +143,21 @@ def test_clips_of_different_length_share_frames_and_keep_their_length(short_clip
 
 def test_times_and_deltas_meet_the_files_frames(videos):
     path = str(videos / "derived" / "base_640x360.mp4")
-    film = film_of(path)
+    timing = timing_of(path)
     (batch,) = fsp.ClipLoader([path], fsp.sampling.seconds([0.0, 0.5, 1.01]), batch_size=1, transforms=TINY)
-    assert batch.indices.tolist() == [[on_screen(film, film.times[0] + t) for t in (0.0, 0.5, 1.01)]]
-    frame = film.times[1] - film.times[0]
+    assert batch.indices.tolist() == [[on_screen(timing, timing.times[0] + t) for t in (0.0, 0.5, 1.01)]]
+    frame = timing.times[1] - timing.times[0]
     rule = fsp.sampling.delta(deltas_seconds=[-2 * frame, 0.0, frame], step=10)
     rows = [
         (row, mask)
         for b in fsp.ClipLoader([path], rule, batch_size=4, transforms=TINY)
         for row, mask in zip(b.indices.tolist(), b.mask.tolist(), strict=True)
     ]
-    assert len(rows) == -(-film.n // 10)
+    assert len(rows) == -(-timing.n // 10)
     for c, (row, mask) in enumerate(rows):
         wanted = [10 * c - 2, 10 * c, 10 * c + 1]
-        assert row == [min(max(i, 0), film.n - 1) for i in wanted]
-        assert mask == [0 <= i < film.n for i in wanted]
+        assert row == [min(max(i, 0), timing.n - 1) for i in wanted]
+        assert mask == [0 <= i < timing.n for i in wanted]
     with pytest.raises(fsp.errors.ClipError, match="base_640x360.mp4.*nearest frame is"):
         list(fsp.ClipLoader([path], fsp.sampling.delta(deltas_seconds=[frame / 2]), batch_size=1))
 

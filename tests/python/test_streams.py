@@ -70,7 +70,7 @@ def plain(made: Path) -> dict[tuple[int, int], bytes]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_default_is_the_best_stream_and_each_can_be_asked_for(
+def test_default_stream_is_best_and_all_can_be_selected(
     made: Path, plain: dict[tuple[int, int], bytes], name: str
 ) -> None:
     video = fsp.Video(made / name)

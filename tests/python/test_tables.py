@@ -11,9 +11,9 @@ from pathlib import Path
 import framespool as fsp
 import pytest
 from framespool.datasets import Cell, Member, Part
-from loaded import KEYWORDS, clips, damaged, digest
 from PIL import Image
 from servers import Nginx
+from small_loaders import KEYWORDS, clips, damaged, digest
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow writes the tables; see requirements-dev.txt")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -137,7 +137,7 @@ def test_rows_may_name_videos_and_parts_of_them(tmp_path, short_clips):
     assert read.entries == [(Part(str(tmp_path / "a.mp4"), start_frame=3, end_frame=9), -1)]
 
 
-def test_names_of_class_labels_are_read_from_what_datasets_writes(tmp_path, photos):
+def test_class_label_names_are_read_from_metadata(tmp_path, photos):
     features = {"info": {"features": {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}
     made = table([(photos[0][0], 1), (photos[1][0], 0)])
     path = tmp_path / "c.parquet"

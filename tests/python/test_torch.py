@@ -44,7 +44,7 @@ def ids(batches):
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
-def test_batches_are_those_of_one_loader_whatever_the_number_of_workers(short_clips, workers):
+def test_batches_do_not_depend_on_num_workers(short_clips, workers):
     dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
     batches = DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 1)
     for epoch in (0, 1, 4):
@@ -80,7 +80,7 @@ def test_forked_workers_open_a_video_of_the_parent_again(short_clips):
     assert [int(one) for one in workers] == here
 
 
-def test_a_worker_does_not_use_the_loader_of_the_process_that_it_was_forked_from(short_clips):
+def test_forked_worker_makes_its_own_loader(short_clips):
     dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
     assert next(iter(dataset))["frames"].shape == (4, 2, 16, 24, 3)
     assert ids(DataLoader(dataset, batch_size=None, num_workers=1)) == expected(short_clips, 0)
@@ -132,7 +132,7 @@ def test_images_and_their_masks_come_through_workers(photos, workers, tmp_path):
     assert "masks" not in plain and isinstance(plain["images"], list), "of their own sizes"
 
 
-def test_pinning_reaches_every_tensor_and_keeps_the_batch_as_it_is(short_clips, photos, monkeypatch):
+def test_pin_memory_covers_all_tensors(short_clips, photos, monkeypatch):
     """What DataLoader's thread does to a batch with pin_memory=True, without the page locking that takes a GPU."""
     from torch.utils.data._utils.pin_memory import pin_memory
 
@@ -223,8 +223,8 @@ def test_a_torch_loader_is_the_loader_with_tensors(short_clips):
 # ---- several ranks ----
 
 
-def run_ranks(what, short_clips, folder, timeout):
-    side = Path(__file__).with_name("torch_side.py")
+def run_torchrun(what, short_clips, folder, timeout):
+    side = Path(__file__).with_name("distributed_worker.py")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", side, what]
     videos = [path for path, _ in short_clips[:5]]
     done = subprocess.run(
@@ -244,7 +244,7 @@ def flat(lists):
 
 @pytest.mark.timeout(200)
 def test_each_rank_has_its_own_part_whoever_iterates(short_clips, tmp_path):
-    said = run_ranks("ranks", short_clips, tmp_path, 180)
+    said = run_torchrun("ranks", short_clips, tmp_path, 180)
     for rank, own in enumerate(said):
         assert own["variables"] == own["group"] == {"shard_id": rank, "num_shards": 2}
         assert own["forked"] == own["spawned"]
@@ -254,9 +254,9 @@ def test_each_rank_has_its_own_part_whoever_iterates(short_clips, tmp_path):
 
 
 @pytest.mark.timeout(200)
-def test_accelerate_gets_every_clip_once_by_the_recipe_and_loses_none_without(short_clips, tmp_path):
+def test_accelerate_delivers_every_clip_once(short_clips, tmp_path):
     pytest.importorskip("accelerate")
-    said = run_ranks("accelerate", short_clips, tmp_path, 180)
+    said = run_torchrun("accelerate", short_clips, tmp_path, 180)
     assert sorted(flat(said[0]["recipe"]) + flat(said[1]["recipe"])) == list(range(10))
     for own in said:
         assert sorted(own["gathered"]) == list(range(10))
@@ -268,7 +268,7 @@ def test_accelerate_gets_every_clip_once_by_the_recipe_and_loses_none_without(sh
 @pytest.mark.timeout(200)
 def test_lightning_trains_each_rank_on_its_own_part(short_clips, tmp_path):
     pytest.importorskip("lightning")
-    said = run_ranks("lightning", short_clips, tmp_path, 180)
+    said = run_torchrun("lightning", short_clips, tmp_path, 180)
     for part in ("train", "val"):
         assert sorted(flat(said[0][part]) + flat(said[1][part])) == list(range(10))
     assert said[0]["train_loader"] == "TorchLoader"

@@ -83,7 +83,7 @@ def test_an_interrupted_run_ends_in_the_same_bits(videos, tmp_path):
 
 
 @pytest.mark.timeout(400)
-def test_two_ranks_share_each_epoch_out_and_resume_in_the_same_bits(videos, tmp_path):
+def test_two_ranks_share_epochs_and_resume_bit_exactly(videos, tmp_path):
     same = [*SMALL, "--data", videos]
     whole = run("train_video.py", *same, "--trace", tmp_path / "whole", ranks=2)
     both = trace(tmp_path / "whole", 2)

@@ -177,7 +177,7 @@ def test_every_transform_is_shown_to_reach_the_engine():
 
 
 @pytest.mark.parametrize("transform", OBJECTS, ids=lambda thing: repr(thing)[:60])
-def test_transforms_compare_by_value_and_survive_pickle_and_repr(transform):
+def test_transforms_support_eq_pickle_and_repr(transform):
     again = pickle.loads(pickle.dumps(transform))
     assert again == transform and hash(again) == hash(transform) and again is not transform
     # Grayscale says less in its repr than eval needs: no field.

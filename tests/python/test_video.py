@@ -28,7 +28,7 @@ def test_info_states_the_facts_of_the_container(video):
     assert len(video) == 180 and "180 frames" in repr(video)
 
 
-def test_any_order_repeats_and_negative_numbers_give_the_frames_of_sequential_decoding(video, everything):
+def test_random_access_equals_sequential_decoding(video, everything):
     wanted = [3, 3, -1, 170, 0, 91, -180]
     frames = video.frames(wanted)
     assert frames.indices == [3, 3, 179, 170, 0, 91, 0]
@@ -228,7 +228,7 @@ def test_a_request_beyond_memory_is_an_error(video):
         video.frames([0] * 30_000_000)
 
 
-def test_times_that_no_table_should_hold_are_mended_as_libavformat_does(videos):
+def test_invalid_times_are_corrected_like_libavformat(videos):
     """Negative durations in `stts`, which are unsigned."""
     whole = (videos / "derived" / "timescale_90000_vfr_drop_640x360.mp4").read_bytes()
     data = bytearray(whole)

@@ -66,22 +66,22 @@ def add_a_path(files):
     files[one(files, "METADATA")] += b"\nbuilt in /home/someone/framespool\n"
 
 
-def forget_a_licence(files):
+def drop_a_license(files):
     del files[one(files, "dav1d-BSD-2-Clause.txt")]
 
 
-def forget_the_bill(files):
+def drop_the_sbom(files):
     del files[one(files, ".cdx.json")]
 
 
-def forget_a_crate(files):
+def drop_a_crate(files):
     name = one(files, ".cdx.json")
     bill = json.loads(files[name])
     bill["components"] = [entry for entry in bill["components"] if entry["name"] not in ("tokio", "FFmpeg")]
     files[name] = json.dumps(bill).encode()
 
 
-def say_another_sqlite(files):
+def change_sqlite_version(files):
     name = one(files, ".cdx.json")
     bill = json.loads(files[name])
     [entry] = [entry for entry in bill["components"] if entry["name"] == "SQLite"]
@@ -97,7 +97,7 @@ def change_a_file(files):
     files[one(files, "framespool/errors.py")] += b"\n"
 
 
-def say_another_tag(files):
+def change_tag(files):
     name = one(files, "WHEEL")
     files[name] = files[name].replace(b"manylinux", b"musllinux")
 
@@ -107,12 +107,12 @@ def allow_older_pythons(files):
     files[name] = files[name].replace(b"Requires-Python: >=3.11", b"Requires-Python: >=3.8")
 
 
-def need_another_library(files):
+def add_needed_library(files):
     name = one(files, ".so")
     files[name] = files[name].replace(b"\0libz.so.1\0", b"\0libq.so.1\0")
 
 
-def show_another_name(files):
+def export_another_symbol(files):
     name = one(files, ".so")
     files[name] = files[name].replace(b"\0PyInit__framespool\0", b"\0PyInit__framespoon\0")
 
@@ -121,16 +121,16 @@ def show_another_name(files):
     ("change", "words"),
     [
         (add_a_path, "places: .*METADATA holds '/home/someone"),
-        (forget_a_licence, "files: licenses/dav1d"),
-        (forget_the_bill, "bill: it has no list"),
-        (forget_a_crate, "bill: .*tokio .*nothing.*bill: .*FFmpeg"),
-        (say_another_sqlite, "bill: .*SQLite 3.1.1"),
+        (drop_a_license, "files: licenses/dav1d"),
+        (drop_the_sbom, "bill: it has no list"),
+        (drop_a_crate, "bill: .*tokio .*nothing.*bill: .*FFmpeg"),
+        (change_sqlite_version, "bill: .*SQLite 3.1.1"),
         (add_a_file, "files: tests/test_a.py"),
         (change_a_file, "files: framespool/errors.py is not what RECORD says"),
-        (say_another_tag, "tag: its name says"),
+        (change_tag, "tag: its name says"),
         (allow_older_pythons, "tag: .*Requires-Python"),
-        (need_another_library, "library: it needs libq.so.1"),
-        (show_another_name, "library: it shows PyInit__framespoon"),
+        (add_needed_library, "library: it needs libq.so.1"),
+        (export_another_symbol, "library: it shows PyInit__framespoon"),
     ],
 )
 def test_what_makes_a_wheel_unfit_is_seen(change, words, check_wheel, wheel, tmp_path):
@@ -182,7 +182,7 @@ def test_licences_of_crates_are_those_of_the_lock_file(check_wheel):
     assert "GNU GENERAL PUBLIC LICENSE" not in sbom.LICENCES.read_text()
 
 
-def test_an_ffmpeg_is_read_and_one_that_may_not_be_given_on_is_refused(check_wheel):
+def test_ffmpeg_license_is_read_and_nonfree_is_refused(check_wheel):
     facts = check_wheel.sbom.ffmpeg_facts
     sound = b"\0x\0FFmpeg version 9.0.2\0--prefix=/ffmpeg --disable-all\0libavutil license: LGPL version 2.1 or later\0"
     assert facts(sound) == {
@@ -250,7 +250,7 @@ def test_the_source_distribution_builds_from_the_same_crates(sources):
     assert tree(sources) == tree(ROOT)
 
 
-def test_the_source_distribution_can_say_what_its_library_is_made_of(sources, tmp_path):
+def test_sdist_reports_the_components_of_its_library(sources, tmp_path):
     prefix = ROOT / ".venv" / "ffmpeg-prefix"
     if not prefix.is_file():
         pytest.skip("no .venv that scripts/setup.sh made")

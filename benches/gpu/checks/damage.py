@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import framespool as fsp
 from common import Clip, clips
+from equality import Comparison, Outcome, batches, differ
 from items import FAILED, OK, Context, Row, item
-from same import Comparison, Outcome, batches, differ
 
 from checks.decoding import loaders, out_of_time
 

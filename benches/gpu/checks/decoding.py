@@ -10,12 +10,12 @@ from typing import Any
 
 import framespool as fsp
 from common import Clip, clips
+from equality import Comparison, Outcome, batches, differ
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
-from same import Comparison, Outcome, batches, differ
 
 #: Reasons for which a sound stream may be left to the CPU. Any other means that NVDEC, or our use of it, did not
 #: deliver.
-FAIR = re.compile(
+ACCEPTED_FALLBACKS = re.compile(
     r"is not decoded by this GPU|this GPU decodes .* (from|up to) |but does not hand it out as"
     r"|its standard does not define pictures to the bit|film grain|bit luma and .* bit chroma|chroma format"
 )
@@ -46,7 +46,7 @@ def verdict(name: str, asked: str, compared: Comparison, stats: dict[str, Any], 
     if not compared.same:
         why = f"{compared.differing} of {compared.cases} answers differ; {compared.first}"
         return Row(name, asked, FAILED, f"{why}. {told}".strip(), {**figures, "worst": compared.worst})
-    unfair = {reason: count for reason, count in reasons.items() if not FAIR.search(reason)}
+    unfair = {reason: count for reason, count in reasons.items() if not ACCEPTED_FALLBACKS.search(reason)}
     if unfair:
         return Row(name, asked, FAILED, f"the same bytes, but NVDEC did not make all of them: {told}", figures)
     if by_gpu == 0 and compared.frames:

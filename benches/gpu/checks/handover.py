@@ -8,8 +8,8 @@ from typing import Any
 
 import framespool as fsp
 from common import clips, missing, version_of
+from equality import Comparison
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item, python
-from same import Comparison
 
 ROUNDS = 200
 CAPTURES = 100

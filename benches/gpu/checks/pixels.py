@@ -9,8 +9,8 @@ from typing import Any
 
 import framespool as fsp
 from common import Clip, clips
+from equality import Comparison, Outcome, differ
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
-from same import Comparison, Outcome, differ
 
 DTYPES = ("uint8", "float16", "bfloat16", "float32")
 LAYOUTS = ("THWC", "TCHW", "CTHW")

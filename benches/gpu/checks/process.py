@@ -9,8 +9,8 @@ from typing import Any
 import framespool as fsp
 from common import clips, timed
 from cuda import Driver
+from equality import Comparison, Outcome, batches, differ
 from items import FAILED, OK, Context, Row, item, python
-from same import Comparison, Outcome, batches, differ
 
 HEAD = """
 import os, sys, threading, time

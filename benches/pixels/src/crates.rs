@@ -8,8 +8,8 @@ use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use yuv::{YuvPlanarImage, YuvRange, YuvStandardMatrix};
 
-use crate::footage::{Footage, MEAN, STD};
-use crate::{Failure, Side};
+use crate::inputs::{Inputs, MEAN, STD};
+use crate::{BoxError, Adapter};
 
 const SIDE: usize = 224;
 /// Shorter side 256 of 1920x1080, and torchvision's centre crop of it.
@@ -27,7 +27,7 @@ enum Case {
 }
 
 impl Case {
-    fn parse(name: &str) -> Result<Self, Failure> {
+    fn parse(name: &str) -> Result<Self, BoxError> {
         match name {
             "direct" => Ok(Self::Direct),
             "crop" => Ok(Self::Crop),
@@ -88,7 +88,7 @@ fn planar<'a>([y, u, v]: [&'a [u8]; 3], width: usize, height: usize, log2: u32) 
 
 /// fast_image_resize on each plane, then yuv on the small picture.
 pub struct FirPlanes {
-    footage: Footage,
+    inputs: Inputs,
     resizer: Resizer,
     case: Case,
     small: [Image<'static>; 3],
@@ -96,18 +96,18 @@ pub struct FirPlanes {
 }
 
 impl FirPlanes {
-    pub fn new(footage: Footage) -> Self {
+    pub fn new(inputs: Inputs) -> Self {
         let small = [(); 3].map(|()| Image::new(1, 1, PixelType::U8));
-        Self { footage, resizer: Resizer::new(), case: Case::default(), small, rgb: Vec::new() }
+        Self { inputs, resizer: Resizer::new(), case: Case::default(), small, rgb: Vec::new() }
     }
 }
 
-impl Side for FirPlanes {
+impl Adapter for FirPlanes {
     fn version(&self) -> String {
         format!("fast_image_resize ({:?}), then yuv", self.resizer.cpu_extensions())
     }
 
-    fn prepare(&mut self, case: &str, _clips: Range<usize>) -> Result<usize, Failure> {
+    fn prepare(&mut self, case: &str, _clips: Range<usize>) -> Result<usize, BoxError> {
         self.case = Case::parse(case)?;
         let (width, height) = self.case.resized();
         self.small = [(); 3].map(|()| Image::new(width as u32, height as u32, PixelType::U8));
@@ -115,10 +115,10 @@ impl Side for FirPlanes {
         Ok(SIDE * SIDE * 3 * 4)
     }
 
-    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), Failure> {
-        let (width, height) = (self.footage.width, self.footage.height);
+    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), BoxError> {
+        let (width, height) = (self.inputs.width, self.inputs.height);
         let halves = [0, 1, 1];
-        for ((data, small), log2) in self.footage.planes(index).into_iter().zip(&mut self.small).zip(halves) {
+        for ((data, small), log2) in self.inputs.planes(index).into_iter().zip(&mut self.small).zip(halves) {
             let (width, height) = (width >> log2, height >> log2);
             let plane = ImageRef::new(width as u32, height as u32, data, PixelType::U8)?;
             self.resizer.resize(&plane, small, &self.case.options((width, height)))?;
@@ -134,7 +134,7 @@ impl Side for FirPlanes {
 
 /// yuv at full size, then fast_image_resize on RGB.
 pub struct YuvFir {
-    footage: Footage,
+    inputs: Inputs,
     resizer: Resizer,
     case: Case,
     full: Vec<u8>,
@@ -142,28 +142,28 @@ pub struct YuvFir {
 }
 
 impl YuvFir {
-    pub fn new(footage: Footage) -> Self {
-        let full = vec![0; footage.width * footage.height * 3];
+    pub fn new(inputs: Inputs) -> Self {
+        let full = vec![0; inputs.width * inputs.height * 3];
         let small = Image::new(1, 1, PixelType::U8x3);
-        Self { footage, resizer: Resizer::new(), case: Case::default(), full, small }
+        Self { inputs, resizer: Resizer::new(), case: Case::default(), full, small }
     }
 }
 
-impl Side for YuvFir {
+impl Adapter for YuvFir {
     fn version(&self) -> String {
         format!("yuv, then fast_image_resize ({:?}) on RGB", self.resizer.cpu_extensions())
     }
 
-    fn prepare(&mut self, case: &str, _clips: Range<usize>) -> Result<usize, Failure> {
+    fn prepare(&mut self, case: &str, _clips: Range<usize>) -> Result<usize, BoxError> {
         self.case = Case::parse(case)?;
         let (width, height) = self.case.resized();
         self.small = Image::new(width as u32, height as u32, PixelType::U8x3);
         Ok(SIDE * SIDE * 3 * 4)
     }
 
-    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), Failure> {
-        let (width, height) = (self.footage.width, self.footage.height);
-        convert(&self.footage, index, &mut self.full)?;
+    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), BoxError> {
+        let (width, height) = (self.inputs.width, self.inputs.height);
+        convert(&self.inputs, index, &mut self.full)?;
         let full = ImageRef::new(width as u32, height as u32, &self.full, PixelType::U8x3)?;
         self.resizer.resize(&full, &mut self.small, &self.case.options((width, height)))?;
         normalize(self.small.buffer(), self.case, out);
@@ -173,35 +173,35 @@ impl Side for YuvFir {
 
 /// yuv at full size.
 pub struct Yuv {
-    footage: Footage,
+    inputs: Inputs,
 }
 
 impl Yuv {
-    pub fn new(footage: Footage) -> Self {
-        Self { footage }
+    pub fn new(inputs: Inputs) -> Self {
+        Self { inputs }
     }
 }
 
-impl Side for Yuv {
+impl Adapter for Yuv {
     fn version(&self) -> String {
         "yuv420_to_rgb".into()
     }
 
-    fn prepare(&mut self, case: &str, _clips: Range<usize>) -> Result<usize, Failure> {
+    fn prepare(&mut self, case: &str, _clips: Range<usize>) -> Result<usize, BoxError> {
         match case {
-            "full" => Ok(self.footage.width * self.footage.height * 3),
+            "full" => Ok(self.inputs.width * self.inputs.height * 3),
             _ => Err(format!("no case {case}").into()),
         }
     }
 
-    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), Failure> {
-        convert(&self.footage, index, out)
+    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), BoxError> {
+        convert(&self.inputs, index, out)
     }
 }
 
-fn convert(footage: &Footage, index: usize, out: &mut [u8]) -> Result<(), Failure> {
-    let image = planar(footage.planes(index), footage.width, footage.height, 1);
-    let stride = footage.width as u32 * 3;
+fn convert(inputs: &Inputs, index: usize, out: &mut [u8]) -> Result<(), BoxError> {
+    let image = planar(inputs.planes(index), inputs.width, inputs.height, 1);
+    let stride = inputs.width as u32 * 3;
     yuv::yuv420_to_rgb(&image, out, stride, YuvRange::Limited, YuvStandardMatrix::Bt709)?;
     Ok(())
 }

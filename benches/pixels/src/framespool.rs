@@ -8,15 +8,15 @@ use std::ops;
 
 use framespool_kernels::*;
 
-use crate::footage::{Augmentation, Footage, MEAN, STD};
-use crate::{Failure, Side};
+use crate::inputs::{Augmentation, Inputs, MEAN, STD};
+use crate::{BoxError, Adapter};
 
 const SIDE: u32 = 224;
 /// Steps of an augmentation in the order in which they are added.
 const STEPS: [&str; 6] = ["rrc", "flip", "color", "contrast", "rotate", "grid"];
 
 pub struct Framespool {
-    footage: Footage,
+    inputs: Inputs,
     states: HashMap<String, State>,
     case: String,
 }
@@ -34,16 +34,16 @@ struct State {
 }
 
 impl Framespool {
-    pub fn new(footage: Footage) -> Self {
-        Self { footage, states: HashMap::new(), case: String::new() }
+    pub fn new(inputs: Inputs) -> Self {
+        Self { inputs, states: HashMap::new(), case: String::new() }
     }
 
     fn state(&mut self) -> &mut State {
         self.states.get_mut(&self.case).expect("prepared before")
     }
 
-    fn fixed(&self, case: &str) -> Result<PixelPass, Failure> {
-        let whole = Geometry::identity(self.footage.width as u32, self.footage.height as u32);
+    fn fixed(&self, case: &str) -> Result<PixelPass, BoxError> {
+        let whole = Geometry::identity(self.inputs.width as u32, self.inputs.height as u32);
         let square = Rect::from_size(SIDE, SIDE);
         let direct = Geometry { resized: (SIDE, SIDE), window: square, ..whole };
         Ok(match case {
@@ -60,9 +60,9 @@ impl Framespool {
     }
 
     fn augmented(&self, clip: usize, steps: usize) -> Result<PixelPass, PassError> {
-        let clip = &self.footage.clips[clip % self.footage.clips.len()];
+        let clip = &self.inputs.clips[clip % self.inputs.clips.len()];
         let has = |step: &str| STEPS[..steps].contains(&step);
-        let whole = Geometry::identity(self.footage.width as u32, self.footage.height as u32);
+        let whole = Geometry::identity(self.inputs.width as u32, self.inputs.height as u32);
         let [x, y, width, height] = clip.crop;
         let mut geometry = Geometry {
             crop: Rect { x, y, width, height },
@@ -121,14 +121,14 @@ fn grid(clip: &Augmentation) -> MaskGrid {
     MaskGrid { step_x: [xx, xy], step_y: [yx, yy], start: [x, y], limit }
 }
 
-/// One frame into its slot. Apart from `Framespool` so that footage and state are borrowed side by side.
-fn run(footage: &Footage, index: usize, state: &mut State, out: &mut [u8]) -> Result<(), Failure> {
-    let width = footage.width;
-    let [y, u, v] = footage.planes(index);
+/// One frame into its slot. Apart from `Framespool` so that inputs and state are borrowed side by side.
+fn run(inputs: &Inputs, index: usize, state: &mut State, out: &mut [u8]) -> Result<(), BoxError> {
+    let width = inputs.width;
+    let [y, u, v] = inputs.planes(index);
     let plane = |data, stride_bytes| Plane { data, stride_bytes };
     let frame = FrameView {
         width: width as u32,
-        height: footage.height as u32,
+        height: inputs.height as u32,
         depth_bits: 8,
         shift: 0,
         planes: Planes::Yuv {
@@ -149,12 +149,12 @@ fn run(footage: &Footage, index: usize, state: &mut State, out: &mut [u8]) -> Re
     Ok(pass.run(&frame, &mut slot, &mut state.scratch)?)
 }
 
-impl Side for Framespool {
+impl Adapter for Framespool {
     fn version(&self) -> String {
         format!("framespool-kernels, backend {}", backend_name())
     }
 
-    fn prepare(&mut self, case: &str, clips: ops::Range<usize>) -> Result<usize, Failure> {
+    fn prepare(&mut self, case: &str, clips: ops::Range<usize>) -> Result<usize, BoxError> {
         self.case = case.to_owned();
         let augmentation = case.strip_prefix("aug-");
         if !self.states.contains_key(case) {
@@ -182,13 +182,13 @@ impl Side for Framespool {
             }
         }
         Ok(if case == "full" {
-            self.footage.width * self.footage.height * 3
+            self.inputs.width * self.inputs.height * 3
         } else {
             (SIDE * SIDE * 3) as usize * 4
         })
     }
 
-    fn begin_clip(&mut self, clip: usize) -> Result<(), Failure> {
+    fn begin_clip(&mut self, clip: usize) -> Result<(), BoxError> {
         let state = &self.states[&self.case];
         let Some(steps) = state.steps else { return Ok(()) };
         let pass = match state.kept.get(&clip) {
@@ -199,9 +199,9 @@ impl Side for Framespool {
         Ok(())
     }
 
-    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), Failure> {
+    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), BoxError> {
         let state = self.states.get_mut(&self.case).expect("prepared before");
-        run(&self.footage, index, state, out)
+        run(&self.inputs, index, state, out)
     }
 
     fn scratch_bytes(&self) -> Option<usize> {

@@ -1,11 +1,11 @@
-//! In: a side's name, a folder of footage, and requests as lines on stdin.
+//! In: a side's name, a folder of inputs, and requests as lines on stdin.
 //! Out: one JSON line for each: how long the frames took, or that their pixels have been saved.
 //! Never: times reading, allocating for the first time, or what the side may do once for all frames.
 //!
 //! Requests: `check CASE PATH` and `time CASE RING FRAMES FIRST_CLIP` (see README.md).
 
 mod crates;
-mod footage;
+mod inputs;
 mod framespool;
 mod read;
 
@@ -16,25 +16,25 @@ use std::io::{BufRead, Write};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use footage::{Footage, CHECKED_FRAMES, CLIP};
+use inputs::{Inputs, CHECKED_FRAMES, CLIP};
 
-type Failure = Box<dyn Error>;
+type BoxError = Box<dyn Error>;
 
 /// Somebody who makes pixels out of planes.
-trait Side {
+trait Adapter {
     /// Name and version.
     fn version(&self) -> String;
 
     /// Untimed: whatever serves all frames of a case. Says how many bytes a frame's result has.
-    fn prepare(&mut self, case: &str, clips: Range<usize>) -> Result<usize, Failure>;
+    fn prepare(&mut self, case: &str, clips: Range<usize>) -> Result<usize, BoxError>;
 
     /// Timed: whatever a new clip needs.
-    fn begin_clip(&mut self, _clip: usize) -> Result<(), Failure> {
+    fn begin_clip(&mut self, _clip: usize) -> Result<(), BoxError> {
         Ok(())
     }
 
-    /// Timed: one frame of the footage, of the clip last begun.
-    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), Failure>;
+    /// Timed: one frame of the inputs, of the clip last begun.
+    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), BoxError>;
 
     /// Memory for rows in the making, where the side tells.
     fn scratch_bytes(&self) -> Option<usize> {
@@ -42,21 +42,21 @@ trait Side {
     }
 }
 
-fn side(name: &str, footage: Footage) -> Result<Box<dyn Side>, Failure> {
+fn load_adapter(name: &str, inputs: Inputs) -> Result<Box<dyn Adapter>, BoxError> {
     Ok(match name {
-        "framespool" => Box::new(framespool::Framespool::new(footage)),
-        "fir_planes" => Box::new(crates::FirPlanes::new(footage)),
-        "yuv_fir" => Box::new(crates::YuvFir::new(footage)),
-        "yuv" => Box::new(crates::Yuv::new(footage)),
-        "read" => Box::new(read::Read::new(footage)),
+        "framespool" => Box::new(framespool::Framespool::new(inputs)),
+        "fir_planes" => Box::new(crates::FirPlanes::new(inputs)),
+        "yuv_fir" => Box::new(crates::YuvFir::new(inputs)),
+        "yuv" => Box::new(crates::Yuv::new(inputs)),
+        "read" => Box::new(read::Read::new(inputs)),
         _ => return Err(format!("no side {name}").into()),
     })
 }
 
-/// Results lie in a ring as long as the footage, as those of a batch do.
+/// Results lie in a ring as long as the inputs, as those of a batch do.
 type Slots = HashMap<String, Vec<Vec<u8>>>;
 
-fn answer(side: &mut dyn Side, slots: &mut Slots, request: &str) -> Result<String, Failure> {
+fn answer(side: &mut dyn Adapter, slots: &mut Slots, request: &str) -> Result<String, BoxError> {
     let words: Vec<&str> = request.split_whitespace().collect();
     match words[..] {
         ["check", case, path] => {
@@ -104,10 +104,10 @@ fn cpu_time() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), BoxError> {
     let [name, folder, width, height] =
         std::env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "SIDE FOLDER WIDTH HEIGHT")?;
-    let mut side = side(&name, Footage::read(folder.as_ref(), width.parse()?, height.parse()?)?)?;
+    let mut side = load_adapter(&name, Inputs::read(folder.as_ref(), width.parse()?, height.parse()?)?)?;
     let mut slots = Slots::new();
     println!(r#"{{"version": {:?}}}"#, side.version());
     for request in std::io::stdin().lock().lines() {

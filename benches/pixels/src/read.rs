@@ -3,16 +3,16 @@
 use std::hint::black_box;
 use std::ops::Range;
 
-use crate::footage::Footage;
-use crate::{Failure, Side};
+use crate::inputs::Inputs;
+use crate::{BoxError, Adapter};
 
 pub struct Read {
-    footage: Footage,
+    inputs: Inputs,
 }
 
 impl Read {
-    pub fn new(footage: Footage) -> Self {
-        Self { footage }
+    pub fn new(inputs: Inputs) -> Self {
+        Self { inputs }
     }
 }
 
@@ -29,17 +29,17 @@ fn fold(bytes: &[u8]) -> u64 {
     lanes.into_iter().fold(rest, |sum, lane| sum ^ lane)
 }
 
-impl Side for Read {
+impl Adapter for Read {
     fn version(&self) -> String {
         "exclusive or of the three planes".into()
     }
 
-    fn prepare(&mut self, _case: &str, _clips: Range<usize>) -> Result<usize, Failure> {
+    fn prepare(&mut self, _case: &str, _clips: Range<usize>) -> Result<usize, BoxError> {
         Ok(8)
     }
 
-    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), Failure> {
-        let all = self.footage.planes(index).into_iter().fold(0, |sum, plane| sum ^ fold(black_box(plane)));
+    fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), BoxError> {
+        let all = self.inputs.planes(index).into_iter().fold(0, |sum, plane| sum ^ fold(black_box(plane)));
         out.copy_from_slice(&all.to_ne_bytes());
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::media::{
 use crate::units::{DecodeIndex, TimeBase};
 
 /// Must be incremented whenever the encoding changes or `build` returns a different index for the same file:
-/// entries of another format are rebuilt. `tests/engine/index_store.rs` compares indices of real files with
+/// entries of another format are rebuilt. `tests/engine/index_cache.rs` compares indices of real files with
 /// recorded ones.
 pub const FORMAT: u8 = 5;
 

@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use framespool_fuzz::{guard, target, Target};
+use framespool_fuzz::{resource_limits, target, Target};
 use libfuzzer_sys::fuzz_target;
 
 fn chosen() -> &'static Target {
@@ -19,8 +19,8 @@ fn chosen() -> &'static Target {
     })
 }
 
-fuzz_target!(init: guard::begin(), |input: &[u8]| {
-    if let Err(reason) = guard::run(chosen(), input) {
+fuzz_target!(init: resource_limits::begin(), |input: &[u8]| {
+    if let Err(reason) = resource_limits::run(chosen(), input) {
         eprintln!("{}: {reason}", chosen().name);
         std::process::abort();
     }

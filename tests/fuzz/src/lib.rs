@@ -2,10 +2,10 @@
 //! Out: nothing, where the library does with them what it promises; else a report, and the bytes that show it.
 //! Never: judges by "no panic" alone: memory, time and what each target claims of its results are held too.
 
-pub mod case;
-pub mod guard;
+pub mod fuzz_input;
 pub mod mutate;
-pub mod plain;
+pub mod random_driver;
+pub mod resource_limits;
 pub mod scratch;
 pub mod seeds;
 pub mod targets;

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use framespool_fuzz::plain::{self, Amount};
+use framespool_fuzz::random_driver::{self, RunLimits};
 use framespool_fuzz::seeds::Seeds;
-use framespool_fuzz::{guard, target, Target, TARGETS};
+use framespool_fuzz::{resource_limits, target, Target, TARGETS};
 
 const USAGE: &str = "fuzz list | fuzz seeds DIR | fuzz show TARGET FILE… | fuzz run [--seconds S] [--inputs N] [--seed N] [--keep DIR] [TARGET…]";
 
 fn main() -> ExitCode {
-    guard::begin();
+    resource_limits::begin();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let done = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["list"] => list(),
@@ -53,14 +53,14 @@ fn show(name: &str, files: &[String]) -> Result<(), String> {
     let target = target(name)?;
     for file in files {
         let input = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
-        guard::run(target, &input).map_err(|reason| format!("{file}: {reason}"))?;
+        resource_limits::run(target, &input).map_err(|reason| format!("{file}: {reason}"))?;
         println!("{file}: {} bytes, nothing wrong", input.len());
     }
     Ok(())
 }
 
 fn run(words: &[String]) -> Result<(), String> {
-    let mut amount = Amount { inputs: u64::MAX, at_most: None, seed: 1 };
+    let mut amount = RunLimits { inputs: u64::MAX, at_most: None, seed: 1 };
     let (mut keep, mut chosen) = (PathBuf::from("target/fuzz"), Vec::new());
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -78,13 +78,13 @@ fn run(words: &[String]) -> Result<(), String> {
         return Err(format!("say --seconds or --inputs: {USAGE}"));
     }
     std::fs::create_dir_all(&keep).map_err(|error| format!("{}: {error}", keep.display()))?;
-    plain::watch_for_hangs(keep.clone())?;
+    random_driver::watch_for_hangs(keep.clone())?;
     let chosen: Vec<&Target> = if chosen.is_empty() { TARGETS.iter().collect() } else { chosen };
     let seeds = Seeds::find();
     let (mut failed, mut all) = (Vec::new(), 0);
     println!("{:<14} {:>6} {:>12} {:>10}", "target", "seeds", "inputs", "a second");
     for target in chosen {
-        match plain::run(target, &seeds.of(target), amount, &keep) {
+        match random_driver::run(target, &seeds.of(target), amount, &keep) {
             Ok(done) => {
                 all += done.inputs;
                 let rate = done.inputs as f64 / done.took.as_secs_f64().max(1e-9);

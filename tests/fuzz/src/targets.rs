@@ -3,6 +3,7 @@
 //! Never: depends on the input before.
 
 mod archives;
+mod cache_record;
 mod decode;
 mod entries;
 mod headers;
@@ -13,7 +14,6 @@ mod pixels;
 mod remote;
 mod sampling;
 mod still;
-mod stored;
 
 use crate::seeds::Seeds;
 
@@ -63,7 +63,7 @@ pub const TARGETS: &[Target] = &[
     index::MP4,
     index::INDEX,
     headers::HEADERS,
-    stored::STORED,
+    cache_record::CACHE_RECORD,
     archives::TAR,
     archives::TFRECORD,
     archives::RECORDIO,
@@ -84,7 +84,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 /// The result of a call that may refuse, but not give up.
-fn sound<T>(result: framespool::Result<T>) -> framespool::Result<T> {
+fn check_error<T>(result: framespool::Result<T>) -> framespool::Result<T> {
     if let Err(error) = &result {
         assert!(!matches!(error.kind(), "internal" | "interrupted" | "forked"), "{error}");
         assert!(error.to_string().len() < 64 << 10, "an error of {} bytes", error.to_string().len());

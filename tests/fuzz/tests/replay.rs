@@ -6,30 +6,31 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use framespool_fuzz::plain::{self, Amount};
+use framespool_fuzz::random_driver::{self, RunLimits};
 use framespool_fuzz::seeds::Seeds;
-use framespool_fuzz::{guard, Target, TARGETS};
+use framespool_fuzz::{resource_limits, Target, TARGETS};
 
 /// One test, since the cap on memory is the process's.
 #[test]
-fn what_was_found_stays_mended_and_a_few_changed_seeds_of_every_target_end_well() {
-    guard::begin();
+fn regressions_and_mutated_seeds_pass_for_all_targets() {
+    resource_limits::begin();
     let (seeds, keep) = (Seeds::find(), PathBuf::from(env!("CARGO_TARGET_TMPDIR")));
-    plain::watch_for_hangs(keep.clone()).unwrap_or_else(|said| panic!("{said}"));
+    random_driver::watch_for_hangs(keep.clone()).unwrap_or_else(|said| panic!("{said}"));
     let seconds =
         std::env::var("FRAMESPOOL_FUZZ_SECONDS").ok().map(|text| text.parse::<f64>().expect("a number"));
     let each = seconds.map(|seconds| Duration::from_secs_f64(seconds / TARGETS.len() as f64));
     for target in TARGETS {
         for input in seeds.known(target) {
-            guard::run(target, &input).unwrap_or_else(|reason| panic!("{}: {reason}", target.name));
+            resource_limits::run(target, &input).unwrap_or_else(|reason| panic!("{}: {reason}", target.name));
         }
         let all = seeds.of(target);
-        let run = |amount| plain::run(target, &all, amount, &keep).unwrap_or_else(|said| panic!("{said}"));
-        let mut done = run(Amount { inputs: target.replayed, at_most: None, seed: 0 });
+        let run =
+            |amount| random_driver::run(target, &all, amount, &keep).unwrap_or_else(|said| panic!("{said}"));
+        let mut done = run(RunLimits { inputs: target.replayed, at_most: None, seed: 0 });
         if each.is_some() {
             // Others each time: what CI finds is printed with its input's place and can be run again.
             let seed = std::process::id().into();
-            done.inputs += run(Amount { inputs: u64::MAX, at_most: each, seed }).inputs;
+            done.inputs += run(RunLimits { inputs: u64::MAX, at_most: each, seed }).inputs;
         }
         println!("{:<14} {:>6} seeds {:>8} inputs", target.name, done.seeds, done.inputs);
     }
@@ -38,12 +39,12 @@ fn what_was_found_stays_mended_and_a_few_changed_seeds_of_every_target_end_well(
 
 fn the_guard_sees_what_goes_wrong() {
     let bad = |run: fn(&[u8])| Target { run, ..TARGETS[0] };
-    let said = |run: fn(&[u8])| guard::run(&bad(run), b"x").expect_err("a target that goes wrong");
+    let said = |run: fn(&[u8])| resource_limits::run(&bad(run), b"x").expect_err("a target that goes wrong");
     assert!(said(|_| panic!("on purpose")).contains("on purpose"));
     // One that is caught on its way counts too.
     let caught = said(|_| drop(std::panic::catch_unwind(|| panic!("in secret"))));
     assert!(caught.contains("in secret"), "{caught}");
     let hungry = Target { resident_bytes: Some(1 << 20), ..bad(|_| ()) };
-    assert!(guard::run(&hungry, b"x").expect_err("more than a MiB").contains("resident"));
-    guard::run(&bad(|_| ()), b"x").expect("nothing goes wrong");
+    assert!(resource_limits::run(&hungry, b"x").expect_err("more than a MiB").contains("resident"));
+    resource_limits::run(&bad(|_| ()), b"x").expect("nothing goes wrong");
 }

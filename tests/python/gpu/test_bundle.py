@@ -142,9 +142,7 @@ def test_a_bundle_is_made_and_checks_a_gpu_with_the_media_alone(gpu: None, media
     assert decoded["name"] == "video/odd/vp9_odd_161x121.webm" and decoded["verdict"] == "ok"
 
 
-def test_a_bundle_takes_the_clips_of_the_corpus_for_which_there_is_room(
-    load, media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_bundle_takes_corpus_clips_that_fit(load, media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     common = load("common")
     first, *others = (name for name, _ in common.listed("clips.txt"))
     corpus = tmp_path / "corpus"
@@ -190,13 +188,13 @@ def hang(context):
 def fail(context):
     yield items.Row("first", "", items.OK)
     raise ValueError("so it is")
-items.run_here(sys.argv[2], None, Path(sys.argv[4]))
+items.run_in_process(sys.argv[2], None, Path(sys.argv[4]))
 """
     )
     said = {}
     for name in ("crash", "hang", "raise"):
-        entry = items.Entry(name, lambda context: iter(()), 1, "")
-        rows = items.run_apart(entry, script, [], budget_seconds=1, extra_seconds=1)
+        entry = items.RegisteredItem(name, lambda context: iter(()), 1, "")
+        rows = items.run_in_subprocess(entry, script, [], budget_seconds=1, extra_seconds=1)
         assert [row.verdict for row in rows] == [items.OK, items.FAILED]
         said[name] = rows[1].why
     assert "SIGABRT" in said["crash"] and "did not end" in said["hang"] and "so it is" in said["raise"]
@@ -213,12 +211,12 @@ def test_lines_of_dmon_are_read_by_their_columns(load):
 
 
 def test_the_fixed_cost_is_where_the_line_begins(load):
-    begin, slope = load("measures.costs").line([(n, 0.7 + 0.25 * n) for n in (1, 2, 4, 8)])
+    begin, slope = load("measurements.costs").line([(n, 0.7 + 0.25 * n) for n in (1, 2, 4, 8)])
     assert abs(begin - 0.7) < 1e-9 and abs(slope - 0.25) < 1e-9
 
 
 def test_a_difference_is_told_with_its_place_and_size(load):
-    same = load("same")
+    same = load("equality")
     assert same.byte_difference(b"\x00\x05\x09", b"\x00\x07\xff") == (2, 1, 246)
 
 
@@ -232,7 +230,7 @@ def test_a_difference_is_told_with_its_place_and_size(load):
     ],
 )
 def test_what_a_gpu_cannot_do_is_no_failure(load, reason: str):
-    assert load("checks.decoding").FAIR.search(reason)
+    assert load("checks.decoding").ACCEPTED_FALLBACKS.search(reason)
 
 
 def test_a_picture_that_never_came_is_a_failure(load):
@@ -242,4 +240,4 @@ def test_a_picture_that_never_came_is_a_failure(load):
         "the video parser's pictures do not match the units that it was given: …",
         "the picture of unit 3 is damaged (decode status 9: error, concealed)",
     ):
-        assert not decoding.FAIR.search(reason)
+        assert not decoding.ACCEPTED_FALLBACKS.search(reason)

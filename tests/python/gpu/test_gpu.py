@@ -43,7 +43,7 @@ def test_frames_of_a_video_are_the_same(path, decoder):
     assert [f.tobytes() for f in other] == [f.tobytes() for f in video]
 
 
-def test_batches_are_the_same_wherever_they_land_and_whoever_decodes(short_clips):
+def test_batches_do_not_depend_on_device_or_backend(short_clips):
     expected = batches(loader(short_clips))
     for more in [
         {"device": "cuda"},
@@ -58,7 +58,7 @@ def test_batches_are_the_same_wherever_they_land_and_whoever_decodes(short_clips
         assert stats["nvdec_threads"] > 0 and stats["pictures_decoded_by_gpu"] > 0 and not stats["cpu_fallbacks"]
 
 
-def test_what_nvdec_does_not_decode_exactly_is_left_to_the_cpu_and_told(videos):
+def test_inexact_nvdec_formats_fall_back_to_the_cpu(videos):
     files = [str(p) for p in sorted((videos / "codecs").glob("*mpeg4*"))][:3]
     assert files
     rule = fsp.sampling.uniform(sequence_length=4)
@@ -130,7 +130,7 @@ def simulated() -> ctypes.CDLL:
 
 
 @pytest.mark.parametrize(("stream", "freed"), [(None, False), (1, False), (2, True), (-1, True)])
-def test_memory_that_was_read_nobody_knows_where_is_not_used_again(path, stream, freed):
+def test_memory_with_unknown_readers_is_not_reused(path, stream, freed):
     driver = simulated()
     loader = fsp.ClipLoader(
         [path],
@@ -171,7 +171,7 @@ def test_a_stream_that_was_destroyed_meanwhile_is_not_asked(path):
 
 
 @pytest.mark.parametrize("decoder", ["auto", "nvdec"])
-def test_a_gpu_without_its_library_for_video_takes_what_the_cpu_decodes(path, decoder, tmp_path):
+def test_gpu_without_nvcuvid_uses_cpu_decoding(path, decoder, tmp_path):
     simulated()
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     driver = next(file for folder in folders if (file := Path(folder) / "libcuda.so.1").exists())

@@ -1,4 +1,4 @@
-//! Tests with generated indices and damaged bytes; tests/engine/index_store.rs covers indices of real files.
+//! Tests with generated indices and damaged bytes; tests/engine/index_cache.rs covers indices of real files.
 
 use proptest::prelude::*;
 

@@ -2,10 +2,10 @@
 //! Out: entries that lie within their file and hold the bytes that lie there, or errors.
 //! Never: decodes what an entry holds.
 
-mod arrows;
+mod arrow_files;
 mod check;
-mod seals;
-mod tables;
+mod checksums;
+mod parquet_files;
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use framespool_datasets::{
 
 use super::{Target, MIB, USUAL};
 use crate::scratch;
-use check::both_ways;
+use check::check_both_policies;
 
 pub const TAR: Target = Target {
     name: "tar",
@@ -24,7 +24,7 @@ pub const TAR: Target = Target {
     options: 1,
     run: |input| {
         let Some((&option, bytes)) = input.split_first() else { return };
-        let bytes = if option & 1 == 1 { seals::tar(bytes) } else { bytes.to_vec() };
+        let bytes = if option & 1 == 1 { checksums::tar(bytes) } else { bytes.to_vec() };
         let path = scratch::write("fuzzed.tar", &bytes);
         let extensions = ["mp4", "jpg", "cls.png"].map(str::to_owned);
         let label = match option >> 1 & 3 {
@@ -34,7 +34,7 @@ pub const TAR: Target = Target {
             _ => LabelSource::Json("json".into(), vec!["meta".into(), "class".into()]),
         };
         let columns = if option & 8 == 8 { vec!["json".to_owned()] } else { Vec::new() };
-        both_ways(&bytes, &path, |on_error| {
+        check_both_policies(&bytes, &path, |on_error| {
             webdataset(std::slice::from_ref(&path), None, &extensions, &label, &columns, on_error, 1, &|| {
                 Ok(())
             })
@@ -49,11 +49,11 @@ pub const TFRECORD: Target = Target {
     options: 1,
     run: |input| {
         let Some((&option, bytes)) = input.split_first() else { return };
-        let bytes = if option & 1 == 1 { seals::tfrecord(bytes) } else { bytes.to_vec() };
+        let bytes = if option & 1 == 1 { checksums::tfrecord(bytes) } else { bytes.to_vec() };
         let path = scratch::write("fuzzed.tfrecord", &bytes);
         let label = (option & 2 == 2).then(|| "image/class/label".to_owned());
         let wanted = TfRecordOptions { source: "image/encoded".into(), label, check: option & 4 == 4 };
-        both_ways(&bytes, &path, |on_error| {
+        check_both_policies(&bytes, &path, |on_error| {
             tfrecord(std::slice::from_ref(&path), &wanted, on_error, 1, &|| Ok(()))
         });
     },
@@ -71,7 +71,7 @@ pub const RECORDIO: Target = Target {
         let (list, bytes) = rest.split_at(len.min(rest.len()));
         let path = scratch::write("fuzzed.rec", bytes);
         let list = (len > 0).then(|| scratch::write("fuzzed.idx", list));
-        both_ways(bytes, &path, |on_error| recordio(&path, list.as_deref(), on_error, &|| Ok(())));
+        check_both_policies(bytes, &path, |on_error| recordio(&path, list.as_deref(), on_error, &|| Ok(())));
     },
     ..USUAL
 };
@@ -94,7 +94,9 @@ pub const LMDB: Target = Target {
         };
         let database = (option & 8 == 8).then(|| "inner".to_owned());
         let how = LmdbOptions { database, layout, check: option & 16 == 16 };
-        both_ways(bytes, &path, |on_error| lmdb(std::slice::from_ref(&path), &how, on_error, 1, &|| Ok(())));
+        check_both_policies(bytes, &path, |on_error| {
+            lmdb(std::slice::from_ref(&path), &how, on_error, 1, &|| Ok(()))
+        });
     },
     ..USUAL
 };
@@ -103,7 +105,7 @@ pub const PARQUET: Target = Target {
     name: "parquet",
     about: "Parquet tables: their rows, and what lies in their cells",
     options: 1,
-    seeds: |_| tables::written(),
+    seeds: |_| parquet_files::written(),
     run: |input| table(input, "fuzzed.parquet", parquet),
     longest: 32 << 10,
     // A page may say that it unpacks to a GiB; that is its cap.
@@ -117,7 +119,7 @@ pub const ARROW: Target = Target {
     name: "arrow",
     about: "Arrow files and streams: their rows",
     options: 1,
-    seeds: |_| arrows::written(),
+    seeds: |_| arrow_files::written(),
     run: |input| table(input, "fuzzed.arrow", arrow),
     longest: 32 << 10,
     ..USUAL
@@ -150,5 +152,5 @@ fn table(input: &[u8], name: &str, read: Reader) {
         assert!(packed.samples.iter().all(|e| e.label_name.is_none() || (0..most).contains(&e.label)));
         Ok(packed)
     };
-    both_ways(bytes, &path, listed);
+    check_both_policies(bytes, &path, listed);
 }

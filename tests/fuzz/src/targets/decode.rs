@@ -9,7 +9,7 @@ use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, LazyClipOutput, Video};
 
 use super::index::indexed;
-use super::{sound, Target, MIB, USUAL};
+use super::{check_error, Target, MIB, USUAL};
 
 pub const DECODE: Target = Target {
     name: "decode",
@@ -26,12 +26,12 @@ pub const DECODE: Target = Target {
 
 const KEY: RngKey = RngKey { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
 /// Frames that are asked for at most.
-const SOME: u32 = 12;
+const MAX_FRAMES: u32 = 12;
 
 fn run(input: &[u8]) {
     let Some((source, index)) = indexed(input) else { return };
     let video = Video::with_index(source, index.clone());
-    let step = index.num_frames().div_ceil(SOME);
+    let step = index.num_frames().div_ceil(MAX_FRAMES);
     let frames: Vec<PresentationIndex> =
         (0..index.num_frames()).step_by(step as usize).map(PresentationIndex).collect();
     let first = made(&video, &frames);
@@ -50,7 +50,7 @@ fn made(video: &Video, frames: &[PresentationIndex]) -> Option<Vec<u8>> {
     let pipeline = TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a plain recipe");
     let mut canvas = LazyClipOutput::default();
     let mut bench = ClipDecoder::new(pipeline);
-    sound(bench.decode_clip(&mut video.reader(), frames, KEY, &mut canvas, &|| Ok(()))).ok()?;
+    check_error(bench.decode_clip(&mut video.reader(), frames, KEY, &mut canvas, &|| Ok(()))).ok()?;
     let (buffer, shape) = canvas.into_clip().expect("no GPU is asked").expect("something was painted");
     assert_eq!(shape.frames, frames.len());
     Some(buffer.bytes().expect("memory of the host")[..shape.bytes().expect("small")].to_vec())

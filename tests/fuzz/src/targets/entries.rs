@@ -23,7 +23,7 @@ pub const ENTRIES: Target = Target {
 };
 
 fn run(input: &[u8]) {
-    let flat = taken_apart(input);
+    let flat = decode_fields(input);
     let Some(entries) = SampleTable::deserialize(flat) else { return };
     let mut built = SampleTableBuilder::default();
     for number in 0..entries.len() {
@@ -57,7 +57,7 @@ fn joined(flat: &SerializedTable) -> Vec<u8> {
     pieces.iter().flat_map(|piece| [&(piece.len() as u16).to_le_bytes(), &piece[..]].concat()).collect()
 }
 
-fn taken_apart(mut input: &[u8]) -> SerializedTable {
+fn decode_fields(mut input: &[u8]) -> SerializedTable {
     let mut piece = || {
         let Some((len, rest)) = input.split_first_chunk::<2>() else { return Vec::new() };
         let (piece, rest) = rest.split_at(rest.len().min(u16::from_le_bytes(*len).into()));

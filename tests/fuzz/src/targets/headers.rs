@@ -13,7 +13,7 @@ use framespool::units::TimeBase;
 
 use super::index::indices;
 use super::{Target, USUAL};
-use crate::case::Case;
+use crate::fuzz_input::FuzzInput;
 use crate::seeds::Seeds;
 
 pub const HEADERS: Target = Target {
@@ -21,7 +21,7 @@ pub const HEADERS: Target = Target {
     about: "headers in packets: NAL units, OBUs, VP8, VP9, MPEG, JPEG",
     seeds,
     run: |input| {
-        let (params, packets) = taken_apart(input);
+        let (params, packets) = decode_fields(input);
         let first = read(&params, &packets);
         assert_eq!(first, read(&params, &packets), "other answers the second time");
     },
@@ -33,7 +33,7 @@ pub const HEADERS: Target = Target {
 const CODECS: [&str; 11] =
     ["h264", "hevc", "av1", "vp9", "vp8", "mpeg4", "mpeg2video", "mpeg1video", "mjpeg", "rawvideo", "vc1"];
 /// Of a packet in a seed: headers are at its beginning.
-const HEAD: usize = 300;
+const MAX_HEADER_BYTES: usize = 300;
 
 /// Codec, options, then configuration and packets, each with its length in front.
 fn seeds(seeds: &Seeds) -> Vec<Vec<u8>> {
@@ -49,7 +49,7 @@ fn seeds(seeds: &Seeds) -> Vec<Vec<u8>> {
         put(&params.extradata);
         let direct = index.packets.iter().filter(|_| index.direct);
         for packet in direct.take(8) {
-            let mut bytes = vec![0; HEAD.min(packet.size as usize)];
+            let mut bytes = vec![0; MAX_HEADER_BYTES.min(packet.size as usize)];
             if source.read_at(packet.offset, &mut bytes).is_ok() {
                 put(&bytes);
             }
@@ -59,8 +59,8 @@ fn seeds(seeds: &Seeds) -> Vec<Vec<u8>> {
     all
 }
 
-fn taken_apart(input: &[u8]) -> (CodecParams, Vec<&[u8]>) {
-    let mut case = Case::new(input);
+fn decode_fields(input: &[u8]) -> (CodecParams, Vec<&[u8]>) {
+    let mut case = FuzzInput::new(input);
     let name = case.one_of(&CODECS);
     let (options, reorder) = (case.byte(), case.byte());
     let mut rest = case.rest();
@@ -90,7 +90,7 @@ fn read(params: &CodecParams, packets: &[&[u8]]) -> Vec<String> {
     let mut header_parser = HeaderParser::new(params.codec.kind, &params.extradata);
     let mut parser = DependencyParser::new(params);
     let mut graph = ReferenceGraph::new(params);
-    let filter = BitstreamFilter::new(&nothing_but(params.clone()));
+    let filter = BitstreamFilter::new(&params_only(params.clone()));
     let mut unit = Vec::new();
     for (number, packet) in packets.iter().enumerate() {
         said.push(format!("{:?}", header_parser.parse(packet, number % 3 == 0)));
@@ -120,7 +120,7 @@ fn read(params: &CodecParams, packets: &[&[u8]]) -> Vec<String> {
 }
 
 /// An index that says nothing of its packets.
-fn nothing_but(params: CodecParams) -> VideoIndex {
+fn params_only(params: CodecParams) -> VideoIndex {
     VideoIndex {
         site: Site::file(&"fuzzed".into()),
         container: "none".into(),

@@ -14,7 +14,7 @@ use framespool::limits::Limits;
 use framespool::source::{ByteSource, MemorySource};
 use framespool::units::PresentationIndex;
 
-use super::{sound, Target, MIB, USUAL};
+use super::{check_error, Target, MIB, USUAL};
 use crate::seeds::Seeds;
 
 pub const MP4: Target = Target {
@@ -53,7 +53,7 @@ pub fn limits() -> Limits {
 
 fn tables(input: &[u8]) {
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("fuzzed.mp4", input.to_vec()));
-    let Ok(Some(track)) = sound(mp4::read_track(&source, None, &limits())) else { return };
+    let Ok(Some(track)) = check_error(mp4::read_track(&source, None, &limits())) else { return };
     assert!(track.packets.len() <= input.len(), "{} packets in {} bytes", track.packets.len(), input.len());
     for packet in &track.packets {
         let offset = packet.offset.expect("tables say where packets are");
@@ -74,7 +74,7 @@ pub fn indexed(input: &[u8]) -> Option<(Arc<dyn ByteSource>, Arc<VideoIndex>)> {
             Ok(())
         }
     };
-    let index = sound(build(&source, &limits(), &interrupt)).ok()?;
+    let index = check_error(build(&source, &limits(), &interrupt)).ok()?;
     check(&index);
     let again = build(&source, &limits(), &interrupt);
     assert_eq!(

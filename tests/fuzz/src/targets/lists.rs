@@ -13,8 +13,8 @@ use framespool_datasets::{
     SegmentBounds,
 };
 
-use super::{sound, Target, USUAL};
-use crate::case::Case;
+use super::{check_error, Target, USUAL};
+use crate::fuzz_input::FuzzInput;
 use crate::scratch;
 
 pub const LISTS: Target = Target {
@@ -95,8 +95,8 @@ const JSON: [&str; 4] = [
 
 /// Reads a list twice.
 fn same_twice(path: &Path, read: impl Fn() -> Result<Dataset>) {
-    let first = sound(read());
-    match (&first, sound(read())) {
+    let first = check_error(read());
+    match (&first, check_error(read())) {
         // Numbers that are none are not equal to themselves, and nobody lets them in.
         (Ok(first), Ok(second)) => assert_eq!(*first, second),
         (Err(first), Err(second)) => assert_eq!(first.to_string(), second.to_string()),
@@ -209,7 +209,7 @@ fn folder_of(path: &Path, name: &str) -> PathBuf {
 }
 
 fn frames(input: &[u8]) {
-    let mut case = Case::new(input);
+    let mut case = FuzzInput::new(input);
     let folder = scratch::folder().join("frames");
     if !folder.exists() {
         std::fs::create_dir_all(&folder).expect("room for a folder");
@@ -220,11 +220,11 @@ fn frames(input: &[u8]) {
     let frames = ImageSequence {
         folder,
         first: case.count(),
-        count: case.maybe(Case::count),
+        count: case.maybe(FuzzInput::count),
         fps: (case.count(), case.count()),
         pattern: case.maybe(|case| case.text(255)),
     };
-    let Ok(source) = sound(ImageSequenceSource::open(&frames)) else { return };
+    let Ok(source) = check_error(ImageSequenceSource::open(&frames)) else { return };
     let parts: Vec<(u64, u64)> = source.file_spans().collect();
     assert!(!parts.is_empty() && parts.len() <= 6, "{} frames of 6 files", parts.len());
     assert!(frames.count.is_none_or(|count| frames.pattern.is_none() || count as usize == parts.len()));

@@ -6,8 +6,8 @@ use framespool::batch_sampler::{
     BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, MixConfig, Shuffle,
 };
 
-use super::{sound, Target, MIB, USUAL};
-use crate::case::Case;
+use super::{check_error, Target, MIB, USUAL};
+use crate::fuzz_input::FuzzInput;
 
 pub const ORDER: Target = Target {
     name: "order",
@@ -25,21 +25,21 @@ pub const ORDER: Target = Target {
 };
 
 /// Clips of a batch, and of an epoch, that are looked at whole.
-const FEW: u64 = 4096;
+const MAX_CLIPS: u64 = 4096;
 
 fn run(input: &[u8]) {
-    let mut case = Case::new(input);
+    let mut case = FuzzInput::new(input);
     let config = config(&mut case);
     // Some orders keep a list of all clips, which is said where they are described.
     let listed = config.clip_order != ClipOrder::Framespool && config.shuffle != Shuffle::Off;
     if listed && (1 << 20..=u64::from(u32::MAX)).contains(&config.num_clips) {
         return;
     }
-    let Ok(order) = sound(BatchSampler::new(config.clone())) else { return };
+    let Ok(order) = check_error(BatchSampler::new(config.clone())) else { return };
     let (batches, slots) = (order.len_batches(), order.num_samples());
     assert!(u128::from(slots) <= u128::from(batches) * u128::from(config.batch_size));
     assert!(order.batch(0, batches).is_empty() && order.batch(1, u64::MAX).is_empty());
-    if u64::from(config.batch_size) > FEW {
+    if u64::from(config.batch_size) > MAX_CLIPS {
         return;
     }
     // DALI's ring is passed from the first epoch on, so Python lets only so many through.
@@ -53,9 +53,9 @@ fn run(input: &[u8]) {
         assert!(found.is_sorted_by_key(|slot| slot.padding), "real clips come first");
         assert_eq!(found, order.batch(epoch, batch), "other clips the second time");
     }
-    if batches.saturating_mul(config.batch_size.into()) > FEW
+    if batches.saturating_mul(config.batch_size.into()) > MAX_CLIPS
         || config.num_shards > 8
-        || config.num_clips > FEW
+        || config.num_clips > MAX_CLIPS
     {
         return;
     }
@@ -84,8 +84,8 @@ fn run(input: &[u8]) {
     assert!(!all || seen.iter().all(|&times| times == 1), "a clip that never comes: {seen:?}");
 }
 
-fn config(case: &mut Case<'_>) -> BatchSamplerConfig {
-    let sizes = case.maybe(|case| case.some(6, Case::long));
+fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
+    let sizes = case.maybe(|case| case.some(6, FuzzInput::long));
     let mix = sizes.map(|sizes| MixConfig {
         weights: if case.flag() {
             vec![1.0; sizes.len()]
@@ -93,7 +93,7 @@ fn config(case: &mut Case<'_>) -> BatchSamplerConfig {
             sizes.iter().map(|_| case.number()).collect()
         },
         replacement: case.flag(),
-        epoch_clips: case.maybe(Case::long),
+        epoch_clips: case.maybe(FuzzInput::long),
         sizes,
     });
     // What fits together comes up by chance too rarely.

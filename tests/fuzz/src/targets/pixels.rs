@@ -15,8 +15,8 @@ use framespool_kernels::{
     ColorRange, Colorimetry, FrameView, Interpolation, MatrixCoefficients, Plane, Planes,
 };
 
-use super::{sound, Target, MIB, USUAL};
-use crate::case::Case;
+use super::{check_error, Target, MIB, USUAL};
+use crate::fuzz_input::FuzzInput;
 
 pub const TRANSFORMS: Target = Target {
     name: "transforms",
@@ -35,11 +35,11 @@ pub const TRANSFORMS: Target = Target {
 };
 
 /// Bytes of a clip up to which it is painted.
-const SMALL: usize = 1 << 20;
+const MAX_OUTPUT_BYTES: usize = 1 << 20;
 const FILTERS: [Filter; 3] = [Filter::Triangle, Filter::Bilinear, Filter::Nearest];
 
 fn run(input: &[u8]) {
-    let mut case = Case::new(input);
+    let mut case = FuzzInput::new(input);
     let Some((pipeline, size, turn)) = asked(&mut case) else { return };
     let key = RngKey { seed: case.long(), epoch: 0, clip: case.long(), occurrence: 0 };
     let pipeline = match case.next_below(4) {
@@ -49,8 +49,8 @@ fn run(input: &[u8]) {
     };
     let mut executor = TransformExecutor::new(pipeline.clone());
     executor.begin(key);
-    let told = sound(explain(&pipeline, size, turn, key, 0));
-    let Ok(made) = sound(executor.size_of(size, turn)) else { return };
+    let told = check_error(explain(&pipeline, size, turn, key, 0));
+    let Ok(made) = check_error(executor.size_of(size, turn)) else { return };
     assert!(told.is_ok(), "a size, but no explanation: {:?}", told.err());
     assert!(
         pipeline.fixed_size().is_none_or(|fixed| fixed == made),
@@ -58,7 +58,7 @@ fn run(input: &[u8]) {
         pipeline.fixed_size()
     );
     let shape = executor.shape(2, made);
-    let Some(bytes) = shape.bytes().filter(|&bytes| bytes <= SMALL) else { return };
+    let Some(bytes) = shape.bytes().filter(|&bytes| bytes <= MAX_OUTPUT_BYTES) else { return };
     assert_eq!(shape.dims().iter().product::<usize>() * pipeline.dtype.bytes(), bytes);
     let planes = picture(size);
     let view = view(size, &planes);
@@ -66,7 +66,7 @@ fn run(input: &[u8]) {
     let paint = |executor: &mut TransformExecutor, filling: u8| {
         let mut clip = vec![filling; bytes];
         for t in 0..2 {
-            sound(executor.apply_to_view(&site, &view, turn, &shape, &mut clip, (t, t)))?;
+            check_error(executor.apply_to_view(&site, &view, turn, &shape, &mut clip, (t, t)))?;
         }
         Ok::<_, framespool::Error>(clip)
     };
@@ -81,13 +81,13 @@ fn run(input: &[u8]) {
 }
 
 /// A recipe, and a picture's size and turn.
-fn asked(case: &mut Case<'_>) -> Option<(TransformPipeline, (u32, u32), DisplayOrientation)> {
+fn asked(case: &mut FuzzInput<'_>) -> Option<(TransformPipeline, (u32, u32), DisplayOrientation)> {
     let dtype = case.one_of(&[Dtype::U8, Dtype::F32, Dtype::F16, Dtype::BF16]);
     let layout = case.one_of(&[Layout::Nthwc, Layout::Ntchw, Layout::Ncthw]);
     let size = (1 + u32::from(case.byte() % 70), 1 + u32::from(case.byte() % 70));
     let turn = DisplayOrientation { mirror: case.flag(), quarter_turns_cw: case.byte() % 4 };
     let steps = case.some(4, |case| Step { transform: transform(case), per_frame: case.flag() });
-    Some((sound(TransformPipeline::new(steps, dtype, layout)).ok()?, size, turn))
+    Some((check_error(TransformPipeline::new(steps, dtype, layout)).ok()?, size, turn))
 }
 
 fn picture((width, height): (u32, u32)) -> [Vec<u8>; 3] {
@@ -116,16 +116,16 @@ fn view((width, height): (u32, u32), [y, u, v]: &[Vec<u8>; 3]) -> FrameView<'_> 
 /// Longest side that the constructors of Python's classes let through; what they refuse does not come here.
 const MAX_SIDE: u32 = 65535;
 
-fn side(c: &mut Case<'_>, least: u32) -> u32 {
+fn side(c: &mut FuzzInput<'_>, least: u32) -> u32 {
     c.count().clamp(least, MAX_SIDE)
 }
 
-fn size(c: &mut Case<'_>) -> Size {
+fn size(c: &mut FuzzInput<'_>) -> Size {
     Size { height: side(c, 1), width: side(c, 1) }
 }
 
 /// A finite number between these.
-fn within(c: &mut Case<'_>, least: f64, most: f64) -> f64 {
+fn within(c: &mut FuzzInput<'_>, least: f64, most: f64) -> f64 {
     let number = c.number();
     if number.is_nan() {
         least
@@ -134,51 +134,51 @@ fn within(c: &mut Case<'_>, least: f64, most: f64) -> f64 {
     }
 }
 
-fn span(c: &mut Case<'_>, least: f64, most: f64) -> UniformRange {
+fn span(c: &mut FuzzInput<'_>, least: f64, most: f64) -> UniformRange {
     let (one, other) = (within(c, least, most), within(c, least, most));
     UniformRange::new(one.min(other), one.max(other))
 }
 
 /// Above 0, and whatever is finite.
-fn positive(c: &mut Case<'_>) -> UniformRange {
+fn positive(c: &mut FuzzInput<'_>) -> UniformRange {
     span(c, 5e-324, f64::MAX)
 }
 
-fn factor(c: &mut Case<'_>) -> UniformRange {
+fn factor(c: &mut FuzzInput<'_>) -> UniformRange {
     span(c, 0.0, 20.0)
 }
 
-fn angle(c: &mut Case<'_>) -> UniformRange {
+fn angle(c: &mut FuzzInput<'_>) -> UniformRange {
     span(c, -1e6, 1e6)
 }
 
-fn part(c: &mut Case<'_>) -> f64 {
+fn part(c: &mut FuzzInput<'_>) -> f64 {
     within(c, 0.0, 1.0)
 }
 
-fn three(c: &mut Case<'_>, least: f64, most: f64) -> [f64; 3] {
+fn three(c: &mut FuzzInput<'_>, least: f64, most: f64) -> [f64; 3] {
     [within(c, least, most), within(c, least, most), within(c, least, most)]
 }
 
-fn fill(c: &mut Case<'_>) -> [f64; 3] {
+fn fill(c: &mut FuzzInput<'_>) -> [f64; 3] {
     match c.flag() {
         true => [0.0; 3],
         false => three(c, 0.0, 255.0),
     }
 }
 
-fn padding(c: &mut Case<'_>) -> Padding {
+fn padding(c: &mut FuzzInput<'_>) -> Padding {
     Padding { left: side(c, 0), top: side(c, 0), right: side(c, 0), bottom: side(c, 0) }
 }
 
-fn cover(c: &mut Case<'_>) -> EraseFill {
+fn cover(c: &mut FuzzInput<'_>) -> EraseFill {
     match c.flag() {
         true => EraseFill::Noise,
         false => EraseFill::Value(three(c, f64::MIN, f64::MAX)),
     }
 }
 
-fn transform(c: &mut Case<'_>) -> Transform {
+fn transform(c: &mut FuzzInput<'_>) -> Transform {
     let filter = c.one_of(&FILTERS);
     match c.next_below(20) {
         0 => Transform::AssumeColor {
@@ -247,7 +247,7 @@ fn transform(c: &mut Case<'_>) -> Transform {
             cover: cover(c),
         },
         _ => {
-            let numbers = |c: &mut Case<'_>| {
+            let numbers = |c: &mut FuzzInput<'_>| {
                 let wide = f64::from(f32::MAX);
                 three(c, -wide, wide).map(|number| number as f32)
             };
@@ -256,7 +256,7 @@ fn transform(c: &mut Case<'_>) -> Transform {
     }
 }
 
-fn affine(c: &mut Case<'_>) -> Transform {
+fn affine(c: &mut FuzzInput<'_>) -> Transform {
     let far = f64::from(MAX_SIDE) * 1e9;
     let affine = Affine {
         degrees: angle(c),

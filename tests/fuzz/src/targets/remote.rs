@@ -8,7 +8,7 @@ use std::path::Path;
 
 use framespool::source::{as_url, display_name, fuzzing};
 
-use super::{sound, Target, MIB, USUAL};
+use super::{check_error, Target, MIB, USUAL};
 
 pub const URLS: Target = Target {
     name: "urls",
@@ -58,21 +58,24 @@ const SECRETS: [&str; 2] = ["secretsecret", "hiddenhidden"];
 fn url(text: &str) {
     let path = Path::new(text);
     let (name, seen) = (display_name(path), as_url(path));
-    let parsed = sound(fuzzing::parse_url(text));
+    let parsed = check_error(fuzzing::parse_url(text));
     let mut told: Vec<String> = Vec::new();
     match parsed {
         Ok([name, key, host]) => {
             assert!(!name.is_empty() && !key.is_empty() && !host.is_empty());
             // What is kept on disk under the key must be found again by it.
             told.extend([name, key, host].map(|text| text.to_string()));
-            if let Err(error) = sound(fuzzing::open_object(text)) {
+            if let Err(error) = check_error(fuzzing::open_object(text)) {
                 told.push(error.to_string());
             }
         }
         Err(error) => told.push(error.to_string()),
     }
     if let Some(seen) = seen {
-        assert_eq!(sound(fuzzing::parse_url(seen)).is_ok(), sound(fuzzing::parse_url(text)).is_ok());
+        assert_eq!(
+            check_error(fuzzing::parse_url(seen)).is_ok(),
+            check_error(fuzzing::parse_url(text)).is_ok()
+        );
         told.push(name.to_string());
         for secret in SECRETS.iter().filter(|&&secret| is_secret(text, secret)) {
             assert!(told.iter().all(|told| !told.contains(secret)), "'{secret}' in {told:?}");
@@ -111,8 +114,9 @@ fn answer(input: &[u8]) {
     let begin = u64::from(place) * 3;
     let range = begin..(begin + 1 + u64::from(place % 5) * 50).min(LEN.max(begin + 1));
     let (known, unless) = (state(known), state(unless));
-    let came =
-        server::ask(answer, |url| sound(fuzzing::request_once(url, range.clone(), known.clone(), unless)));
+    let came = server::ask(answer, |url| {
+        check_error(fuzzing::request_once(url, range.clone(), known.clone(), unless))
+    });
     let Ok(came) = came.expect("a URL that can be asked") else { return };
     let Some((bytes, (len, tag))) = came else { return };
     assert!(len <= i64::MAX as u64, "a file of {len} bytes");

@@ -8,8 +8,8 @@ use framespool::batch_sampler::rng::{purpose, RngKey};
 use framespool::clip_sampler::video_timing::{ConstantFrameRate, FrameTimestamps};
 use framespool::clip_sampler::{ClipSamplerRef, VideoTiming};
 
-use super::{sound, Target, MIB, USUAL};
-use crate::case::Case;
+use super::{check_error, Target, MIB, USUAL};
+use crate::fuzz_input::FuzzInput;
 
 pub const SAMPLING: Target = Target {
     name: "sampling",
@@ -28,17 +28,17 @@ pub const SAMPLING: Target = Target {
 };
 
 /// Frames of a clip up to which it is made: longer ones are no other code, and take as long as they are long.
-const LONG: u64 = 1 << 16;
+const MAX_CLIP_LENGTH: u64 = 1 << 16;
 
 fn run(input: &[u8]) {
-    let mut case = Case::new(input);
-    let Ok(rule) = sound(rules::rule(&mut case)) else { return };
+    let mut case = FuzzInput::new(input);
+    let Ok(rule) = check_error(rules::rule(&mut case)) else { return };
     assert!(rule.sequence_length() != Some(0) && !rule.min_length_hint().is_empty());
     let Some(video) = video(&mut case) else { return };
     check(&rule, &*video, &mut case);
 }
 
-fn video(case: &mut Case<'_>) -> Option<Box<dyn VideoTiming>> {
+fn video(case: &mut FuzzInput<'_>) -> Option<Box<dyn VideoTiming>> {
     let num_frames = match case.next_below(8) {
         0..5 => case.byte().into(),
         5 | 6 => case.count(),
@@ -48,16 +48,16 @@ fn video(case: &mut Case<'_>) -> Option<Box<dyn VideoTiming>> {
         0 => Some(Box::new(ConstantFrameRate { num_frames, fps: case.number() })),
         1 => Some(Box::new(ConstantFrameRate { num_frames, fps: 25.0 })),
         _ => {
-            let mut begins = case.some(40, Case::number);
+            let mut begins = case.some(40, FuzzInput::number);
             begins.sort_by(f64::total_cmp);
             let end = begins.last().map_or(0.0, |last| last + case.number().abs());
-            let timed = sound(FrameTimestamps::new(begins, end)).ok()?;
+            let timed = check_error(FrameTimestamps::new(begins, end)).ok()?;
             Some(Box::new(timed))
         }
     }
 }
 
-fn check(rule: &ClipSamplerRef, video: &dyn VideoTiming, case: &mut Case<'_>) {
+fn check(rule: &ClipSamplerRef, video: &dyn VideoTiming, case: &mut FuzzInput<'_>) {
     let (frames, clips) = (video.num_frames(), rule.num_clips(video));
     assert!(frames > 0 || clips == 0, "{rule:?}: {clips} clips of no frames");
     assert!(
@@ -65,7 +65,7 @@ fn check(rule: &ClipSamplerRef, video: &dyn VideoTiming, case: &mut Case<'_>) {
         "{rule:?} {frames}: {clips}"
     );
     let length = rule.sequence_length().map_or(frames.into(), u64::from);
-    if length > LONG || u64::from(frames).max(length) > 1 << 24 {
+    if length > MAX_CLIP_LENGTH || u64::from(frames).max(length) > 1 << 24 {
         return;
     }
     let key = |clip| RngKey { seed: case_seed(clips), epoch: 0, clip, occurrence: 0 };
@@ -73,9 +73,9 @@ fn check(rule: &ClipSamplerRef, video: &dyn VideoTiming, case: &mut Case<'_>) {
         let clip_key = if rule.shares_rng_per_video() { 0 } else { clip };
         rule.clip(video, clip, &mut key(clip_key).rng(purpose::SAMPLING))
     };
-    assert!(sound(drawn(clips)).is_err(), "{rule:?}: a clip behind the last of {clips}");
+    assert!(check_error(drawn(clips)).is_err(), "{rule:?}: a clip behind the last of {clips}");
     for clip in [0, clips / 2, clips.saturating_sub(1), case.long()] {
-        let Ok(sample) = sound(drawn(clip)) else { continue };
+        let Ok(sample) = check_error(drawn(clip)) else { continue };
         assert!(clip < clips, "{rule:?}: clip {clip} of {clips}");
         let place = || format!("{rule:?}, clip {clip} of {frames} frames: {sample:?}");
         assert!(!sample.indices.is_empty() && sample.mask.len() == sample.indices.len(), "{}", place());

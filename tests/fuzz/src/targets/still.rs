@@ -13,7 +13,7 @@ use framespool::source::MemorySource;
 use framespool_kernels::{FrameView, Plane, Planes};
 use framespool_nvdec::jpeg::JpegHeader;
 
-use super::{sound, Target, MIB, USUAL};
+use super::{check_error, Target, MIB, USUAL};
 use crate::seeds::Seeds;
 
 pub const STILL: Target = Target {
@@ -83,7 +83,7 @@ thread_local! {
 fn picture(bytes: &[u8], option: u8, rows: u8) {
     let limits = Limits { picture_samples: MAX_PIXELS, ..Limits::default() };
     let source = MemorySource::new("fuzzed", bytes.to_vec());
-    let Ok(facts) = sound(read_header(&source, &limits)) else { return };
+    let Ok(facts) = check_error(read_header(&source, &limits)) else { return };
     assert_eq!(sniff(bytes), Some(facts.format));
     assert!(facts.width > 0 && u64::from(facts.width) * u64::from(facts.height) <= MAX_PIXELS);
     if let Some(seen) = JpegHeader::parse(bytes).ok().filter(|_| facts.format == ImageFormat::Jpeg) {
@@ -137,7 +137,7 @@ fn decoded(
     facts: &ImageHeader,
     options: DecodeOptions,
 ) -> Option<Vec<Vec<Vec<u8>>>> {
-    let view = sound(decoder.decode(&site(), facts, bytes, options)).ok()?;
+    let view = check_error(decoder.decode(&site(), facts, bytes, options)).ok()?;
     assert_eq!((view.width, view.height), facts.scaled_size(options.scale));
     Some(planes(&view))
 }

@@ -8,15 +8,15 @@ use framespool::source::ByteSource;
 use framespool::Result;
 use framespool_datasets::{ArchiveListing, ArchiveSample, CellReader, ErrorPolicy, SampleLocation};
 
-use super::super::sound;
+use super::super::check_error;
 
 /// Entries whose bytes are looked at.
-const LOOKED_AT: usize = 16;
+const MAX_ENTRIES: usize = 16;
 
 /// Lists a file with both policies.
-pub fn both_ways(bytes: &[u8], path: &Path, list: impl Fn(ErrorPolicy) -> Result<ArchiveListing>) {
-    let raised = sound(list(ErrorPolicy::Raise));
-    let skipped = sound(list(ErrorPolicy::Skip));
+pub fn check_both_policies(bytes: &[u8], path: &Path, list: impl Fn(ErrorPolicy) -> Result<ArchiveListing>) {
+    let raised = check_error(list(ErrorPolicy::Raise));
+    let skipped = check_error(list(ErrorPolicy::Skip));
     let tables = CellReader::default();
     for packed in [&raised, &skipped].into_iter().flatten() {
         // Whatever an entry is made of takes some bytes of the file.
@@ -26,9 +26,9 @@ pub fn both_ways(bytes: &[u8], path: &Path, list: impl Fn(ErrorPolicy) -> Result
             packed.samples.len(),
             bytes.len()
         );
-        packed.samples.iter().for_each(|sample| lies_inside(sample, bytes, path));
-        packed.samples.iter().take(LOOKED_AT).for_each(|sample| holds(sample, bytes, &tables));
-        packed.errors.iter().for_each(|reason| drop(sound::<()>(Err(reason.clone()))));
+        packed.samples.iter().for_each(|sample| check_bounds(sample, bytes, path));
+        packed.samples.iter().take(MAX_ENTRIES).for_each(|sample| holds(sample, bytes, &tables));
+        packed.errors.iter().for_each(|reason| drop(check_error::<()>(Err(reason.clone()))));
     }
     match (raised, skipped) {
         (Ok(raised), Ok(skipped)) => {
@@ -48,12 +48,12 @@ pub fn both_ways(bytes: &[u8], path: &Path, list: impl Fn(ErrorPolicy) -> Result
 
 fn columns(mut packed: ArchiveListing) {
     let entries = packed.samples.len();
-    if let Ok(columns) = sound(packed.take_columns()) {
+    if let Ok(columns) = check_error(packed.take_columns()) {
         assert!(columns.iter().all(|column| column.values.len() == entries));
     }
 }
 
-fn lies_inside(sample: &ArchiveSample, bytes: &[u8], path: &Path) {
+fn check_bounds(sample: &ArchiveSample, bytes: &[u8], path: &Path) {
     match &sample.location {
         SampleLocation::Member(member) => {
             assert_eq!(&*member.file, path);
@@ -75,7 +75,7 @@ fn holds(sample: &ArchiveSample, bytes: &[u8], tables: &CellReader) {
             assert_eq!(read, bytes[member.offset as usize..][..read.len()]);
         }
         SampleLocation::TableCell { file, column, row } => {
-            let open = || sound(tables.cell(file, column.clone(), *row).open());
+            let open = || check_error(tables.cell(file, column.clone(), *row).open());
             let (first, second) = (open(), open());
             assert_eq!(first.is_ok(), second.is_ok(), "a cell that is there only once");
             if let (Ok(first), Ok(second)) = (first, second) {

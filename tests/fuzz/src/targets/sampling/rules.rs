@@ -14,7 +14,7 @@ use framespool::clip_sampler::{
 };
 use framespool::Result;
 
-use crate::case::Case;
+use crate::fuzz_input::FuzzInput;
 
 const PADDING_POLICIES: [PaddingPolicy; 7] = [
     PaddingPolicy::Repeat,
@@ -35,7 +35,7 @@ const POLICIES: [torchcodec::Policy; 3] =
     [torchcodec::Policy::RepeatLast, torchcodec::Policy::Wrap, torchcodec::Policy::Error];
 
 /// A rule of any kind.
-pub fn rule(case: &mut Case<'_>) -> Result<ClipSamplerRef> {
+pub fn rule(case: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
     let kind = case.next_below(32);
     match kind {
         0..10 => own(kind, case),
@@ -47,7 +47,7 @@ fn made<R: ClipSampler + 'static>(rule: Result<R>) -> Result<ClipSamplerRef> {
     rule.map(|rule| Arc::new(rule) as ClipSamplerRef)
 }
 
-fn spacing(case: &mut Case<'_>) -> Result<Spacing> {
+fn spacing(case: &mut FuzzInput<'_>) -> Result<Spacing> {
     match case.next_below(3) {
         0 => Ok(Spacing::Stride(case.count())),
         1 => Ok(Spacing::Fps(case.number())),
@@ -55,12 +55,12 @@ fn spacing(case: &mut Case<'_>) -> Result<Spacing> {
     }
 }
 
-fn own(kind: usize, c: &mut Case<'_>) -> Result<ClipSamplerRef> {
+fn own(kind: usize, c: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
     let short = c.one_of(&PADDING_POLICIES);
     match kind {
-        0 => made(Windows::new(c.count(), c.count(), c.maybe(Case::count), c.one_of(&PAD_MODES))),
+        0 => made(Windows::new(c.count(), c.count(), c.maybe(FuzzInput::count), c.one_of(&PAD_MODES))),
         1 | 2 => {
-            made(Windows::by_seconds(c.count(), c.number(), c.maybe(Case::number), c.one_of(&PAD_MODES)))
+            made(Windows::by_seconds(c.count(), c.number(), c.maybe(FuzzInput::number), c.one_of(&PAD_MODES)))
         }
         3 | 4 => {
             let rule = Random::new(c.count(), spacing(c)?, c.count(), short)?;
@@ -72,26 +72,26 @@ fn own(kind: usize, c: &mut Case<'_>) -> Result<ClipSamplerRef> {
             made(Segments::new(c.count(), (c.count(), c.count()), mode, c.count(), short))
         }
         6 => made(Uniform::new(c.count(), spacing(c)?, c.count(), short)),
-        7 => made(Dense::new((c.count(), c.count()), c.count(), c.count(), c.maybe(Case::count), short)),
-        8 => made(Delta::new(c.some(9, Case::number), c.number(), c.count())),
-        _ if c.flag() => made(ExplicitFrames::frames(c.some(4, |c| c.some(6, Case::signed)), short)),
-        _ => made(ExplicitFrames::seconds(c.some(4, |c| c.some(6, Case::number)), short)),
+        7 => made(Dense::new((c.count(), c.count()), c.count(), c.count(), c.maybe(FuzzInput::count), short)),
+        8 => made(Delta::new(c.some(9, FuzzInput::number), c.number(), c.count())),
+        _ if c.flag() => made(ExplicitFrames::frames(c.some(4, |c| c.some(6, FuzzInput::signed)), short)),
+        _ => made(ExplicitFrames::seconds(c.some(4, |c| c.some(6, FuzzInput::number)), short)),
     }
 }
 
-fn seconds(c: &mut Case<'_>) -> Seconds {
+fn seconds(c: &mut FuzzInput<'_>) -> Seconds {
     match c.flag() {
         true => Seconds::Float(c.number()),
         false => Seconds::Ratio(c.signed(), c.signed()),
     }
 }
 
-fn preset(kind: usize, c: &mut Case<'_>) -> Result<ClipSamplerRef> {
+fn preset(kind: usize, c: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
     match kind {
         10 => made(cosmos_curate::SampleClosest::new(
             c.number(),
-            c.maybe(Case::number),
-            c.maybe(Case::number),
+            c.maybe(FuzzInput::number),
+            c.maybe(FuzzInput::number),
             c.flag(),
         )),
         11 => {
@@ -99,7 +99,7 @@ fn preset(kind: usize, c: &mut Case<'_>) -> Result<ClipSamplerRef> {
             made(dali::Sequences::new(
                 c.count(),
                 c.count(),
-                c.maybe(Case::count),
+                c.maybe(FuzzInput::count),
                 c.one_of(&PAD_MODES),
                 version,
             ))
@@ -122,12 +122,16 @@ fn preset(kind: usize, c: &mut Case<'_>) -> Result<ClipSamplerRef> {
                 _ => internvideo2::SampleMode::parse(&format!("fps{}", c.number()))?,
             };
             let (num_frames, trimmed30) = (c.count(), c.flag());
-            let (fix_start, max_num_frames) = (c.maybe(Case::count), c.maybe(Case::count));
+            let (fix_start, max_num_frames) = (c.maybe(FuzzInput::count), c.maybe(FuzzInput::count));
             let options =
                 internvideo2::ReadFramesOptions { num_frames, sample, fix_start, max_num_frames, trimmed30 };
             made(internvideo2::ReadFrames::new(options))
         }
-        15 => made(lerobot::DeltaTimestamps::new(c.some(9, Case::number), c.maybe(Case::number), c.number())),
+        15 => made(lerobot::DeltaTimestamps::new(
+            c.some(9, FuzzInput::number),
+            c.maybe(FuzzInput::number),
+            c.number(),
+        )),
         16 => made(mmaction2::DenseSampleFrames::new(mmaction2::DenseSampleFramesOptions {
             clip_len: c.count(),
             frame_interval: c.count(),
@@ -147,7 +151,7 @@ fn preset(kind: usize, c: &mut Case<'_>) -> Result<ClipSamplerRef> {
             out_of_bound_opt: c.one_of(&BOUNDS),
             test_mode: c.flag(),
             keep_tail_frames: c.flag(),
-            target_fps: c.maybe(Case::number),
+            target_fps: c.maybe(FuzzInput::number),
         })),
         18 => made(mmaction2::MmactionUniformSample::new(c.count(), c.count(), c.flag())),
         19 => made(mmaction2::UntrimmedSampleFrames::new(c.count(), c.count(), c.count())),
@@ -164,7 +168,7 @@ fn preset(kind: usize, c: &mut Case<'_>) -> Result<ClipSamplerRef> {
                     backpad_last: c.flag(),
                 },
             };
-            made(pytorchvideo::LabeledVideoClips::new(sampler, seconds(c), c.maybe(Case::count)))
+            made(pytorchvideo::LabeledVideoClips::new(sampler, seconds(c), c.maybe(FuzzInput::count)))
         }
         21 => {
             let frames = match c.flag() {
@@ -172,10 +176,10 @@ fn preset(kind: usize, c: &mut Case<'_>) -> Result<ClipSamplerRef> {
                 false => qwen_vl::FrameCount::Rate {
                     fps: c.number(),
                     min_frames: c.count(),
-                    max_frames: c.maybe(Case::count),
+                    max_frames: c.maybe(FuzzInput::count),
                 },
             };
-            made(qwen_vl::QwenVl::new(frames, c.maybe(Case::number), c.maybe(Case::number)))
+            made(qwen_vl::QwenVl::new(frames, c.maybe(FuzzInput::number), c.maybe(FuzzInput::number)))
         }
         22 => made(slowfast::Kinetics::new(slowfast::KineticsOptions {
             random: c.flag(),
@@ -193,7 +197,7 @@ fn preset(kind: usize, c: &mut Case<'_>) -> Result<ClipSamplerRef> {
             num_frames_per_clip: c.count(),
             num_indices_between_frames: c.count(),
             sampling_range_start: c.signed(),
-            sampling_range_end: c.maybe(Case::signed),
+            sampling_range_end: c.maybe(FuzzInput::signed),
             policy: c.one_of(&POLICIES),
         })),
         25 => made(torchcodec::Timestamps::new(torchcodec::TimestampsOptions {
@@ -202,13 +206,13 @@ fn preset(kind: usize, c: &mut Case<'_>) -> Result<ClipSamplerRef> {
                 false => torchcodec::ClipStarts::Regular(c.number()),
             },
             num_frames_per_clip: c.count(),
-            seconds_between_frames: c.maybe(Case::number),
-            sampling_range_start: c.maybe(Case::number),
-            sampling_range_end: c.maybe(Case::number),
+            seconds_between_frames: c.maybe(FuzzInput::number),
+            sampling_range_start: c.maybe(FuzzInput::number),
+            sampling_range_end: c.maybe(FuzzInput::number),
             policy: c.one_of(&POLICIES),
         })),
         26 => {
-            let (length, step, rate) = (c.count(), c.count(), c.maybe(Case::number));
+            let (length, step, rate) = (c.count(), c.count(), c.maybe(FuzzInput::number));
             let sampler = match c.next_below(3) {
                 0 => torchvision::ClipSelection::All,
                 1 => torchvision::ClipSelection::Uniform(c.count()),

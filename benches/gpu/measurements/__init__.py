@@ -1,0 +1,12 @@
+"""The items of bench.py."""
+
+from importlib import import_module
+
+#: In the order in which they run: the ceiling is what the others are compared with.
+MODULES = ("ceiling", "loading", "costs", "images", "peer_comparison")
+
+
+def load() -> None:
+    """Registers all items."""
+    for module in MODULES:
+        import_module(f"{__name__}.{module}")

@@ -1,0 +1,198 @@
+"""framespool and its peers in turn, within one process, on the same clips; answers first."""
+
+from __future__ import annotations
+
+import collections
+import importlib.util
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import framespool as fsp
+from bench_videos import BenchVideo, full_hd
+from common import TRY
+from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
+from peers import PEERS, Peer
+from timing import SIZE, synchronize
+
+from measurements.loading import PUBLISHED
+
+LENGTH, STRIDE = 16, 4
+SPAN = (LENGTH - 1) * STRIDE + 1
+CLIPS = 8 if TRY else 48
+ROUNDS = 5
+THREADS = (1, 4, 8, 16)
+
+
+def draw(videos: list[BenchVideo], count: int) -> list[tuple[str, list[int]]]:
+    """The same clips on every run and for everybody."""
+    numbers = random.Random(11)
+    clips = []
+    for _ in range(count):
+        video = numbers.choice(videos)
+        start = numbers.randrange(video.frames - SPAN + 1)
+        clips.append((str(video.path), list(range(start, start + SPAN, STRIDE))))
+    return clips
+
+
+def ours(clips: list[tuple[str, list[int]]], **road: Any) -> fsp.ClipLoader:
+    """A loader of exactly these clips: each is a part of a video that holds one window."""
+    parts = [fsp.datasets.Part(path, start_frame=frames[0], end_frame=frames[0] + SPAN) for path, frames in clips]
+    keywords = {"device": "cuda:0", "decoder": "nvdec", **road}
+    return fsp.ClipLoader(
+        parts,
+        fsp.sampling.windows(sequence_length=LENGTH, stride=STRIDE),
+        batch_size=4,
+        transforms=[fsp.transforms.Resize((SIZE, SIZE))],
+        layout="NTCHW",
+        **keywords,
+    )
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds of wall and of this process' CPU."""
+    begin, cpu = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - begin, time.process_time() - cpu
+
+
+def exhaust(loader: fsp.ClipLoader) -> None:
+    # All batches go to streams of their own, so the last one to come need not be the last one to be finished.
+    last = collections.deque(loader, maxlen=3)
+    for batch in last:
+        synchronize(batch)
+
+
+def compare_with_peer(peer: type[Peer], context: Context) -> Iterator[Row]:
+    if why := peer.missing():
+        yield Row(peer.name, "random clips in turn with framespool", IMPOSSIBLE, why)
+        return
+    kinds: dict[str, list[BenchVideo]] = {}
+    for video in full_hd("h264"):
+        if video.frames >= SPAN:
+            kinds.setdefault(video.kind, []).append(video)
+    for kind, videos in kinds.items():
+        yield peer_rates(peer, kind, videos, context)
+
+
+def peer_rates(peer: type[Peer], kind: str, videos: list[BenchVideo], context: Context) -> Row:
+    import torch
+
+    asked = f"{kind}: random clips of {LENGTH}, stride {STRIDE}, {SIZE}x{SIZE} on the GPU, in turn with framespool"
+    clips = draw(videos, CLIPS)
+    try:
+        problem = next(filter(None, (peer(1, SIZE).wrong(clip) for clip in clips[:3])), "")
+    except Exception as error:  # a peer may raise anything
+        return Row(peer.name, asked, IMPOSSIBLE, f"{type(error).__name__}: {error}"[:300])
+    if problem:
+        return Row(peer.name, asked, IMPOSSIBLE, f"not timed, since its answer is wrong: {problem}")
+    check = clips[:8]
+    for ours_batch, right in zip(ours(check), ours(check, device="cpu", decoder="cpu"), strict=True):
+        if ours_batch.frames.tobytes() != right.frames.tobytes():
+            return Row("framespool", asked, FAILED, "its answer is not the CPU's")
+    sides = {threads: peer(threads, SIZE) for threads in THREADS}
+
+    def run_peer(threads: int) -> None:
+        for _ in sides[threads].run(clips):
+            pass
+        torch.cuda.synchronize()
+
+    # What it is fastest with, after a round in which readers and decoders are made.
+    tried: dict[int, float] = {}
+    for threads in THREADS:
+        run_peer(threads)
+        tried[threads] = timed(lambda threads=threads: run_peer(threads))[0]
+    best = min(tried, key=tried.__getitem__)
+    loader = ours(clips)
+    exhaust(loader)
+    walls: dict[str, list[tuple[float, float]]] = {"framespool": [], peer.name: []}
+    work = {"framespool": lambda: exhaust(loader), peer.name: lambda: run_peer(best)}
+    for number in range(ROUNDS):
+        for name in list(walls)[:: 1 if number % 2 else -1]:
+            walls[name].append(timed(work[name]))
+        if context.left() < 0:
+            break
+    ratio = statistics.median(b[0] / a[0] for a, b in zip(walls["framespool"], walls[peer.name], strict=True))
+    figures: dict[str, Any] = {"peer_over_framespool": ratio, "version": sides[best].version(), "threads": best}
+    for name, times in walls.items():
+        wall = statistics.median(seconds for seconds, _ in times)
+        figures[f"{name}_clips_per_s"] = CLIPS / wall
+        figures[f"{name}_cores"] = statistics.median(cpu / seconds for seconds, cpu in times)
+    return Row(peer.name, asked, OK, "", {**figures, "files": len(videos), "rounds": len(walls["framespool"])})
+
+
+def register(peer: type[Peer]) -> None:
+    @item(f"peer-{peer.name.lower()}", seconds=150)
+    def run(context: Context) -> Iterator[Row]:
+        yield from compare_with_peer(peer, context)
+
+
+for each in PEERS:
+    register(each)
+
+
+@item("peer-dali", seconds=150)
+def dali(context: Context) -> Iterator[Row]:
+    """DALI reads sequences of whole videos: the published shape, full size, in turn."""
+    name, asked = "nvidia-dali", "1080p, sequence_length 16, batch 8, full size, in turn with framespool"
+    try:
+        found = importlib.util.find_spec("nvidia.dali") is not None
+    except ModuleNotFoundError:
+        found = False
+    if not found:
+        yield Row(name, asked, IMPOSSIBLE, "nvidia.dali is not installed here")
+        return
+    videos = [video for video in full_hd("h264") if video.frames >= PUBLISHED[1]]
+    if not videos:
+        yield Row(name, asked, IMPOSSIBLE, f"no 1080p H.264 of {PUBLISHED[1]} frames here; see README.md, encode.py")
+        return
+    yield dali_rates(videos, context)
+
+
+def dali_rates(videos: list[BenchVideo], context: Context) -> Row:
+    import nvidia.dali as dali
+    import nvidia.dali.fn as fn
+    import torch
+
+    name, asked = "nvidia-dali", "1080p, sequence_length 16, batch 8, full size, in turn with framespool"
+    files = [str(videos[number % len(videos)].path) for number in range(24)]
+    sequences = sum(video.frames // 16 for video in (videos[n % len(videos)] for n in range(24)))
+
+    @dali.pipeline_def(batch_size=8, num_threads=4, device_id=0)
+    def pipeline() -> Any:
+        return fn.readers.video(device="gpu", filenames=files, sequence_length=16, step=16, name="reader")
+
+    pipe = pipeline()
+    pipe.build()
+    (first,) = pipe.run()
+    theirs = torch.from_dlpack(first[0]).float().cpu()[:, ::4, ::4]
+    right = torch.from_dlpack(fsp.Video(files[0], index=False).frames(range(16)).data).float()[:, ::4, ::4]
+    if (off := float((theirs - right).abs().mean())) > 6.0:  # always BT.601, so farther off than others
+        return Row(name, asked, IMPOSSIBLE, f"not timed: its first sequence differs by {off:.1f} in the mean")
+    loader = fsp.ClipLoader(
+        files, fsp.sampling.windows(sequence_length=16), batch_size=8, device="cuda:0", decoder="nvdec"
+    )
+
+    def run_dali() -> None:
+        for _ in range(sequences // 8):
+            pipe.run()
+        torch.cuda.synchronize()
+
+    run_dali()
+    exhaust(loader)
+    pairs = []
+    for _ in range(ROUNDS):
+        pairs.append((timed(lambda: exhaust(loader)), timed(run_dali)))
+        if context.left() < 0:
+            break
+    figures = {
+        "peer_over_framespool": statistics.median(b[0] / a[0] for a, b in pairs),
+        "framespool_frames_per_s": sequences * 16 / statistics.median(a[0] for a, _ in pairs),
+        "dali_frames_per_s": sequences // 8 * 128 / statistics.median(b[0] for _, b in pairs),
+        "differs_by": off,
+        "version": dali.__version__,
+        "rounds": len(pairs),
+    }
+    return Row(name, asked, OK, "", figures)

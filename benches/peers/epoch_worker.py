@@ -1,0 +1,113 @@
+"""One epoch, or its first clips, by framespool's loader or by PyTorch's DataLoader with an adapter in it.
+
+The side (`side` of the request) is "framespool", "framespool_buffer", "framespool_stick" or the name of an adapter.
+framespool draws the clips and says which in `order`; the others are told, in `items`. Asked by shuffled_epochs.py,
+scaling.py, and shards.py, which has several processes begin at the same time (`meet`), each with its part (`shard_id`).
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import oneshot
+
+# Every PRINT-th row and column of every frame goes into the checksum: enough to see any other frame, and free.
+PRINT = 16
+
+
+def checksum(frames: np.ndarray, so_far: int) -> int:
+    return zlib.crc32(frames[:, :, ::PRINT, ::PRINT].tobytes(), so_far)
+
+
+def by_loader(request: dict) -> dict:
+    import framespool as fsp
+    import loading
+
+    buffer = request["side"] == "framespool_buffer"
+    wanted = {
+        "batch_size": request["batch_size"],
+        "shuffle": "buffer" if buffer else "full",
+        "initial_fill": request["initial_fill"] if buffer else None,
+        "num_threads": request.get("threads"),
+        "memory_budget": request.get("memory_budget"),
+        "look_ahead": request.get("look_ahead"),
+        "index": request.get("index"),
+        "seed": request["seed"],
+        "shard_id": request.get("shard_id"),
+        "num_shards": request.get("num_shards"),
+        "stick_to_shard": request["side"] == "framespool_stick" or None,
+    }
+    with oneshot.UsageMeter() as building:
+        loader = loading.make(request["files"], request["sampling"], request["size"], wanted)
+    memory_before = oneshot.memory_bytes()
+    order, kept, digest = [], [], 0
+    oneshot.together(request.get("meet"), request.get("num_shards", 1))
+    with oneshot.UsageMeter() as epoch:
+        for batch in loader:
+            # A list of clips where no transform makes all videos' frames the same size.
+            whole = not isinstance(batch.frames, list)
+            frames = np.from_dlpack(batch.frames) if whole else np.stack([*map(np.from_dlpack, batch.frames)])
+            digest = checksum(frames, digest)
+            order += zip(batch.video_ids.tolist(), batch.indices.tolist(), strict=True)
+            if request.get("save"):
+                kept.extend(frames)
+            if request.get("clips") and len(order) >= request["clips"]:
+                break
+    if request.get("save"):
+        np.save(request["save"], np.stack(kept)[..., :: request["step"], :: request["step"], :])
+    return {
+        "version": fsp.__version__,
+        "building": building.usage,
+        "usage": epoch.usage,
+        "clips": len(order),
+        "order": order,
+        "digest": digest,
+        "stats": loader.stats(),
+        "memory_before_bytes": memory_before,
+        "peak_memory_bytes": oneshot.memory_bytes("VmHWM"),
+        "unknown": loading.unknown(wanted),
+    }
+
+
+def by_data_loader(request: dict) -> dict:
+    import adapters
+    import torch.utils.data
+
+    adapter = adapters.load(request["side"])
+
+    class Clips(torch.utils.data.Dataset):
+        def __len__(self) -> int:
+            return len(request["items"])
+
+        def __getitem__(self, place: int):
+            video, indices = request["items"][place]
+            # The file is opened for each item: a reader kept open per file and worker would fill the memory of a
+            # job over more than some hundred files.
+            return torch.from_numpy(adapter.clip(request["files"][video], indices, request["size"])), video
+
+    clips, kept = 0, []
+    oneshot.together(request.get("meet"), request.get("num_shards", 1))
+    with oneshot.UsageMeter() as epoch:
+        for frames, _ in torch.utils.data.DataLoader(
+            Clips(), batch_size=request["batch_size"], num_workers=request["workers"]
+        ):
+            clips += len(frames)
+            if request.get("save"):
+                kept.extend(frames.numpy())
+    if request.get("save"):
+        np.save(request["save"], np.stack(kept)[..., :: request["step"], :: request["step"], :])
+    return {
+        "version": adapter.version(),
+        "usage": epoch.usage,
+        "clips": clips,
+        "peak_memory_bytes": oneshot.memory_bytes("VmHWM"),
+    }
+
+
+def answer(request: dict) -> dict:
+    return by_loader(request) if request["side"].startswith("framespool") else by_data_loader(request)
+
+
+if __name__ == "__main__":
+    oneshot.serve(answer)

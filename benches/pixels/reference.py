@@ -1,0 +1,133 @@
+"""What the pixels should be, in float64, and how far a side's answer is from that.
+
+The full-size picture is the matrix of BT.709 (or BT.601, limited range) with chroma repeated, clamped to 0..255 and not
+rounded. Everything after it is linear but for the last clamp: resize as a matrix product, colors, rotation, mask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from inputs import CORNER, MEAN, RESIZED, SIDE, STD, Augmentation, split
+
+KR_KB = {"bt709": (0.2126, 0.0722), "bt601": (0.299, 0.114)}
+# torchvision's, OpenCV's and DALI's gray, whatever the picture's own matrix.
+GRAY = np.array([0.299, 0.587, 0.114])
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Which of the right answers a side means to give."""
+
+    # "triangle": bilinear widened by the scale, as PIL and torchvision. "area": means of boxes, OpenCV's INTER_AREA.
+    # "bilinear": the two nearest pixels, whatever the scale, which aliases.
+    kernel: str = "triangle"
+    matrix: str = "bt709"
+    # The gray that contrast keeps: the picture's mean (framespool, torchvision), or a constant (DALI).
+    contrast_centre: float | None = None
+    # Mean absolute difference, in code values, above which the answer is WRONG and its time is not told. Rounding once
+    # gives 0.25. On the default inputs a shift by one and a half source pixels gives 0.9, BT.601 in BT.709's place
+    # 1.0 to 1.2. Sides that are known to round more coarsely say so and have another bound.
+    tolerance: float = 0.75
+
+
+def exact_rgb(planes: np.ndarray, width: int, height: int, matrix: str) -> np.ndarray:
+    """(H, W, 3) in code values."""
+    y, u, v = (plane.astype(np.float64) for plane in split(planes, width, height))
+    y = (y - 16) * (255 / 219)
+    u, v = (((chroma - 128) * (255 / 224)).repeat(2, axis=0).repeat(2, axis=1) for chroma in (u, v))
+    kr, kb = KR_KB[matrix]
+    kg = 1 - kr - kb
+    red = y + 2 * (1 - kr) * v
+    green = y - 2 * (1 - kb) * kb / kg * u - 2 * (1 - kr) * kr / kg * v
+    blue = y + 2 * (1 - kb) * u
+    return np.stack([red, green, blue], axis=2).clip(0, 255)
+
+
+def weights(source: int, start: float, length: float, resized: int, kernel: str) -> np.ndarray:
+    """(resized, source): each output position's weights over the pixels of an axis. Pixels outside the crop weigh
+    nothing."""
+    scale = length / resized
+    centres = start + (np.arange(resized) + 0.5) * scale
+    left = np.arange(source, dtype=np.float64)
+    if kernel == "area":
+        low = np.maximum(left, (centres - scale / 2)[:, None])
+        high = np.minimum(left + 1, (centres + scale / 2)[:, None])
+        raw = (high - low).clip(0)
+    else:
+        reach = max(scale, 1.0) if kernel == "triangle" else 1.0
+        raw = (1 - np.abs(left + 0.5 - centres[:, None]) / reach).clip(0)
+        raw[:, (left + 1 <= start) | (left >= start + length)] = 0
+    return raw / raw.sum(axis=1, keepdims=True)
+
+
+def resize(rgb: np.ndarray, crop: tuple[float, ...], size: tuple[int, int], kernel: str) -> np.ndarray:
+    """`crop` is left, top, width, height; `size` is width, height."""
+    height, width, _ = rgb.shape
+    columns = weights(width, crop[0], crop[2], size[0], kernel)
+    rows = weights(height, crop[1], crop[3], size[1], kernel)
+    return np.stack([rows @ rgb[:, :, c] @ columns.T for c in range(3)], axis=2)
+
+
+def rotate(picture: np.ndarray, clip: Augmentation) -> np.ndarray:
+    """About the centre, bilinear, black outside."""
+    height, width, _ = picture.shape
+    x, y = np.meshgrid(np.arange(width) - (width - 1) / 2, np.arange(height) - (height - 1) / 2)
+    from_x = clip.cos * x - clip.sin * y + (width - 1) / 2
+    from_y = clip.sin * x + clip.cos * y + (height - 1) / 2
+    padded = np.pad(picture, ((1, 2), (1, 2), (0, 0)))
+    from_x, from_y = (from_x + 1).clip(0, width + 1), (from_y + 1).clip(0, height + 1)
+    column, row = from_x.astype(int), from_y.astype(int)
+    f, g = (from_x - column)[:, :, None], (from_y - row)[:, :, None]
+    above = padded[row, column] * (1 - f) + padded[row, column + 1] * f
+    below = padded[row + 1, column] * (1 - f) + padded[row + 1, column + 1] * f
+    return above * (1 - g) + below * g
+
+
+def masked(clip: Augmentation, size: int) -> np.ndarray:
+    """(size, size): which pixels the grid covers."""
+    x, y = np.meshgrid(np.arange(size), np.arange(size))
+    phases = [(across * x + down * y + start) % 1 for across, down, start in clip.grid]
+    return (phases[0] < clip.grid_ratio) & (phases[1] < clip.grid_ratio)
+
+
+def augmented(rgb: np.ndarray, clip: Augmentation, steps: tuple[str, ...], expected: Expected) -> np.ndarray:
+    """(SIDE, SIDE, 3) in code values."""
+    picture = resize(rgb, clip.crop, (SIDE, SIDE), expected.kernel)
+    if "flip" in steps and clip.flip:
+        picture = picture[:, ::-1]
+    if "contrast" in steps:
+        gray = expected.contrast_centre
+        gray = (picture @ GRAY).mean() if gray is None else gray
+        picture = clip.contrast * (picture - gray) + gray
+    if "color" in steps:
+        picture = picture @ np.array(clip.color).T
+    picture = picture.clip(0, 255)
+    if "rotate" in steps:
+        picture = rotate(picture, clip)
+    if "grid" in steps:
+        picture = np.where(masked(clip, SIDE)[:, :, None], 0, picture)
+    return picture
+
+
+def resized(rgb: np.ndarray, case: str, kernel: str) -> np.ndarray:
+    """(SIDE, SIDE, 3) in code values: the whole as a square, or the middle of the whole at shorter side 256."""
+    height, width, _ = rgb.shape
+    if case == "direct":
+        return resize(rgb, (0, 0, width, height), (SIDE, SIDE), kernel)
+    if case == "crop":
+        (x, y), picture = CORNER, resize(rgb, (0, 0, width, height), RESIZED, kernel)
+        return picture[y : y + SIDE, x : x + SIDE]
+    raise ValueError(f"no case {case}")
+
+
+def code_values(elements: np.ndarray) -> np.ndarray:
+    """(3, H, W) normalised to (H, W, 3) from 0 to 255."""
+    return (elements.transpose(1, 2, 0).astype(np.float64) * STD + MEAN) * 255
+
+
+def difference(got: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
+    """Mean and largest absolute difference, in code values. What is not a number differs by infinity."""
+    apart = np.nan_to_num(np.abs(got - expected), nan=np.inf)
+    return float(apart.mean()), float(apart.max())

@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""Shows that the model of the loader can fail: in a copy of the sources, one mistake at a time is let in.
+
+    scripts/dynamic_analysis.sh mutants [NAME...]        all mistakes, or some of them
+
+Every mistake is one that somebody could make: a wake-up forgotten, a check left out, two steps in the wrong order. All
+are compiled into one program, which FRAMESPOOL_MUTANT tells which to make. Ends with 1 where the model misses one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+COPY = ROOT / "target" / "mutants"
+#: Longer than any run: the schedules of an unchanged loader take seconds.
+TIMEOUT_SECONDS = 300
+
+
+class Mutant(NamedTuple):
+    name: str
+    file: str
+    #: Text that stands in the file exactly once, and what takes its place; `{on}` is true in a run of this mutant.
+    old: str
+    new: str
+
+
+SCHEDULER, LOOKAHEAD, WORKER, BUDGET, DECODE_TASK = (
+    f"src/loader/{name}.rs" for name in ("scheduler", "lookahead", "worker", "budget", "decode_task")
+)
+MUTANTS = [
+    Mutant(
+        "batches-are-complete-in-silence",
+        SCHEDULER,
+        "b.clips_remaining == 0) {\n            self.complete.notify_all();",
+        "b.clips_remaining == 0) && !{on} {\n            self.complete.notify_all();",
+    ),
+    Mutant(
+        "workers-are-not-told-of-the-end",
+        SCHEDULER,
+        "Ordering::Release);\n        self.work.notify_all();",
+        "Ordering::Release);\n        if !{on} { self.work.notify_all(); }",
+    ),
+    Mutant(
+        "workers-are-not-told-of-work",
+        SCHEDULER,
+        "if earliest_deadline != NO_DEADLINE || !state.suspended.is_empty() {",
+        "if !{on} && (earliest_deadline != NO_DEADLINE || !state.suspended.is_empty()) {",
+    ),
+    Mutant(
+        "the-end-is-looked-for-once",
+        SCHEDULER,
+        "        loop {\n            if state.closed {",
+        """\
+        let mut first = true;
+        loop {
+            let looks = !{on} || std::mem::take(&mut first);
+            if state.closed && looks {""",
+    ),
+    Mutant(
+        "clips-of-an-earlier-pass-are-taken",
+        SCHEDULER,
+        "filter(|p| p.iteration == iteration) {\n            change(epoch_state);",
+        "filter(|p| {on} || p.iteration == iteration) {\n            change(epoch_state);",
+    ),
+    Mutant(
+        "what-is-given-back-stays-in-hand",
+        SCHEDULER,
+        "entry.state = RequestState::Pending;\n                    entry.unshared |= unshared;",
+        "if !{on} { entry.state = RequestState::Pending; }\n                    entry.unshared |= unshared;",
+    ),
+    Mutant(
+        "complete-but-for-one",
+        SCHEDULER,
+        "is_some_and(|front| front.clips_remaining == 0)\n        };",
+        "is_some_and(|front| front.clips_remaining <= usize::from({on} && front.clips.len() > 2))\n        };",
+    ),
+    Mutant(
+        "what-is-given-up-is-not-made-again",
+        LOOKAHEAD,
+        "self.get(last) {\n            entry.state = RequestState::Pending;",
+        "self.get(last) {\n            entry.state = if {on} { RequestState::Done } else { RequestState::Pending };",
+    ),
+    Mutant(
+        "an-open-batch-has-no-place-for-what-was-cached",
+        SCHEDULER,
+        "            entry.buffer_slot = buffer_slot;",
+        "            let cached = matches!(entry.state, RequestState::Cached(_));\n"
+        "            entry.buffer_slot = buffer_slot.filter(|_| !({on} && cached));",
+    ),
+    Mutant(
+        "what-was-reserved-stays-reserved",
+        BUDGET,
+        "        self.budget.used.fetch_sub(self.bytes, Ordering::AcqRel);",
+        "        if !{on} { self.budget.used.fetch_sub(self.bytes, Ordering::AcqRel); }",
+    ),
+    Mutant(
+        "requests-that-do-not-fit-are-forgotten",
+        WORKER,
+        "scheduler.requeue(iteration, returned, false);",
+        "if !{on} { scheduler.requeue(iteration, returned, false); }",
+    ),
+    Mutant(
+        "the-budget-is-read-and-written-in-two-steps",
+        BUDGET,
+        "        let before = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?;",
+        """\
+        let before = if {on} {
+            let used = self.used.load(Ordering::Acquire);
+            fits(used)?;
+            self.used.fetch_add(bytes, Ordering::AcqRel)
+        } else {
+            self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).ok()?
+        };""",
+    ),
+    Mutant(
+        "a-worker-that-panics-forgets-its-requests",
+        WORKER,
+        "self.scheduler.fail_clip(iteration, seq, self.internal_error(slot.clip, &*panic));",
+        "if !{on} { self.scheduler.fail_clip(iteration, seq, self.internal_error(slot.clip, &*panic)); }",
+    ),
+    Mutant(
+        "told-before-the-part-is-back",
+        WORKER,
+        "self.copy_cached_bytes(&cached, &mut buffer_slot);\n        drop(buffer_slot);",
+        "self.copy_cached_bytes(&cached, &mut buffer_slot);\n"
+        "        let _late = if {on} { Some(buffer_slot) } else { drop(buffer_slot); None };",
+    ),
+    Mutant(
+        "a-clip-one-of-whose-frames-failed-is-forgotten",
+        DECODE_TASK,
+        "scheduler.requeue(self.iteration, failed.into_iter().collect(), true);",
+        "if !{on} { scheduler.requeue(self.iteration, failed.into_iter().collect(), true); }",
+    ),
+    Mutant(
+        "work-is-counted-after-its-clips-are-handed-over",
+        DECODE_TASK,
+        "if !complete.is_empty() {\n            self.count(",
+        "if !{on} && !complete.is_empty() {\n            self.count(",
+    ),
+    Mutant(
+        "a-clip-is-handed-over-for-its-neighbour-too",
+        DECODE_TASK,
+        "Ok(Some(pixels)) => scheduler.complete_clip(iteration, seq, clip.metadata, pixels),",
+        """\
+Ok(Some(pixels)) => {
+            if {on} && matches!(pixels, ClipData::InBatch) {
+                scheduler.complete_clip(iteration, seq + 1, clip.metadata.clone(), ClipData::InBatch);
+            }
+            scheduler.complete_clip(iteration, seq, clip.metadata, pixels);
+        }""",
+    ),
+]
+
+SWITCH = """
+/// Whether this run is to make a mistake.
+pub(crate) fn mutant(name: &str) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    CHOSEN.get_or_init(|| std::env::var("FRAMESPOOL_MUTANT").ok()).as_deref() == Some(name)
+}
+"""
+
+
+def die(text: str) -> None:
+    sys.exit(f"loader_mutants: {text}")
+
+
+def unapplicable() -> list[str]:
+    """Mistakes whose place in the sources is no longer there, or no longer the only one."""
+    return [m.name for m in MUTANTS if (ROOT / m.file).read_text().count(m.old) != 1]
+
+
+def copy_sources_with_mutants() -> None:
+    """The sources with all mistakes in them, none of which is made unless asked for."""
+    if lost := unapplicable():
+        die(f"the sources have changed where these mistakes were made, write them anew: {', '.join(lost)}")
+    shutil.rmtree(COPY, ignore_errors=True)
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in filter(None, tracked.split("\0")):
+        if (ROOT / name).is_file():
+            place = COPY / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, place)
+    for mutant in MUTANTS:
+        file = COPY / mutant.file
+        switch = f'crate::sync::mutant("{mutant.name}")'
+        file.write_text(file.read_text().replace(mutant.old, mutant.new.replace("{on}", switch)))
+    file = COPY / "src" / "sync.rs"
+    file.write_text(file.read_text() + SWITCH)
+
+
+def build_program() -> str:
+    command = ["cargo", "test", "--features", "model", "--lib", "--no-run", "--message-format=json-render-diagnostics"]
+    env = dict(os.environ, CARGO_TARGET_DIR=os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target")))
+    done = subprocess.run(command, cwd=COPY, env=env, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        die("the copy does not compile")
+    messages = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+    [program] = (m["executable"] for m in messages if m.get("executable"))
+    return str(program)
+
+
+def run_mutant(program: str, name: str) -> tuple[bool, str]:
+    """Whether the model passed with this mistake, and what it said if not."""
+    env = dict(os.environ, FRAMESPOOL_MUTANT=name, RUST_BACKTRACE="0")
+    begun = time.monotonic()
+    try:
+        done = subprocess.run(
+            [program, "loader::shuttle_tests"], cwd=COPY, env=env, capture_output=True, timeout=TIMEOUT_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return False, f"does not end within {TIMEOUT_SECONDS} s"
+    took = time.monotonic() - begun
+    if not done.returncode:
+        return True, f"{took:.0f} s"
+    lines = (done.stdout + done.stderr).decode(errors="replace").splitlines()
+    # The line behind "thread … panicked at …" says what is wrong; panics on purpose say other things.
+    panics = (after for line, after in itertools.pairwise(lines) if "panicked at" in line and "on purpose" not in after)
+    said = next(panics, f"ended with {done.returncode}")
+    return False, f"{took:.0f} s: {said[:90]}"
+
+
+def main() -> int:
+    wanted = sys.argv[1:]
+    names = [mutant.name for mutant in MUTANTS]
+    if unknown := set(wanted) - set(names):
+        die(f"no mutant {', '.join(sorted(unknown))}; one of {', '.join(names)}")
+    copy_sources_with_mutants()
+    program = build_program()
+    passed, said = run_mutant(program, "none")
+    print(f"{'unchanged':50} {'passes' if passed else 'FAILS'}, {said}", flush=True)
+    survivors = []
+    for name in wanted or names:
+        survived, said = run_mutant(program, name)
+        print(f"{name:50} {'NOT NOTICED' if survived else 'noticed'}, {said}", flush=True)
+        if survived:
+            survivors.append(name)
+    print(f"{len(wanted or names) - len(survivors)} of {len(wanted or names)} noticed")
+    return 1 if survivors or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

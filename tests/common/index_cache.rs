@@ -1,0 +1,99 @@
+//! Helpers for the tests of the index cache: many names for a few videos, their indices, and what a store
+//! returns.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use framespool::index::cache::IndexCache;
+use framespool::index::{build, VideoIndex};
+use framespool::limits::Limits;
+use framespool::source::{ByteSource, FileSource};
+
+pub const MINUTE: Duration = Duration::from_secs(60);
+
+/// SplitMix64, a pseudorandom generator with a fixed sequence.
+pub struct TestRng(pub u64);
+
+impl TestRng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    pub fn next_below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+}
+
+/// Creates an empty folder for one test.
+pub fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("index_cache").join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    folder
+}
+
+pub fn database(place: &Path) -> PathBuf {
+    place.join("framespool-index.sqlite3")
+}
+
+pub fn open(path: &Path) -> Arc<dyn ByteSource> {
+    Arc::new(FileSource::open(path).expect("a video"))
+}
+
+pub fn build_index(path: &Path) -> Arc<VideoIndex> {
+    Arc::new(build(&open(path), &Limits::default(), &|| Ok(())).expect("an index"))
+}
+
+/// Creates `count` symbolic links to small videos below `folder`. Each name is an entry of its own in the
+/// store; the contents do not matter here.
+pub fn symlinks(folder: &Path, count: usize) -> Vec<PathBuf> {
+    let small = |e: &super::Entry| e.path.starts_with("video/action/") && e.path.ends_with(".mp4");
+    let all = super::entries(super::media(), "video/action/");
+    let files: Vec<PathBuf> = all.iter().filter(|e| small(e)).map(|e| e.root.join(&e.path)).collect();
+    let make = |(n, file): (usize, &PathBuf)| {
+        let link = folder.join(format!("video_{n:04}.mp4"));
+        std::os::unix::fs::symlink(file, &link).expect("a link");
+        link
+    };
+    files.iter().cycle().take(count).enumerate().map(make).collect()
+}
+
+/// Builds the indices of all links, once per file.
+pub fn expected(links: &[PathBuf]) -> BTreeMap<PathBuf, Arc<VideoIndex>> {
+    let mut built: BTreeMap<PathBuf, Arc<VideoIndex>> = BTreeMap::new();
+    let mut each = BTreeMap::new();
+    for link in links {
+        let file = link.canonicalize().expect("a link to a file");
+        let index = built.entry(file).or_insert_with(|| build_index(link)).clone();
+        let index = VideoIndex { site: current_site(link), ..(*index).clone() };
+        each.insert(link.clone(), Arc::new(index));
+    }
+    each
+}
+
+pub fn current_site(path: &Path) -> framespool::error::Site {
+    framespool::error::Site::file(&path.to_string_lossy().into())
+}
+
+pub fn put_all(store: &IndexCache, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) {
+    for (path, index) in indices {
+        store.put_blocking(path, &*open(path), None, SystemTime::now(), index);
+    }
+    store.flush(MINUTE);
+}
+
+/// Returns how many of the indices are stored; panics if a stored one differs.
+pub fn count_stored(store: &IndexCache, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>) -> usize {
+    let found = |(path, index): (&PathBuf, &Arc<VideoIndex>)| {
+        let found = store.get(path, &*open(path), None)?;
+        assert_eq!(found, *index, "{}: another index than a fresh one", path.display());
+        Some(())
+    };
+    indices.iter().filter_map(found).count()
+}

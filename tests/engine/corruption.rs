@@ -1,0 +1,354 @@
+//! Damages small real files at pseudorandom positions from a fixed sequence, and checks that each ends in
+//! frames or a typed error, without a panic, a hang or disproportionate memory. Also checks that truncation
+//! and lost packets are detected where the container and the codec allow it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::common::{hash, named, videos};
+use framespool::batch_sampler::rng::RngKey;
+use framespool::decode::plan;
+use framespool::decode::SoftwareDecoder;
+use framespool::error::Error;
+use framespool::index::VideoIndex;
+use framespool::source::{ByteSource, MemorySource};
+use framespool::transforms::transform::{Size, Target, Transform};
+use framespool::transforms::{Dtype, Layout, TransformPipeline};
+use framespool::units::PresentationIndex;
+use framespool::video::{ClipDecoder, FrameStream, LazyClipOutput, Video};
+
+const KEY: RngKey = RngKey { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
+
+/// SplitMix64, a pseudorandom generator with a fixed sequence.
+struct TestRng(u64);
+
+impl TestRng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn next_below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+}
+
+fn damage(bytes: &mut Vec<u8>, rng: &mut TestRng) {
+    // Headers are stored at either end of a file, and contain the numbers that determine sizes.
+    let head = bytes.len().min(4096);
+    match rng.next_below(5) {
+        0 => bytes.truncate(rng.next_below(bytes.len())),
+        1 => {
+            let at = rng.next_below(bytes.len());
+            let end = (at + 1 + rng.next_below(300)).min(bytes.len());
+            bytes[at..end].fill(0);
+        }
+        2 => {
+            let at = rng.next_below(head.saturating_sub(4));
+            let end = (at + 4).min(bytes.len());
+            bytes[at..end].fill(0xff);
+        }
+        kind => {
+            for _ in 0..1 + rng.next_below(12) {
+                let from = if kind == 3 { 0 } else { bytes.len().saturating_sub(4096) };
+                let reach = if rng.next_below(2) == 0 { head } else { bytes.len() };
+                let at = (from + rng.next_below(reach)).min(bytes.len().saturating_sub(1));
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= 1 << rng.next_below(8);
+                }
+            }
+        }
+    }
+}
+
+/// Opens a damaged video and requests some of its frames.
+fn decode_all(bytes: Vec<u8>, clip_decoder: &mut ClipDecoder, deadline: Instant) -> Result<usize, Error> {
+    let interrupt = move || if Instant::now() > deadline { Err(Error::Interrupted) } else { Ok(()) };
+    let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", bytes));
+    let video = Video::open(source, &interrupt)?;
+    let last = video.index().num_frames() - 1;
+    let mut frames = 0;
+    for wanted in [0, last / 2, last] {
+        let mut output = LazyClipOutput::default();
+        clip_decoder.decode_clip(
+            &mut video.reader(),
+            &[PresentationIndex(wanted)],
+            KEY,
+            &mut output,
+            &interrupt,
+        )?;
+        frames += 1;
+    }
+    Ok(frames)
+}
+
+#[test]
+fn random_damage_ends_in_frames_or_typed_errors() {
+    let target = Target::Exact(Size { height: 16, width: 16 });
+    let resize = Transform::Resize { target, filter: framespool_kernels::Filter::Triangle };
+    let pipeline = TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).unwrap();
+    let mut clip_decoder = ClipDecoder::new(pipeline);
+    let mut rng = TestRng(1);
+    let (mut tried, mut whole, mut refused) = (0, 0, 0);
+    for entry in videos() {
+        if entry.facts["bytes"].as_u64().is_none_or(|b| b > 250_000) {
+            continue;
+        }
+        let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
+        for round in 0..6 {
+            let mut bytes = intact.clone();
+            damage(&mut bytes, &mut rng);
+            tried += 1;
+            let begun = Instant::now();
+            match decode_all(bytes, &mut clip_decoder, begun + Duration::from_secs(60)) {
+                Ok(_) => whole += 1,
+                Err(Error::Internal { .. } | Error::Argument(_)) => panic!("{}, round {round}", entry.path),
+                Err(Error::Interrupted) => panic!("{}, round {round}: no end in sight", entry.path),
+                Err(error) => {
+                    assert!(
+                        error.to_string().contains("damaged"),
+                        "an error without the file's name: {error}"
+                    );
+                    refused += 1;
+                }
+            }
+        }
+    }
+    println!("random damage: {tried} files, {whole} gave their frames, {refused} an error");
+    assert!(tried > 500 && whole > 50 && refused > 100, "{tried} tried, {whole} decoded, {refused} refused");
+}
+
+/// Reads files from a generator, which makes different ones for each seed; meant for sanitizer builds.
+#[test]
+#[ignore = "reads the folder that FRAMESPOOL_ODD_FILES names; scripts/dynamic_analysis.sh asan makes one"]
+fn odd_files_end_in_frames_or_typed_errors() {
+    let folder =
+        std::env::var_os("FRAMESPOOL_ODD_FILES").expect("FRAMESPOOL_ODD_FILES names a folder of videos");
+    let mut clip_decoder =
+        ClipDecoder::new(TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).unwrap());
+    let (mut whole, mut refused) = (0, 0);
+    for file in std::fs::read_dir(folder).expect("a folder") {
+        let path = file.expect("an entry").path();
+        let bytes = std::fs::read(&path).expect("readable");
+        match decode_all(bytes, &mut clip_decoder, Instant::now() + Duration::from_secs(60)) {
+            Ok(_) => whole += 1,
+            Err(error @ (Error::Internal { .. } | Error::Argument(_) | Error::Interrupted)) => {
+                panic!("{}: {error}", path.display())
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    println!("odd files: {whole} gave their frames, {refused} an error");
+    assert!(whole > 0 && refused > 0, "{whole} decoded, {refused} refused");
+}
+
+/// IVF stores a 64-bit presentation time for each frame.
+#[test]
+fn times_further_apart_than_a_number_can_say_are_an_error() {
+    let entry = named("video/codecs/av1_film_grain.ivf");
+    let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
+    let mut places = Vec::new();
+    let mut at = 32;
+    while let Some(size) = intact.get(at..).and_then(<[u8]>::first_chunk).map(|b| u32::from_le_bytes(*b)) {
+        places.push(at + 4);
+        at += 12 + size as usize;
+    }
+    let index = |first: i64, last: i64| {
+        let mut bytes = intact.clone();
+        for (place, time) in [(places[0], first), (places[places.len() - 1], last)] {
+            bytes[place..place + 8].copy_from_slice(&time.to_le_bytes());
+        }
+        let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("apart.ivf", bytes));
+        framespool::index::build(&source, &framespool::limits::Limits::default(), &|| Ok(()))
+    };
+    let wide = index(-1000, 1 << 60).expect("far apart, and still to be said");
+    assert!(wide.duration_seconds(PresentationIndex(0)) > 0.0 && wide.average_fps() > 0.0);
+    let error = index(i64::MIN + 1000, i64::MAX - 1000).expect_err("further apart than can be said");
+    assert!(matches!(error, Error::Malformed { .. }), "{error}");
+    assert!(error.to_string().contains("apart.ivf"), "{error}");
+}
+
+/// Returns the presentation index and the hash of each frame that could be decoded; a decode range that fails
+/// loses the frames after the error.
+fn delivered(bytes: &[u8], decoder: &mut SoftwareDecoder) -> Result<(VideoIndex, Vec<(u32, String)>), Error> {
+    let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", bytes.to_vec()));
+    let video = Video::open(source, &|| Ok(()))?;
+    let index = video.index().clone();
+    let all: Vec<PresentationIndex> = (0..index.num_frames()).map(PresentationIndex).collect();
+    let mut reader = video.reader();
+    let mut frames = Vec::new();
+    for run in plan::plan_decode_ranges(&index, &all) {
+        // Frames lost to an error are missing; other tests check the error itself.
+        let _ = decoder.run(&mut reader, &run, &|| Ok(()), |packet, frame| {
+            let display = index.frames.iter().position(|f| f.packet == packet).expect("a frame of the index");
+            frames.push((display as u32, hash(frame)));
+            Ok(())
+        });
+    }
+    frames.sort();
+    Ok(((*index).clone(), frames))
+}
+
+/// Decodes damaged variants of a file and checks that every frame delivered is one of the intact file,
+/// regardless of earlier use of the decoder and of the number of threads. Returns how many variants lost a
+/// frame that their index lists.
+fn check_delivered_frames(path: &str, damaged: impl Iterator<Item = Vec<u8>>) -> usize {
+    let entry = named(path);
+    let right: BTreeSet<String> = entry.hashes().into_iter().map(|(_, hash)| hash).collect();
+    let other = named("video/derived/hevc_main_open_gop_640x360.mp4");
+    let other = std::fs::read(other.root.join(&other.path)).expect("readable");
+    let mut noticed = 0;
+    for (n, bytes) in damaged.enumerate() {
+        let mut fresh = SoftwareDecoder::new();
+        let Ok((index, first)) = delivered(&bytes, &mut fresh) else { continue };
+        for (display, hash) in &first {
+            assert!(right.contains(hash), "{path}, case {n}: frame {display} is none of the file's frames");
+        }
+        noticed += usize::from(first.len() < index.num_frames() as usize);
+        let mut used = SoftwareDecoder::with_threads(4);
+        delivered(&other, &mut used).expect("sound");
+        let (_, second) = delivered(&bytes, &mut used).expect("as before");
+        let shared: Vec<_> = second.iter().filter(|frame| first.iter().any(|f| f.0 == frame.0)).collect();
+        assert!(
+            shared.into_iter().all(|frame| first.contains(frame)),
+            "{path}, case {n}: unlike the first time"
+        );
+        assert!(second.iter().all(|(_, hash)| right.contains(hash)), "{path}, case {n}: wrong with threads");
+    }
+    noticed
+}
+
+#[test]
+fn a_picture_that_is_cut_off_is_not_delivered() {
+    let mut noticed = 0;
+    for path in [
+        "video/codecs/hevc_176x144.h265",
+        "video/derived/hevc_open_gop_640x360.ts",
+        "video/codecs/hevc_single_keyframe.ts",
+        "video/codecs/h264_320x240.h264",
+        "video/derived/ts_start_10h_640x360.ts",
+        "video/codecs/vp9_352x288.ivf",
+        "video/codecs/mpeg2_raw.m2v",
+        "video/codecs/msmpeg4v3.avi",
+        "video/codecs/mjpeg_320x240.avi",
+    ] {
+        let entry = named(path);
+        let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
+        let mut rng = TestRng(7);
+        let cuts = (0..12).map(|_| intact.len() / 2 + rng.next_below(intact.len() / 2));
+        let cuts: Vec<usize> = cuts.chain((1..6).map(|n| intact.len() - 29 * n)).collect();
+        let of_file = check_delivered_frames(path, cuts.into_iter().map(|end| intact[..end].to_vec()));
+        println!("{path}: {of_file} of 17 cuts leave a frame out");
+        noticed += of_file;
+    }
+    assert!(noticed > 40, "{noticed}");
+}
+
+#[test]
+fn a_lost_packet_of_a_transport_stream_is_noticed() {
+    for path in [
+        "video/derived/hevc_open_gop_640x360.ts",
+        "video/codecs/hevc_single_keyframe.ts",
+        "video/derived/ts_start_10h_640x360.ts",
+        "video/codecs/mpeg2_open_gop_720x405.ts",
+        "video/derived/mpeg2_interlaced_720x576.ts",
+    ] {
+        let entry = named(path);
+        let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
+        const PACKET: usize = 188;
+        let count = intact.len() / PACKET;
+        let mut rng = TestRng(11);
+        let lost: Vec<usize> = (0..20).map(|_| count / 8 + rng.next_below(count - count / 8)).collect();
+        let without = |n: usize| [&intact[..n * PACKET], &intact[(n + 1) * PACKET..]].concat();
+        let noticed = check_delivered_frames(path, lost.into_iter().map(without));
+        println!("{path}: {noticed} of 20 lost packets leave a frame out");
+        assert!(noticed >= 10, "{path}: {noticed}");
+    }
+}
+
+#[test]
+fn a_lost_page_of_an_ogg_file_is_noticed() {
+    let path = "video/codecs/theora_400x300.ogv";
+    let entry = named(path);
+    let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
+    let pages: Vec<usize> = (0..intact.len() - 4).filter(|&at| intact[at..].starts_with(b"OggS")).collect();
+    let count = pages.len() - 3;
+    assert!(count > 10, "{count}");
+    // A page is removed, or a byte of it contradicts the page's checksum.
+    let without = |n: usize| [&intact[..pages[n]], &intact[pages[n + 1]..]].concat();
+    let changed = |n: usize| {
+        let mut bytes = intact.clone();
+        bytes[pages[n + 1] - 1] ^= 0x55;
+        bytes
+    };
+    let noticed =
+        check_delivered_frames(path, (2..2 + count).flat_map(|n| [without(n), changed(n)].into_iter()));
+    // Most of the other pages precede a keyframe.
+    assert!(noticed > count / 2, "{noticed} of {}", 2 * count);
+}
+
+/// The packets of an IVF file, header of the file first.
+fn ivf_packets(bytes: &[u8]) -> Vec<&[u8]> {
+    let mut packets = vec![&bytes[..32]];
+    let mut at = 32;
+    while at < bytes.len() {
+        let end = at + 12 + u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize;
+        packets.push(&bytes[at..end]);
+        at = end;
+    }
+    packets
+}
+
+#[test]
+fn a_frame_is_delivered_or_refused_however_it_is_requested() {
+    let entry = named("video/codecs/av1_film_grain.ivf");
+    let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
+    let packets = ivf_packets(&intact);
+    let mut behind_damage = 0;
+    let pipeline =
+        || TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).expect("valid");
+    for n in 1..packets.len() - 1 {
+        let mut swapped = packets.clone();
+        swapped.swap(n, n + 1);
+        let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", swapped.concat()));
+        let Ok(video) = Video::open(source, &|| Ok(())) else { continue };
+        let mut clip_decoder = ClipDecoder::new(pipeline());
+        let mut decode = |frames: &[PresentationIndex]| {
+            let mut output = LazyClipOutput::default();
+            clip_decoder.decode_clip(&mut video.reader(), frames, KEY, &mut output, &|| Ok(())).map(|()| {
+                output
+                    .into_clip()
+                    .expect("on the CPU")
+                    .expect("not empty")
+                    .0
+                    .bytes()
+                    .expect("on the host")
+                    .to_vec()
+            })
+        };
+        let all: Vec<PresentationIndex> = (0..video.index().num_frames()).map(PresentationIndex).collect();
+        let alone: Vec<Option<Vec<u8>>> = all.iter().map(|&frame| decode(&[frame]).ok()).collect();
+        let good: Vec<PresentationIndex> =
+            all.iter().copied().filter(|f| alone[f.as_usize()].is_some()).collect();
+        if good.is_empty() {
+            continue;
+        }
+        let together = decode(&good).expect("each of them comes alone");
+        let one_by_one: Vec<u8> =
+            good.iter().flat_map(|f| alone[f.as_usize()].clone().expect("good")).collect();
+        assert!(together == one_by_one, "packets {n} and {} swapped", n + 1);
+
+        let mut stream = FrameStream::start(&video, ClipDecoder::new(pipeline())).expect("a thread");
+        let mut delivered = 0;
+        while let Ok(Some(_)) = stream.next(&|| Ok(())) {
+            delivered += 1;
+        }
+        let first_refused = alone.iter().position(Option::is_none).unwrap_or(all.len());
+        assert_eq!(delivered, first_refused, "packets {n} and {} swapped", n + 1);
+        behind_damage += good.iter().filter(|f| f.as_usize() > first_refused).count();
+    }
+    assert!(behind_damage > 0, "no swap leaves a frame decodable behind a damaged one");
+}

@@ -1,0 +1,72 @@
+//! Tests that several threads decode a damaged file to the same frames, with as many errors, as one thread.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use framespool::decode::plan;
+use framespool::decode::SoftwareDecoder;
+use framespool::units::PresentationIndex;
+use framespool::video::Video;
+
+/// Returns the hashes of the frames that could be decoded, and how many decode ranges failed. `delay` is a
+/// pause before each packet, during which decoder threads can report damage before the next check.
+fn decode(video: &Video, threads: u32, delay: Duration) -> (BTreeMap<u32, String>, usize) {
+    let mut decoder = SoftwareDecoder::with_threads(threads);
+    let index = video.index().clone();
+    let mut reader = video.reader();
+    let all: Vec<_> = (0..index.num_frames()).map(PresentationIndex).collect();
+    let (mut frames, mut errors) = (BTreeMap::new(), 0);
+    let interrupt = || {
+        std::thread::sleep(delay);
+        Ok(())
+    };
+    for run in plan::plan_decode_ranges(&index, &all) {
+        let done = decoder.run(&mut reader, &run, &interrupt, |at, frame| {
+            frames.insert(at.0, crate::common::hash(frame));
+            Ok(())
+        });
+        errors += usize::from(done.is_err());
+    }
+    (frames, errors)
+}
+
+/// Returns how many decoders are opened for two videos with the same parameters, one after the other.
+fn opened(path: &str) -> u64 {
+    let entry = crate::common::named(path);
+    let mut decoder = SoftwareDecoder::new();
+    for _ in 0..2 {
+        let video = Video::open(entry.source().expect("readable"), &|| Ok(())).expect("a sound video");
+        let index = video.index().clone();
+        for run in plan::plan_decode_ranges(&index, &[PresentationIndex(0), PresentationIndex(1)]) {
+            decoder.run(&mut video.reader(), &run, &|| Ok(()), |_, _| Ok(())).expect("sound frames");
+        }
+    }
+    decoder.stats.decoders_opened
+}
+
+#[test]
+fn stateful_decoders_are_not_reused_across_files() {
+    // Motion JPEG from cameras omits the Huffman tables, other files contain their own: a decoder that keeps
+    // the tables of one file would break the next.
+    for (path, expected) in [("video/codecs/mjpeg_320x240.avi", 2), ("video/derived/base_640x360.mp4", 1)] {
+        assert_eq!(opened(path), expected, "{path}");
+    }
+}
+
+#[test]
+fn several_threads_notice_the_same_damage_as_one() {
+    let mut different = Vec::new();
+    let mut files = 0;
+    for entry in crate::common::videos().into_iter().filter(crate::common::Entry::is_corrupt) {
+        let Ok(video) = entry.source().and_then(|source| Video::open(source, &|| Ok(()))) else { continue };
+        let one = decode(&video, 1, Duration::ZERO);
+        for delay in [Duration::ZERO, Duration::from_millis(1)] {
+            if decode(&video, 4, delay) != one {
+                different.push(format!("{} with naps of {delay:?}", entry.path));
+            }
+        }
+        files += 1;
+    }
+    assert!(files >= 15, "{files} files");
+    assert!(different.is_empty(), "{files} files, of which differ: {}", different.join(", "));
+}

@@ -1,0 +1,117 @@
+//! Tests that a loader delivers the same batches for every memory budget, look-ahead, number of threads and
+//! prefetch depth, under every error policy, and that cached clips stay within the budget.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use crate::common::loaders::{
+    config, deliver, deliver_resuming, items, normalized, resized_crop, shorter_side,
+};
+use framespool::clip_sampler::video_timing::SegmentRange;
+use framespool::clip_sampler::{ClipSamplerRef, PadMode, PaddingPolicy, Random, Windows};
+use framespool::dataset::MediaLocation;
+use framespool::dataset::Sample;
+use framespool::error::Error;
+use framespool::loader::{LoaderConfig, OnError, LOOK_AHEAD, MEMORY_BUDGET};
+use framespool::transforms::{Dtype, Layout};
+
+#[test]
+fn output_is_independent_of_loader_settings() {
+    let items = items();
+    let windows: ClipSamplerRef = Arc::new(Windows::new(6, 3, Some(5), PadMode::Constant).expect("a rule"));
+    let random: ClipSamplerRef = Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"));
+    let mut batches = 0;
+    for (sampling, pipeline, on_error) in [
+        (&windows, resized_crop(), OnError::Skip),
+        (&random, normalized(Layout::Ntchw, Dtype::F32), OnError::Replace),
+        (&random, normalized(Layout::Ncthw, Dtype::BF16), OnError::Skip),
+        (&random, shorter_side(), OnError::Raise),
+    ] {
+        let base = || config(&items, sampling, &pipeline, on_error);
+        let (plain, plain_stats) = deliver(base());
+        assert!(plain_stats.clip_cache_hits == 0 && plain_stats.clip_cache_peak_bytes == 0);
+        assert!(plain_stats.errors.values().sum::<u64>() > 0, "damaged files are part of this test");
+        batches += plain.len();
+        for (memory_budget, look_ahead, threads, prefetch) in
+            [(MEMORY_BUDGET, LOOK_AHEAD, 2, 2), (40 << 20, 60, 4, 3), (200_000, 300, 1, 0)]
+        {
+            let what =
+                format!("{on_error:?}: {memory_budget} bytes, {look_ahead} clip requests, {threads} threads");
+            let (lines, stats) =
+                deliver(LoaderConfig { memory_budget, look_ahead, threads, prefetch, ..base() });
+            assert_eq!(lines, plain, "{what}");
+            assert!(stats.clip_cache_peak_bytes <= memory_budget, "{what}: {stats:?}");
+            let (decoded, plainly) = (stats.decoding.pictures_decoded, plain_stats.decoding.pictures_decoded);
+            // A decode range with damage is decoded again for each of its clips separately.
+            assert!(
+                decoded <= plainly + plainly / 50,
+                "{what}: {decoded} pictures decoded, {plainly} without a budget"
+            );
+            if memory_budget == MEMORY_BUDGET {
+                assert!(stats.clip_cache_hits > 0 && stats.gops_shared > 0, "{what}: {stats:?}");
+            }
+        }
+    }
+    println!("{} videos, {batches} batches, four ways each", items.len());
+}
+
+#[test]
+fn with_memory_enough_every_picture_is_decoded_once() {
+    let items: Vec<Sample> = ["h264_open_gop_720p.mp4", "base_640x360.mp4"]
+        .map(|name| crate::common::named(&format!("video/derived/{name}")))
+        .into_iter()
+        .map(|e| Sample {
+            location: MediaLocation::Path(e.root.join(&e.path)),
+            label: 0,
+            extent: SegmentRange::Full,
+        })
+        .collect();
+    let windows: ClipSamplerRef = Arc::new(Windows::new(8, 1, Some(2), PadMode::None).expect("a rule"));
+    let pipeline = shorter_side();
+    let base = config(&items, &windows, &pipeline, OnError::Raise);
+    let ample = LoaderConfig { memory_budget: MEMORY_BUDGET, look_ahead: LOOK_AHEAD, ..base.clone() };
+    let ((once, ample), (again, none)) = (deliver(ample), deliver(base));
+    assert_eq!(once, again);
+    // Each frame is in four windows; it is decoded and transformed once for all of them.
+    let delivered = ample.decoding.pictures_delivered;
+    assert!(ample.frames > 3 * delivered, "{ample:?}");
+    assert!(ample.decoding.pictures_decoded <= delivered + delivered / 10, "{ample:?}");
+    assert!(none.decoding.pictures_decoded > 4 * delivered, "{none:?}");
+}
+
+#[test]
+fn interrupts_at_any_time_lose_no_batch() {
+    let mut items = items();
+    let bad = |item: &Sample| matches!(&item.location, MediaLocation::Path(path) if path.to_string_lossy().contains("/corrupt/"));
+    items.sort_by_key(|item| !bad(item));
+    items.truncate(items.iter().filter(|item| bad(item)).count() + 1);
+    assert!(items.len() >= 3, "{} damaged clips", items.len());
+    let rule: ClipSamplerRef = Arc::new(Random::new(4, 1, 1, PaddingPolicy::Loop).expect("a rule"));
+    // A batch of one bad clip is empty, so the caller's thread makes another one instead.
+    let mut base = config(&items, &rule, &shorter_side(), OnError::Skip);
+    base.order.batch_size = 1;
+    let (expected, stats) = deliver(base.clone());
+    assert!(stats.errors.values().sum::<u64>() > 0, "{stats:?}");
+    let mut interrupted = 0;
+    for moment in 1.. {
+        let left = Cell::new(moment);
+        let interrupt = || {
+            left.set(left.get() - 1);
+            if left.get() == 0 {
+                Err(Error::Interrupted)
+            } else {
+                Ok(())
+            }
+        };
+        match deliver_resuming(base.clone(), &interrupt, true) {
+            Ok((got, _)) => assert_eq!(got, expected, "interrupted at call {moment}"),
+            Err(Error::Interrupted) => {} // while the loader was started
+            Err(other) => panic!("{other}"),
+        }
+        if left.get() > 0 || moment > 100 {
+            break;
+        }
+        interrupted += 1;
+    }
+    assert!(interrupted > expected.len(), "{interrupted} of {} batches", expected.len());
+}

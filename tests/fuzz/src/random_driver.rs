@@ -1,0 +1,104 @@
+//! In: a target, seeds, and how often or how long to go on.
+//! Out: how many inputs were run, or the first that went wrong. The same seeds and count are the same inputs, on any machine.
+//! Never: knows what code an input reached; `guided` does, and keeps what reaches new code.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use framespool::batch_sampler::rng::RngKey;
+
+use crate::mutate::mutate;
+use crate::{resource_limits, Target};
+
+/// Nothing takes so long, whatever the machine does beside it.
+const HANG_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How much is to be done.
+#[derive(Clone, Copy, Debug)]
+pub struct RunLimits {
+    /// Inputs beside the seeds.
+    pub inputs: u64,
+    /// Or so long, if that is sooner.
+    pub at_most: Option<Duration>,
+    /// Where random numbers begin.
+    pub seed: u64,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug)]
+pub struct RunSummary {
+    /// Inputs that were run, seeds among them.
+    pub inputs: u64,
+    /// How many of them were seeds.
+    pub seeds: usize,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Runs the seeds, then changed ones.
+///
+/// # Errors
+/// What went wrong, and in which file the input is now, below `keep`.
+pub fn run(target: &Target, seeds: &[Vec<u8>], amount: RunLimits, keep: &Path) -> Result<RunSummary, String> {
+    let begun = Instant::now();
+    // Whatever ends the process leaves its input here.
+    let current = keep.join(format!("{}.running", target.name));
+    let file = File::create(&current).map_err(|error| format!("{}: {error}", current.display()))?;
+    let mut done = 0;
+    let mut one = |input: &[u8]| {
+        let written = file.set_len(input.len() as u64).and_then(|()| file.write_all_at(input, 0));
+        written.map_err(|error| format!("{}: {error}", current.display()))?;
+        CURRENT_INPUT.store(done + 1, Ordering::Relaxed);
+        done += 1;
+        resource_limits::run(target, input).map_err(|reason| {
+            let kept = keep.join(format!("{}-{done}", target.name));
+            let place = std::fs::write(&kept, input).map_or(&current, |()| &kept);
+            format!("{}: {reason}\n  the input is {}", target.name, place.display())
+        })
+    };
+    for seed in seeds {
+        one(seed)?;
+    }
+    let nothing = [Vec::new()];
+    let from = if seeds.is_empty() { &nothing[..] } else { seeds };
+    for number in 0..amount.inputs {
+        if amount.at_most.is_some_and(|most| begun.elapsed() >= most) {
+            break;
+        }
+        let mut rng = RngKey { seed: amount.seed, epoch: 0, clip: number, occurrence: 0 }.rng(0);
+        let mut input = from[rng.next_below(from.len() as u64) as usize].clone();
+        mutate(&mut input, from, target.longest, &mut rng);
+        one(&input)?;
+    }
+    CURRENT_INPUT.store(0, Ordering::Relaxed);
+    let _ = std::fs::remove_file(&current);
+    Ok(RunSummary { inputs: done, seeds: seeds.len(), took: begun.elapsed() })
+}
+
+/// Number of the input that is being run; 0 for none.
+static CURRENT_INPUT: AtomicU64 = AtomicU64::new(0);
+
+/// Ends the process where one input takes too long: nothing else could stop it. Its input stays in the folder that [`run`] was given.
+///
+/// # Errors
+/// Where no thread can be had.
+pub fn watch_for_hangs(keep: PathBuf) -> Result<(), String> {
+    let look = move || {
+        let (mut last, mut since) = (0, Instant::now());
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+            let now = CURRENT_INPUT.load(Ordering::Relaxed);
+            if now != last || now == 0 {
+                (last, since) = (now, Instant::now());
+            } else if since.elapsed() > HANG_TIMEOUT {
+                eprintln!("hangs: the input is in {}, as *.running", keep.display());
+                std::process::abort();
+            }
+        }
+    };
+    let named = std::thread::Builder::new().name("watchdog".into()).spawn(look);
+    named.map(drop).map_err(|error| format!("no thread for the watchdog: {error}"))
+}

@@ -1,0 +1,115 @@
+"""One rank of test_torch.py's runs with several; writes what it got into FOLDER/RANK.json.
+
+torchrun --nproc-per-node 2 distributed_worker.py WHAT FOLDER VIDEO...
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+
+warnings.filterwarnings("ignore")
+
+import framespool as fsp  # noqa: E402
+import torch  # noqa: E402
+from framespool.torch import ClipDataset, for_accelerate, rank_and_world  # noqa: E402
+from torch.utils.data import DataLoader  # noqa: E402
+
+SAMPLING = fsp.sampling.random(sequence_length=2, clips_per_video=2)
+KEYWORDS = {"batch_size": 3, "transforms": [fsp.transforms.Resize((16, 16))], "shuffle": "full", "num_threads": 1}
+
+
+def ids(batches) -> list[list[int]]:
+    return [batch["clip_ids"].tolist() for batch in batches]
+
+
+def ranks(dataset) -> dict:
+    """What each rank gets, before and after the process group is there, in a worker that knows of none too."""
+    said = {"variables": rank_and_world()}
+    early = ClipDataset(dataset, SAMPLING, **KEYWORDS)
+    torch.distributed.init_process_group("gloo")
+    said["group"] = rank_and_world()
+    alone = torch.distributed.new_group([0])
+    if torch.distributed.get_rank() == 0:
+        said["alone"] = rank_and_world(alone)
+    # As in a process that frameworks start, to whose workers no variable says the rank.
+    os.environ.pop("RANK"), os.environ.pop("WORLD_SIZE")
+    said["forked"] = ids(DataLoader(early, batch_size=None, num_workers=1))
+    late = ClipDataset(dataset, SAMPLING, **KEYWORDS)
+    said["spawned"] = ids(DataLoader(late, batch_size=None, num_workers=1, multiprocessing_context="spawn"))
+    said["all"] = ids(DataLoader(ClipDataset(dataset, SAMPLING, num_shards=1, **KEYWORDS), batch_size=None))
+    torch.distributed.destroy_process_group()
+    return said
+
+
+def accelerate(dataset) -> dict:
+    """The recipe, and what becomes of ``prepare`` where it would lose clips."""
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=4)
+    batches = for_accelerate(fsp.ClipLoader(dataset, SAMPLING, **KEYWORDS, **rank_and_world()), accelerator)
+    assert accelerator.prepare(batches) is batches, "it is left alone"
+    said = {"recipe": [], "synced": [], "gathered": []}
+    model = accelerator.prepare(torch.nn.Linear(1, 1))
+    for batch in batches:
+        with accelerator.accumulate(model):
+            said["synced"].append(accelerator.sync_gradients)
+        said["recipe"].append(batch["clip_ids"].tolist())
+        gathered = accelerator.gather_for_metrics((batch["clip_ids"], batch["padding"]))
+        said["gathered"] += gathered[0][~gathered[1]].tolist()
+    said["refused"] = ""
+    prepared = accelerator.prepare(DataLoader(ClipDataset(dataset, SAMPLING, **KEYWORDS), batch_size=None))
+    if accelerator.is_main_process:  # the others wait for what it sends
+        try:
+            next(iter(prepared))
+        except fsp.ArgumentError as error:
+            said["refused"] = str(error)
+    whole = ClipDataset(dataset, SAMPLING, **KEYWORDS, num_shards=1)
+    said["dispatched"] = ids(accelerator.prepare(DataLoader(whole, batch_size=None)))
+    return said
+
+
+def lightning(dataset) -> dict:
+    """What Lightning's DDP trains and validates on."""
+    import lightning.pytorch as pl
+    from framespool.torch import ClipDataModule
+
+    said: dict = {"train": [], "val": []}
+
+    class Model(pl.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+
+        def training_step(self, batch, _):
+            said["train"].append(batch["clip_ids"].tolist())
+            return self.layer(torch.ones(1, 1)).sum()
+
+        def validation_step(self, batch, _):
+            said["val"].append(batch["clip_ids"][~batch["padding"]].tolist())
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    part = {"dataset": dataset, "sampling": SAMPLING}
+    data = ClipDataModule(train=part, val={**part, "shuffle": False}, **KEYWORDS)
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "num_sanity_val_steps": 0}
+    trainer = pl.Trainer(accelerator="cpu", devices=2, strategy="ddp", max_epochs=1, barebones=False, **quiet)
+    trainer.fit(Model(), data)
+    said["train_loader"] = type(trainer.train_dataloader).__name__
+    return said
+
+
+def main() -> None:
+    what, folder, *paths = sys.argv[1:]
+    dataset = [(path, label) for label, path in enumerate(paths)]
+    rank = os.environ["RANK"]
+    said = {"ranks": ranks, "accelerate": accelerate, "lightning": lightning}[what](dataset)
+    (Path(folder) / f"{rank}.json").write_text(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main()

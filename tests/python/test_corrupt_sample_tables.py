@@ -1,0 +1,233 @@
+"""Files whose numbers promise more than they hold: a typed error within little memory, never the end of the process."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+#: Address space of the process that opens a file; Python with the library takes a part of it.
+SPACE = 1 << 30
+#: Memory that it may touch: what opening a sound file of this size takes, and some.
+MAX_RSS = 300 << 20
+
+CHILD = """
+import json, re, resource, sys
+import framespool as fsp
+resource.setrlimit(resource.RLIMIT_AS, ({space}, {space}))
+try:
+    video = fsp.Video(sys.argv[1], index=False, num_threads=1)
+    told = {{"frames": len(video)}}
+    video.frames([0])
+except fsp.Error as error:
+    told = {{**locals().get("told", {{}}), "error": type(error).__name__, "message": str(error)}}
+# Not ru_maxrss, which counts the memory of the process that started this one.
+told["rss"] = 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+print(json.dumps(told))
+"""
+
+
+def opened(path: Path) -> dict[str, object]:
+    """What came of opening a file in a process with little memory."""
+    child = [sys.executable, "-c", CHILD.format(space=SPACE), str(path)]
+    done = subprocess.run(child, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"exit status {done.returncode}: {done.stderr[-2000:]}"
+    told: dict[str, object] = json.loads(done.stdout)
+    return told
+
+
+def boxes(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 0
+    while at + 8 <= len(data):
+        size, kind = struct.unpack_from(">I4s", data, at)
+        yield kind, data[at + 8 : at + size]
+        at += size
+
+
+def box(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I4s", 8 + len(body), kind) + body
+
+
+#: Boxes that hold boxes.
+NESTED = {b"moov", b"trak", b"mdia", b"minf", b"stbl", b"mvex", b"moof", b"traf"}
+
+
+def changed(data: bytes, new: dict[bytes, bytes | None]) -> bytes:
+    """Boxes with some of them, wherever they stand, replaced or left out."""
+    made = b""
+    for kind, body in boxes(data):
+        replaced = new.get(kind, body)
+        if replaced is not None:
+            made += box(kind, changed(body, new) if kind in NESTED and kind not in new else replaced)
+    return made
+
+
+def table(*numbers: int) -> bytes:
+    return struct.pack(f">{len(numbers) + 1}I", 0, *numbers)
+
+
+def written(path: Path, head: bytes, length: int) -> Path:
+    """A file of this length that begins with `head`; what is behind it takes no space."""
+    with path.open("wb") as file:
+        file.write(head)
+        file.truncate(length)
+    return path
+
+
+@pytest.fixture(scope="module")
+def head(videos: Path) -> tuple[bytes, bytes]:
+    """`ftyp` and `moov` of a sound file with one track and no `stss`, whose tables are still to be told."""
+    data = (videos / "derived/base_640x360.mp4").read_bytes()
+    found = dict(boxes(data))
+    return box(b"ftyp", found[b"ftyp"]), changed(box(b"moov", found[b"moov"]), {b"ctts": None, b"edts": None})
+
+
+def samples(head: tuple[bytes, bytes], count: int, size: int, *, keys: bool = True) -> bytes:
+    """A file's begin: a track of samples of one size, all in one chunk at byte 65536."""
+    tables: dict[bytes, bytes | None] = {
+        b"stts": table(1, count, 512),
+        b"stsc": table(1, 1, count, 1),
+        b"stsz": table(size, count),
+        b"stco": table(1, 1 << 16),
+        b"stss": None if keys else table(1, 1),
+    }
+    return head[0] + changed(head[1], tables)
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "length"),
+    [
+        (20_000_000, 1, 1 << 33),
+        (20_000_000, 100, 1 << 33),
+        (8_000_000, 1, 1 << 30),
+        (4_000_000, 1, 1 << 30),
+        (8_000_000, 1, 118_000),
+        (100_000, 1, 118_000),
+        (2**32 - 1, 1, 118_000),
+        (2**32 - 1, 1, 1 << 40),
+        (2**32 - 1, 2**32 - 1, 1 << 40),
+    ],
+)
+@pytest.mark.parametrize("keys", [True, False])
+def test_samples_of_one_size(
+    head: tuple[bytes, bytes], tmp_path: Path, count: int, size: int, length: int, keys: bool
+) -> None:
+    path = written(tmp_path / "claims.mp4", samples(head, count, size, keys=keys), length)
+    told = opened(path)
+    assert told["error"] in ("LimitError", "ReadError"), told
+    assert "claims.mp4" in str(told["message"])
+    assert int(str(told["rss"])) < MAX_RSS, told
+
+
+def test_tables_may_claim_what_no_sample_uses(head: tuple[bytes, bytes], videos: Path, tmp_path: Path) -> None:
+    """Run lengths size nothing: a file whose times go on behind its samples opens as before."""
+    sound = videos / "derived/base_640x360.mp4"
+    data = sound.read_bytes()
+    (stts,) = [body for kind, body in walk(data) if kind == b"stts"]
+    entries, count, delta = struct.unpack(">III", stts[4:16])
+    assert entries == 1
+    path = tmp_path / "runs.mp4"
+    path.write_bytes(data.replace(stts, table(1, 2**32 - 1, delta)))
+    told = opened(path)
+    assert (told.get("frames"), told.get("error")) == (count, None)
+    assert int(str(told["rss"])) < MAX_RSS
+
+
+def walk(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    for kind, body in boxes(data):
+        yield kind, body
+        if kind in NESTED:
+            yield from walk(body)
+
+
+def trun(count: int, flags: int = 0, entries: bytes = b"") -> bytes:
+    return box(b"trun", struct.pack(">II", flags, count) + entries)
+
+
+def fragments(head: tuple[bytes, bytes], runs: list[bytes]) -> bytes:
+    empty = {b"stts": table(0), b"stsc": table(0), b"stsz": table(0, 0), b"stco": table(0), b"stss": None}
+    ftyp, moov = head[0], changed(head[1], empty)
+    (tkhd,) = [body for kind, body in walk(moov) if kind == b"tkhd"]
+    (track,) = struct.unpack_from(">I", tkhd, 12)
+    trex = box(b"trex", table(track, 1, 512, 100, 0))
+    moov = box(b"moov", next(boxes(moov))[1] + box(b"mvex", trex))
+    traf = box(b"traf", box(b"tfhd", struct.pack(">II", 0x20000, track)) + b"".join(runs))
+    return ftyp + moov + box(b"moof", box(b"mfhd", table(1)) + traf)
+
+
+@pytest.mark.parametrize(
+    "runs",
+    {
+        "one_run": lambda: [trun(2**32 - 1)],
+        "many_runs": lambda: [trun(60_000)] * 1000,
+        "listed": lambda: [trun(2**32 - 1, 0x200, bytes(4096))],
+        "listed_zeros": lambda: [trun(30_000_000, 0x200, bytes(120_000_000))],
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_runs_of_fragments(
+    head: tuple[bytes, bytes], tmp_path: Path, runs: tuple[str, Callable[[], list[bytes]]]
+) -> None:
+    path = written(tmp_path / "runs.mp4", fragments(head, runs[1]()), 1 << 30)
+    told = opened(path)
+    assert told["error"] in ("LimitError", "ReadError", "MalformedError"), told
+    assert int(str(told["rss"])) < MAX_RSS + (256 << 20) * (runs[0] == "listed_zeros"), told
+
+
+@pytest.mark.parametrize("kind", [b"soun", b"text", b"vide"])
+def test_other_tracks_claims(head: tuple[bytes, bytes], videos: Path, tmp_path: Path, kind: bytes) -> None:
+    """Tracks that are not read here go through libavformat, which takes memory for each of their samples."""
+    sound = videos / "derived/base_640x360.mp4"
+    data = dict(boxes(sound.read_bytes()))
+    moov = dict(boxes(data[b"moov"]))
+    count = 2**32 - 1
+    tables: dict[bytes, bytes | None] = {
+        b"stts": table(1, count, 2),
+        b"stsc": table(1, 1, count, 1),
+        b"stsz": table(1, count),
+        b"stco": table(1, 1 << 16),
+        b"hdlr": struct.pack(">II4s", 0, 0, kind) + bytes(13),
+    }
+    other = changed(box(b"trak", moov[b"trak"]), {**tables, b"stss": None, b"ctts": None, b"edts": None})
+    lying = box(b"moov", data[b"moov"] + other)
+    path = written(tmp_path / "tracks.mp4", box(b"ftyp", data[b"ftyp"]) + lying, 1 << 32)
+    told = opened(path)
+    assert told["error"] == "LimitError", told
+    assert int(str(told["rss"])) < MAX_RSS, told
+
+
+@pytest.mark.parametrize("size", [1 << 20, 1 << 28, (1 << 28) + 1, 1 << 30, 2**32 - 1])
+def test_a_header_of_zeros(head: tuple[bytes, bytes], tmp_path: Path, size: int) -> None:
+    start = head[0] + struct.pack(">I4s", size, b"moov")
+    told = opened(written(tmp_path / "zeros.mp4", start, 1 << 33))
+    assert told["error"] in ("LimitError", "ReadError", "MalformedError", "NoVideoError"), told
+    assert int(str(told["rss"])) < MAX_RSS + (256 << 20), told
+
+
+def test_a_large_packet_is_an_error_of_its_frame(head: tuple[bytes, bytes], tmp_path: Path) -> None:
+    """As large as a packet may be, and larger: both without the memory for it."""
+    for size, errors in (((1 << 28) - 1, ("ReadError", "DecodeError", "MalformedError")), (1 << 29, ("LimitError",))):
+        path = written(tmp_path / "large.mp4", samples(head, 3, size), 1 << 33)
+        told = opened(path)
+        assert told["error"] in (*errors, "MalformedError"), told
+
+
+def test_truncated_download_keeps_valid_sample_tables(head: tuple[bytes, bytes], tmp_path: Path) -> None:
+    """A download that broke off: as many samples as tables can list in the bytes that came."""
+    count = 500_000
+    tables: dict[bytes, bytes | None] = {
+        b"stts": table(1, count, 512),
+        b"stsc": table(1, 1, count, 1),
+        b"stsz": table(0, count, *[1000] * count),
+        b"stco": table(1, 1 << 22),
+        b"stss": table(1, 1),
+    }
+    path = tmp_path / "cut.mp4"
+    path.write_bytes(head[0] + changed(head[1], tables) + bytes(16))
+    told = opened(path)
+    assert told["error"] == "MalformedError", told

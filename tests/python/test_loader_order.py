@@ -1,0 +1,178 @@
+"""The loader's orders: buffers, stuck shards, workers, mixes, and those of other libraries."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import framespool as fsp
+import pytest
+
+ONE = fsp.sampling.random(sequence_length=1)
+SMALL = [fsp.transforms.Resize((16, 16))]
+
+
+def loader(dataset, sampling=ONE, **keywords):
+    return fsp.ClipLoader(dataset, sampling, **{"batch_size": 4, "transforms": SMALL, "seed": 3, **keywords})
+
+
+def clips(loader, name="clip_ids"):
+    return [getattr(batch, name).tolist() for batch in loader]
+
+
+def flat(lists):
+    return [item for one in lists for item in one]
+
+
+@pytest.fixture(scope="module")
+def videos_39(short_clips):
+    return short_clips * 3
+
+
+def test_shuffle_buffer_bounds_clip_displacement(videos_39):
+    run = loader(videos_39, shuffle="buffer", initial_fill=5)
+    first, second = flat(clips(run)), flat(clips(run))
+    for epoch in (first, second):
+        assert sorted(epoch) == list(range(39)) and epoch != list(range(39))
+        assert all(abs(clip - place) < 7.5 for place, clip in enumerate(epoch))
+    assert first != second
+    assert flat(clips(loader(videos_39, shuffle="buffer", initial_fill=1))) == list(range(39))
+
+
+def test_stick_to_shard_keeps_shards_in_all_epochs(videos_39):
+    for rank in range(3):
+        run = loader(videos_39, shuffle="full", stick_to_shard=True, shard_id=rank, num_shards=3)
+        first, second = flat(clips(run)), flat(clips(run))
+        assert sorted(first) == sorted(second) == list(range(13 * rank, 13 * rank + 13)) and first != second
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_in_turn_are_one_loader(videos_39, workers):
+    for settings in (
+        {"shuffle": "full"},
+        {"shuffle": "buffer", "order": "dali", "initial_fill": 7, "last_batch": "fill"},
+    ):
+        whole = clips(loader(videos_39, **settings))
+        parts = [loader(videos_39, worker_id=w, num_workers=workers, **settings) for w in range(workers)]
+        of_each = [clips(part) for part in parts]
+        assert [len(part) for part in parts] == [len(of) for of in of_each]
+        assert [of_each[n % workers][n // workers] for n in range(len(whole))] == whole
+
+
+def test_a_worker_resumes_its_own_batches(videos_39):
+    make = lambda: loader(videos_39, shuffle="full", worker_id=1, num_workers=2)  # noqa: E731
+    expected = clips(make())
+    run = make()
+    batches = iter(run)
+    got = [next(batches).clip_ids.tolist() for _ in range(2)]
+    fresh = make()
+    fresh.load_state_dict(run.state_dict())
+    assert got + clips(fresh) == expected
+    with pytest.raises(fsp.ArgumentError, match="num_workers"):
+        loader(videos_39, shuffle="full").load_state_dict(run.state_dict())
+
+
+def test_pytorchs_order_is_distributed_samplers(videos_39):
+    # torch.utils.data.DistributedSampler(range(39), num_replicas=2, rank=r, seed=3), set_epoch(2), PyTorch 2.15
+    expected = [
+        [14, 20, 10, 28, 19, 3, 38, 32, 27, 12, 26, 35, 18, 25, 33, 30, 31, 5, 2, 4],
+        [11, 24, 23, 16, 13, 17, 15, 9, 7, 6, 36, 34, 0, 21, 22, 37, 8, 1, 29, 14],
+    ]
+    for rank in range(2):
+        run = loader(videos_39, shuffle="full", order="torch", shard_id=rank, num_shards=2)
+        run.set_epoch(2)
+        assert flat(clips(run)) == expected[rank]
+
+
+def test_dalis_order_is_its_readers(short_clips):
+    # Recorded from DALI 2.4: fn.readers.file with random_shuffle and pad_last_batch, shard 0 of 2, another each epoch.
+    recorded = [[2, 3, 0, 0, 0, 0], [6, 4, 5, 1, 1, 1], [0, 3, 2, 2, 2, 2], [6, 5, 4, 1, 1, 1]]
+    keywords = {"order": "dali", "shuffle": "buffer", "initial_fill": 4, "seed": 11, "num_shards": 2}
+    run = loader(short_clips[:7], batch_size=3, last_batch="fill", **keywords)
+    assert [flat(clips(run)) for _ in recorded] == recorded
+    run.set_epoch(2)
+    assert flat(clips(run)) == recorded[2]
+
+
+def test_an_epoch_that_would_be_replayed_for_ever_is_refused(short_clips):
+    run = loader(short_clips, order="dali", shuffle="buffer")
+    with pytest.raises(fsp.ArgumentError, match="epoch must be at most"):
+        run.set_epoch(2**60)
+    order = fsp.Order(num_clips=100_000, batch_size=8, shuffle="buffer", order="dali")
+    with pytest.raises(fsp.ArgumentError, match="epoch must be at most"):
+        order.batch(0, epoch=2**60)
+
+
+def test_what_no_order_can_keep_is_refused(short_clips):
+    for keywords, message in [
+        ({"shuffle": "buffer", "initial_fill": 0}, "initial_fill must be at least 1"),
+        ({"shuffle": "buffer", "order": "torch"}, 'order="torch"'),
+        ({"shuffle": "full", "order": "dali"}, 'order="dali"'),
+        ({"order": "random"}, "order must be"),
+        ({"shuffle": True}, 'use "full"'),
+        ({"worker_id": 2, "num_workers": 2}, "below num_workers=2, got 2"),
+        ({"stick_to_shard": True, "num_shards": 20}, "at least num_shards=20"),
+    ]:
+        with pytest.raises(fsp.ArgumentError, match=message):
+            loader(short_clips, **keywords)
+
+
+def test_mix_follows_weights_with_equal_clip_counts(short_clips):
+    mixed = fsp.datasets.mix((short_clips[:4], 3), (short_clips[4:], 1), epoch_clips=40)
+    run = loader(mixed, shuffle="full", batch_size=8)
+    assert len(run) == 5 and run.num_clips == 13
+    batches = list(run)
+    order = flat(batch.clip_ids.tolist() for batch in batches)
+    few = [clip for clip in order if clip < 4]
+    assert len(order) == 40 and len(few) == 30
+    assert sorted(Counter(few).values()) == [7, 7, 8, 8]
+    many = [clip for clip in order if clip >= 4]
+    assert sorted(Counter(many).values()) == [1] * 8 + [2]
+    labels = flat(batch.labels.tolist() for batch in batches)
+    assert labels == order, "in this dataset the label is the clip's number"
+    frames = {}
+    for batch in batches:
+        for clip, (frame,) in zip(batch.clip_ids.tolist(), batch.indices.tolist(), strict=True):
+            frames.setdefault(clip, []).append(frame)
+    assert all(len(set(frames[clip])) > 1 for clip in range(4)), "a clip that comes again is drawn anew"
+    again = loader(mixed, shuffle="full", batch_size=8, num_threads=1, memory_budget=0)
+    assert flat(clips(again)) == order
+
+
+def test_a_mix_over_windows_counts_the_clips_that_there_are(short_clips):
+    windows = fsp.sampling.windows(sequence_length=8)
+    sizes = [loader(part, windows).num_clips for part in (short_clips[:4], short_clips[4:])]
+    run = loader(fsp.datasets.mix((short_clips[:4], 1), (short_clips[4:], 1)), windows, shuffle="full")
+    order = flat(clips(run))
+    assert len(order) == sum(sizes) == run.num_clips
+    assert abs(sum(clip < sizes[0] for clip in order) - len(order) / 2) <= 1
+
+
+def test_mixes_are_checked_and_resume(short_clips):
+    mixed = fsp.datasets.mix((short_clips[:4], 3), (short_clips[4:], 1), replacement=True)
+    run = loader(mixed, shuffle="full")
+    batches = iter(run)
+    next(batches)
+    rest = [batch.clip_ids.tolist() for batch in batches]
+    state = {**run.state_dict(), "epoch": 0, "batch": 1}
+    run.load_state_dict(state)
+    assert clips(run) == rest
+    with pytest.raises(fsp.ArgumentError, match="the order was .*mix"):
+        loader(short_clips, shuffle="full").load_state_dict(state)
+    with pytest.raises(fsp.ArgumentError, match='shuffle must be "full" with a mix'):
+        loader(mixed)
+    for wrong, message in [
+        ((), "at least one"),
+        ((short_clips,), "pairs"),
+        (((short_clips, 0),), "greater than 0"),
+        (((short_clips[:0], 1),), "empty"),
+    ]:
+        with pytest.raises(fsp.ArgumentError, match=message):
+            fsp.datasets.mix(*wrong)
+    with pytest.raises(fsp.ArgumentError, match="cannot be added to"):
+        mixed + fsp.datasets.Dataset(short_clips)
+    few = fsp.sampling.windows(sequence_length=80)
+    with pytest.raises(fsp.ArgumentError, match="dataset 0 of the mix yields no clip"):
+        loader(fsp.datasets.mix((short_clips[:1], 1), (short_clips[1:], 1)), few, shuffle="full")
+    union = fsp.datasets.Dataset(short_clips[:4]) + fsp.datasets.Dataset(short_clips[4:])
+    assert union == fsp.datasets.Dataset(short_clips)
+    assert mixed.without([short_clips[0][0]]).lengths == [3, 9]

@@ -61,7 +61,7 @@ def main() -> None:
         assert dataset[number] == (name(number), number // 1000), number
 
     def loader() -> fsp.ClipLoader:
-        return fsp.ClipLoader(dataset, fsp.sampling.random(sequence_length=16, stride=4), batch_size=8, shuffle="full")
+        return fsp.ClipLoader(dataset, fsp.samplers.random(sequence_length=16, stride=4), batch_size=8, shuffle="full")
 
     first = timed("ClipLoader", loader)
     timed("a second ClipLoader over the same dataset", loader)
@@ -70,7 +70,7 @@ def main() -> None:
     assert timed("and back", lambda: pickle.loads(sent)) == dataset
     half = timed("subset of every second entry", lambda: dataset.subset(range(0, count, 2)))
     assert len(half) == (count + 1) // 2 and half[1] == dataset[2]
-    table = dataset.entries.table  # type: ignore[attr-defined]
+    table = dataset.samples.table  # type: ignore[attr-defined]
     print(f"{'':48}{'seconds':>9}{'µs each':>9}")
     for what, seconds in ROWS:
         print(f"{what:48}{seconds:9.3f}{seconds / count * 1e6:9.3f}")

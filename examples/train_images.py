@@ -110,8 +110,10 @@ def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[
         normalize,
     ]
     whole = [t.Resize((arguments.pixels, arguments.pixels)), normalize]
-    training = fsp.ImageLoader(fsp.datasets.images(folder / "train"), transforms=augment, shuffle="full", **common)
-    return training, fsp.ImageLoader(fsp.datasets.images(folder / "test"), transforms=whole, **common)
+    training = fsp.ImageLoader(
+        fsp.datasets.image_folder(folder / "train"), transforms=augment, shuffle="full", **common
+    )
+    return training, fsp.ImageLoader(fsp.datasets.image_folder(folder / "test"), transforms=whole, **common)
 
 
 def main() -> None:

@@ -104,7 +104,7 @@ def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[
     }
     training = fsp.ClipLoader(
         fsp.datasets.folder(folder / "train"),
-        fsp.sampling.random(sequence_length=CLIP, stride=STRIDE, clips_per_video=4),
+        fsp.samplers.random(sequence_length=CLIP, stride=STRIDE, clips_per_video=4),
         # No flip: it would make a left one of a right one.
         transforms=[fsp.transforms.RandomResizedCrop(PIXELS, scale=(0.7, 1.0)), normalize],
         shuffle="full",
@@ -112,7 +112,7 @@ def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[
     )
     testing = fsp.ClipLoader(
         fsp.datasets.folder(folder / "test"),
-        fsp.sampling.uniform(sequence_length=CLIP, stride=STRIDE, clips_per_video=2),
+        fsp.samplers.uniform(sequence_length=CLIP, stride=STRIDE, clips_per_video=2),
         transforms=[fsp.transforms.Resize((PIXELS, PIXELS)), normalize],
         **common,
     )

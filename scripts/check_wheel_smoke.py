@@ -48,10 +48,12 @@ def lay_out(root: Path) -> None:
 
 def loader(root: Path) -> fsp.ClipLoader:
     """Clips of three frames, shuffled, in batches of two."""
-    dataset = fsp.datasets.frame_folders(root)
-    sampling = fsp.sampling.windows(sequence_length=3)
+    dataset = fsp.datasets.frame_folder(root)
+    clip_sampler = fsp.samplers.windows(sequence_length=3)
     resize = fsp.transforms.Resize((SIZE[1], SIZE[0]))  # so that a batch is one tensor
-    return fsp.ClipLoader(dataset, sampling, transforms=[resize], batch_size=2, shuffle="full", seed=1, num_threads=2)
+    return fsp.ClipLoader(
+        dataset, clip_sampler, transforms=[resize], batch_size=2, shuffle="full", seed=1, num_threads=2
+    )
 
 
 def summarize_batches(batches: object) -> list[tuple[list[int], bytes]]:
@@ -87,7 +89,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         lay_out(root)
-        video = fsp.Video(fsp.datasets.FrameFolder(root / "class2" / "video"))
+        video = fsp.Video(fsp.datasets.ImageSequence(root / "class2" / "video"))
         assert len(video) == 9 and set(video[7].tobytes()) == {135}
 
         whole = summarize_batches(loader(root))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws the pictures of README.md and docs/ as SVG, from what framespool says of the corpus' files.
 
-    scripts/docs_figures.py                  draws all of them into docs/pictures
+    scripts/docs_figures.py                  draws all of them into docs/figures
     scripts/docs_figures.py --only exact     those that depend on nothing but the files
     scripts/docs_figures.py --out FOLDER     elsewhere
 
@@ -133,14 +133,14 @@ def clips_of_one_video() -> Drawing:
     file = CORPUS / "video" / "action" / "robot_sink_960x540.mp4"
     info = fsp.Video(file, index=False).info
     keys, frames = list(info.keyframes), info.num_frames
-    rule = fsp.sampling.random(sequence_length=16, stride=4, clips_per_video=6)
+    rule = fsp.samplers.random(sequence_length=16, stride=4, clips_per_video=6)
     small = [fsp.transforms.Resize((16, 16))]
     loader = fsp.ClipLoader([str(file)], rule, batch_size=6, transforms=small, num_threads=1, index=False, seed=1)
-    clips = [loader.explain(clip, epoch=0)["indices"] for clip in range(loader.num_clips)]
+    clips = [loader.describe_clip(clip, epoch=0)["indices"] for clip in range(loader.num_clips)]
     together = _counted(loader)
     alone = []
     for clip in clips:
-        rule = fsp.sampling.indices(clip)
+        rule = fsp.samplers.indices(clip)
         one = fsp.ClipLoader([str(file)], rule, batch_size=1, transforms=small, num_threads=1, index=False)
         alone.append(_counted(one)["pictures_decoded"])
 
@@ -228,7 +228,7 @@ def frame_times() -> Drawing:
     pts, end = video.pts_seconds, video.info.end_seconds
     count = 8
     wanted = [pts[0] + number * (end - pts[0]) / count for number in range(count)]
-    shown = video.frames_at(wanted, transforms=[fsp.transforms.Resize((8, 8))]).indices
+    shown = video.get_frames_played_at(wanted, transforms=[fsp.transforms.Resize((8, 8))]).indices
     spread = [round(number * len(pts) / count) for number in range(count)]
     left, right = 40, 820
 
@@ -241,7 +241,7 @@ def frame_times() -> Drawing:
     for number, (begin, stop) in enumerate(zip(pts, [*pts[1:], end], strict=True)):
         d.box(place(begin), 72, max(0.8, place(stop) - place(begin) - 0.6), 26, SKY if number % 2 else BLUE)
     for name, frames, color, y in (
-        ("frames_at(…), fps=…: what is on screen at even times", shown, GREEN, 118),
+        ("get_frames_played_at(…), fps=…: what is on screen at even times", shown, GREEN, 118),
         ("every n-th frame: other times than they seem", spread, ORANGE, 174),
     ):
         d.text(left, y, name, size=12, color="#555555")
@@ -266,7 +266,7 @@ def shuffles() -> Drawing:
     d = Drawing(30 + len(ways) * (side + gap), top + side + 66, "How far each way of shuffling moves clips")
     d.text(30, 26, f"{clips} clips, one epoch: which clip comes at which place", size=15, bold=True)
     for number, (name, keywords) in enumerate(ways):
-        order = fsp.Order(num_clips=clips, batch_size=32, seed=0, **keywords)
+        order = fsp.BatchSampler(num_clips=clips, batch_size=32, seed=0, **keywords)
         came = [clip for batch in order.epoch(0) for clip in batch]
         x = 30 + number * (side + gap)
         d.box(x, top, side, side, "#fafafa", edge="#cccccc")
@@ -295,7 +295,7 @@ def shards() -> Drawing:
         size, y = 8 // ranks, top + row * 48
         d.text(20, y + 19, f"{ranks} rank{'s' if ranks > 1 else ''} of batch_size {size}", size=11.5)
         orders = [
-            fsp.Order(
+            fsp.BatchSampler(
                 num_clips=clips,
                 batch_size=size,
                 shuffle="full",
@@ -330,7 +330,7 @@ def crops() -> Drawing:
     info = fsp.Video(file, index=False).info
     loader = fsp.ClipLoader(
         [str(file)],
-        fsp.sampling.random(sequence_length=8, stride=4),
+        fsp.samplers.random(sequence_length=8, stride=4),
         batch_size=1,
         transforms=[fsp.transforms.RandomResizedCrop(112), fsp.transforms.RandomHorizontalFlip()],
         index=False,
@@ -340,9 +340,9 @@ def crops() -> Drawing:
     d.text(
         30, 26, f"RandomResizedCrop(112) of one clip of {info.width}x{info.height}, epoch by epoch", size=15, bold=True
     )
-    d.text(30, 46, "what loader.explain(0, epoch=e) says before anything is decoded", size=12, color="#555555")
+    d.text(30, 46, "what loader.describe_clip(0, epoch=e) says before anything is decoded", size=12, color="#555555")
     for epoch in range(8):
-        facts = loader.explain(0, epoch=epoch)
+        facts = loader.describe_clip(0, epoch=epoch)
         crop, flip = facts["transforms"][0], facts["transforms"][1]
         x, y = 30 + epoch % 4 * (width + gap), 84 + epoch // 4 * (height + 46)
         d.text(x, y - 7, f"epoch {epoch}", size=12, bold=True)
@@ -366,12 +366,12 @@ def counts() -> Drawing:
     )
     files = [str(folder / name) for name in names]
     tasks: list[tuple[str, Any]] = [
-        ("all windows of 16 frames", fsp.sampling.windows(sequence_length=16)),
-        ("8 random clips of 16, every 4th", fsp.sampling.random(sequence_length=16, stride=4, clips_per_video=8)),
-        ("1 random clip of each video", fsp.sampling.random(sequence_length=16, stride=4)),
+        ("all windows of 16 frames", fsp.samplers.windows(sequence_length=16)),
+        ("8 random clips of 16, every 4th", fsp.samplers.random(sequence_length=16, stride=4, clips_per_video=8)),
+        ("1 random clip of each video", fsp.samplers.random(sequence_length=16, stride=4)),
     ]
     budgets = [
-        ("nothing may wait", {"memory_budget": 0, "look_ahead": 0, "prefetch": 0}),
+        ("nothing may wait", {"memory_budget": 0, "lookahead_clips": 0, "prefetch_batches": 0}),
         ("256 MiB may wait", {"memory_budget": "256MiB"}),
     ]
     rows = []
@@ -424,7 +424,7 @@ OTHERS: dict[str, Callable[[], Drawing]] = {"counts": counts}
 def main() -> None:
     """Draws them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "figures")
     parser.add_argument("--only", choices=("exact", *EXACT, *OTHERS))
     options = parser.parse_args()
     wanted = EXACT | ({} if options.only == "exact" else OTHERS)

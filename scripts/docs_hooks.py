@@ -101,7 +101,7 @@ def _help() -> str:
 def _presets() -> str:
     """What each preset says of itself, and its options."""
     told = json.loads(
-        _said("python", "-c", "import framespool, json; print(json.dumps(framespool.sampling.presets()))")
+        _said("python", "-c", "import framespool, json; print(json.dumps(framespool.samplers.presets()))")
     )
     return "\n\n".join(f"### `{name}`\n\n{text}" for name, text in sorted(told.items()))
 

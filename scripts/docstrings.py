@@ -28,7 +28,7 @@ MODULES = (
     "framespool.compat.lerobot",
     "framespool.compat.decord.ndarray",
     "framespool.compat.decord",
-    "framespool.sampling",
+    "framespool.samplers",
     "framespool.transforms",
     "framespool.datasets",
     "framespool.torch",

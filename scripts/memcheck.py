@@ -29,12 +29,12 @@ LOOP = """
 import sys
 import framespool as fsp
 passes, damaged, picture, *videos = sys.argv[1:]
-rule = fsp.sampling.random(sequence_length=2, stride=2, clips_per_video=2)
+rule = fsp.samplers.random(sequence_length=2, stride=2, clips_per_video=2)
 small = [fsp.transforms.RandomResizedCrop(24)]
 batches = 0
 for _ in range(int(passes)):
     loader = fsp.ClipLoader([*videos, damaged], rule, batch_size=2, transforms=small, shuffle="full", on_error="skip",
-                            num_threads=2, prefetch=1, memory_budget="1MiB")
+                            num_threads=2, prefetch_batches=1, memory_budget="1MiB")
     for batch in loader:
         batch.frames.numpy().sum(), batch.labels.tolist()
         batches += 1

@@ -99,7 +99,7 @@ corpus_tier() {
   export FRAMESPOOL_CORPUS=$corpus
   step "corpus: Rust tests" "${rust[@]}" --test engine
   step "corpus: GPU path, simulated driver" scripts/test_gpu.sh corpus
-  step "corpus: Python tests" "${pytest[@]}" tests/python/test_errors.py tests/python/test_probe.py \
+  step "corpus: Python tests" "${pytest[@]}" tests/python/test_errors.py tests/python/test_analyze_access.py \
     tests/python/test_docs.py::test_figures_are_those_of_the_script
   unset FRAMESPOOL_CORPUS
 }

@@ -216,7 +216,7 @@ pub enum Error {
         lost: bool,
     },
     /// The caller requested an interrupt.
-    #[error("interrupted")]
+    #[error("cancelled")]
     Interrupted,
     /// A worker thread panicked: a bug in this library, reported instead of hanging.
     #[error("{site}: a worker failed unexpectedly ({reason}); please report it with this file")]
@@ -246,7 +246,7 @@ impl Error {
         match self {
             Error::NotFound { .. } => "not_found",
             Error::Io { .. } => "io",
-            Error::Malformed { .. } => "malformed",
+            Error::Malformed { .. } => "invalid_data",
             Error::Truncated { .. } => "truncated",
             Error::NoVideo { .. } | Error::NotVideo { .. } => "no_video",
             Error::Unsupported { .. } => "unsupported",
@@ -254,11 +254,11 @@ impl Error {
             Error::Limit { .. } => "limit",
             Error::FrameIndex { .. } => "frame_index",
             Error::FrameTime { .. } => "frame_time",
-            Error::Clip { .. } => "clip",
+            Error::Clip { .. } => "clip_sampling",
             Error::Argument(_) | Error::Callback { .. } => "argument",
             Error::Forked { .. } => "forked",
             Error::Gpu { .. } => "gpu",
-            Error::Interrupted => "interrupted",
+            Error::Interrupted => "cancelled",
             Error::Internal { .. } => "internal",
         }
     }

@@ -194,7 +194,7 @@ impl FileSource {
         if !meta.is_file() {
             let what = match meta.is_dir() {
                 true => {
-                    "is a directory; give a file, or framespool.datasets.FrameFolder for a folder of frames"
+                    "is a directory; give a file, or framespool.datasets.ImageSequence for a folder of frames"
                 }
                 false => "is not a regular file; give a file",
             };
@@ -382,7 +382,7 @@ mod tests {
         assert!(matches!(FileSource::open(Path::new("no/such.mp4")), Err(Error::NotFound { .. })));
         let error = FileSource::open(Path::new("src")).unwrap_err();
         assert!(matches!(error, Error::Io { .. }));
-        assert!(error.to_string().contains("FrameFolder"), "{error}");
+        assert!(error.to_string().contains("ImageSequence"), "{error}");
     }
 
     #[test]

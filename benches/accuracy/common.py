@@ -319,7 +319,7 @@ def share(value: float) -> str:
 def versions(**more: str) -> dict[str, str]:
     import framespool
 
-    names = {"framespool": framespool.__version__, "pixels by": framespool._framespool.pixel_backend}
+    names = {"framespool": framespool.__version__, "pixels by": framespool._framespool.simd_backend}
     names |= {"PyAV": av.__version__, "libswscale": ".".join(map(str, av.library_versions["libswscale"]))}
     return names | {"NumPy": np.__version__, "Python": platform.python_version()} | more
 

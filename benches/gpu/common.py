@@ -116,7 +116,7 @@ def devices_or_exit() -> list[Any]:
         print(f"framespool is not installed for {sys.executable}: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     if not (devices := gpu.devices()):
-        print(f"no GPU here, so nothing was run: {gpu.reason()}", file=sys.stderr)
+        print(f"no GPU here, so nothing was run: {gpu.unavailable_reason()}", file=sys.stderr)
         raise SystemExit(NO_GPU)
     return devices
 

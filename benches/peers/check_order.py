@@ -50,7 +50,7 @@ def check_batches(rng: random.Random, count: int) -> int:
         shards, batch = rng.choice([1, 1, 2, 3, 4, 7, 8, 16, 100]), rng.choice([1, 2, 3, 4, 8, 32, 1000])
         rank, seed, epoch = rng.randrange(shards), rng.choice(SEEDS), rng.choice(EPOCH_CHOICES)
         shuffle, drop = rng.random() < 0.8, rng.random() < 0.5
-        order = fsp.Order(
+        order = fsp.BatchSampler(
             order="torch",
             num_clips=n,
             batch_size=batch,
@@ -74,7 +74,7 @@ class Batches(IterableDataset):
 
     def __iter__(self) -> Iterator[list[int]]:
         worker = get_worker_info()
-        mine = fsp.Order(**self.keywords, worker_id=worker.id, num_workers=worker.num_workers)
+        mine = fsp.BatchSampler(**self.keywords, worker_id=worker.id, num_workers=worker.num_workers)
         return iter(mine.epoch(3))
 
 
@@ -86,7 +86,7 @@ def check_workers() -> int:
         for clips, workers in [(100, 1), (100, 2), (101, 3), (7, 4)]:
             keywords = {"num_clips": clips, "batch_size": 8, "order": order, "seed": 5}
             found = list(DataLoader(Batches(**keywords), batch_size=None, num_workers=workers))
-            expected = list(fsp.Order(**keywords).epoch(3))
+            expected = list(fsp.BatchSampler(**keywords).epoch(3))
             assert found == expected, (order, clips, workers)
             compared += len(expected)
     return compared
@@ -98,7 +98,7 @@ def randperm(n: int, seed: int) -> torch.Tensor:
 
 def check_long() -> None:
     for n in (INSIDE_OUT - 1, INSIDE_OUT):
-        order = fsp.Order(order="torch", num_clips=n, batch_size=1 << 20, seed=11)
+        order = fsp.BatchSampler(order="torch", num_clips=n, batch_size=1 << 20, seed=11)
         expected = randperm(n, 11 + 2)
         for at in range(0, len(order), 20):
             part = expected[at << 20 : (at + 1) << 20]
@@ -120,7 +120,7 @@ def costs(n: int) -> None:
     kinds = [("framespool", "full"), ("framespool", "buffer"), ("torch", "full"), ("dali", "buffer")]
     for kind, shuffle in kinds:
         began = time.perf_counter()
-        order = fsp.Order(num_clips=n, batch_size=32, order=kind, shuffle=shuffle, seed=1)
+        order = fsp.BatchSampler(num_clips=n, batch_size=32, order=kind, shuffle=shuffle, seed=1)
         first = order.batch(0)
         seconds = time.perf_counter() - began
         assert len(first) == 32

@@ -46,7 +46,7 @@ def differing_clips(rng: np.random.Generator, cases: int) -> int:
         span = max(1.0, rate * count / 30 * fps)
         start = max(length - span, 0) * drawn
         index = torch.clamp(torch.linspace(start, start + span - 1, count), 0, length - 1).long().tolist()
-        rule = fsp.sampling.preset("slowfast", num_frames=count, sampling_rate=rate)
+        rule = fsp.samplers.preset("slowfast", num_frames=count, sampling_rate=rate)
         differing += rule.frames(length, fps=fps, draws=[drawn]).indices != index
     return differing
 

@@ -93,14 +93,14 @@ class File:
         """Frame numbers of a batch of clips."""
         return [[self.frame_at[time] for time in clip] for clip in batch.pts_seconds.tolist()]
 
-    def sample(self, rule: fsp.sampling.Preset, clip: int, draws: list[Any] | None = None) -> list[int]:
+    def sample(self, rule: fsp.samplers.Preset, clip: int, draws: list[Any] | None = None) -> list[int]:
         """What framespool makes of it, for these draws."""
-        return _framespool.sample(rule._rule(), (self.times, self.end), clip, draws, (0, 0))[0]
+        return _framespool.sample(rule._sampler_args(), (self.times, self.end), clip, draws, (0, 0))[0]
 
-    def count(self, rule: fsp.sampling.Preset) -> int:
-        return _framespool.clips_in(rule._rule(), (self.times, self.end))
+    def count(self, rule: fsp.samplers.Preset) -> int:
+        return _framespool.num_clips_of(rule._sampler_args(), (self.times, self.end))
 
-    def loaded(self, rule: fsp.sampling.Preset) -> list[list[int]]:
+    def loaded(self, rule: fsp.samplers.Preset) -> list[list[int]]:
         """What comes out of a loader."""
         small = [fsp.transforms.Resize((16, 16))]
         batches = fsp.ClipLoader([self.path], rule, batch_size=16, transforms=small, shuffle=False, seed=0)
@@ -160,7 +160,7 @@ def check_torchcodec(file: File, rng: random.Random) -> None:
         ("random_timestamps", {**by_time, "num_clips": by_index["num_clips"]}, "rand"),
         ("regular_timestamps", regular, None),
     ]:
-        rule = fsp.sampling.preset(f"torchcodec_{name}", **options)
+        rule = fsp.samplers.preset(f"torchcodec_{name}", **options)
         with recorded(drawn_by or "zeros") as drawn:
             sampler = getattr(samplers, f"clips_at_{name}")
             batch = refused(lambda: sampler(file.decoder, **options), ValueError)  # noqa: B023
@@ -194,7 +194,7 @@ def check_torchvision(file: File, rng: random.Random) -> None:
     metadata = {"video_paths": [file.path], "video_pts": [frames], "video_fps": [file.fps]}
     clips = VideoClips([file.path], *options.values(), _precomputed_metadata=metadata)
     theirs = clips.clips[0].tolist()
-    rule = fsp.sampling.preset("torchvision", **options)
+    rule = fsp.samplers.preset("torchvision", **options)
     compare("torchvision clips", (file.path, options), file.count(rule), len(theirs))
     mine = [file.sample(rule, clip) for clip in range(len(theirs))]
     compare("torchvision", (file.path, options), mine, theirs)
@@ -203,11 +203,11 @@ def check_torchvision(file: File, rng: random.Random) -> None:
     if rng.random() < 0.2:
         compare("torchvision, loaded", (file.path, options), file.loaded(rule), theirs)
     number = rng.choice([1, 2, 5, 10, 40])
-    uniform = fsp.sampling.preset("torchvision", **options, sampler="uniform", num_clips_per_video=number)
+    uniform = fsp.samplers.preset("torchvision", **options, sampler="uniform", num_clips_per_video=number)
     chosen = [theirs[i] for i in UniformClipSampler(clips, number)]
     mine = [file.sample(uniform, clip) for clip in range(file.count(uniform))]
     compare("torchvision uniform", (file.path, options, number), mine, chosen)
-    most = fsp.sampling.preset("torchvision", **options, sampler="random", max_clips_per_video=number)
+    most = fsp.samplers.preset("torchvision", **options, sampler="random", max_clips_per_video=number)
     seed = rng.randrange(2**31)
     torch.manual_seed(seed)
     with recorded("randperm") as drawn:
@@ -238,7 +238,7 @@ def check_pytorchvideo(file: File, rng: random.Random) -> None:
         return  # PyAV's packets are not torchcodec's frames: another video
     length = rng.choice([Fraction(1, 2), Fraction(16, 30), 0.5, 16 / 30, Fraction(8, 25), 0.3])
     clips, samples = rng.choice([1, 2, 3, 10]), rng.choice([None, 4, 8, 16])
-    rule = fsp.sampling.preset(
+    rule = fsp.samplers.preset(
         "pytorchvideo",
         sampling_type="constant_clips_per_video",
         clip_duration=length,
@@ -263,13 +263,13 @@ def check_formulas(rng: random.Random) -> None:
     frames = rng.choice([rng.randint(1, 400), rng.randint(1, 20_000)])
     number = rng.randint(1, min(frames, 300))
     values = torch.arange(0, frames, frames / number).int().tolist()
-    shown = fsp.sampling.preset("hf", num_frames=number).frames(frames).indices
+    shown = fsp.samplers.preset("hf", num_frames=number).frames(frames).indices
     compare("Transformers' torch.arange", (frames, number), shown, [v for v in values if v < frames])
     if number >= 2:
         even = round(number / 2) * 2
         if 2 <= even <= frames:
             values = torch.linspace(0, frames - 1, even).round().long().tolist()
-            shown = fsp.sampling.preset("qwen_vl", nframes=number).frames(frames).indices
+            shown = fsp.samplers.preset("qwen_vl", nframes=number).frames(frames).indices
             compare("Qwen-VL's torch.linspace", (frames, number), shown, values)
     begin, end, n = rng.randint(0, 3000), rng.randint(0, 4000), rng.choice([1, 2, 3, 8, 16, rng.randint(1, 300)])
     compare(

@@ -439,7 +439,7 @@ def compare(case: Case, pictures: dict[str, np.ndarray], seeds: int) -> Iterator
         for seed in range(seeds if case.random else 1):
             try:
                 result = t.apply(array, transforms, seed=seed, dtype="float32" if last else "uint8")
-                drawn = t.explain(array.shape, transforms, seed=seed)
+                drawn = t.sample_params(array.shape, transforms, seed=seed)
             except fsp.Error as error:
                 remark = f"not done: {error}"
                 break

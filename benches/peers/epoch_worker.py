@@ -31,7 +31,7 @@ def by_loader(request: dict) -> dict:
         "initial_fill": request["initial_fill"] if buffer else None,
         "num_threads": request.get("threads"),
         "memory_budget": request.get("memory_budget"),
-        "look_ahead": request.get("look_ahead"),
+        "lookahead_clips": request.get("lookahead_clips"),
         "index": request.get("index"),
         "seed": request["seed"],
         "shard_id": request.get("shard_id"),

@@ -10,10 +10,10 @@ import framespool as fsp
 KEYWORDS = frozenset(inspect.signature(fsp.ClipLoader.__init__).parameters)
 
 
-def rule(sampling: dict[str, Any]) -> fsp.sampling.Sampling:
+def rule(sampling: dict[str, Any]) -> fsp.samplers.ClipSampler:
     """{"rule": "windows", "sequence_length": 16, ...} as the rule of that name."""
     numbers = dict(sampling)
-    return getattr(fsp.sampling, numbers.pop("rule"))(**numbers)
+    return getattr(fsp.samplers, numbers.pop("rule"))(**numbers)
 
 
 def make(files: list[str], sampling: dict[str, Any], size: int | None, wanted: dict[str, Any]) -> fsp.ClipLoader:

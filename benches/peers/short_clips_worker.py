@@ -42,7 +42,7 @@ class Loaders:
     def plan(self, group: str) -> list[list[int]]:
         """Display indices of each video's clip."""
         loader = self.of(group, None, BATCH)
-        return [loader.explain(clip, epoch=0)["indices"] for clip in range(loader.num_clips)]
+        return [loader.describe_clip(clip, epoch=0)["indices"] for clip in range(loader.num_clips)]
 
     def frames(self, group: str, size: int | None, batch_size: int = BATCH):
         """Clip by clip, in the order of the group."""

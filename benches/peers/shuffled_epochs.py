@@ -77,7 +77,7 @@ class Task:
             "seed": self.arguments.seed,
             "initial_fill": INITIAL_FILL,
             "threads": self.arguments.threads,
-            "look_ahead": self.arguments.look_ahead,
+            "lookahead_clips": self.arguments.lookahead_clips,
         }
         if side not in OWN:
             return oneshot.ask("epoch_worker.py", {**request, **more})
@@ -315,7 +315,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--calibration-clips", type=int, default=16)
     parser.add_argument("--workers", type=whole_list, default=[0, 1, 2], help="worker counts to choose from")
     parser.add_argument("--threads", type=int, help="framespool's num_threads (default: its own)")
-    parser.add_argument("--look-ahead", type=int, help="framespool's look_ahead (default: its own)")
+    parser.add_argument("--lookahead-clips", type=int, help="framespool's lookahead_clips (default: its own)")
     parser.add_argument("--budgets", type=whole_list, default=[0, 64, 256, 1024, 2048], help="in MiB")
     parser.add_argument("--check", type=int, default=4, help="clips whose frames are checked (default 4)")
     parser.add_argument("--seed", type=int, default=0)

@@ -74,9 +74,9 @@ def main() -> None:
         "layout": "NCHW",
         "last_batch": "partial",
     }
-    photos = fsp.datasets.images(arguments.root)
+    photos = fsp.datasets.image_folder(arguments.root)
     training = fsp.ImageLoader(photos, transforms=TRAINING, shuffle="full", **common)
-    testing = fsp.ImageLoader(fsp.datasets.images(arguments.test or arguments.root), transforms=TESTING, **common)
+    testing = fsp.ImageLoader(fsp.datasets.image_folder(arguments.test or arguments.root), transforms=TESTING, **common)
 
     for epoch in range(arguments.epochs):
         for name, loader in (("train", training), ("test", testing)):

@@ -42,7 +42,7 @@ def main() -> None:
     rank, ranks = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     gpu = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
 
-    photos = fsp.datasets.images(arguments.root)
+    photos = fsp.datasets.image_folder(arguments.root)
     loader = fsp.ImageLoader(
         photos,
         batch_size=arguments.batch_size,

@@ -44,7 +44,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     loader = fsp.ImageLoader(
-        fsp.datasets.images(arguments.root),
+        fsp.datasets.image_folder(arguments.root),
         batch_size=arguments.batch_size,
         transforms=[
             t.RandomResizedCrop(224, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3)),

@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="batches to take (default: an epoch)")
     arguments = parser.parse_args()
 
-    photos = fsp.datasets.images(arguments.photos)
+    photos = fsp.datasets.image_folder(arguments.photos)
     names = [Path(path).relative_to(arguments.photos) for path, _ in photos]
     loader = fsp.ImageLoader(
         photos,

@@ -5,21 +5,22 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from framespool import datasets, errors, gpu, sampling, transforms
+from framespool import datasets, errors, gpu, samplers, transforms
+from framespool._analyze_access import AccessReport, analyze_access
+from framespool._batch_sampler import BatchSampler, EpochBatches, Mixture
 from framespool._bench import BenchReport, bench
-from framespool._checking import CheckReport, check
+from framespool._clip_loader import Batch, ClipLoader
 from framespool._doctor import Finding, doctor
 from framespool._framespool import Tensor, __version__, remote_stats
 from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
-from framespool._loader import Batch, ClipLoader
-from framespool._order import Epoch, Mix, Order
-from framespool._prepare import PrepareForecast, PrepareReport, prepare, prepare_forecast
 from framespool._preview import preview
-from framespool._probe import Probe, probe
-from framespool._video import Frames, StreamInfo, Video, VideoInfo
+from framespool._transcode import TranscodeEstimate, TranscodeReport, estimate_transcode, transcode
+from framespool._validate_dataset import ValidationReport, validate
+from framespool._video import FrameBatch, StreamInfo, Video, VideoInfo
 from framespool.errors import (
     ArgumentError,
-    ClipError,
+    CancelledError,
+    ClipSamplingError,
     DecodeError,
     Error,
     ForkedError,
@@ -28,9 +29,8 @@ from framespool.errors import (
     GpuError,
     HdrWarning,
     InternalError,
-    InterruptedReadError,
+    InvalidDataError,
     LimitError,
-    MalformedError,
     NotFoundError,
     NoVideoError,
     ReadError,
@@ -53,32 +53,32 @@ __all__ = [
     "ArgumentError",
     "Batch",
     "BenchReport",
-    "CheckReport",
-    "ClipError",
+    "ValidationReport",
+    "ClipSamplingError",
     "ClipLoader",
     "DecodeError",
-    "Epoch",
+    "EpochBatches",
     "Error",
     "ForkedError",
     "Finding",
     "FrameIndexError",
     "FrameTimeError",
-    "Frames",
+    "FrameBatch",
     "GpuError",
     "HdrWarning",
     "ImageBatch",
     "ImageLoader",
     "InternalError",
-    "InterruptedReadError",
+    "CancelledError",
     "LimitError",
-    "MalformedError",
-    "Mix",
+    "InvalidDataError",
+    "Mixture",
     "NoVideoError",
     "NotFoundError",
-    "Order",
-    "PrepareForecast",
-    "PrepareReport",
-    "Probe",
+    "BatchSampler",
+    "TranscodeEstimate",
+    "TranscodeReport",
+    "AccessReport",
     "ReadError",
     "StreamInfo",
     "Tensor",
@@ -88,18 +88,18 @@ __all__ = [
     "VideoInfo",
     "__version__",
     "bench",
-    "check",
+    "validate",
     "datasets",
     "decode_image",
     "decode_images",
     "doctor",
     "errors",
     "gpu",
-    "prepare",
-    "prepare_forecast",
+    "transcode",
+    "estimate_transcode",
     "preview",
-    "probe",
+    "analyze_access",
     "remote_stats",
-    "sampling",
+    "samplers",
     "transforms",
 ]

@@ -7,8 +7,8 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from framespool._check import number
-from framespool._running import Loader
+from framespool._base_loader import BaseLoader
+from framespool._validate_args import number
 from framespool.errors import ArgumentError, UnsupportedError
 
 #: Parts of a worker's time, and what is done in them.
@@ -69,7 +69,7 @@ class BenchReport:
         sheet.save(os.fspath(path), format="PNG")
 
 
-def bench(loader: Loader[Any], *, seconds: float = 10.0) -> BenchReport:
+def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
     """Takes batches from ``loader`` for so many seconds as fast as they come, epoch after epoch, and does nothing with
     them. The first batch, for which files are opened and decoders made, is timed by itself.
 
@@ -89,7 +89,7 @@ def bench(loader: Loader[Any], *, seconds: float = 10.0) -> BenchReport:
             batches = iter(loader)
     took = time.perf_counter() - start
     stats = _difference(loader.stats(), before)
-    loader._rest()
+    loader._cancel()
     busy = stats["worker_busy_seconds"]
     all_time = busy + stats["worker_blocked_seconds"] + stats["worker_idle_seconds"]
     parts = {name: stats[f"{name}_seconds"] for name in _PARTS}
@@ -137,14 +137,14 @@ def _advice(shares: dict[str, float], each: float, stats: dict[str, Any]) -> lis
         )
     if shares["waiting"] > 0.5:
         found.append(
-            "The workers mostly wait. Batches may be small, or clips few: raise prefetch or batch_size, or use fewer "
+            "The workers mostly wait. Batches may be small, or clips few: raise prefetch_batches or batch_size, or use fewer "
             "threads."
         )
     if shares["decoding"] > 0.5 and each > 1.5:
         found.append(
             f"Decoding dominates, and {each:.1f} pictures are decoded for each frame delivered: those between the "
             "frames of a clip, and those from a key frame to its begin. Take more clips of a video at a time "
-            "(clips_per_video), or raise memory_budget and look_ahead, so that clips that lie close are decoded "
+            "(clips_per_video), or raise memory_budget and lookahead_clips, so that clips that lie close are decoded "
             "together. Shorter groups of pictures help if you encode anew."
         )
     elif shares["decoding"] > 0.5:
@@ -164,11 +164,11 @@ def _advice(shares: dict[str, float], each: float, stats: dict[str, Any]) -> lis
         )
     if shares["reading"] > 0.25:
         found.append(
-            "Reading takes long: the disk or the network is slow. A local copy, or a larger prefetch, would help."
+            "Reading takes long: the disk or the network is slow. A local copy, or a larger prefetch_batches, would help."
         )
     if stats["errors"]:
         kinds = ", ".join(f"{count} {kind}" for kind, count in stats["errors"].items())
-        found.append(f"Files failed ({kinds}): `framespool check` finds them, Dataset.without leaves them out.")
+        found.append(f"Files failed ({kinds}): `framespool validate` finds them, Dataset.exclude leaves them out.")
     if stats["cpu_fallbacks"]:
         reasons = "; ".join(f"{reason} ({count})" for reason, count in stats["cpu_fallbacks"].items())
         found.append(f"NVDEC left work to the CPU: {reasons}.")

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from framespool import _framespool, gpu
+from framespool._format import bytes_text
 from framespool._framespool import __version__
 from framespool._images import decode_image
-from framespool._words import bytes_text
 from framespool.errors import Error
 
 #: Packages that framespool works with; none is needed.
@@ -55,7 +55,7 @@ def doctor(index: str | os.PathLike[str] | None = None) -> list[Finding]:
 def _library() -> Finding:
     version = _framespool.ffmpeg_version
     python = f"Python {platform.python_version()}, {platform.machine()} {platform.system()}"
-    text = f"{__version__}, FFmpeg {version} inside, pixels by {_framespool.pixel_backend}; {python}"
+    text = f"{__version__}, FFmpeg {version} inside, pixels by {_framespool.simd_backend}; {python}"
     # scripts/build_ffmpeg.sh appends it to the version where it could fetch none of the releases that it lists.
     if version.endswith("-unpinned"):
         remedy = "for a tested version, name its release tarball in FRAMESPOOL_FFMPEG_TARBALL and build again"
@@ -152,7 +152,7 @@ def _index(place: str | os.PathLike[str] | None) -> Finding:
 
 
 def _gpus() -> list[Finding]:
-    why = gpu.reason()
+    why = gpu.unavailable_reason()
     if why is not None:
         return [Finding("GPU", "note", f"none can be used: {why}", "batches can be made on the CPU: device='cpu'")]
     try:

@@ -8,10 +8,10 @@ from typing import Any, Literal, final
 
 __all__ = [
     "Clip",
-    "Entries",
+    "SampleTable",
     "FrameIterator",
     "Index",
-    "Info",
+    "ClipInfo",
     "BatchSampler",
     "Loader",
     "Tensor",
@@ -19,20 +19,20 @@ __all__ = [
     "__version__",
     "apply",
     "decode_images",
-    "clips_in",
+    "num_clips_of",
     "cores",
-    "explain_transforms",
+    "sample_transform_params",
     "ffmpeg_version",
     "find_videos",
     "flush_index",
-    "gpu_ceiling",
-    "gpu_clear_pool",
+    "gpu_decode_throughput",
+    "gpu_clear_decoder_cache",
     "gpu_devices",
-    "gpu_open",
-    "gpu_pool",
-    "gpu_reason",
-    "picture_extensions",
-    "pixel_backend",
+    "gpu_startup_seconds",
+    "gpu_decoder_cache_stats",
+    "gpu_unavailable_reason",
+    "image_extensions",
+    "simd_backend",
     "read_activitynet",
     "read_ava",
     "read_dali_file_list",
@@ -50,7 +50,7 @@ __all__ = [
     "read_rawframes",
     "read_recordio",
     "read_something_something",
-    "read_space_list",
+    "read_annotation_file",
     "read_tables",
     "read_tfrecord",
     "read_ucf101",
@@ -65,10 +65,10 @@ __version__: str
 #: Version of the FFmpeg inside.
 ffmpeg_version: str
 #: What is taken for a picture, and for a video, by the ends of files' names, without the dot.
-picture_extensions: list[str]
+image_extensions: list[str]
 video_extensions: list[str]
 #: SIMD path of the pixel pass on this machine.
-pixel_backend: str
+simd_backend: str
 
 _Path = str | os.PathLike[str]
 _Source = str | os.PathLike[str] | bytes | Any
@@ -78,9 +78,9 @@ _Index = None | Literal[False] | _Path
 #: A transform: its name, its arguments, and whether its numbers are drawn anew for each frame.
 Step = tuple[str, dict[str, float | list[float] | str], bool]
 #: A sampling rule: its name, and its arguments by name.
-Rule = tuple[str, dict[str, bool | int | float | Fraction | str | list[int] | list[float] | Callable[..., Any]]]
+SamplerArgs = tuple[str, dict[str, bool | int | float | Fraction | str | list[int] | list[float] | Callable[..., Any]]]
 #: What is known of a video: so many frames at so many a second, or the times of its frames and its end in seconds.
-Known = tuple[int, float] | tuple[list[float], float]
+VideoDescription = tuple[int, float] | tuple[list[float], float]
 
 @final
 class Tensor:
@@ -181,12 +181,14 @@ class Video:
         """What the container's headers state of the stream, by name."""
     def cpu_fallback(self) -> str | None:
         """Why the GPU's decoder left frames of the last call to the CPU."""
-    def probe(self, frames: int, stride: int) -> dict[str, Any]:
+    def analyze_access(self, frames: int, stride: int) -> dict[str, Any]:
         """What is found by looking through the packets; costs are those of a clip of so many frames, so far apart."""
     def all_pts_seconds(self) -> list[float]:
         """Presentation time of every frame in seconds."""
     def frames(self, indices: list[int], steps: list[Step], dtype: str, layout: str, seed: int) -> Clip: ...
-    def frames_at(self, seconds: list[float], steps: list[Step], dtype: str, layout: str, seed: int) -> Clip: ...
+    def get_frames_played_at(
+        self, seconds: list[float], steps: list[Step], dtype: str, layout: str, seed: int
+    ) -> Clip: ...
     def __iter__(self) -> FrameIterator: ...
 
 @final
@@ -198,7 +200,7 @@ class FrameIterator:
 
 @final
 class BatchSampler:
-    """Clip numbers, batch by batch; ``framespool.Order`` dresses it."""
+    """Clip numbers, batch by batch; ``framespool.BatchSampler`` wraps it."""
 
     def __new__(cls, settings: dict[str, Any]) -> BatchSampler: ...
     def __len__(self) -> int: ...
@@ -216,24 +218,24 @@ class Loader:
 
     def __new__(
         cls,
-        dataset: Entries | Sequence[tuple[_Source | Any, int]],
-        rule: Rule,
+        dataset: SampleTable | Sequence[tuple[_Source | Any, int]],
+        rule: SamplerArgs,
         steps: list[Step],
         settings: dict[str, Any],
     ) -> Loader: ...
     def __len__(self) -> int: ...
     @property
     def num_clips(self) -> int: ...
-    def begin(self, epoch: int, first_batch: int) -> int: ...
-    def next_number(self, pass_: int, /) -> int | None: ...
+    def start_epoch(self, epoch: int, first_batch: int) -> int: ...
+    def next_batch_index(self, pass_: int, /) -> int | None: ...
     def failures(self) -> list[tuple[int, str | None, str, str, int]]: ...
     def next_batch(self, pass_: int, /) -> dict[str, Any] | None: ...
-    def rest(self) -> None: ...
-    def explain(self, epoch: int, clip: int, t: int) -> dict[str, Any]: ...
+    def cancel(self) -> None: ...
+    def describe_clip(self, epoch: int, clip: int, t: int) -> dict[str, Any]: ...
     def stats(self) -> dict[str, Any]: ...
 
 @final
-class Info:
+class ClipInfo:
     """What a sampling function may know of a clip and its video, or of the part of it that is the dataset's entry."""
 
     @property
@@ -296,11 +298,11 @@ def remote_stats() -> dict[str, int]:
     ``remote_retries`` (requests that repeated one that failed), ``remote_cache_hits`` (reads answered from memory).
     """
 
-def clips_in(rule: Rule, video: Known) -> int:
+def num_clips_of(rule: SamplerArgs, video: VideoDescription) -> int:
     """Number of clips that a video yields."""
 
 def sample(
-    rule: Rule, video: Known, clip: int, draws: list[float] | None, key: tuple[int, int]
+    rule: SamplerArgs, video: VideoDescription, clip: int, draws: list[float] | None, key: tuple[int, int]
 ) -> tuple[list[int], list[bool]]:
     """Frames and mask of one clip of a video, with the given draws or with those of (seed, epoch)."""
 
@@ -314,7 +316,7 @@ def flush_index() -> None:
 _Frames = tuple[str, int, int | None, tuple[int, int]]
 
 @final
-class Entries:
+class SampleTable:
     """Videos with labels and parts, as the engine keeps them."""
 
     def __len__(self) -> int: ...
@@ -330,10 +332,10 @@ class Entries:
     ]:
         """An entry: path or bytes; label; a part, (unit, start, end), in "frames" or in "seconds"; frames of a folder;
         a member's first byte, length and name. Raises ``IndexError``."""
-    def take(self, numbers: Sequence[int]) -> Entries:
+    def take(self, numbers: Sequence[int]) -> SampleTable:
         """The entries with these numbers, in this order. Raises ``IndexError``."""
     @staticmethod
-    def joined(tables: list[Entries]) -> Entries:
+    def joined(tables: list[SampleTable]) -> SampleTable:
         """Those of several tables, one after another."""
     def labels(self) -> bytes:
         """All labels, as 64-bit numbers in this machine's order of bytes."""
@@ -353,19 +355,19 @@ class Entries:
         texts: tuple[bytes, bytes, bytes, bytes],
         parts: tuple[bytes, bytes],
         others: list[tuple[Any, Any]],
-    ) -> Entries:
+    ) -> SampleTable:
         """What ``__reduce__`` took apart. Raises ``ValueError`` for anything else."""
 
-def read_folder(root: _Path, extensions: list[str] | None) -> tuple[Entries, list[str]]:
+def read_folder(root: _Path, extensions: list[str] | None) -> tuple[SampleTable, list[str]]:
     """Entries and class names of a folder."""
 
-def read_file_list(path: _Path, root: _Path | None, delimiter: str | None) -> tuple[Entries, list[str]]:
+def read_file_list(path: _Path, root: _Path | None, delimiter: str | None) -> tuple[SampleTable, list[str]]:
     """Entries and class names of a list file."""
 
-#: Entries, class names, columns, and notes of what was left out.
-_Found = tuple[Entries, list[str], dict[str, list[Any]], list[str]]
+#: SampleTable, class names, columns, and notes of what was left out.
+_Found = tuple[SampleTable, list[str], dict[str, list[Any]], list[str]]
 
-def read_space_list(path: _Path, root: _Path | None, delimiter: str | None, multi_label: bool) -> _Found:
+def read_annotation_file(path: _Path, root: _Path | None, delimiter: str | None, multi_label: bool) -> _Found:
     """What a list of paths with labels says."""
 
 def read_rawframes(path: _Path, root: _Path | None, frames: _Frames, columns: list[str]) -> _Found:
@@ -429,7 +431,7 @@ def read_jester(list: _Path, labels: _Path, root: _Path, extension: str | None, 
     """What a list of Jester or Something-Something V1 says; videos are files, or folders of ``frames``."""
 
 #: Entries of archives; their columns; how many were left out; why, of the first ones.
-_Listing = tuple[Entries, dict[str, list[Any]], int, list[str]]
+_Listing = tuple[SampleTable, dict[str, list[Any]], int, list[str]]
 
 def read_webdataset(
     shards: list[str],
@@ -469,7 +471,12 @@ def read_tables(
     on_error: str,
     threads: int,
 ) -> tuple[
-    Entries | None, list[tuple[Any, int, tuple[str, Any, Any] | None]], list[str], dict[str, list[Any]], int, list[str]
+    SampleTable | None,
+    list[tuple[Any, int, tuple[str, Any, Any] | None]],
+    list[str],
+    dict[str, list[Any]],
+    int,
+    list[str],
 ]:
     """A table of entries, or, where there are cells, sources, labels and parts of rows; names of labels,
     columns, how many were left out, and why."""
@@ -499,27 +506,27 @@ def decode_images(
 ) -> list[Tensor | Exception]:
     """Pictures' files, each a Tensor of one frame or the error that it raises."""
 
-def explain_transforms(
+def sample_transform_params(
     size: tuple[int, int], steps: list[Step], owner: tuple[int, int, int], t: int
 ) -> list[dict[str, Any]]:
     """What the transforms draw for frame ``t`` of a clip of pictures of this (width, height)."""
 
-def gpu_reason() -> str | None:
+def gpu_unavailable_reason() -> str | None:
     """Why no GPU can be used."""
 
 def gpu_devices() -> list[dict[str, Any]]:
     """Facts of each GPU."""
 
-def gpu_open(ordinal: int) -> tuple[float, float]:
+def gpu_startup_seconds(ordinal: int) -> tuple[float, float]:
     """Seconds for opening a GPU, and for its kernels."""
 
-def gpu_pool(ordinal: int) -> dict[str, int]:
+def gpu_decoder_cache_stats(ordinal: int) -> dict[str, int]:
     """What became of the decoders of this process."""
 
-def gpu_clear_pool(ordinal: int) -> int:
+def gpu_clear_decoder_cache(ordinal: int) -> int:
     """Destroys the decoders that nobody uses; how many there were."""
 
-def gpu_ceiling(
-    ordinal: int, path: _Path, sessions: int, seconds: float, map_every: int, most_units: int
+def gpu_decode_throughput(
+    ordinal: int, path: _Path, sessions: int, seconds: float, map_every: int, max_packets: int
 ) -> dict[str, Any]:
     """Decodes a clip over and over and keeps nothing."""

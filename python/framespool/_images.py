@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
-from framespool import _framespool, _state, sampling
-from framespool._check import choice, flag, whole
+from framespool import _checkpoint, _framespool, samplers
+from framespool._base_loader import BaseLoader, LoaderOptions, cores
 from framespool._framespool import Tensor
-from framespool._running import Common, Loader, cores
-from framespool.datasets import Cell, Dataset, FrameFolder, Member, Mixture, Part
+from framespool._validate_args import boolean, choice, integer
+from framespool.datasets import ArchiveMember, Dataset, ImageSequence, MixtureDataset, TableCell, VideoSegment
 from framespool.datasets._dataset import as_dataset
-from framespool.datasets._entries import Entries
+from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError, InternalError
 from framespool.transforms import Transform
-from framespool.transforms._lists import finish, split, steps
+from framespool.transforms._compose import finish, split, steps
 
 #: As the engine calls them: an image is a clip of one frame.
 _LAYOUTS = {"NHWC": "NTHWC", "NCHW": "NTCHW"}
@@ -53,14 +53,14 @@ class ImageBatch:
         return len(self.labels)
 
 
-class ImageLoader(Loader[ImageBatch]):
+class ImageLoader(BaseLoader[ImageBatch]):
     """Streams batches of images (JPEG and PNG files) in an order that only the arguments decide.
 
     Keywords mean what they mean for :class:`~framespool.ClipLoader`, and so do order, shards, epochs, states, errors
     and :meth:`stats`, in which an image is a clip of one frame; there is no ``sampling``, ``memory_budget``,
-    ``look_ahead``, ``index`` or ``nvdec_threads``. ``dataset``: a :class:`~framespool.datasets.Dataset`
-    (``framespool.datasets.images`` for class folders), or a list of ``(path, label)`` or of paths; bytes, or a
-    :class:`~framespool.datasets.Member` of an archive, may stand for a path. EXIF orientation is applied; alpha is
+    ``lookahead_clips``, ``index`` or ``nvdec_threads``. ``dataset``: a :class:`~framespool.datasets.Dataset`
+    (``framespool.datasets.image_folder`` for class folders), or a list of ``(path, label)`` or of paths; bytes, or a
+    :class:`~framespool.datasets.ArchiveMember` of an archive, may stand for a path. EXIF orientation is applied; alpha is
     dropped; gray, CMYK and palette images become RGB.
 
     ``exact=False``: a JPEG is decoded only as far as the result needs. Where it is made four times smaller or more,
@@ -90,7 +90,7 @@ class ImageLoader(Loader[ImageBatch]):
         *,
         batch_size: int,
         transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
-        masks: Sequence[str | os.PathLike[str] | bytes | Member] | None = None,
+        masks: Sequence[str | os.PathLike[str] | bytes | ArchiveMember] | None = None,
         mask_fill: int = 0,
         exact: bool = False,
         device: Any = "cpu",
@@ -107,20 +107,20 @@ class ImageLoader(Loader[ImageBatch]):
         last_batch: Literal["partial", "drop", "fill"] = "partial",
         on_error: Literal["raise", "skip", "replace"] = "raise",
         num_threads: int | None = None,
-        prefetch: int = 2,
+        prefetch_batches: int = 2,
         layout: Literal["NHWC", "NCHW"] = "NHWC",
         dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     ) -> None:
         choice("layout", layout, tuple(_LAYOUTS))
         choice("decoder", decoder, ("auto", "cpu", "nvjpeg"))
         images = as_dataset(dataset)
-        known = isinstance(images.entries, Entries) and images.entries.table.are_whole
-        for place, (source, _) in enumerate([] if known else images.entries):
-            if isinstance(source, (Part, FrameFolder)):
+        known = isinstance(images.samples, SampleList) and images.samples.table.are_whole
+        for place, (source, _) in enumerate([] if known else images.samples):
+            if isinstance(source, (VideoSegment, ImageSequence)):
                 raise ArgumentError(
-                    f"dataset entry {place}: an image is a file, a Member or bytes, got {source!r}; see ClipLoader"
+                    f"dataset entry {place}: an image is a file, an ArchiveMember or bytes, got {source!r}; see ClipLoader"
                 )
-        common = Common(
+        options = LoaderOptions(
             batch_size=batch_size,
             transforms=transforms,
             device=device,
@@ -136,7 +136,7 @@ class ImageLoader(Loader[ImageBatch]):
             last_batch=last_batch,
             on_error=on_error,
             num_threads=num_threads,
-            prefetch=prefetch,
+            prefetch_batches=prefetch_batches,
             dtype=dtype,
             hdr="warn",
         )
@@ -145,38 +145,38 @@ class ImageLoader(Loader[ImageBatch]):
             "index": False,
             "decoder": "cpu" if decoder == "auto" else decoder,
             "of_pictures": True,
-            "exact": flag("exact", exact),
+            "exact": boolean("exact", exact),
             # What is made before its turn is made for pictures that clips share; images share none.
             "memory_budget": 0,
-            "look_ahead": 0,
+            "lookahead_clips": 0,
         }
         if masks is not None and on_error != "raise":
             raise ArgumentError(f'masks need on_error="raise", got {on_error!r}: an image and its mask fail together')
-        rule = sampling.indices([0])._rule()
-        super().__init__(images, rule, common, own)
+        rule = samplers.indices([0])._sampler_args()
+        super().__init__(images, rule, options, own)
         self._layout = _LAYOUTS[layout]
         self._decoding = {"exact": own["exact"], "nvjpeg": decoder == "nvjpeg"}
         self._masks: Dataset | None = None
         if masks is not None:
             # The dtype is the images': the engine makes uint8 of masks, and leaves out what needs another (Normalize).
-            settings = {**self._settings, "label_fill": whole("mask_fill", mask_fill, most=255)}
+            settings = {**self._settings, "label_fill": integer("mask_fill", mask_fill, most=255)}
             self._masks = _beside(images, masks)
-            self._decoding |= {"masks": _state.fingerprint(self._masks), "mask_fill": mask_fill}
+            self._decoding |= {"masks": _checkpoint.fingerprint(self._masks), "mask_fill": mask_fill}
             self._companions.append(self._engine(self._masks, rule, self._steps, settings))
 
-    def _more(self) -> dict[str, str]:
-        return {"images": _state.text(self._decoding)}
+    def _extra_config(self) -> dict[str, str]:
+        return {"images": _checkpoint.text(self._decoding)}
 
     def failures(self) -> list[dict[str, Any]]:
         """As :meth:`ClipLoader.failures`; where it was an image's mask that failed, ``mask`` is the mask's path, and
-        ``path`` the image's, so that both are left out by :meth:`Dataset.without`."""
+        ``path`` the image's, so that both are left out by :meth:`Dataset.exclude`."""
         found = super().failures()
         for loader in self._companions:
             for image, path, kind, message, clips in loader.failures():
-                source = self.dataset.entries[image][0]
+                source = self.dataset.samples[image][0]
                 which = {}
-                if isinstance(source, (Member, Cell)):
-                    which = {"member" if isinstance(source, Member) else "cell": source._which}
+                if isinstance(source, (ArchiveMember, TableCell)):
+                    which = {"member" if isinstance(source, ArchiveMember) else "cell": source._which}
                     source = source.file
                 own = None if isinstance(source, bytes) else os.fspath(source)  # type: ignore[arg-type]
                 failure = {"video_id": image, "path": own, "kind": kind, "message": message, "clips": clips}
@@ -226,17 +226,17 @@ def _flat(frames: Any, layout: str) -> Any:
 
 
 def _beside(images: Dataset, masks: Sequence[Any]) -> Dataset:
-    if isinstance(images, Mixture):
+    if isinstance(images, MixtureDataset):
         raise ArgumentError("masks go with a plain dataset, got a mix; use datasets added up with +")
     if isinstance(masks, (str, bytes, os.PathLike)):
         raise ArgumentError(f"masks must be a list, one for each image, got {masks!r}")
-    sources = [source for source, _ in as_dataset(masks).entries]
+    sources = [source for source, _ in as_dataset(masks).samples]
     for place, source in enumerate(sources):
-        if isinstance(source, (Part, FrameFolder)):
-            raise ArgumentError(f"mask {place}: a mask is a file, a Member or bytes, got {source!r}")
+        if isinstance(source, (VideoSegment, ImageSequence)):
+            raise ArgumentError(f"mask {place}: a mask is a file, an ArchiveMember or bytes, got {source!r}")
     if len(sources) != len(images):
         raise ArgumentError(f"masks must be one for each of the {len(images)} images, got {len(sources)}")
-    return Dataset([(mask, label) for mask, (_, label) in zip(sources, images.entries, strict=True)])
+    return Dataset([(mask, label) for mask, (_, label) in zip(sources, images.samples, strict=True)])
 
 
 def _check_same(images: dict[str, Any], masks: dict[str, Any]) -> None:
@@ -265,13 +265,13 @@ def decode_image(
     seed: int = 0,
 ) -> Any:
     """One JPEG or PNG as an RGB Tensor (H, W, 3), turned as EXIF says. ``source``: a path, a
-    :class:`framespool.datasets.Member`, or the bytes of a file (also a bytearray, memoryview or uint8 array).
+    :class:`framespool.datasets.ArchiveMember`, or the bytes of a file (also a bytearray, memoryview or uint8 array).
 
     ``exact``: byte for byte what Pillow, OpenCV and torchvision decode with libjpeg-turbo; see
     :class:`~framespool.ImageLoader` for what is done otherwise, which is faster where the image is made smaller.
     ``transforms``: see :mod:`framespool.transforms`; random ones draw by ``seed``.
 
-    Raises :class:`~framespool.MalformedError`, :class:`~framespool.DecodeError`,
+    Raises :class:`~framespool.InvalidDataError`, :class:`~framespool.DecodeError`,
     :class:`~framespool.UnsupportedError`, … with the file's name and the reason.
     """
     wanted, function = split(transforms)
@@ -325,7 +325,7 @@ def decode_images(
     choice("on_error", on_error, ("raise", "return"))
     if isinstance(sources, (str, bytes, os.PathLike)):
         raise ArgumentError(f"sources must be a list, got {sources!r}; use decode_image for one")
-    threads = cores() if num_threads is None else whole("num_threads", num_threads, least=1, most=256)
+    threads = cores() if num_threads is None else integer("num_threads", num_threads, least=1, most=256)
     images = _decode(list(sources), steps(transforms), exact, layout, dtype, seed, threads)
     if on_error == "raise":
         for image in images:
@@ -336,12 +336,14 @@ def decode_images(
 
 def _file(place: int, source: Any) -> Any:
     """A path, a member, or bytes; what is like bytes is copied, since others may write to it meanwhile."""
-    if isinstance(source, (str, bytes, os.PathLike, Member, Cell)):
+    if isinstance(source, (str, bytes, os.PathLike, ArchiveMember, TableCell)):
         return source
     try:
         view = memoryview(source)
     except TypeError:
-        raise ArgumentError(f"source {place} must be a path, a Member or bytes, got {type(source).__name__}") from None
+        raise ArgumentError(
+            f"source {place} must be a path, an ArchiveMember or bytes, got {type(source).__name__}"
+        ) from None
     if view.itemsize != 1:
         raise ArgumentError(f"source {place} must be the bytes of a file, got elements of {view.itemsize} bytes")
     return view.tobytes()
@@ -354,6 +356,6 @@ def _decode(
     choice("layout", layout, ("HWC", "CHW"))
     files = [_file(place, source) for place, source in enumerate(sources)]
     engine = _LAYOUTS["N" + layout]
-    seed = whole("seed", seed, most=2**64 - 1)
-    made = _framespool.decode_images(files, wanted, dtype, engine, flag("exact", exact), seed, threads)
+    seed = integer("seed", seed, most=2**64 - 1)
+    made = _framespool.decode_images(files, wanted, dtype, engine, boolean("exact", exact), seed, threads)
     return [image if isinstance(image, Exception) else image.drop_time(engine) for image in made]

@@ -9,8 +9,8 @@ import os
 from typing import Any
 
 from framespool import _framespool
-from framespool._check import whole
-from framespool._running import Loader
+from framespool._base_loader import BaseLoader
+from framespool._validate_args import integer
 from framespool.errors import ArgumentError, UnsupportedError
 
 _GAP = 4
@@ -21,7 +21,7 @@ _MAX_SIDE = 256
 
 
 def preview(
-    loader: Loader[Any], path: str | os.PathLike[str], *, clips: int = 8, frames: int = 8, epoch: int = 0
+    loader: BaseLoader[Any], path: str | os.PathLike[str], *, clips: int = 8, frames: int = 8, epoch: int = 0
 ) -> list[dict[str, Any]]:
     """Writes a contact sheet of the first clips of an epoch: a row for each clip, time from left to right, above it
     the label, the file, and which frames they are.
@@ -32,7 +32,7 @@ def preview(
     ``.html``, which also has what each transform drew. ``clips``: rows. ``frames``: of each clip at most, spread
     evenly. ``epoch``: random crops differ from epoch to epoch.
 
-    Returns what :meth:`ClipLoader.explain` says of each clip shown, with ``class``, the name of the label, and
+    Returns what :meth:`ClipLoader.describe_clip` says of each clip shown, with ``class``, the name of the label, and
     ``pts_seconds``. Raises :class:`~framespool.UnsupportedError` where NumPy and Pillow are not installed, and what
     the loader raises for its files.
     """
@@ -48,9 +48,9 @@ def preview(
         raise ArgumentError(f"path must end in .png or .html, got {place!r}")
     rows = _rows(
         loader,
-        whole("clips", clips, least=1, most=1000),
-        whole("frames", frames, least=1, most=256),
-        whole("epoch", epoch),
+        integer("clips", clips, least=1, most=1000),
+        integer("frames", frames, least=1, most=256),
+        integer("epoch", epoch),
     )
     if not rows:
         raise ArgumentError("an epoch has no batch; use a smaller batch_size or last_batch='partial'")
@@ -62,16 +62,16 @@ def preview(
     return [row["facts"] for row in rows]
 
 
-def _rows(loader: Loader[Any], clips: int, frames: int, epoch: int) -> list[dict[str, Any]]:
+def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[dict[str, Any]]:
     """Facts and pictures of each clip."""
     import numpy as np
 
-    settings = {**loader._settings, "dtype": "uint8", "layout": "NTHWC", "device": None, "prefetch": 0}
-    settings |= {"decoder": "cpu", "look_ahead": 0}
+    settings = {**loader._settings, "dtype": "uint8", "layout": "NTHWC", "device": None, "prefetch_batches": 0}
+    settings |= {"decoder": "cpu", "lookahead_clips": 0}
     steps = [step for step in loader._steps if step[0] != "Normalize"]
     # A native of its own: what the loader is doing goes on.
     native = _framespool.Loader(loader.dataset._for_engine(), loader._rule, steps, settings)
-    number = native.begin(epoch, 0)
+    number = native.start_epoch(epoch, 0)
     classes = loader.dataset.classes
     rows: list[dict[str, Any]] = []
     while len(rows) < clips:
@@ -81,14 +81,14 @@ def _rows(loader: Loader[Any], clips: int, frames: int, epoch: int) -> list[dict
         for at in range(min(len(batch["labels"]), clips - len(rows))):
             pictures = batch["frames"][at] if isinstance(batch["frames"], list) else batch["frames"].numpy()[at]
             pictures = np.asarray(pictures.numpy() if hasattr(pictures, "numpy") else pictures)
-            facts = native.explain(epoch, int(batch["clip_ids"].tolist()[at]), 0)
+            facts = native.describe_clip(epoch, int(batch["clip_ids"].tolist()[at]), 0)
             label = facts["label"]
             facts["class"] = classes[label] if 0 <= label < len(classes) else None
             facts["pts_seconds"] = batch["pts_seconds"].tolist()[at][: len(facts["indices"])]
             shown = np.linspace(0, len(facts["indices"]) - 1, min(frames, len(facts["indices"]))).round().astype(int)
             views = pictures.reshape(-1, len(facts["indices"]), *pictures.shape[-3:])
             rows.append({"facts": facts, "shown": shown.tolist(), "pictures": views[:, shown]})
-    native.rest()
+    native.cancel()
     return rows
 
 

@@ -11,13 +11,13 @@ from functools import cached_property
 from typing import Any, Literal, Protocol, TypeGuard, overload
 
 from framespool import _framespool
-from framespool._check import choice, device_number, stream_index, whole
 from framespool._framespool import Tensor
-from framespool._index import place
-from framespool.datasets import Cell, FrameFolder, Member
+from framespool._index_cache import cache_location
+from framespool._validate_args import choice, device_number, integer, stream_index
+from framespool.datasets import ArchiveMember, ImageSequence, TableCell
 from framespool.errors import ArgumentError
 from framespool.transforms import Transform
-from framespool.transforms._lists import finish, split
+from framespool.transforms._compose import finish, split
 
 Dtype = Literal["uint8", "uint16", "float16", "bfloat16", "float32"]
 ClipLayout = Literal["THWC", "TCHW", "CTHW"]
@@ -145,7 +145,7 @@ class VideoInfo:
 
 
 @dataclass(frozen=True, eq=False)
-class Frames:
+class FrameBatch:
     """Frames of one video.
 
     ``data``: Tensor, ``(T, H, W, C)`` uint8 RGB unless asked otherwise, or what a callable at the end of the transforms
@@ -166,8 +166,8 @@ class Video:
     """A video whose frames can be had in any order, exactly.
 
     ``source``: a path or URL, the bytes of a file, a file object opened for bytes, a
-    :class:`framespool.datasets.Member` of an archive, a :class:`framespool.datasets.Cell` of a table, or a
-    :class:`framespool.datasets.FrameFolder`. Of a file object only the wanted ranges are read, by ``seek(offset,
+    :class:`framespool.datasets.ArchiveMember` of an archive, a :class:`framespool.datasets.TableCell` of a table, or a
+    :class:`framespool.datasets.ImageSequence`. Of a file object only the wanted ranges are read, by ``seek(offset,
     whence)`` and ``read(size)``; it must stay open, and nobody else may move it meanwhile. ``device``: where frames
     land, ``"cpu"`` or ``"cuda:0"``. ``decoder``: ``"auto"`` (NVDEC for frames that land on a GPU, as far as it can
     decode the video exactly), ``"cpu"`` or ``"nvdec"``; the frames are the same. ``num_threads``: threads that decode
@@ -196,7 +196,7 @@ class Video:
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | bytes | FrameFolder | Member | Cell | FileObject,
+        source: str | os.PathLike[str] | bytes | ImageSequence | ArchiveMember | TableCell | FileObject,
         *,
         device: Any = "cpu",
         decoder: Literal["auto", "cpu", "nvdec"] = "auto",
@@ -208,10 +208,10 @@ class Video:
         number = device_number(device)
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
         choice("hdr", hdr, ("warn", "ignore"))
-        stored = isinstance(source, (str, bytes, os.PathLike, FrameFolder, Member, Cell))
+        stored = isinstance(source, (str, bytes, os.PathLike, ImageSequence, ArchiveMember, TableCell))
         if not stored and not is_file_object(source):
             raise ArgumentError(
-                "source must be a path, bytes, a file object, datasets.Member, datasets.Cell or datasets.FrameFolder, "
+                "source must be a path, bytes, a file object, datasets.ArchiveMember, datasets.TableCell or datasets.ImageSequence, "
                 f"got {type(source).__name__}"
             )
         self._source = source
@@ -219,9 +219,9 @@ class Video:
         self.decoder = decoder
         self._asked_threads = num_threads
         self.num_threads = (
-            _framespool.cores() if num_threads is None else whole("num_threads", num_threads, least=1, most=256)
+            _framespool.cores() if num_threads is None else integer("num_threads", num_threads, least=1, most=256)
         )
-        self._index = place(index)
+        self._index = cache_location(index)
         self._stream = stream_index(stream)
         self._hdr = hdr
         self._video = _framespool.Video(
@@ -291,7 +291,7 @@ class Video:
         dtype: Dtype = "uint8",
         layout: ClipLayout = "THWC",
         seed: int = 0,
-    ) -> Frames:
+    ) -> FrameBatch:
         """Frames by display index, in the order given; repeats and negative numbers (from the end) are fine.
 
         Each group of pictures is decoded once, up to the last wanted frame. Raises
@@ -303,9 +303,9 @@ class Video:
         """
         steps, function = split(transforms)
         clip = self._video.frames(_numbers(indices, len(self)), steps, _dtype(dtype), _layout(layout), _seed(seed))
-        return Frames(finish(function, clip.data), clip.indices, clip.pts_seconds, clip.duration_seconds)
+        return FrameBatch(finish(function, clip.data), clip.indices, clip.pts_seconds, clip.duration_seconds)
 
-    def frames_at(
+    def get_frames_played_at(
         self,
         seconds: Iterable[float],
         *,
@@ -313,16 +313,18 @@ class Video:
         dtype: Dtype = "uint8",
         layout: ClipLayout = "THWC",
         seed: int = 0,
-    ) -> Frames:
+    ) -> FrameBatch:
         """The frames on screen at these times, in seconds of the video's own clock (see ``info.begin_seconds``).
 
         Raises :class:`~framespool.FrameTimeError` before the first frame appears and from ``info.end_seconds`` on.
         """
         steps, function = split(transforms)
-        clip = self._video.frames_at([_moment(s) for s in seconds], steps, _dtype(dtype), _layout(layout), _seed(seed))
-        return Frames(finish(function, clip.data), clip.indices, clip.pts_seconds, clip.duration_seconds)
+        clip = self._video.get_frames_played_at(
+            [_moment(s) for s in seconds], steps, _dtype(dtype), _layout(layout), _seed(seed)
+        )
+        return FrameBatch(finish(function, clip.data), clip.indices, clip.pts_seconds, clip.duration_seconds)
 
-    def clip(
+    def get_clip(
         self,
         *,
         start: int,
@@ -332,10 +334,10 @@ class Video:
         dtype: Dtype = "uint8",
         layout: ClipLayout = "THWC",
         seed: int = 0,
-    ) -> Frames:
+    ) -> FrameBatch:
         """Frames ``start, start + stride, …``, ``sequence_length`` of them; all must exist."""
-        sequence_length = whole("sequence_length", sequence_length, least=1)
-        stride = whole("stride", stride, least=1)
+        sequence_length = integer("sequence_length", sequence_length, least=1)
+        stride = integer("stride", stride, least=1)
         first = start + len(self) if start < 0 else start
         if first < 0:
             self.frames([start])  # raises, with the number and the count
@@ -367,7 +369,7 @@ def _whole_numbers(given: list[Any]) -> list[int]:
             return numbers
     except TypeError:
         pass
-    return [whole("indices", value, least=-most, most=most - 1) for value in given]
+    return [integer("indices", value, least=-most, most=most - 1) for value in given]
 
 
 def _moment(value: Any) -> float:
@@ -402,4 +404,4 @@ def _dtype(dtype: str) -> str:
 
 
 def _seed(seed: int) -> int:
-    return whole("seed", seed, most=2**64 - 1)
+    return integer("seed", seed, most=2**64 - 1)

@@ -23,11 +23,11 @@ class ReadError(Error, OSError):
     """The operating system refused or failed to read."""
 
 
-class MalformedError(Error):
+class InvalidDataError(Error):
     """The bytes are not a video that can be understood."""
 
 
-class TruncatedError(MalformedError):
+class TruncatedError(InvalidDataError):
     """The file ends before what its header promises."""
 
 
@@ -59,7 +59,7 @@ class ArgumentError(Error, ValueError):
     """An argument is wrong; the message repeats its value."""
 
 
-class ClipError(ArgumentError):
+class ClipSamplingError(ArgumentError):
     """This video cannot give the clip that was asked for: it is too short, or smaller than a crop."""
 
 
@@ -71,7 +71,7 @@ class GpuError(Error, RuntimeError):
     """The GPU or its driver refused or failed: no driver, no such device, no memory left, a call that failed."""
 
 
-class InterruptedReadError(Error):
+class CancelledError(Error):
     """The work was stopped from outside."""
 
 
@@ -91,7 +91,7 @@ class HdrWarning(UserWarning):
 BY_KIND: dict[str, type[Error]] = {
     "not_found": NotFoundError,
     "io": ReadError,
-    "malformed": MalformedError,
+    "invalid_data": InvalidDataError,
     "truncated": TruncatedError,
     "no_video": NoVideoError,
     "unsupported": UnsupportedError,
@@ -99,10 +99,10 @@ BY_KIND: dict[str, type[Error]] = {
     "limit": LimitError,
     "frame_index": FrameIndexError,
     "frame_time": FrameTimeError,
-    "clip": ClipError,
+    "clip_sampling": ClipSamplingError,
     "argument": ArgumentError,
     "forked": ForkedError,
     "gpu": GpuError,
-    "interrupted": InterruptedReadError,
+    "cancelled": CancelledError,
     "internal": InternalError,
 }

@@ -1,7 +1,7 @@
 """What this machine's GPUs can do, for people who want to know before they start. Loaders need none of it.
 
-:func:`devices` lists the GPUs with what their video engines decode; :func:`reason` says why there is none;
-:func:`pool` tells what became of the decoders of this process; :func:`ceiling` loads the engines with one clip and
+:func:`devices` lists the GPUs with what their video engines decode; :func:`unavailable_reason` says why there is none;
+:func:`decoder_cache_stats` tells what became of the decoders of this process; :func:`decode_throughput` loads the engines with one clip and
 keeps nothing, which is as fast as any loader can be.
 """
 
@@ -12,10 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from framespool import _framespool
-from framespool._check import device_number, number, whole
+from framespool._validate_args import device_number, integer, number
 from framespool.errors import ArgumentError
 
-__all__ = ["Ceiling", "Codec", "Device", "ceiling", "clear_pool", "devices", "open_times", "pool", "reason"]
+__all__ = [
+    "DecodeThroughput",
+    "Codec",
+    "Device",
+    "decode_throughput",
+    "clear_decoder_cache",
+    "devices",
+    "startup_seconds",
+    "decoder_cache_stats",
+    "unavailable_reason",
+]
 
 
 @dataclass(frozen=True)
@@ -54,28 +64,28 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Ceiling:
-    """What the engines did: ``pictures`` decoded and ``mapped`` by ``sessions`` threads in ``seconds``; ``units`` of
-    the clip were in memory, with ``unit_bytes`` together.
+class DecodeThroughput:
+    """What the engines did: ``frames`` decoded and ``mapped`` by ``sessions`` threads in ``seconds``; ``packets`` of
+    the clip were in memory, with ``packet_bytes`` together.
     """
 
     codec: str
-    units: int
-    unit_bytes: int
+    packets: int
+    packet_bytes: int
     sessions: int
-    pictures: int
+    frames: int
     mapped: int
     seconds: float
-    pictures_per_second: float
+    frames_per_second: float
 
 
-def reason() -> str | None:
+def unavailable_reason() -> str | None:
     """Why no GPU can be used; ``None`` where one can."""
-    return _framespool.gpu_reason()
+    return _framespool.gpu_unavailable_reason()
 
 
 def devices() -> list[Device]:
-    """The GPUs; an empty list where there is none (see :func:`reason`). Opens each, which takes some of its memory."""
+    """The GPUs; an empty list where there is none (see :func:`unavailable_reason`). Opens each, which takes some of its memory."""
     found = []
     for facts in _framespool.gpu_devices():
         decodes = tuple(Codec(**{**row, "layouts": tuple(row["layouts"])}) for row in facts.pop("decodes"))
@@ -83,48 +93,48 @@ def devices() -> list[Device]:
     return found
 
 
-def open_times(device: Any = "cuda:0") -> tuple[float, float]:
+def startup_seconds(device: Any = "cuda:0") -> tuple[float, float]:
     """Opens a GPU: seconds for the driver with its context, and for the kernels, which the driver compiles once per
     machine. No time at all where this process has opened it before.
     """
-    return _framespool.gpu_open(_ordinal(device))
+    return _framespool.gpu_startup_seconds(_ordinal(device))
 
 
-def pool(device: Any = "cuda:0") -> dict[str, int]:
+def decoder_cache_stats(device: Any = "cuda:0") -> dict[str, int]:
     """What became of the decoders of this process: ``created``, ``reused``, ``reconfigured``, ``evicted``, ``idle``
     ones now, and ``bytes_estimated`` of all.
     """
-    return _framespool.gpu_pool(_ordinal(device))
+    return _framespool.gpu_decoder_cache_stats(_ordinal(device))
 
 
-def clear_pool(device: Any = "cuda:0") -> int:
+def clear_decoder_cache(device: Any = "cuda:0") -> int:
     """Destroys the decoders that nobody uses, because their memory is needed elsewhere; how many there were."""
-    return _framespool.gpu_clear_pool(_ordinal(device))
+    return _framespool.gpu_clear_decoder_cache(_ordinal(device))
 
 
-def ceiling(
+def decode_throughput(
     path: str | os.PathLike[str],
     *,
     device: Any = "cuda:0",
     sessions: int = 1,
     seconds: float = 5.0,
     map_every: int = 1,
-    max_units: int = 2**31,
-) -> Ceiling:
+    max_packets: int = 2**31,
+) -> DecodeThroughput:
     """Decodes a clip over and over in ``sessions`` threads for about so many seconds. Nothing is done with the
-    pictures: every ``map_every``-th is mapped (0: none). ``max_units``: takes only so many units from the clip's begin.
+    pictures: every ``map_every``-th is mapped (0: none). ``max_packets``: takes only so many units from the clip's begin.
 
     Cannot be interrupted meanwhile.
     """
-    facts = _framespool.gpu_ceiling(
+    facts = _framespool.gpu_decode_throughput(
         _ordinal(device),
         path,
-        whole("sessions", sessions, least=1, most=256),
+        integer("sessions", sessions, least=1, most=256),
         number("seconds", seconds, above=0.0, most=3600.0),
-        whole("map_every", map_every),
-        whole("max_units", max_units, least=1),
+        integer("map_every", map_every),
+        integer("max_packets", max_packets, least=1),
     )
-    return Ceiling(**facts)
+    return DecodeThroughput(**facts)
 
 
 def _ordinal(device: Any) -> int:

@@ -13,11 +13,11 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::batch_sampler::parse_choice;
 use crate::errors::OrRaise;
-use crate::sample_table::{build_table, Entries};
+use crate::sample_table::{build_table, SampleTable};
 use crate::video::{interrupt, or_raise_pending};
 
 /// Entries and class names.
-type AnnotationReaderResult = (Entries, Vec<String>);
+type AnnotationReaderResult = (SampleTable, Vec<String>);
 
 fn reader_result(py: Python<'_>, dataset: Dataset) -> PyResult<AnnotationReaderResult> {
     Ok((build_table(py, dataset.samples)?, dataset.classes))
@@ -26,7 +26,7 @@ fn reader_result(py: Python<'_>, dataset: Dataset) -> PyResult<AnnotationReaderR
 /// `(pattern, first, count, fps)`.
 type FrameListTuple = (String, u32, Option<u32>, (u32, u32));
 /// Entries, class names, columns, and notes on entries left out.
-type FilteredReaderResult<'py> = (Entries, Vec<String>, Bound<'py, PyDict>, Vec<String>);
+type FilteredReaderResult<'py> = (SampleTable, Vec<String>, Bound<'py, PyDict>, Vec<String>);
 
 fn filtered_result<'py>(
     py: Python<'py>,
@@ -123,7 +123,7 @@ pub fn read_file_list(
 }
 
 #[pyfunction]
-pub fn read_space_list(
+pub fn read_annotation_file(
     py: Python<'_>,
     path: PathBuf,
     root: Option<PathBuf>,

@@ -20,11 +20,11 @@ use pyo3::types::PyDict;
 use crate::annotation_readers::columns_to_dict;
 use crate::batch_sampler::parse_choice;
 use crate::errors::OrRaise;
-use crate::sample_table::Entries;
+use crate::sample_table::SampleTable;
 use crate::video::{interrupt, interruptible, or_raise_pending};
 
 /// Entries; their columns; the number of entries left out; the reasons for the first of these.
-type ArchiveReaderResult<'py> = (Entries, Bound<'py, PyDict>, u64, Vec<String>);
+type ArchiveReaderResult<'py> = (SampleTable, Bound<'py, PyDict>, u64, Vec<String>);
 
 pub fn parse_on_error(name: &str) -> framespool::Result<ErrorPolicy> {
     parse_choice("on_error", name, &[("raise", ErrorPolicy::Raise), ("skip", ErrorPolicy::Skip)])
@@ -54,7 +54,7 @@ fn reader_result(py: Python<'_>, mut packed: ArchiveListing) -> PyResult<Archive
         label: entry.label,
         extent: SegmentRange::Full,
     };
-    let entries = py.detach(|| Entries::from_samples(entries.into_iter().enumerate().map(item)));
+    let entries = py.detach(|| SampleTable::from_samples(entries.into_iter().enumerate().map(item)));
     let reasons = packed.errors.iter().map(Error::to_string).collect();
     Ok((entries, columns, skipped, reasons))
 }

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use crate::errors::OrRaise;
 pub use args::{Callable, SamplerArgs};
 pub use callback_guard::with_cause;
-pub use callback_sampler::Info;
+pub use callback_sampler::ClipInfo;
 use scripted_rng::ScriptedRng;
 
 /// Returns the engine's sampler for a rule.
@@ -51,7 +51,7 @@ impl VideoTimingArg {
 }
 
 #[pyfunction]
-pub fn clips_in(py: Python<'_>, rule: SamplerArgs, video: VideoTimingArg) -> PyResult<u64> {
+pub fn num_clips_of(py: Python<'_>, rule: SamplerArgs, video: VideoTimingArg) -> PyResult<u64> {
     let count = || Ok(build_clip_sampler(&rule)?.num_clips(&*video.into_timing()?));
     count().or_raise(py)
 }

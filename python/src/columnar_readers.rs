@@ -15,7 +15,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::annotation_readers::columns_to_dict;
 use crate::archive_readers::{media_location, parse_on_error};
 use crate::errors::OrRaise;
-use crate::sample_table::{segment_range, segment_to_python, Entries, SegmentTuple};
+use crate::sample_table::{segment_range, segment_to_python, SampleTable, SegmentTuple};
 use crate::video::{interrupt, or_raise_pending};
 
 /// The location of an entry, its label and its part. A location is a path; (file number, first byte, length,
@@ -24,7 +24,7 @@ type SampleRow<'py> = (Bound<'py, PyAny>, i64, Option<SegmentTuple<'py>>);
 /// Entries as a table or, if any is a cell, as rows; names of labels; columns; the number of entries left
 /// out; the reasons for the first of these.
 type ColumnarReaderResult<'py> =
-    (Option<Entries>, Vec<SampleRow<'py>>, Vec<String>, Bound<'py, PyDict>, u64, Vec<String>);
+    (Option<SampleTable>, Vec<SampleRow<'py>>, Vec<String>, Bound<'py, PyDict>, u64, Vec<String>);
 
 /// Lists the rows of Parquet or Arrow files. `kind` is "parquet" or "arrow". `keys` are the columns of the
 /// source, the label, the start and the end. `columns` are other columns to return, by default all with
@@ -68,7 +68,7 @@ pub fn read_tables<'py>(
             Ok(Sample { location: place, label: entry.label, extent: part.unwrap_or_default() })
         };
         let items = || entries.into_iter().enumerate().map(item).collect::<framespool::Result<Vec<_>>>();
-        let made = py.detach(|| items().map(Entries::from_samples)).or_raise(py)?;
+        let made = py.detach(|| items().map(SampleTable::from_samples)).or_raise(py)?;
         return Ok((Some(made), Vec::new(), classes, columns, skipped, reasons));
     }
     let (mut rows, mut at) = (Vec::with_capacity(entries.len()), 0);

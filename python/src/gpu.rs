@@ -1,5 +1,5 @@
 //! Python functions that report what each GPU decodes, the state of its decoder pool, and its decoding limit.
-//! They work without an NVIDIA driver, in which case `gpu_reason` returns the reason; no loader depends on
+//! They work without an NVIDIA driver, in which case `gpu_unavailable_reason` returns the reason; no loader depends on
 //! them.
 
 use std::collections::HashMap;
@@ -38,12 +38,12 @@ const SURFACE_FORMATS: [(SurfaceFormat, &str); 6] = [
     (SurfaceFormat::P216, "P216"),
 ];
 
-/// The most bytes of a video that `gpu_ceiling` holds in memory.
+/// The most bytes of a video that `gpu_decode_throughput` holds in memory.
 const MAX_ACCESS_UNIT_BYTES: usize = 1 << 30;
 
 /// Returns why no GPU can be used; `None` if one can.
 #[pyfunction]
-pub fn gpu_reason() -> Option<String> {
+pub fn gpu_unavailable_reason() -> Option<String> {
     unavailable_reason()
 }
 
@@ -125,7 +125,7 @@ fn format_uuid(uuid: [u8; 16]) -> String {
 /// Opens a GPU and loads the kernels. Returns the seconds for the driver with its context, and for the
 /// kernels. Both happen once per process, so a second call takes no time.
 #[pyfunction]
-pub fn gpu_open(py: Python<'_>, ordinal: u32) -> PyResult<(f64, f64)> {
+pub fn gpu_startup_seconds(py: Python<'_>, ordinal: u32) -> PyResult<(f64, f64)> {
     let opened = py.detach(|| -> Result<_> {
         let begin = Instant::now();
         Device::open(ordinal)?;
@@ -139,7 +139,7 @@ pub fn gpu_open(py: Python<'_>, ordinal: u32) -> PyResult<(f64, f64)> {
 
 /// Returns the counters of this process's decoder pool.
 #[pyfunction]
-pub fn gpu_pool(py: Python<'_>, ordinal: u32) -> PyResult<HashMap<&'static str, u64>> {
+pub fn gpu_decoder_cache_stats(py: Python<'_>, ordinal: u32) -> PyResult<HashMap<&'static str, u64>> {
     let counts = py.detach(|| -> Result<_> { Ok(DecoderPool::for_device(&Device::open(ordinal)?)?.stats()) });
     let counts = counts.or_raise(py)?;
     Ok(HashMap::from([
@@ -154,7 +154,7 @@ pub fn gpu_pool(py: Python<'_>, ordinal: u32) -> PyResult<HashMap<&'static str, 
 
 /// Destroys the idle decoders of the pool and returns their number.
 #[pyfunction]
-pub fn gpu_clear_pool(py: Python<'_>, ordinal: u32) -> PyResult<usize> {
+pub fn gpu_clear_decoder_cache(py: Python<'_>, ordinal: u32) -> PyResult<usize> {
     py.detach(|| -> Result<_> { Ok(DecoderPool::for_device(&Device::open(ordinal)?)?.clear()) }).or_raise(py)
 }
 
@@ -188,17 +188,17 @@ fn read_access_units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<
 /// Decodes a clip repeatedly in `sessions` threads and discards the frames: measures the limit of the
 /// decoding engines.
 #[pyfunction]
-pub fn gpu_ceiling<'py>(
+pub fn gpu_decode_throughput<'py>(
     py: Python<'py>,
     ordinal: u32,
     path: PathBuf,
     sessions: u32,
     seconds: f64,
     map_every: u32,
-    most_units: usize,
+    max_packets: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let run = py.detach(|| {
-        let (codec, headers, units) = read_access_units(&path, most_units)?;
+        let (codec, headers, units) = read_access_units(&path, max_packets)?;
         let device = Device::open(ordinal)?;
         let measured = throughput::measure(&device, codec, &headers, &units, sessions, map_every, seconds)?;
         Ok((codec, units.len(), units.iter().map(Vec::len).sum::<usize>(), measured))
@@ -206,12 +206,12 @@ pub fn gpu_ceiling<'py>(
     let (codec, units, unit_bytes, measured) = or_raise_pending(py, run)?;
     let dict = PyDict::new(py);
     dict.set_item("codec", codec.name())?;
-    dict.set_item("units", units)?;
-    dict.set_item("unit_bytes", unit_bytes)?;
+    dict.set_item("packets", units)?;
+    dict.set_item("packet_bytes", unit_bytes)?;
     dict.set_item("sessions", measured.sessions)?;
-    dict.set_item("pictures", measured.pictures)?;
+    dict.set_item("frames", measured.pictures)?;
     dict.set_item("mapped", measured.mapped)?;
     dict.set_item("seconds", measured.seconds)?;
-    dict.set_item("pictures_per_second", measured.pictures_per_second())?;
+    dict.set_item("frames_per_second", measured.pictures_per_second())?;
     Ok(dict)
 }

@@ -137,7 +137,7 @@ pub fn decode_images<'py>(
 
 /// Returns the random parameters of the transforms for frame `t` of a clip of images of this size.
 #[pyfunction]
-pub fn explain_transforms<'py>(
+pub fn sample_transform_params<'py>(
     py: Python<'py>,
     size: (u32, u32),
     steps: Vec<TransformArgs>,

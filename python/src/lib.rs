@@ -31,8 +31,8 @@ mod _framespool {
     use annotation_readers::{read_activitynet, read_ava, read_epic_kitchens};
     #[pymodule_export]
     use annotation_readers::{
-        read_dali_file_list, read_dali_frames, read_gluon_list, read_json_lines, read_rawframes,
-        read_space_list,
+        read_annotation_file, read_dali_file_list, read_dali_frames, read_gluon_list, read_json_lines,
+        read_rawframes,
     };
     #[pymodule_export]
     use annotation_readers::{
@@ -43,19 +43,22 @@ mod _framespool {
     #[pymodule_export]
     use batch_sampler::BatchSampler;
     #[pymodule_export]
-    use clip_sampler::{clips_in, sample, Info};
+    use clip_sampler::{num_clips_of, sample, ClipInfo};
     #[pymodule_export]
     use columnar_readers::read_tables;
     #[pymodule_export]
-    use gpu::{gpu_ceiling, gpu_clear_pool, gpu_devices, gpu_open, gpu_pool, gpu_reason};
+    use gpu::{
+        gpu_clear_decoder_cache, gpu_decode_throughput, gpu_decoder_cache_stats, gpu_devices,
+        gpu_startup_seconds, gpu_unavailable_reason,
+    };
     #[pymodule_export]
-    use images::{apply, decode_images, explain_transforms};
+    use images::{apply, decode_images, sample_transform_params};
     #[pymodule_export]
     use index_cache::{flush_index, Index};
     #[pymodule_export]
     use loader::{cores, Loader};
     #[pymodule_export]
-    use sample_table::Entries;
+    use sample_table::SampleTable;
     #[pymodule_export]
     use tensor::{tensor_of, Tensor};
     #[pymodule_export]
@@ -71,7 +74,7 @@ mod _framespool {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("ffmpeg_version", framespool::ffmpeg::version())?;
         module.add("video_extensions", framespool_datasets::VIDEO_EXTENSIONS)?;
-        module.add("picture_extensions", framespool::source::IMAGE_EXTENSIONS)?;
-        module.add("pixel_backend", framespool_kernels::backend_name())
+        module.add("image_extensions", framespool::source::IMAGE_EXTENSIONS)?;
+        module.add("simd_backend", framespool_kernels::backend_name())
     }
 }

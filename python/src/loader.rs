@@ -20,7 +20,7 @@ use crate::clip_sampler::{build_clip_sampler, with_cause, Callable, SamplerArgs}
 use crate::errors::{check_same_process, warn_hdr, OrRaise};
 use crate::images::params_to_python;
 use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
-use crate::sample_table::Entries;
+use crate::sample_table::SampleTable;
 use crate::tensor::{ElementType, Tensor};
 use crate::transforms::{pipeline, TransformArgs};
 use crate::video::{interrupt, interrupt_scope, or_raise_pending, parse_decoder, Source, SourceCache};
@@ -37,11 +37,11 @@ pub struct LoaderArgs {
     #[pyo3(item)]
     num_threads: i64,
     #[pyo3(item)]
-    prefetch: i64,
+    prefetch_batches: i64,
     #[pyo3(item)]
     memory_budget: u64,
     #[pyo3(item)]
-    look_ahead: i64,
+    lookahead_clips: i64,
     #[pyo3(item)]
     dtype: String,
     #[pyo3(item)]
@@ -71,7 +71,7 @@ pub struct LoaderArgs {
     label_fill: Option<u8>,
 }
 
-/// An entry of a dataset: a video, or `framespool.datasets.Part`.
+/// An entry of a dataset: a video, or `framespool.datasets.VideoSegment`.
 #[derive(FromPyObject)]
 pub enum SampleArg {
     #[pyo3(transparent)]
@@ -129,7 +129,7 @@ impl SampleArg {
 /// A dataset: a table from a reader, or a list that a user wrote.
 #[derive(FromPyObject)]
 pub enum DatasetArg {
-    Table(Py<Entries>),
+    Table(Py<SampleTable>),
     List(Vec<(SampleArg, i64)>),
 }
 
@@ -148,7 +148,7 @@ impl DatasetArg {
     }
 }
 
-/// `framespool.datasets.Mixture`.
+/// `framespool.datasets.MixtureDataset`.
 #[derive(FromPyObject)]
 pub struct MixtureArgs {
     lengths: Vec<u32>,
@@ -213,9 +213,9 @@ fn config(
             )?,
             pipeline,
             threads: number("num_threads", s.num_threads)?,
-            prefetch: number("prefetch", s.prefetch)?,
+            prefetch: number("prefetch_batches", s.prefetch_batches)?,
             memory_budget: s.memory_budget,
-            look_ahead: number("look_ahead", s.look_ahead)?,
+            look_ahead: number("lookahead_clips", s.lookahead_clips)?,
             index: index.store.clone(),
             gpu: GpuConfig {
                 device: s.device,
@@ -320,12 +320,12 @@ impl Loader {
         self.num_clips
     }
 
-    fn begin(&self, py: Python<'_>, epoch: u64, first_batch: u64) -> PyResult<u64> {
+    fn start_epoch(&self, py: Python<'_>, epoch: u64, first_batch: u64) -> PyResult<u64> {
         self.with(py, |loader| loader.start_epoch(epoch, first_batch))
     }
 
     /// Ends the current pass.
-    fn rest(&self, py: Python<'_>) -> PyResult<()> {
+    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, loader::Loader::stop_epoch)
     }
 
@@ -341,7 +341,13 @@ impl Loader {
 
     /// Returns what the loader determines about a clip: its video, its frames, and the random parameters of
     /// the transforms for its frame `t`.
-    fn explain<'py>(&self, py: Python<'py>, epoch: u64, clip: u64, t: u32) -> PyResult<Bound<'py, PyDict>> {
+    fn describe_clip<'py>(
+        &self,
+        py: Python<'py>,
+        epoch: u64,
+        clip: u64,
+        t: u32,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let explain = || self.with(py, |loader| loader.describe_clip(epoch, clip, t, &interrupt()));
         let explained = with_cause(py, explain)?;
         let dict = PyDict::new(py);
@@ -354,7 +360,7 @@ impl Loader {
     }
 
     /// Returns the number of the batch that a pass delivers next; `None` if another pass has begun since.
-    fn next_number(&self, py: Python<'_>, pass: u64) -> PyResult<Option<u64>> {
+    fn next_batch_index(&self, py: Python<'_>, pass: u64) -> PyResult<Option<u64>> {
         self.check_process(py)?;
         let (under_way, next) = (self.progress)();
         Ok((under_way == pass).then_some(next))

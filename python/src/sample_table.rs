@@ -19,7 +19,7 @@ use crate::errors::OrRaise;
 
 /// A table of videos with their labels and parts.
 #[pyclass(module = "framespool._framespool", frozen)]
-pub struct Entries(pub Arc<engine::SampleTable>);
+pub struct SampleTable(pub Arc<engine::SampleTable>);
 
 /// `(pattern, first, count, fps)`.
 pub type ImageSequenceTuple = (Option<String>, u32, Option<u32>, (u32, u32));
@@ -33,7 +33,7 @@ type SampleRow<'py> =
 /// A location other than a path, for pickle: a folder with its frames, or bytes.
 type PickledLocation<'py> = (Bound<'py, PyAny>, Option<ImageSequenceTuple>);
 
-impl Entries {
+impl SampleTable {
     pub fn from_samples(items: impl IntoIterator<Item = Sample>) -> Self {
         Self(Arc::new(items.into_iter().collect()))
     }
@@ -67,7 +67,7 @@ fn image_sequence_location(
 }
 
 #[pymethods]
-impl Entries {
+impl SampleTable {
     fn __len__(&self) -> usize {
         self.0.len()
     }
@@ -111,7 +111,7 @@ impl Entries {
 
     /// Returns a table of the entries of several tables, one table after another.
     #[staticmethod]
-    fn joined(py: Python<'_>, tables: Vec<Py<Entries>>) -> Self {
+    fn joined(py: Python<'_>, tables: Vec<Py<SampleTable>>) -> Self {
         py.detach(|| {
             let mut builder = SampleTableBuilder::default();
             tables.iter().for_each(|table| table.get().0.iter().for_each(|item| builder.push(item)));
@@ -271,8 +271,8 @@ pub fn segment_range(
 }
 
 /// Builds a table from the entries of a dataset list.
-pub fn build_table(py: Python<'_>, found: Vec<framespool_datasets::Sample>) -> PyResult<Entries> {
-    let table = || -> framespool::Result<Entries> {
+pub fn build_table(py: Python<'_>, found: Vec<framespool_datasets::Sample>) -> PyResult<SampleTable> {
+    let table = || -> framespool::Result<SampleTable> {
         let mut builder = SampleTableBuilder::default();
         for framespool_datasets::Sample { path, label, segment, image_sequence, .. } in found {
             let extent = segment
@@ -287,7 +287,7 @@ pub fn build_table(py: Python<'_>, found: Vec<framespool_datasets::Sample>) -> P
             };
             builder.push(Sample { location: place, label, extent });
         }
-        Ok(Entries(Arc::new(builder.finish())))
+        Ok(SampleTable(Arc::new(builder.finish())))
     };
     py.detach(table).or_raise(py)
 }

@@ -32,7 +32,7 @@ use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
 use crate::tensor::{ElementType, Tensor};
 use crate::transforms::{pipeline, TransformArgs};
 
-/// A path, bytes, or `framespool.datasets.Member`, `Cell` or `FrameFolder`.
+/// A path, bytes, or `framespool.datasets.ArchiveMember`, `TableCell` or `ImageSequence`.
 #[derive(FromPyObject)]
 pub enum Source {
     Bytes(PyBackedBytes),
@@ -50,7 +50,7 @@ pub enum VideoSource {
     Object(Py<PyAny>),
 }
 
-/// `framespool.datasets.Cell`; the Python package has validated the number.
+/// `framespool.datasets.TableCell`; the Python package has validated the number.
 #[derive(FromPyObject)]
 pub struct CellArgs {
     file: PathBuf,
@@ -58,7 +58,7 @@ pub struct CellArgs {
     row: u64,
 }
 
-/// `framespool.datasets.Member`; the Python package has validated the numbers.
+/// `framespool.datasets.ArchiveMember`; the Python package has validated the numbers.
 #[derive(FromPyObject)]
 pub struct MemberArgs {
     file: PathBuf,
@@ -92,7 +92,7 @@ impl SourceCache {
     }
 }
 
-/// `framespool.datasets.FrameFolder`; the Python package has validated the numbers.
+/// `framespool.datasets.ImageSequence`; the Python package has validated the numbers.
 #[derive(FromPyObject)]
 pub struct ImageSequenceArgs {
     folder: PathBuf,
@@ -506,7 +506,12 @@ impl Video {
     }
 
     /// Returns properties found by scanning the packets, by name, and the cost of decoding such a clip.
-    fn probe(&self, py: Python<'_>, frames: u32, stride: u32) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
+    fn analyze_access(
+        &self,
+        py: Python<'_>,
+        frames: u32,
+        stride: u32,
+    ) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         self.check_process(py)?;
         let probe = or_raise_pending(
             py,
@@ -556,7 +561,7 @@ impl Video {
         self.decode_clip(py, frames, pipeline(py, &steps, dtype, layout)?, seed)
     }
 
-    fn frames_at(
+    fn get_frames_played_at(
         &self,
         py: Python<'_>,
         seconds: Vec<f64>,

@@ -34,15 +34,15 @@ def abandon(files: list[str], rng: Random, counts: Counter[str]) -> None:
     chosen = [(path, label) for label, path in enumerate(rng.sample(files, 4))]
     rule = rng.choice(
         [
-            fsp.sampling.random(sequence_length=4, stride=2, clips_per_video=3),
-            fsp.sampling.windows(sequence_length=2, step=3),
+            fsp.samplers.random(sequence_length=4, stride=2, clips_per_video=3),
+            fsp.samplers.windows(sequence_length=2, step=3),
         ]
     )
     keywords = {
         "batch_size": rng.choice([1, 3]),
         "num_threads": rng.choice([1, 2, 4]),
         "on_error": rng.choice(["raise", "skip", "replace"]),
-        "prefetch": rng.choice([0, 2]),
+        "prefetch_batches": rng.choice([0, 2]),
         "transforms": [fsp.transforms.Resize((32, 32))],
     }
     with contextlib.suppress(fsp.Error):

@@ -148,12 +148,12 @@ def ways(report: Report, threads: int, rng: random.Random) -> Iterator[tuple[str
         middle = [(n, (a + b) / 2) for n, (a, b) in enumerate(zip(times, ends, strict=False)) if b - a > SHORTEST]
         for index, moment in rng.sample(middle, min(len(middle), 5)):
             try:
-                frames = video.frames_at([moment])
+                frames = video.get_frames_played_at([moment])
             except Exception as error:
                 report.failed(f"at a time, {threads} threads", [index], error)
                 continue
             if frames.indices != [index]:
-                report.unfair.append(f"frames_at({moment}) is frame {frames.indices}, expected {index}")
+                report.unfair.append(f"get_frames_played_at({moment}) is frame {frames.indices}, expected {index}")
             report.saw(f"at a time, {threads} threads", index, frames.data.numpy()[0])
 
     def loader() -> None:
@@ -161,7 +161,7 @@ def ways(report: Report, threads: int, rng: random.Random) -> Iterator[tuple[str
         if not length <= count <= several:
             return  # no clip, or a table that promises millions of frames
         way = f"loader, clips of {length}, {threads} threads"
-        rule = fsp.sampling.windows(sequence_length=length, step=length)
+        rule = fsp.samplers.windows(sequence_length=length, step=length)
         try:
             made = fsp.ClipLoader(
                 [(path, 0)], rule, batch_size=3, shuffle="full", on_error="skip", num_threads=threads, index=False
@@ -172,7 +172,7 @@ def ways(report: Report, threads: int, rng: random.Random) -> Iterator[tuple[str
                     for frame, index, real in zip(np.asarray(clip), indices, mask, strict=True):
                         if real and index >= 0:
                             report.saw(way, index, frame)
-        except fsp.ClipError:
+        except fsp.ClipSamplingError:
             pass  # shorter than a clip
         except Exception as error:
             report.failed(way, [], error)

@@ -77,25 +77,25 @@ class PythonApiFuzzer:
         self.loader = self.made([fsp.transforms.Resize((16, 16))])
         self.state = self.loader.state_dict()
         self.tensor = self.video.frames([0]).data
-        self.table = self.dataset.entries.table.__reduce__()
+        self.table = self.dataset.samples.table.__reduce__()
         self.calls: list[Callable[[], str]] = [self.load_state, self.dlpack, self.entries, self.rule, self.transform]
         #: Constructors, by their names.
         self.rules = [
             *(
-                getattr(fsp.sampling, n)
+                getattr(fsp.samplers, n)
                 for n in ("random", "uniform", "windows", "segments", "dense", "delta", "indices", "seconds")
             ),
             *(
                 f
-                for n in dir(fsp.sampling.presets)
-                if not n.startswith("_") and callable(f := getattr(fsp.sampling.presets, n))
+                for n in dir(fsp.samplers.presets)
+                if not n.startswith("_") and callable(f := getattr(fsp.samplers.presets, n))
             ),
         ]
         self.transforms = [t for n in fsp.transforms.__all__ if inspect.isclass(t := getattr(fsp.transforms, n))]
 
     def made(self, transforms: list[Any], rule: Any = None) -> fsp.ClipLoader:
         """A loader that has not begun."""
-        rule = rule if rule is not None else fsp.sampling.random(sequence_length=2)
+        rule = rule if rule is not None else fsp.samplers.random(sequence_length=2)
         return fsp.ClipLoader(
             self.dataset, rule, batch_size=3, transforms=transforms, num_threads=1, memory_budget=1 << 24
         )
@@ -195,7 +195,7 @@ class PythonApiFuzzer:
         transforms = [kind(**self.arguments(kind)) for kind in chosen]
         self.made(transforms)
         if self.rng.random() < 0.2:
-            self.video.clip(start=0, sequence_length=1, transforms=[*transforms, fsp.transforms.Resize((8, 8))])
+            self.video.get_clip(start=0, sequence_length=1, transforms=[*transforms, fsp.transforms.Resize((8, 8))])
         return "accepted"
 
 

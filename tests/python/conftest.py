@@ -12,7 +12,7 @@ from typing import Any
 import docs_snippets
 import framespool as fsp
 import pytest
-from framespool._prepare import _program
+from framespool._transcode import _ffmpeg
 from servers import S3, Nginx
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def encoder() -> str:
     """An ffmpeg program, which `prepare` needs."""
     try:
-        return _program.find()
+        return _ffmpeg.find()
     except fsp.UnsupportedError:
         if os.environ.get("CI"):
             raise

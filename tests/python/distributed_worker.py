@@ -18,7 +18,7 @@ import torch  # noqa: E402
 from framespool.torch import ClipDataset, for_accelerate, rank_and_world  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
-SAMPLING = fsp.sampling.random(sequence_length=2, clips_per_video=2)
+SAMPLING = fsp.samplers.random(sequence_length=2, clips_per_video=2)
 KEYWORDS = {"batch_size": 3, "transforms": [fsp.transforms.Resize((16, 16))], "shuffle": "full", "num_threads": 1}
 
 
@@ -94,7 +94,7 @@ def lightning(dataset) -> dict:
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
-    part = {"dataset": dataset, "sampling": SAMPLING}
+    part = {"dataset": dataset, "clip_sampler": SAMPLING}
     data = ClipDataModule(train=part, val={**part, "shuffle": False}, **KEYWORDS)
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "num_sanity_val_steps": 0}
     trainer = pl.Trainer(accelerator="cpu", devices=2, strategy="ddp", max_epochs=1, barebones=False, **quiet)

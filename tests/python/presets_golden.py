@@ -63,7 +63,7 @@ def every(
 ) -> int:
     """Compares a preset with its reference for videos of these lengths, with rates in turn, and for each kind of draws.
     Returns the number of cases: one is all clips of a video with one set of draws."""
-    rule = fsp.sampling.preset(name, **options)
+    rule = fsp.samplers.preset(name, **options)
     cases = 0
     for i, num_frames in enumerate(lengths):
         fps = rates[i % len(rates)]

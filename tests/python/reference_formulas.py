@@ -137,7 +137,7 @@ class Comparison:
 
     def check(self, name: str, options: dict[str, Any], video: VideoTiming, expected: Clips, draws: Any = None) -> None:
         """Each clip of ``expected`` against what framespool makes, and their number."""
-        rule = fsp.sampling.preset(name, **options)
+        rule = fsp.samplers.preset(name, **options)
         frames, fps = video.arguments
         keywords = {} if fps is None else {"fps": fps}
         place = (name, options, video.arguments, draws)

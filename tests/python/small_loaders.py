@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import framespool as fsp
-from framespool.datasets import Dataset, Member
+from framespool.datasets import ArchiveMember, Dataset
 
 SMALL = [fsp.transforms.Resize((32, 40))]
 KEYWORDS = {"batch_size": 4, "transforms": SMALL, "shuffle": "full", "seed": 7}
@@ -29,7 +29,7 @@ def digest(loader) -> str:
 
 
 def clips(dataset, rule=None, **keywords) -> fsp.ClipLoader:
-    return fsp.ClipLoader(dataset, rule or fsp.sampling.random(sequence_length=4, stride=3), **{**KEYWORDS, **keywords})
+    return fsp.ClipLoader(dataset, rule or fsp.samplers.random(sequence_length=4, stride=3), **{**KEYWORDS, **keywords})
 
 
 def damaged(
@@ -66,8 +66,8 @@ def damaged(
                 told(error, "refused")
                 continue
             outcomes["listed"] += 1
-            for source, _ in dataset.entries[::every]:
-                if isinstance(source, Member):
+            for source, _ in dataset.samples[::every]:
+                if isinstance(source, ArchiveMember):
                     assert source.offset_bytes + source.num_bytes <= len(changed)
                 try:
                     fsp.decode_image(source)

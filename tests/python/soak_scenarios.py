@@ -100,7 +100,7 @@ def settings(draw: Random) -> dict[str, Any]:
         "last_batch": draw.choice(["partial", "drop", "fill"]),
         "on_error": draw.choice(["raise", "skip", "replace"]),
         "num_threads": draw.choice([1, 2, 3, 6]),
-        "prefetch": draw.choice([0, 1, 3]),
+        "prefetch_batches": draw.choice([0, 1, 3]),
         "dtype": draw.choice(["uint8", "float16", "float32"]),
     }
 
@@ -109,13 +109,13 @@ def clip_loader(files: list[Any], draw: Random, **keywords: Any) -> fsp.ClipLoad
     """Over these files, with drawn numbers."""
     rule = draw.choice(
         [
-            fsp.sampling.random(sequence_length=4, stride=draw.choice([1, 3]), clips_per_video=draw.choice([1, 3])),
-            fsp.sampling.windows(sequence_length=8, step=16),
+            fsp.samplers.random(sequence_length=4, stride=draw.choice([1, 3]), clips_per_video=draw.choice([1, 3])),
+            fsp.samplers.windows(sequence_length=8, step=16),
         ]
     )
     own = {
         "memory_budget": draw.choice([0, "1MiB", "16MiB", "2GiB"]),
-        "look_ahead": draw.choice([0, 7, 65536]),
+        "lookahead_clips": draw.choice([0, 7, 65536]),
         "index": False,
     }
     return fsp.ClipLoader(files, rule, **{**settings(draw), **own, **keywords})
@@ -324,16 +324,16 @@ def states(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
     """A state through JSON into a new loader with other threads and budgets: what follows must be the same."""
     dataset = some(soak_files.videos[:13], draw, 13)
     fixed: dict[str, Any] = {
-        **{key: value for key, value in settings(draw).items() if key not in ("num_threads", "prefetch")},
+        **{key: value for key, value in settings(draw).items() if key not in ("num_threads", "prefetch_batches")},
         "index": False,
         "on_error": "skip",
     }
-    rule = fsp.sampling.random(sequence_length=3, stride=2, clips_per_video=2)
+    rule = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=2)
 
     def make() -> fsp.ClipLoader:
         free = {
             "num_threads": draw.choice([1, 3]),
-            "prefetch": draw.choice([0, 2]),
+            "prefetch_batches": draw.choice([0, 2]),
             "memory_budget": draw.choice([0, "64MiB"]),
         }
         return fsp.ClipLoader(dataset, rule, **fixed, **free)

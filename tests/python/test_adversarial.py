@@ -86,7 +86,7 @@ def test_frames_after_corruption_are_exact_or_errors():
     [
         ({"pts": [0, 512, 1024, 1537, 2048, 2560]}, "times"),
         ({"length": 5}, "length"),
-        ({"error": "MalformedError: x.mp4"}, "refused"),
+        ({"error": "InvalidDataError: x.mp4"}, "refused"),
         ({"seconds": {"alone": 11.0}}, "slow"),
         ({"peak": 1500.0}, "memory"),
         ({"unfair": ["died at 'open'"]}, "unfair"),

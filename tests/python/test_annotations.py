@@ -8,8 +8,8 @@ import pickle
 import framespool as fsp
 import numpy as np
 import pytest
-from framespool import _state
-from framespool.datasets import Dataset, FrameFolder, Part, mix
+from framespool import _checkpoint
+from framespool.datasets import Dataset, ImageSequence, VideoSegment, mix
 
 
 def write(path, text):
@@ -29,14 +29,14 @@ def table() -> Dataset:
 def test_columns_go_along_with_their_entries(table):
     assert table[1:].columns == {"id": ["2", "3"], "labels": [[1, 2], []]} and table[1:].classes == ["x", "y"]
     assert table[::-2].columns["id"] == ["3", "1"]
-    assert table.without(["b"]).columns["id"] == ["1", "3"]
-    assert table.subset([2, 0, 2]).entries == [("c", 1), ("a", 0), ("c", 1)]
+    assert table.exclude(["b"]).columns["id"] == ["1", "3"]
+    assert table.subset([2, 0, 2]).samples == [("c", 1), ("a", 0), ("c", 1)]
     assert table.subset(np.array([-1, 0])).columns["id"] == ["3", "1"]
     assert table.subset([]).columns == {"id": [], "labels": []}
     assert "columns id, labels" in repr(table)
     again = pickle.loads(pickle.dumps(table))
     assert again == table and again.columns == table.columns
-    assert table != Dataset(table.entries, table.classes)
+    assert table != Dataset(table.samples, table.classes)
 
 
 def test_a_union_has_all_columns(table):
@@ -53,10 +53,10 @@ def test_a_union_has_all_columns(table):
 def test_entries_are_chosen_by_what_the_list_says(table):
     seen = []
     kept = table.filter(lambda source, label, row: seen.append((source, label, row)) or label == 1 and row["labels"])
-    assert kept.entries == [("b", 1)] and kept.columns == {"id": ["2"], "labels": [[1, 2]]}
+    assert kept.samples == [("b", 1)] and kept.columns == {"id": ["2"], "labels": [[1, 2]]}
     assert seen[0] == ("a", 0, {"id": "1", "labels": [0]}) and len(seen) == 3
     plain = Dataset([("a", 0), ("b", 1)])
-    assert plain.filter(lambda source, label, row: source == "b" and row == {}).entries == [("b", 1)]
+    assert plain.filter(lambda source, label, row: source == "b" and row == {}).samples == [("b", 1)]
 
 
 def test_a_mix_keeps_its_weights_and_its_columns(table):
@@ -65,13 +65,13 @@ def test_a_mix_keeps_its_weights_and_its_columns(table):
     assert pickle.loads(pickle.dumps(mixed)) == mixed
     kept = mixed.filter(lambda source, label, row: label == 1)
     assert (kept.lengths, kept.weights) == ([2, 1], [3, 1]) and kept.columns["id"] == ["2", "3", None]
-    assert mixed.without(["e", "a"]).lengths == [2, 1] and mixed.without(["a"]).columns["id"] == ["2", "3", None, None]
+    assert mixed.exclude(["e", "a"]).lengths == [2, 1] and mixed.exclude(["a"]).columns["id"] == ["2", "3", None, None]
     assert type(mixed[1:4]) is Dataset and mixed[1:4].columns["id"] == ["2", "3", None]
 
 
 def test_columns_change_no_state(table):
-    assert _state.fingerprint(table) == _state.fingerprint(Dataset(table.entries))
-    assert _state.fingerprint(table) != _state.fingerprint(table.subset([0, 2, 1]))
+    assert _checkpoint.fingerprint(table) == _checkpoint.fingerprint(Dataset(table.samples))
+    assert _checkpoint.fingerprint(table) != _checkpoint.fingerprint(table.subset([0, 2, 1]))
 
 
 def test_wrong_columns_and_choices_are_repeated_back(table):
@@ -89,11 +89,11 @@ def test_wrong_columns_and_choices_are_repeated_back(table):
 
 def test_lists_with_several_labels(tmp_path):
     path = write(tmp_path / "train.csv", "a.mp4,3,5\nsub/b.mp4,0\nc.mp4\n")
-    dataset = fsp.datasets.space_list(path, delimiter=",", multi_label=True)
-    assert dataset.entries == [(f"{tmp_path}/{name}", -1) for name in ("a.mp4", "sub/b.mp4", "c.mp4")]
+    dataset = fsp.datasets.annotation_file(path, delimiter=",", multi_label=True)
+    assert dataset.samples == [(f"{tmp_path}/{name}", -1) for name in ("a.mp4", "sub/b.mp4", "c.mp4")]
     assert dataset.columns == {"labels": [[3, 5], [0], []]}
-    spaced = fsp.datasets.space_list(write(tmp_path / "train.txt", "my a.mp4 3\nb.mp4 4\n"), root="/data")
-    assert spaced.entries == [("/data/my a.mp4", 3), ("/data/b.mp4", 4)] and spaced.columns == {}
+    spaced = fsp.datasets.annotation_file(write(tmp_path / "train.txt", "my a.mp4 3\nb.mp4 4\n"), root="/data")
+    assert spaced.samples == [("/data/my a.mp4", 3), ("/data/b.mp4", 4)] and spaced.columns == {}
 
 
 def test_lists_that_are_no_utf_8_say_what_they_are(tmp_path):
@@ -105,10 +105,10 @@ def test_lists_that_are_no_utf_8_say_what_they_are(tmp_path):
         ("a.mp4 1\n".encode("utf-16"), "line 1: is UTF-16"),
         (b"a.mp4 1\rb.mp4 2\r", "line 1: has a carriage return inside"),
     ):
-        for read in (fsp.datasets.space_list, fsp.datasets.file_list):
+        for read in (fsp.datasets.annotation_file, fsp.datasets.file_list):
             with pytest.raises(fsp.ArgumentError, match=message):
                 read(write(tmp_path / "list.txt", text))
-    assert len(fsp.datasets.space_list(write(tmp_path / "list.txt", "\ufeffa.mp4 1\r\n\r\n"))) == 1
+    assert len(fsp.datasets.annotation_file(write(tmp_path / "list.txt", "\ufeffa.mp4 1\r\n\r\n"))) == 1
 
 
 # --- frames of videos
@@ -117,14 +117,14 @@ def test_lists_that_are_no_utf_8_say_what_they_are(tmp_path):
 def test_lists_of_folders_of_frames(tmp_path):
     path = write(tmp_path / "train.txt", "a/v 58 3\nmy clip 29 0\n")
     dataset = fsp.datasets.rawframes(path, root="/data", fps=29.97)
-    assert dataset.entries == [
-        (FrameFolder("/data/a/v", pattern="img_{:05}.jpg", first=1, count=58, fps=(30000, 1001)), 3),
-        (FrameFolder("/data/my clip", pattern="img_{:05}.jpg", first=1, count=29, fps=(30000, 1001)), 0),
+    assert dataset.samples == [
+        (ImageSequence("/data/a/v", pattern="img_{:05}.jpg", first=1, count=58, fps=(30000, 1001)), 3),
+        (ImageSequence("/data/my clip", pattern="img_{:05}.jpg", first=1, count=29, fps=(30000, 1001)), 0),
     ]
     mixed = write(tmp_path / "pretrain.txt", "v.mp4 0 -1\nframes/v 9601 300\n")
     dataset = fsp.datasets.rawframes(mixed, root="/data", pattern="%06d.png", columns=("start", "total"))
-    folder = FrameFolder("/data/frames/v", pattern="%06d.png", first=9601, count=300)
-    assert dataset.entries == [("/data/v.mp4", -1), (folder, -1)]
+    folder = ImageSequence("/data/frames/v", pattern="%06d.png", first=9601, count=300)
+    assert dataset.samples == [("/data/v.mp4", -1), (folder, -1)]
     labels = fsp.datasets.rawframes(write(tmp_path / "l.txt", "v 10 1 2\n"), columns=["total", "labels"])
     assert labels.columns == {"labels": [[1, 2]]} and labels[0][1] == -1
     for wrong, text in (
@@ -158,7 +158,7 @@ def test_folders_of_frames_from_a_list_are_played(tmp_path):
 def test_lists_with_durations(tmp_path):
     path = write(tmp_path / "train.csv", "k400/v1 300 2\nk400/my v.avi 250 7\n")
     dataset = fsp.datasets.gluon_list(path, root="/data", extension="mp4")
-    assert dataset.entries == [("/data/k400/v1.mp4", 2), ("/data/k400/my v.avi", 7)]
+    assert dataset.samples == [("/data/k400/v1.mp4", 2), ("/data/k400/my v.avi", 7)]
     assert dataset.columns == {"duration": [300, 250]}
     with pytest.raises(fsp.ArgumentError, match="train.csv, line 1: duration 'v1' is not a number"):
         fsp.datasets.gluon_list(write(path, "k400/v v1 2\n"))
@@ -170,10 +170,10 @@ def test_lists_with_durations(tmp_path):
 def test_dali_lists_in_seconds(tmp_path):
     path = write(tmp_path / "list.txt", "a.mp4 3\nb.mp4 4 0.51\nb.mp4 5 0.51 1.01\n")
     dataset = fsp.datasets.dali_file_list(path, root="/v")
-    assert dataset.entries == [
+    assert dataset.samples == [
         ("/v/a.mp4", 3),
-        (Part("/v/b.mp4", start_seconds=0.51), 4),
-        (Part("/v/b.mp4", start_seconds=0.51, end_seconds=1.01), 5),
+        (VideoSegment("/v/b.mp4", start_seconds=0.51), 4),
+        (VideoSegment("/v/b.mp4", start_seconds=0.51, end_seconds=1.01), 5),
     ]
     for rounding, start, end in (
         ("start_down_end_up", 12, 26),
@@ -182,8 +182,8 @@ def test_dali_lists_in_seconds(tmp_path):
         ("all_down", 12, 25),
     ):
         dataset = fsp.datasets.dali_file_list(path, root="/v", rounding=rounding, fps=25)
-        assert dataset[2] == (Part("/v/b.mp4", start_frame=start, end_frame=end), 5)
-        assert dataset[1] == (Part("/v/b.mp4", start_frame=start), 4)
+        assert dataset[2] == (VideoSegment("/v/b.mp4", start_frame=start, end_frame=end), 5)
+        assert dataset[1] == (VideoSegment("/v/b.mp4", start_frame=start), 4)
     for wrong, text in (
         ({"rounding": "down"}, "down"),
         ({"rounding": "all_up"}, "needs the rate"),
@@ -203,12 +203,12 @@ def test_dali_lists_in_frames_count_from_either_end(tmp_path, short_clips):
     length = len(fsp.Video(video))
     lines = [f"{video} 0 5 9", f"{video} 1 -6", f"{video} 2 -6 -2", f"{video} 3 4 -4", "gone.mp4 4 7 8"]
     dataset = fsp.datasets.dali_file_list(write(tmp_path / "list.txt", "\n".join(lines)), frames=True)
-    assert dataset.entries == [
-        (Part(video, start_frame=5, end_frame=9), 0),
-        (Part(video, start_frame=length - 6), 1),
-        (Part(video, start_frame=length - 6, end_frame=length - 2), 2),
-        (Part(video, start_frame=4, end_frame=length - 4), 3),
-        (Part(f"{tmp_path}/gone.mp4", start_frame=7, end_frame=8), 4),
+    assert dataset.samples == [
+        (VideoSegment(video, start_frame=5, end_frame=9), 0),
+        (VideoSegment(video, start_frame=length - 6), 1),
+        (VideoSegment(video, start_frame=length - 6, end_frame=length - 2), 2),
+        (VideoSegment(video, start_frame=4, end_frame=length - 4), 3),
+        (VideoSegment(f"{tmp_path}/gone.mp4", start_frame=7, end_frame=8), 4),
     ]
     nothing = write(tmp_path / "nothing.txt", f"{video} 0\n{video} 1 {length - 2} -2\n")
     with pytest.warns(UserWarning, match="1 parts have no frames and are left out"):
@@ -230,7 +230,7 @@ def test_kinetics(tmp_path):
     with pytest.warns(UserWarning, match="1 of 3 entries are left out") as told:
         dataset = fsp.datasets.kinetics(table, tmp_path / "v", missing="skip")
     assert told[0].filename == __file__
-    assert dataset.entries == [(str(first), 1), (str(second), 0)] and dataset.classes == ["air drumming", "yoga"]
+    assert dataset.samples == [(str(first), 1), (str(second), 0)] and dataset.classes == ["air drumming", "yoga"]
     assert dataset.columns == {
         "youtube_id": ["-ab", "c"],
         "time_start": [2, 1003],
@@ -240,7 +240,7 @@ def test_kinetics(tmp_path):
     train = fsp.datasets.kinetics(table, tmp_path / "v", split="train", classes=["yoga", "air drumming"])
     assert [label for _, label in train] == [0, 1]
     test = write(tmp_path / "test.csv", "youtube_id,time_start,time_end,split\n-ab,2,12,test\n")
-    assert fsp.datasets.kinetics(test, tmp_path / "v").entries == [(str(first), -1)]
+    assert fsp.datasets.kinetics(test, tmp_path / "v").samples == [(str(first), -1)]
     for wrong, text in (({"missing": "ignore"}, "ignore"), ({"classes": "yoga"}, "classes"), ({"split": "x"}, "'x'")):
         with pytest.raises(fsp.ArgumentError, match=text):
             fsp.datasets.kinetics(table, tmp_path / "v", **wrong)
@@ -253,9 +253,9 @@ def test_ucf101(tmp_path):
     write(tmp_path / "trainlist01.txt", "Archery/a.avi 2\r\nApplyEyeMakeup/b.avi 1\r\n")
     write(tmp_path / "testlist01.txt", "Archery/c.avi\r\n")
     train = fsp.datasets.ucf101(tmp_path, "/v")
-    assert train.entries == [("/v/Archery/a.avi", 1), ("/v/ApplyEyeMakeup/b.avi", 0)]
+    assert train.samples == [("/v/Archery/a.avi", 1), ("/v/ApplyEyeMakeup/b.avi", 0)]
     assert train.classes == ["ApplyEyeMakeup", "Archery"]
-    assert fsp.datasets.ucf101(tmp_path, "/v", train=False).entries == [("/v/Archery/c.avi", 1)]
+    assert fsp.datasets.ucf101(tmp_path, "/v", train=False).samples == [("/v/Archery/c.avi", 1)]
     write(tmp_path / "trainlist02.txt", "Archery/a.avi 1\n")
     with pytest.raises(fsp.ArgumentError, match=r"trainlist02.txt, line 1: class Archery is number 2"):
         fsp.datasets.ucf101(tmp_path, "/v", split=2)
@@ -268,8 +268,8 @@ def test_hmdb51(tmp_path):
     write(tmp_path / "wave_test_split1.txt", "a.avi 1 \nb.avi 2 \nc.avi 0 \n")
     write(tmp_path / "brush_hair_test_split1.txt", "d.avi 2 \n")
     train, test = (fsp.datasets.hmdb51(tmp_path, "/v", train=train) for train in (True, False))
-    assert train.entries == [("/v/wave/a.avi", 1)] and train.classes == ["brush_hair", "wave"]
-    assert test.entries == [("/v/brush_hair/d.avi", 0), ("/v/wave/b.avi", 1)]
+    assert train.samples == [("/v/wave/a.avi", 1)] and train.classes == ["brush_hair", "wave"]
+    assert test.samples == [("/v/brush_hair/d.avi", 0), ("/v/wave/b.avi", 1)]
     with pytest.raises(fsp.ArgumentError, match="_test_split2.txt"):
         fsp.datasets.hmdb51(tmp_path, "/v", split=2)
 
@@ -282,7 +282,7 @@ def test_something_something(tmp_path):
     train = write(tmp_path / "train.json", json.dumps(videos))
     labels = write(tmp_path / "labels.json", '{"Opening something": "1", "Closing something": "0"}')
     dataset = fsp.datasets.something_something(train, labels, "/v")
-    assert dataset.entries == [("/v/78687.webm", 0), ("/v/7.webm", -1)]
+    assert dataset.samples == [("/v/78687.webm", 0), ("/v/7.webm", -1)]
     assert dataset.classes == ["Closing something", "Opening something"]
     assert dataset.columns == {
         "id": ["78687", "7"],
@@ -291,7 +291,7 @@ def test_something_something(tmp_path):
         "placeholders": [["a box"], None],
     }
     folders = fsp.datasets.something_something(train, labels, "/v", pattern="{:06}.jpg", fps=24)
-    assert folders[1] == (FrameFolder("/v/7", pattern="{:06}.jpg", fps=24), -1)
+    assert folders[1] == (ImageSequence("/v/7", pattern="{:06}.jpg", fps=24), -1)
     with pytest.raises(fsp.ArgumentError, match=r"train.json, video 0 \(id 78687\): 'Closing something' is none"):
         fsp.datasets.something_something(train, write(labels, '{"Opening something": "0"}'), "/v")
 
@@ -301,7 +301,7 @@ def test_jester(tmp_path):
     labels = write(tmp_path / "labels.csv", "Swiping Left\nDrumming Fingers\n")
     dataset = fsp.datasets.jester(train, labels, "/v")
     assert [label for _, label in dataset] == [1, 0, -1] and dataset.classes == ["Swiping Left", "Drumming Fingers"]
-    assert dataset[0][0] == FrameFolder("/v/34870", pattern="{:05}.jpg", fps=12)
+    assert dataset[0][0] == ImageSequence("/v/34870", pattern="{:05}.jpg", fps=12)
     assert fsp.datasets.jester(train, labels, "/v", extension=".mp4")[1] == ("/v/9.mp4", 0)
     with pytest.raises(fsp.ArgumentError, match="train.csv, line 2: 'Waving' is none of the 2 classes"):
         fsp.datasets.jester(write(train, "7\n8;Waving\n"), labels, "/v")
@@ -320,10 +320,10 @@ def test_json_lines(tmp_path):
     ]
     path = write(tmp_path / "list.jsonl", "\n".join(json.dumps(row) for row in rows))
     dataset = fsp.datasets.json_lines(path)
-    assert dataset.entries == [
+    assert dataset.samples == [
         (f"{tmp_path}/a.mp4", 1),
-        (Part("/b c.mp4", start_seconds=1.5, end_seconds=4.0), 0),
-        (Part("/d.mp4", end_seconds=2.5), -1),
+        (VideoSegment("/b c.mp4", start_seconds=1.5, end_seconds=4.0), 0),
+        (VideoSegment("/d.mp4", end_seconds=2.5), -1),
     ]
     assert dataset.classes == ["jump", "run"]
     assert dataset.columns == {
@@ -333,7 +333,7 @@ def test_json_lines(tmp_path):
     }
     other = write(tmp_path / "other.jsonl", '{"video": "v.mp4", "from": 3, "to": 9, "label": [1, 2]}\n')
     frames = fsp.datasets.json_lines(other, root="/r", source="video", start="from", end="to", in_frames=True)
-    assert frames.entries == [(Part("/r/v.mp4", start_frame=3, end_frame=9), -1)]
+    assert frames.samples == [(VideoSegment("/r/v.mp4", start_frame=3, end_frame=9), -1)]
     assert frames.columns == {"label": [[1, 2]]}
     for wrong, text in (
         ({}, 'line 1: "uri" is missing'),
@@ -361,18 +361,18 @@ def test_epic_kitchens(tmp_path):
     )
     with pytest.warns(UserWarning, match="1 actions end where they begin"):
         dataset = fsp.datasets.epic_kitchens(table, "/v")
-    assert dataset.entries == [(Part("/v/P01/videos/P01_01.MP4", start_seconds=0.14, end_seconds=63.37), 3)]
+    assert dataset.samples == [(VideoSegment("/v/P01/videos/P01_01.MP4", start_seconds=0.14, end_seconds=63.37), 3)]
     assert dataset.columns["verb"] == ["turn-on, off"] and dataset.columns["all_noun_classes"] == [[3, 4]]
     assert dataset.columns["start_frame"] == [8] and dataset.columns["narration_id"] == ["P01_01_0"]
     with pytest.warns(UserWarning):
         frames = fsp.datasets.epic_kitchens(table, "/v", label=None, pattern="frame_{:010}.jpg", fps=50)
-    folder = FrameFolder("/v/P01/rgb_frames/P01_01", pattern="frame_{:010}.jpg", fps=50)
-    assert frames.entries == [(Part(folder, start_frame=7, end_frame=202), -1)]
+    folder = ImageSequence("/v/P01/rgb_frames/P01_01", pattern="frame_{:010}.jpg", fps=50)
+    assert frames.samples == [(VideoSegment(folder, start_frame=7, end_frame=202), -1)]
     classes = write(tmp_path / "verbs.csv", "id,key\n0,take\n1,put\n2,wash\n3,open\n")
     with pytest.warns(UserWarning):
         named = fsp.datasets.epic_kitchens(table, "/v", classes=classes, file="{video_id}.mp4", in_frames=True)
     assert named.classes == ["take", "put", "wash", "open"]
-    assert named.entries == [(Part("/v/P01_01.mp4", start_frame=7, end_frame=202), 3)]
+    assert named.samples == [(VideoSegment("/v/P01_01.mp4", start_frame=7, end_frame=202), 3)]
     for wrong, text in (
         ({"label": "action"}, "label must be one of"),
         ({"file": "{name}.mp4"}, r"asks for \{name\}"),
@@ -390,9 +390,9 @@ def test_activitynet(tmp_path):
     }
     path = write(tmp_path / "activity_net.v1-3.json", json.dumps({"database": database}))
     dataset = fsp.datasets.activitynet(path, "/v", file="v_{id}.mp4")
-    assert dataset.entries == [
-        (Part("/v/v_zz.mp4", start_seconds=6.19, end_seconds=17.37), 1),
-        (Part("/v/v_zz.mp4", start_seconds=20, end_seconds=30.5), 0),
+    assert dataset.samples == [
+        (VideoSegment("/v/v_zz.mp4", start_seconds=6.19, end_seconds=17.37), 1),
+        (VideoSegment("/v/v_zz.mp4", start_seconds=20, end_seconds=30.5), 0),
         ("/v/v_aa.mp4", -1),
     ]
     assert dataset.classes == ["Archery", "Surfing"]
@@ -414,9 +414,9 @@ def test_ava(tmp_path):
     rows = "-5K,0902,0.077,0.151,0.283,0.811,80,1\n-5K,0902,0.5,0.151,0.283,0.811,9,2\n-5K,0903,,,,,\n"
     path = write(tmp_path / "ava_train_v2.2.csv", rows)
     dataset = fsp.datasets.ava(path, "/v", file="{video_id}.mp4", begin_seconds=900)
-    assert dataset.entries == [
-        (Part("/v/-5K.mp4", start_seconds=0.5, end_seconds=3.5), -1),
-        (Part("/v/-5K.mp4", start_seconds=1.5, end_seconds=4.5), -1),
+    assert dataset.samples == [
+        (VideoSegment("/v/-5K.mp4", start_seconds=0.5, end_seconds=3.5), -1),
+        (VideoSegment("/v/-5K.mp4", start_seconds=1.5, end_seconds=4.5), -1),
     ]
     assert dataset.columns == {
         "video_id": ["-5K", "-5K"],
@@ -435,10 +435,10 @@ def test_segments_of_a_list_are_what_a_loader_delivers(tmp_path, short_clips):
     rows = [{"uri": path, "start": s, "end": s + 8, "name": f"clip {s}", "label": s} for s in (5, 20)]
     listing = write(tmp_path / "list.jsonl", "\n".join(map(json.dumps, rows)))
     dataset = fsp.datasets.json_lines(listing, in_frames=True)
-    loader = fsp.ClipLoader(dataset, fsp.sampling.windows(sequence_length=8), batch_size=2)
+    loader = fsp.ClipLoader(dataset, fsp.samplers.windows(sequence_length=8), batch_size=2)
     (batch,) = loader
     assert batch.indices.numpy().tolist() == [list(range(5, 13)), list(range(20, 28))]
     assert [dataset.columns["name"][video] for video in batch.video_ids.numpy()] == ["clip 5", "clip 20"]
     state = loader.state_dict()
-    bare = Dataset(dataset.entries, dataset.classes)
-    fsp.ClipLoader(bare, fsp.sampling.windows(sequence_length=8), batch_size=2).load_state_dict(state)
+    bare = Dataset(dataset.samples, dataset.classes)
+    fsp.ClipLoader(bare, fsp.samplers.windows(sequence_length=8), batch_size=2).load_state_dict(state)

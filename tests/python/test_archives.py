@@ -15,24 +15,24 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
-from framespool.datasets import Dataset, Member, Part
+from framespool.datasets import ArchiveMember, Dataset, VideoSegment
 from PIL import Image
 from small_loaders import KEYWORDS, clips, digest
 
 
-def packed(archive: Path, files: list[str | Path]) -> list[Member]:
+def packed(archive: Path, files: list[str | Path]) -> list[ArchiveMember]:
     """The files one after another, something else around each; and where they lie."""
     members, data = [], b"begin"
     for path in map(Path, files):
         content = path.read_bytes()
-        members.append(Member(archive, len(data), len(content), path.name))
+        members.append(ArchiveMember(archive, len(data), len(content), path.name))
         data += content + b"between"
     archive.write_bytes(data)
     return members
 
 
 @pytest.fixture
-def plain_and_packed(tmp_path: Path, short_clips) -> tuple[list[tuple[str, int]], list[tuple[Member, int]]]:
+def plain_and_packed(tmp_path: Path, short_clips) -> tuple[list[tuple[str, int]], list[tuple[ArchiveMember, int]]]:
     """Videos, and the same videos as members of an archive."""
     members = packed(tmp_path / "a.bin", [path for path, _ in short_clips])
     return short_clips, [(member, label) for member, (_, label) in zip(members, short_clips, strict=True)]
@@ -40,7 +40,7 @@ def plain_and_packed(tmp_path: Path, short_clips) -> tuple[list[tuple[str, int]]
 
 def test_batches_are_those_of_the_plain_files_to_the_byte(plain_and_packed):
     plain, members = plain_and_packed
-    rules = [None, fsp.sampling.windows(sequence_length=4, step=2), fsp.sampling.uniform(sequence_length=3)]
+    rules = [None, fsp.samplers.windows(sequence_length=4, step=2), fsp.samplers.uniform(sequence_length=3)]
     for rule in rules:
         assert digest(clips(members, rule)) == digest(clips(plain, rule))
 
@@ -97,7 +97,7 @@ def test_masks_may_lie_in_archives_too(tmp_path, photos):
         list(loader)
     (failure,) = loader.failures()
     assert failure["path"] == str(tmp_path / "pictures.bin") and failure["member"]["name"] == Path(sources[5]).name
-    assert len(Dataset(pictures).without([failure])) == 5
+    assert len(Dataset(pictures).exclude([failure])) == 5
 
 
 def test_parts_of_one_member_share_its_index_and_its_decoding(plain_and_packed):
@@ -105,12 +105,12 @@ def test_parts_of_one_member_share_its_index_and_its_decoding(plain_and_packed):
 
     def parts(entries):
         return [
-            (Part(source, start_frame=start, end_frame=start + 12), label)
+            (VideoSegment(source, start_frame=start, end_frame=start + 12), label)
             for source, label in entries[:3]
             for start in (0, 8, 16)
         ]
 
-    windows = fsp.sampling.windows(sequence_length=4, step=2)
+    windows = fsp.samplers.windows(sequence_length=4, step=2)
     # One thread: several may index a file at the same time, each for a part of its own.
     ours, theirs = (clips(parts(entries), windows, num_threads=1) for entries in (members, plain))
     assert digest(ours) == digest(theirs)
@@ -122,10 +122,10 @@ def test_parts_of_one_member_share_its_index_and_its_decoding(plain_and_packed):
 def test_archive_members_are_identified_by_their_bytes(tmp_path, short_clips):
     archive = tmp_path / "a.bin"
     first, second = packed(archive, [short_clips[0][0], short_clips[1][0]])
-    nameless = Member(archive, first.offset_bytes, first.num_bytes)
+    nameless = ArchiveMember(archive, first.offset_bytes, first.num_bytes)
     assert nameless == first and hash(nameless) == hash(first) and nameless != second
-    part = [(Part(source, start_frame=0, end_frame=8), 0) for source in (first, nameless, second)]
-    loader = clips(part, fsp.sampling.windows(sequence_length=4), num_threads=1)
+    part = [(VideoSegment(source, start_frame=0, end_frame=8), 0) for source in (first, nameless, second)]
+    loader = clips(part, fsp.samplers.windows(sequence_length=4), num_threads=1)
     list(loader)
     assert loader.stats()["videos_indexed"] == 2
     video = fsp.Video(nameless)
@@ -138,27 +138,27 @@ def test_archive_members_are_identified_by_their_bytes(tmp_path, short_clips):
 def test_a_member_is_a_path_and_two_whole_numbers():
     for wrong in (None, 3, b"a.tar"):
         with pytest.raises(fsp.ArgumentError, match="file must be a path"):
-            Member(wrong, 0, 1)
+            ArchiveMember(wrong, 0, 1)
     for numbers in ((-1, 1), (0, -1), (0.5, 1), (0, None), (2**63, 1)):
         with pytest.raises(fsp.ArgumentError, match="_bytes must be"):
-            Member("a.tar", *numbers)
+            ArchiveMember("a.tar", *numbers)
     with pytest.raises(fsp.ArgumentError, match="name must be a string"):
-        Member("a.tar", 0, 1, b"a.mp4")
-    assert Member("a.tar", np.int64(5), np.uint8(7)) == Member("a.tar", 5, 7)
-    with pytest.raises(fsp.ArgumentError, match="a Member"):
+        ArchiveMember("a.tar", 0, 1, b"a.mp4")
+    assert ArchiveMember("a.tar", np.int64(5), np.uint8(7)) == ArchiveMember("a.tar", 5, 7)
+    with pytest.raises(fsp.ArgumentError, match="an ArchiveMember"):
         Dataset([(3, 0)])
     # A name that is not UTF-8, as Python has it.
     with pytest.raises(fsp.NotFoundError, match="none.tar"):
-        fsp.Video(Member("none.tar", 0, 1, "a\udcff.mp4"))
+        fsp.Video(ArchiveMember("none.tar", 0, 1, "a\udcff.mp4"))
 
 
 def test_failures_name_archive_and_member(tmp_path, short_clips, bad_file):
     archive = tmp_path / "a.bin"
     sound = packed(archive, [short_clips[0][0], bad_file, short_clips[1][0]])
-    beyond = Member(archive, sound[2].offset_bytes, sound[2].num_bytes + 100, "beyond.mkv")
-    gone = Member(tmp_path / "gone.tar", 0, 10, "x.mp4")
-    odd = Member(archive, 1, 0, "a\udcff.mp4")
-    dataset = Dataset([(source, 0) for source in (*sound, beyond, gone, Part(odd, start_frame=0))])
+    beyond = ArchiveMember(archive, sound[2].offset_bytes, sound[2].num_bytes + 100, "beyond.mkv")
+    gone = ArchiveMember(tmp_path / "gone.tar", 0, 10, "x.mp4")
+    odd = ArchiveMember(archive, 1, 0, "a\udcff.mp4")
+    dataset = Dataset([(source, 0) for source in (*sound, beyond, gone, VideoSegment(odd, start_frame=0))])
     loader = clips(dataset, on_error="skip", shuffle=False)
     list(loader)
     failures = {failure["video_id"]: failure for failure in loader.failures()}
@@ -175,14 +175,14 @@ def test_failures_name_archive_and_member(tmp_path, short_clips, bad_file):
     assert failures[3]["kind"] == "truncated" and failures[4]["kind"] == "not_found"
     assert failures[4]["path"] == str(tmp_path / "gone.tar")
     listed = tmp_path / "bad.jsonl"
-    assert loader.write_quarantine(listed) == 4
-    for quarantine in (listed, list(failures.values()), [sound[1], beyond, gone, odd]):
-        assert dataset.without(quarantine).entries == [dataset.entries[0], dataset.entries[2]]
+    assert loader.write_failures(listed) == 4
+    for failures_file in (listed, list(failures.values()), [sound[1], beyond, gone, odd]):
+        assert dataset.exclude(failures_file).samples == [dataset.samples[0], dataset.samples[2]]
     # What is said of an archive is said of all its members.
-    assert dataset.without([archive]).entries == [dataset.entries[4]]
+    assert dataset.exclude([archive]).samples == [dataset.samples[4]]
     listed.write_text(json.dumps({"path": "a", "member": 3}) + "\n")
     with pytest.raises(fsp.ArgumentError, match="line 1"):
-        dataset.without(listed)
+        dataset.exclude(listed)
 
 
 def test_state_fits_moved_archive_but_not_other_members(tmp_path, plain_and_packed):
@@ -191,11 +191,11 @@ def test_state_fits_moved_archive_but_not_other_members(tmp_path, plain_and_pack
     next(iter(loader))
     state = loader.state_dict()
     moved = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-moved")
-    there = [(Member(moved / "a.bin", m.offset_bytes, m.num_bytes), label) for m, label in members]
+    there = [(ArchiveMember(moved / "a.bin", m.offset_bytes, m.num_bytes), label) for m, label in members]
     again = clips(there)
     again.load_state_dict(state)
     assert again.state_dict() == state
-    shifted = [(Member(m.file, m.offset_bytes + 1, m.num_bytes), label) for m, label in members]
+    shifted = [(ArchiveMember(m.file, m.offset_bytes + 1, m.num_bytes), label) for m, label in members]
     with pytest.raises(fsp.ArgumentError, match="the dataset"):
         clips(shifted).load_state_dict(state)
 
@@ -203,7 +203,7 @@ def test_state_fits_moved_archive_but_not_other_members(tmp_path, plain_and_pack
 def test_an_archive_that_changed_is_indexed_anew(tmp_path, short_clips):
     archive = tmp_path / "a.bin"
     members = packed(archive, [short_clips[0][0], short_clips[1][0]])
-    loader = clips(members, fsp.sampling.uniform(sequence_length=4))
+    loader = clips(members, fsp.samplers.uniform(sequence_length=4))
     first = digest(loader)
     loader.set_epoch(0)
     assert digest(loader) == first and loader.stats()["videos_indexed"] == 2
@@ -248,7 +248,9 @@ def test_shards_give_the_batches_of_the_plain_files(tmp_path, short_clips, form)
     assert [label for _, label in dataset] == [label for _, label in short_clips] and dataset.classes == []
     assert digest(clips(dataset)) == digest(clips(short_clips))
     member = dataset[7][0]
-    assert isinstance(member, Member) and member.name == "000007.mkv" and member.file == f"{tmp_path}/train-001.tar"
+    assert (
+        isinstance(member, ArchiveMember) and member.name == "000007.mkv" and member.file == f"{tmp_path}/train-001.tar"
+    )
     content = Path(member.file).read_bytes()[member.offset_bytes :][: member.num_bytes]
     assert content == Path(short_clips[7][0]).read_bytes()
 
@@ -320,7 +322,7 @@ def test_corrupt_shards_name_offset_and_keep_members(tmp_path, short_clips):
             sound[: header + 124] + b"77777777777" + sound[header + 135 :],
         ):
             path.write_bytes(damaged)
-            with pytest.raises(fsp.MalformedError, match=rf"s\.tar, byte {header}: ") as raised:
+            with pytest.raises(fsp.InvalidDataError, match=rf"s\.tar, byte {header}: ") as raised:
                 fsp.datasets.webdataset(path)
             assert raised.value.file == str(path)
             if number < 2:
@@ -330,7 +332,7 @@ def test_corrupt_shards_name_offset_and_keep_members(tmp_path, short_clips):
                 with pytest.warns(UserWarning, match=rf"left out: .*byte {header}"):
                     left = fsp.datasets.webdataset(path, on_error="skip")
                 # A sample is a label, a video and a caption.
-                assert left.entries == whole.entries[: (number + 1) // 3]
+                assert left.samples == whole.samples[: (number + 1) // 3]
             refused += 1
     assert refused == 36
     gzipped = tmp_path / "s.tar.gz"

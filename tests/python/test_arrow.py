@@ -9,7 +9,7 @@ from pathlib import Path
 
 import framespool as fsp
 import pytest
-from framespool.datasets import Part
+from framespool.datasets import VideoSegment
 from small_loaders import KEYWORDS, clips, damaged, digest
 from test_tables import content, jpeg, table
 
@@ -92,10 +92,10 @@ def test_rows_may_name_videos_and_parts_of_them(tmp_path, short_clips, stream):
     made = pa.table(rows)
     path = written(tmp_path / "a.arrow", made, stream=stream, rows=2)
     dataset = fsp.datasets.arrow(path)
-    assert dataset.entries == [
-        (Part(short_clips[0][0], start_seconds=0.25, end_seconds=1.5), 1),
+    assert dataset.samples == [
+        (VideoSegment(short_clips[0][0], start_seconds=0.25, end_seconds=1.5), 1),
         (str(short_clips[1][0]), 0),
-        (Part(str(tmp_path / "x.mp4"), start_seconds=1.0), -1),
+        (VideoSegment(str(tmp_path / "x.mp4"), start_seconds=1.0), -1),
     ]
     assert dataset.classes == ["jump", "run"]
     plain = ("caption", "score", "small", "half", "good", "none", "codes", "last")
@@ -139,9 +139,9 @@ def test_what_cannot_be_read_is_refused_by_name(tmp_path):
     sound = path.read_bytes()
     for bytes_, error, reason in [
         (b"", fsp.TruncatedError, "byte 0"),
-        (b"PAR1" + bytes(60), fsp.MalformedError, "does not begin as an Arrow file or stream does"),
-        (sound[:-3], fsp.MalformedError, "it was cut short"),
-        (sound[:8] + sound[-60:], fsp.MalformedError, "cut short"),
+        (b"PAR1" + bytes(60), fsp.InvalidDataError, "does not begin as an Arrow file or stream does"),
+        (sound[:-3], fsp.InvalidDataError, "it was cut short"),
+        (sound[:8] + sound[-60:], fsp.InvalidDataError, "cut short"),
     ]:
         path.write_bytes(bytes_)
         with pytest.raises(error, match=reason):

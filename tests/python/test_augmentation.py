@@ -30,7 +30,7 @@ def picture() -> np.ndarray:
 
 
 def loader(dataset, **keywords):
-    sampling = fsp.sampling.random(sequence_length=3, stride=2)
+    sampling = fsp.samplers.random(sequence_length=3, stride=2)
     settings = {"batch_size": 5, "transforms": TRAINING, "dtype": "float32", "shuffle": "full", "seed": 3, **keywords}
     return fsp.ClipLoader(dataset, sampling, **settings)
 
@@ -42,7 +42,12 @@ def clips(batches) -> dict[int, bytes]:
 def test_augmentation_belongs_to_the_clip_not_to_the_worker(short_clips):
     expected = clips(loader(short_clips))
     assert len(set(expected.values())) == len(short_clips)
-    for keywords in [{"num_threads": 1}, {"num_threads": 5, "prefetch": 4}, {"batch_size": 1}, {"shuffle": False}]:
+    for keywords in [
+        {"num_threads": 1},
+        {"num_threads": 5, "prefetch_batches": 4},
+        {"batch_size": 1},
+        {"shuffle": False},
+    ]:
         assert clips(loader(short_clips, **keywords)) == expected
     assert clips(loader(short_clips, seed=4)) != expected
     again = loader(short_clips)
@@ -57,7 +62,7 @@ def test_explain_tells_what_the_clip_underwent(short_clips):
     seen = set()
     for batch in made:
         for i, clip in enumerate(batch.clip_ids.tolist()):
-            told = made.explain(clip)
+            told = made.describe_clip(clip)
             assert told["video_id"] == batch.video_ids.tolist()[i] and told["label"] == batch.labels.tolist()[i]
             assert told["indices"] == batch.indices.tolist()[i] and told["path"] == short_clips[told["video_id"]][0]
             crop, horizontal, vertical = told["transforms"]
@@ -74,14 +79,14 @@ def test_explain_tells_what_the_clip_underwent(short_clips):
             seen.add((horizontal["applied"], vertical["applied"], top))
     assert len(seen) > len(short_clips) / 2
     with pytest.raises(fsp.ArgumentError, match="clip 99"):
-        made.explain(99)
+        made.describe_clip(99)
     with pytest.raises(fsp.ArgumentError, match="frame 3"):
-        made.explain(0, frame=3)
+        made.describe_clip(0, frame=3)
     made.set_epoch(5)
-    assert made.explain(0) == made.explain(0, epoch=0)  # of the epoch begun last
+    assert made.describe_clip(0) == made.describe_clip(0, epoch=0)  # of the epoch begun last
     fresh = loader(short_clips, transforms=transforms, dtype="uint8")
     fresh.set_epoch(5)
-    assert fresh.explain(0) == made.explain(0, epoch=5) != made.explain(0)
+    assert fresh.describe_clip(0) == made.describe_clip(0, epoch=5) != made.describe_clip(0)
 
 
 def test_frames_of_a_clip_share_random_parameters(picture):
@@ -90,8 +95,12 @@ def test_frames_of_a_clip_share_random_parameters(picture):
     assert all(np.array_equal(frame, alike[0]) for frame in alike)
     each = t.apply(clip, [t.RandomCrop(40, per_frame=True)], seed=1).numpy()
     assert np.array_equal(each[0], alike[0]) and len({frame.tobytes() for frame in each}) == 4
-    tops = [t.explain(clip.shape, [t.RandomCrop(40, per_frame=True)], seed=1, frame=k)[0]["top"] for k in range(4)]
-    lefts = [t.explain(clip.shape, [t.RandomCrop(40, per_frame=True)], seed=1, frame=k)[0]["left"] for k in range(4)]
+    tops = [
+        t.sample_params(clip.shape, [t.RandomCrop(40, per_frame=True)], seed=1, frame=k)[0]["top"] for k in range(4)
+    ]
+    lefts = [
+        t.sample_params(clip.shape, [t.RandomCrop(40, per_frame=True)], seed=1, frame=k)[0]["left"] for k in range(4)
+    ]
     for frame, top, left in zip(each, tops, lefts, strict=True):
         assert np.array_equal(frame, picture[int(top) : int(top) + 40, int(left) : int(left) + 40])
 
@@ -102,7 +111,7 @@ def test_the_same_key_moves_a_video_and_an_array_alike(videos):
     batch = next(
         iter(
             fsp.ClipLoader(
-                [path], fsp.sampling.random(sequence_length=2), batch_size=1, transforms=TRAINING[:1], seed=9
+                [path], fsp.samplers.random(sequence_length=2), batch_size=1, transforms=TRAINING[:1], seed=9
             )
         )
     )

@@ -9,7 +9,7 @@ import pytest
 from framespool import _bench
 from framespool.cli import main
 
-RULE = fsp.sampling.random(sequence_length=4)
+RULE = fsp.samplers.random(sequence_length=4)
 
 
 def loader(short_clips, **more):

@@ -12,10 +12,10 @@ import sys
 import time
 
 import pytest
-from framespool.cli import _codes, main, parser
 from framespool.cli import _completions as completions
+from framespool.cli import _exit_codes, main, parser
 
-COMMANDS = ["doctor", "probe", "check", "preview", "bench", "index", "prepare", "completions"]
+COMMANDS = ["doctor", "analyze", "validate", "preview", "bench", "index", "transcode", "completions"]
 
 
 def run(capsys, *arguments):
@@ -32,15 +32,15 @@ def test_alone_it_shows_the_commands_in_a_newcomers_order(capsys):
     code, out, err = run(capsys)
     assert code == 0 and not err
     places = [out.index(f"    {command}") for command in COMMANDS]
-    assert places == sorted(places) and list(parser().commands()) == COMMANDS == list(_codes.MEANS)
-    assert _codes.table() in out
+    assert places == sorted(places) and list(parser().commands()) == COMMANDS == list(_exit_codes.MEANS)
+    assert _exit_codes.table() in out
     assert run(capsys, "--help") == (0, out, "")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_teaches(command, capsys):
     code, out, _ = run(capsys, command, "--help")
-    assert code == 0 and "--json" in out and _codes.of(command) in out
+    assert code == 0 and "--json" in out and _exit_codes.of(command) in out
     explained, examples = out.partition("examples:")[::2]
     assert len(explained) > 200 and max(map(len, out.splitlines())) <= 110
     shown = [line for line in examples.splitlines() if f"framespool {command} " in line or line.endswith(command)]
@@ -55,11 +55,11 @@ def test_help_teaches(command, capsys):
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (["prob", "a.mp4"], "did you mean probe?"),
-        (["probe", "a.mp4", "--stridde", "3"], "did you mean --stride?"),
-        (["check", "v", "--quarrantine=x"], "did you mean --quarantine?"),
-        (["prepare", "v", "--out", "o", "--codec", "h265"], "did you mean h264?"),
-        (["prepare", "v", "--out", "o", "--bframes", "2"], "did you mean --b-frames?"),
+        (["analyz", "a.mp4"], "did you mean analyze?"),
+        (["analyze", "a.mp4", "--stridde", "3"], "did you mean --stride?"),
+        (["validate", "v", "--failurres=x"], "did you mean --failures?"),
+        (["transcode", "v", "--out", "o", "--codec", "h265"], "did you mean h264?"),
+        (["transcode", "v", "--out", "o", "--bframes", "2"], "did you mean --b-frames?"),
         (["completions", "zhs"], "did you mean zsh?"),
         (["preview", "v", "--preset", "videomae_pretran"], "did you mean videomae_pretrain?"),
         (["index", "v", "--threads", "0"], "from 1 to 4096"),
@@ -68,7 +68,7 @@ def test_help_teaches(command, capsys):
 )
 def test_wrong_words_end_with_2_and_the_nearest_right_one(words, meant, capsys):
     code, out, err = run(capsys, *words)
-    assert code == _codes.USAGE and not out and meant in err and "--help" in err
+    assert code == _exit_codes.USAGE and not out and meant in err and "--help" in err
     assert err.startswith(f"framespool{' ' + words[0] if words[0] in COMMANDS else ''}: error: ")
 
 
@@ -77,17 +77,17 @@ def test_codes_are_those_of_the_table(short_clips, bad_file, tmp_path, capsys):
     good, nowhere = short_clips[0][0], tmp_path / "nowhere.mp4"
     lines = {
         "doctor": (["--index", tmp_path / "i"], ["--index", bad_file]),
-        "probe": ([good], [good, bad_file]),
-        "check": ([good], [bad_file]),
+        "analyze": ([good], [good, bad_file]),
+        "validate": ([good], [bad_file]),
         "preview": ([good, "--out", tmp_path / "a.png"], [nowhere]),
         "bench": ([good, "--seconds", "0.2"], [nowhere]),
         "index": ([good, "--index", tmp_path / "i"], [bad_file, "--index", tmp_path / "i"]),
-        "prepare": (None, [bad_file, "--out", tmp_path / "o"]),
+        "transcode": (None, [bad_file, "--out", tmp_path / "o"]),
         "completions": (["bash"], None),
     }
     assert list(lines) == COMMANDS
     for command, (well, badly) in lines.items():
-        for words, code in ((well, _codes.DONE), (badly, _codes.BAD)):
+        for words, code in ((well, _exit_codes.DONE), (badly, _exit_codes.BAD)):
             if words is not None:
                 got, out, err = run(capsys, command, "--json", *words)
                 assert got == code, (command, words, err)
@@ -99,26 +99,26 @@ def test_codes_are_those_of_the_table(short_clips, bad_file, tmp_path, capsys):
 def test_invalid_arguments_exit_with_2_before_any_work(short_clips, tmp_path, capsys):
     good, nowhere = short_clips[0][0], tmp_path / "no" / "where"
     for words, what in [
-        (["check", good, "--report", nowhere], "--report"),
-        (["check", good, "--report", tmp_path], "--report"),
-        (["check", tmp_path], "holds no videos"),
+        (["validate", good, "--report", nowhere], "--report"),
+        (["validate", good, "--report", tmp_path], "--report"),
+        (["validate", tmp_path], "holds no videos"),
         (["preview", good, "--out", nowhere], "--out"),
         (["preview", good, "--out", tmp_path / "a.jpg"], ".png or .html"),
         (["bench", good, "--plot", nowhere], "--plot"),
         (["bench", good, "--stride", "2", "--fps", "8"], "stride"),
         (["bench", good, "--device", "gpu"], "device must be"),
         (["bench", good, "--seconds", "0"], "seconds"),
-        (["prepare", good, "--out", tmp_path / "o", "--ffmpeg", nowhere], "--ffmpeg"),
+        (["transcode", good, "--out", tmp_path / "o", "--ffmpeg", nowhere], "--ffmpeg"),
         (["index", good, "--root", nowhere], "--root"),
         (["preview", good, "--preset", "tsn", "--preset-option", "num_segments"], "NAME=VALUE"),
     ]:
         code, out, err = run(capsys, *words)
-        assert code == _codes.USAGE and not out and what in err and "Traceback" not in err, (words, err)
+        assert code == _exit_codes.USAGE and not out and what in err and "Traceback" not in err, (words, err)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_reader_that_has_seen_enough_ends_it_quietly(short_clips):
-    for words in (f"probe {short_clips[0][0]} {short_clips[1][0]}", "--help", ""):
+    for words in (f"analyze {short_clips[0][0]} {short_clips[1][0]}", "--help", ""):
         command = f"{sys.executable} -m framespool {words} | head -n 0; exit ${{PIPESTATUS[0]}}"
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
         assert (done.stdout, done.stderr, done.returncode) == ("", "", 0), words
@@ -182,14 +182,14 @@ def needs(shell):
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("framespool pre", {"preview", "prepare"}),
+        ("framespool pre", {"preview"}),
         ("framespool --v", {"--version"}),
-        ("framespool prepare --co", {"--codec"}),
-        ("framespool prepare --codec ", {"h264", "hevc"}),
-        ("framespool prepare some/folder --codec h", {"h264", "hevc"}),
+        ("framespool transcode --co", {"--codec"}),
+        ("framespool transcode --codec ", {"h264", "hevc"}),
+        ("framespool transcode some/folder --codec h", {"h264", "hevc"}),
         ("framespool completions ", {"bash", "fish", "zsh"}),
-        ("framespool probe cli", {"clip one.mp4"}),
-        ("framespool check --report cli", {"clip one.mp4"}),
+        ("framespool analyze cli", {"clip one.mp4"}),
+        ("framespool validate --report cli", {"clip one.mp4"}),
         ("framespool bench --threads ", set()),
     ],
 )
@@ -210,12 +210,12 @@ def test_shells_offer_what_there_is(shell, line, offered, tmp_path, monkeypatch,
 @pytest.mark.parametrize(
     ("line", "completed"),
     [
-        ("framespool prep", "prepare"),
-        ("framespool prepare --cod", "--codec"),
-        ("framespool prepare --codec he", "hevc"),
+        ("framespool trans", "transcode"),
+        ("framespool transcode --cod", "--codec"),
+        ("framespool transcode --codec he", "hevc"),
         ("framespool completions b", "bash"),
-        ("framespool probe onl", "only.mp4"),
-        ("framespool check --report onl", "only.mp4"),
+        ("framespool analyze onl", "only.mp4"),
+        ("framespool validate --report onl", "only.mp4"),
     ],
 )
 def test_zsh_completes_what_is_clear(line, completed, tmp_path, capsys):

@@ -19,7 +19,7 @@ import framespool as fsp
 import pytest
 from framespool.cli import main
 
-RULE = fsp.sampling.windows(sequence_length=4)
+RULE = fsp.samplers.windows(sequence_length=4)
 
 
 @pytest.fixture

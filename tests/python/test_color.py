@@ -104,7 +104,7 @@ def test_clips_of_deep_video_are_the_same_from_a_loader(videos, dtype):
     steps = [fsp.transforms.Resize((45, 80)), fsp.transforms.RandomHorizontalFlip(0.0)]
     loader = fsp.ClipLoader(
         [deep, flat],
-        fsp.sampling.windows(sequence_length=4, step=4),
+        fsp.samplers.windows(sequence_length=4, step=4),
         batch_size=3,
         transforms=steps,
         shuffle="full",

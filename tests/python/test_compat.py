@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import record_compat
 from framespool.compat import decord
-from framespool.compat._ahead import Ahead
+from framespool.compat._readahead import ReadaheadReader
 
 GOLDEN = json.loads(record_compat.GOLDEN.read_text())
 VFR = "derived/vfr_60_15_30_640x360.mp4"
@@ -100,8 +100,10 @@ def test_any_way_of_asking_gives_the_same_frames(videos):
 def test_frames_in_order_cost_one_pass(videos, monkeypatch):
     reader = decord.VideoReader(str(videos / "action" / "cars_768x432.mp4"), width=96, height=54)
     asked = []
-    frames = Ahead.frames
-    monkeypatch.setattr(Ahead, "frames", lambda self, indices: asked.append(len(indices)) or frames(self, indices))
+    frames = ReadaheadReader.frames
+    monkeypatch.setattr(
+        ReadaheadReader, "frames", lambda self, indices: asked.append(len(indices)) or frames(self, indices)
+    )
     for place in range(len(reader)):
         reader[place]
     # Frame 0 alone, then to the next key frame (60), then to the end (88).
@@ -110,7 +112,7 @@ def test_frames_in_order_cost_one_pass(videos, monkeypatch):
 
 def test_interrupted_pass_returns_no_wrong_frame(videos):
     video = fsp.Video(videos / VFR)
-    ahead = Ahead(video, [])
+    ahead = ReadaheadReader(video, [])
     for index in range(3):
         ahead.one(index)
 
@@ -169,7 +171,7 @@ def test_a_reader_opens_every_kind_of_source(videos):
     path = videos / "derived" / "base_640x360.mp4"
     data = path.read_bytes()
     expected = decord.VideoReader(str(path))[5].asnumpy()
-    member = fsp.datasets.Member(str(path), 0, len(data))
+    member = fsp.datasets.ArchiveMember(str(path), 0, len(data))
     for source in (path, data, bytearray(data), io.BytesIO(data), member):
         assert np.array_equal(decord.VideoReader(source)[5].asnumpy(), expected)
     with path.open("rb") as file:
@@ -384,15 +386,17 @@ def test_a_list_with_framespools_transforms_is_the_engines(videos):
 
 def test_many_resized_frames_are_made_a_few_at_a_time(videos, monkeypatch):
     torch = torch_or_skip()
-    from framespool.compat import _ahead
+    from framespool.compat import _readahead
     from framespool.compat.torchcodec import decoders, transforms
 
     path = videos / "action" / "cars_768x432.mp4"
     steps = [transforms.CenterCrop((400, 400)), transforms.Resize((50, 60)), transforms.CenterCrop((50, 40))]
     expected = decoders.VideoDecoder(path, transforms=steps)[:20]
-    asked, frames = [], Ahead.frames
-    monkeypatch.setattr(_ahead, "AHEAD_BYTES", 400 * 400 * 3 * 8)
-    monkeypatch.setattr(Ahead, "frames", lambda self, indices: asked.append(len(indices)) or frames(self, indices))
+    asked, frames = [], ReadaheadReader.frames
+    monkeypatch.setattr(_readahead, "MAX_READAHEAD_BYTES", 400 * 400 * 3 * 8)
+    monkeypatch.setattr(
+        ReadaheadReader, "frames", lambda self, indices: asked.append(len(indices)) or frames(self, indices)
+    )
     assert torch.equal(decoders.VideoDecoder(path, transforms=steps)[:20], expected)
     assert asked == [8, 8, 4] and expected.shape == (20, 3, 50, 40)
 

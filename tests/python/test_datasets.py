@@ -50,13 +50,13 @@ def test_a_list_file(tmp_path):
 
 def test_what_has_no_order_of_its_own_is_no_dataset(short_clips):
     paths = [path for path, _ in short_clips]
-    rule = fsp.sampling.random(sequence_length=2)
+    rule = fsp.samplers.random(sequence_length=2)
     for wrong, said in [
         (dict(short_clips), r"list\(mapping.items\(\)\)"),
         (set(paths), "sorted"),
         (frozenset(paths), "sorted"),
     ]:
-        for call in (fsp.datasets.Dataset, lambda d: fsp.ClipLoader(d, rule, batch_size=1), fsp.check):
+        for call in (fsp.datasets.Dataset, lambda d: fsp.ClipLoader(d, rule, batch_size=1), fsp.validate):
             with pytest.raises(fsp.ArgumentError, match=said):
                 call(wrong)
     assert len(fsp.datasets.Dataset(dict(short_clips).items())) == len(short_clips)

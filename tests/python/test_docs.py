@@ -105,7 +105,7 @@ def test_every_error_is_documented_with_a_real_message():
     classes = {c.__name__ for c in vars(fsp.errors).values() if isinstance(c, type) and issubclass(c, fsp.Error)}
     assert classes - {"Error"} <= set(entries), "docs/errors.md must have an entry for each"
     # A bug of framespool and a stop from outside cannot be had by asking for them.
-    for name in classes - {"Error", "InternalError", "InterruptedReadError"}:
+    for name in classes - {"Error", "InternalError", "CancelledError"}:
         marks = [block.marks for block in docs_snippets.blocks(entries[name])]
         assert f"raises {name}" in marks, f"docs/errors.md, {name}: a snippet that raises it"
         assert all(word in entries[name] for word in ("**Means**", "**Cause**", "**Remedy**")), name
@@ -156,6 +156,6 @@ def test_figures_are_those_of_the_script(tmp_path):
     made = sorted(Path(tmp_path).glob("*.svg"))
     assert len(made) > 3
     for picture in made:
-        assert picture.read_text() == (ROOT / "docs" / "pictures" / picture.name).read_text(), (
-            f"docs/pictures/{picture.name} is not what scripts/docs_figures.py draws; run it"
+        assert picture.read_text() == (ROOT / "docs" / "figures" / picture.name).read_text(), (
+            f"docs/figures/{picture.name} is not what scripts/docs_figures.py draws; run it"
         )

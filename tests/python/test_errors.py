@@ -26,7 +26,7 @@ def test_every_damaged_file_gives_a_named_error_or_frames(manifest):
             assert path in str(error) and error.file is not None and path in error.file
             assert not isinstance(error, fsp.InternalError)
             errors[path] = type(error).__name__
-    assert {"MalformedError", "DecodeError", "TruncatedError"} <= set(errors.values())
+    assert {"InvalidDataError", "DecodeError", "TruncatedError"} <= set(errors.values())
 
 
 def test_a_missing_file_is_also_a_file_not_found_error(tmp_path):

@@ -18,7 +18,7 @@ MADE = {
     "Video of several threads": """
         def make():
             video = fsp.Video(path, num_threads=4)
-            video.clip(start=0, sequence_length=40)
+            video.get_clip(start=0, sequence_length=40)
             return video
         kept = make()
         again = make
@@ -33,7 +33,7 @@ MADE = {
     """,
     "ClipLoader in the middle of an epoch": """
         def make():
-            rule = fsp.sampling.random(sequence_length=8, clips_per_video=4)
+            rule = fsp.samplers.random(sequence_length=8, clips_per_video=4)
             resize = [fsp.transforms.Resize((32, 32))]
             loader = fsp.ClipLoader([path] * 4, rule, batch_size=2, num_threads=3, transforms=resize)
             batches = iter(loader)
@@ -63,7 +63,7 @@ MADE = {
     "Video by URL": """
         def make():
             video = fsp.Video(url, num_threads=4)
-            video.clip(start=0, sequence_length=20)
+            video.get_clip(start=0, sequence_length=20)
             return video
         kept = make()
         again = make
@@ -73,11 +73,11 @@ MADE = {
         import threading
         def use():
             while True:
-                kept.clip(start=0, sequence_length=40)
+                kept.get_clip(start=0, sequence_length=40)
         threading.Thread(target=use, daemon=True).start()
         time.sleep(0.2)
         def again():
-            fsp.Video(path, num_threads=4).clip(start=0, sequence_length=40)
+            fsp.Video(path, num_threads=4).get_clip(start=0, sequence_length=40)
     """,
 }
 

@@ -36,13 +36,13 @@ def test_info_tells_color_by_name(videos, path, expected):
     # A range that is not written is limited by the standards of these codecs, which decoders may say or leave open.
     assert found == expected or (expected[3] == "limited" and found == (*expected[:3], None, *expected[4:]))
     assert colors(pickle.loads(pickle.dumps(info))) == found
-    facts = fsp.probe(videos / path).as_dict()["info"]
+    facts = fsp.analyze_access(videos / path).as_dict()["info"]
     assert (facts["color_primaries"], facts["hdr"]) == (expected[0], expected[4])
     with pytest.raises(fsp.ArgumentError, match="copy without the video"):
         _ = dataclasses.replace(info, path="other").hdr
 
 
-def test_probe_tells_why_the_color_is_not_known(videos, tmp_path):
+def test_analyze_access_tells_why_the_color_is_not_known(videos, tmp_path):
     damaged = bytearray((videos / "derived/hevc_hdr10_tagged_720p.mp4").read_bytes())
     begin = damaged.find(b"mdat") + 4
     damaged[begin + 3000 : begin + 6000] = b"\xff" * 3000  # of the first picture, behind its headers
@@ -50,7 +50,7 @@ def test_probe_tells_why_the_color_is_not_known(videos, tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(fsp.Error):
         _ = fsp.Video(path, index=False).info.hdr
-    facts = fsp.probe(path).as_dict()["info"]
+    facts = fsp.analyze_access(path).as_dict()["info"]
     assert facts["hdr"] is None and "damaged.mp4" in facts["color_error"]
 
 
@@ -76,8 +76,8 @@ def run(code, *arguments):
     [
         "v = fsp.Video(sys.argv[1]); v[0]; v[1]; list(v)",
         "list(fsp.Video(sys.argv[1])); fsp.Video(sys.argv[1])[0]",
-        "v = fsp.Video(sys.argv[1]); v.frames([0], dtype='float32'); v.frames_at([0.0]); fsp.Video(sys.argv[1])[0]",
-        "rule = fsp.sampling.windows(sequence_length=1)\n"
+        "v = fsp.Video(sys.argv[1]); v.frames([0], dtype='float32'); v.get_frames_played_at([0.0]); fsp.Video(sys.argv[1])[0]",
+        "rule = fsp.samplers.windows(sequence_length=1)\n"
         "for _ in range(2):\n    list(fsp.ClipLoader([sys.argv[1]], rule, batch_size=1, index=False))",
     ],
 )
@@ -93,9 +93,9 @@ def test_conversion_of_hdr_warns_once_in_a_process(videos, name, code):
     [
         "fsp.Video(sys.argv[1], hdr='ignore')[0]; list(fsp.Video(sys.argv[1], hdr='ignore'))",
         "import pickle; pickle.loads(pickle.dumps(fsp.Video(sys.argv[1], hdr='ignore')))[0]",
-        "rule = fsp.sampling.windows(sequence_length=1)\n"
+        "rule = fsp.samplers.windows(sequence_length=1)\n"
         "list(fsp.ClipLoader([sys.argv[1]], rule, batch_size=1, index=False, hdr='ignore'))",
-        "fsp.check([sys.argv[1]]); fsp.Video(sys.argv[1]).info.hdr; fsp.probe(sys.argv[1]).as_dict()",
+        "fsp.validate([sys.argv[1]]); fsp.Video(sys.argv[1]).info.hdr; fsp.analyze_access(sys.argv[1]).as_dict()",
     ],
 )
 def test_no_warning_where_hdr_is_meant_or_nothing_is_converted(videos, code):
@@ -111,7 +111,7 @@ def test_hdr_is_one_of_two_words(videos):
     with pytest.raises(fsp.ArgumentError, match='hdr must be one of "warn", "ignore", got "off"'):
         fsp.Video(path, hdr="off")
     with pytest.raises(fsp.ArgumentError, match="hdr must be one of"):
-        fsp.ClipLoader([path], fsp.sampling.windows(sequence_length=1), batch_size=1, hdr=None)
+        fsp.ClipLoader([path], fsp.samplers.windows(sequence_length=1), batch_size=1, hdr=None)
 
 
 # ---- Tone mapping, against a model in float64 that is written from the recommendations ----
@@ -212,7 +212,7 @@ def test_tone_mapping_goes_with_other_transforms_and_loaders(videos):
     fixed = [t.Resize((48, 64)), t.ToneMap(), t.Normalize(0.4, 0.2)]
     loader = fsp.ClipLoader(
         [path],
-        fsp.sampling.windows(sequence_length=4, step=2),
+        fsp.samplers.windows(sequence_length=4, step=2),
         batch_size=2,
         transforms=fixed,
         shuffle="full",

@@ -8,7 +8,7 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
-from framespool import _running
+from framespool import _base_loader
 from framespool import transforms as t
 from PIL import Image, ImageOps
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
 
 @pytest.fixture(scope="session")
 def photos(pictures: Path) -> fsp.datasets.Dataset:
-    return fsp.datasets.images(pictures / "classes")
+    return fsp.datasets.image_folder(pictures / "classes")
 
 
 def pillow(source: Path | bytes) -> np.ndarray:
@@ -86,7 +86,7 @@ def test_planes_resized_are_near_pixels_resized(photos):
 
 
 def test_dct_scaling_is_used_only_if_barely_visible(photos):
-    for path, _ in photos.entries[::5]:
+    for path, _ in photos.samples[::5]:
         for size in (32, 64):
             difference = np.abs(resized(path, size, exact=False) - resized(path, size, exact=True))
             assert difference.mean() < 0.5, (path, size)
@@ -211,7 +211,7 @@ def test_an_epoch_goes_on_where_it_was_left(photos):
 
 def test_bad_files_follow_the_policy(pictures, photos):
     bad = pictures / "corrupt" / "derived" / "truncated_50.jpg"
-    entries = [*photos.entries[:3], (bad, 7), *photos.entries[3:6]]
+    entries = [*photos.samples[:3], (bad, 7), *photos.samples[3:6]]
     keywords = {"batch_size": 7, "shuffle": False}
     with pytest.raises(fsp.Error, match="truncated_50"):
         next(iter(loader(entries, **keywords)))
@@ -304,7 +304,7 @@ class Stubborn:
     def __init__(self, numbers, fails):
         self.at, self.numbers, self.fails = 0, numbers, list(fails)
 
-    def next_number(self, _pass):
+    def next_batch_index(self, _pass):
         return self.at
 
     def next_batch(self, _pass):
@@ -322,7 +322,7 @@ class Stubborn:
 def test_spools_that_go_along_never_come_apart(kind):
     first = Stubborn(6, [(2, kind, 0), (4, kind, 1)])
     second = Stubborn(6, [(1, kind, 0), (1, kind, 0), (3, RuntimeError, 1)])
-    epoch = _running.Epoch([(first, 1), (second, 2)], lambda made: [m["batch"] for m in made])
+    epoch = _base_loader.EpochIterator([(first, 1), (second, 2)], lambda made: [m["batch"] for m in made])
     got = []
     while True:
         try:
@@ -357,7 +357,7 @@ def test_a_state_knows_how_images_are_decoded():
     for more in ({"masks": masks[::-1]}, {"masks": masks, "mask_fill": 9}):
         with pytest.raises(fsp.ArgumentError, match="how images are decoded"):
             make(**more).load_state_dict(both.state_dict())
-    clips = fsp.ClipLoader(entries, fsp.sampling.indices([0]), batch_size=1)
+    clips = fsp.ClipLoader(entries, fsp.samplers.indices([0]), batch_size=1)
     with pytest.raises(fsp.ArgumentError, match="another kind of loader"):
         clips.load_state_dict(state)
 
@@ -387,7 +387,7 @@ def test_bytes_of_any_kind_are_read():
 
 
 def test_a_header_that_never_comes_is_an_error_soon():
-    with pytest.raises(fsp.MalformedError, match="nothing that could be a segment"):
+    with pytest.raises(fsp.InvalidDataError, match="nothing that could be a segment"):
         fsp.decode_image(b"\xff\xd8\xff\xe0\0\x04\0\0" + bytes(1 << 22))
 
 
@@ -398,28 +398,28 @@ def test_a_folder_of_frames_is_a_video(videos, tmp_path):
     folder.mkdir(parents=True)
     for number, frame in enumerate(frames, 1):
         Image.fromarray(frame).save(folder / f"img_{number:05}.png")
-    entry = fsp.datasets.FrameFolder(folder, pattern="img_{:05}.png", fps=(30000, 1001))
+    entry = fsp.datasets.ImageSequence(folder, pattern="img_{:05}.png", fps=(30000, 1001))
     video = fsp.Video(entry)
     assert len(video) == 20 and video.info.codec == "png" and video.info.average_fps == pytest.approx(29.97, abs=0.01)
     assert np.array_equal(video[0:20].numpy(), frames)
     assert np.array_equal(video.frames([7, 7, -1]).data.numpy(), frames[[7, 7, -1]])
-    assert video.frames_at([0.1]).indices == [2]
-    clips = fsp.ClipLoader([(entry, 4)], fsp.sampling.windows(sequence_length=4, stride=2), batch_size=2)
+    assert video.get_frames_played_at([0.1]).indices == [2]
+    clips = fsp.ClipLoader([(entry, 4)], fsp.samplers.windows(sequence_length=4, stride=2), batch_size=2)
     for batch in clips:
         for clip, indices in zip(batch.frames, batch.indices.numpy(), strict=True):
             assert np.array_equal(clip.numpy(), frames[indices])
         assert set(batch.labels.numpy()) == {4}
-    part = fsp.datasets.Part(entry, start_frame=5, end_frame=9)
-    one = next(iter(fsp.ClipLoader([(part, 0)], fsp.sampling.windows(sequence_length=4), batch_size=1)))
+    part = fsp.datasets.VideoSegment(entry, start_frame=5, end_frame=9)
+    one = next(iter(fsp.ClipLoader([(part, 0)], fsp.samplers.windows(sequence_length=4), batch_size=1)))
     assert one.indices.numpy().tolist() == [[5, 6, 7, 8]]
-    found = fsp.datasets.frame_folders(tmp_path)
+    found = fsp.datasets.frame_folder(tmp_path)
     assert found.classes == ["jump"] and [label for _, label in found] == [0]
     assert len(fsp.Video(found[0][0])) == 20
     # A frame that is missing in the middle is the end, unless the number of frames was given.
     (folder / "img_00011.png").unlink()
     assert len(fsp.Video(entry)) == 10
     with pytest.raises(fsp.NotFoundError, match="img_00011"):
-        fsp.Video(fsp.datasets.FrameFolder(folder, pattern="img_{:05}.png", count=20))
+        fsp.Video(fsp.datasets.ImageSequence(folder, pattern="img_{:05}.png", count=20))
     (folder / "img_00003.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing else")
     with pytest.raises(fsp.Error, match="img_00003"):
         fsp.Video(entry)[2]
@@ -430,14 +430,14 @@ def test_wrong_arguments_are_repeated_back(photos):
         fsp.ImageLoader(photos, batch_size=1, layout="NTHWC")
     with pytest.raises(fsp.ArgumentError, match="exact"):
         fsp.ImageLoader(photos, batch_size=1, exact="yes")
-    with pytest.raises(fsp.ArgumentError, match="Part"):
-        fsp.ImageLoader([fsp.datasets.Part("a.jpg")], batch_size=1)
+    with pytest.raises(fsp.ArgumentError, match="VideoSegment"):
+        fsp.ImageLoader([fsp.datasets.VideoSegment("a.jpg")], batch_size=1)
     with pytest.raises(fsp.ArgumentError, match="a list"):
         fsp.decode_images("a.jpg")
     with pytest.raises(fsp.NotFoundError, match="none.jpg"):
         fsp.decode_image("none.jpg")
     with pytest.raises(fsp.ArgumentError, match="pattern"):
-        fsp.Video(fsp.datasets.FrameFolder(".", pattern="frame.jpg"))
+        fsp.Video(fsp.datasets.ImageSequence(".", pattern="frame.jpg"))
     for wrong in ({"fps": 0}, {"count": 0}, {"pattern": 7}, {"fps": (1, 2, 3)}):
         with pytest.raises(fsp.ArgumentError):
-            fsp.datasets.FrameFolder(".", **wrong)
+            fsp.datasets.ImageSequence(".", **wrong)

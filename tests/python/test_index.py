@@ -14,7 +14,7 @@ import framespool as fsp
 import pytest
 
 DATABASE = "framespool-index.sqlite3"
-RULE = fsp.sampling.windows(sequence_length=4)
+RULE = fsp.samplers.windows(sequence_length=4)
 
 
 def stats(dataset, **keywords):
@@ -132,7 +132,7 @@ def test_a_folder_that_is_removed_again_and_again_is_no_error(short_clips, tmp_p
 def test_a_damaged_database_is_emptied_and_told(short_clips, tmp_path):
     found_and_built(short_clips, index=tmp_path)
     program = (
-        "import sys, framespool as fsp; rule = fsp.sampling.windows(sequence_length=4);"
+        "import sys, framespool as fsp; rule = fsp.samplers.windows(sequence_length=4);"
         "loader = lambda: fsp.ClipLoader(sys.argv[2:], rule, batch_size=2, index=sys.argv[1]);"
         "first = loader().stats(); fsp._framespool.flush_index(); second = loader().stats();"
         "print(first['index_hits'], first['videos_indexed'], 'emptied' in first['index_trouble'], second['index_hits'])"
@@ -152,7 +152,7 @@ def test_who_may_not_write_may_read(short_clips, tmp_path):
     assert found_and_built(copies[:3], index=tmp_path / "place") == (0, 3)
     program = (
         "import os, sys; import framespool as fsp; os.setgid(65534); os.setuid(65534);"
-        "rule = fsp.sampling.windows(sequence_length=4);"
+        "rule = fsp.samplers.windows(sequence_length=4);"
         "s = fsp.ClipLoader(sys.argv[2:], rule, batch_size=2, index=sys.argv[1]).stats();"
         "print(s['index_hits'], s['videos_indexed'], s['index_trouble'])"
     )
@@ -176,7 +176,7 @@ for n, path in enumerate(paths):
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0, path
 fsp.Video(paths[-1], index=place)
-stats = fsp.ClipLoader(paths, fsp.sampling.windows(sequence_length=4), batch_size=2, index=place).stats()
+stats = fsp.ClipLoader(paths, fsp.samplers.windows(sequence_length=4), batch_size=2, index=place).stats()
 print(stats["index_hits"], stats["videos_indexed"], stats["index_trouble"])
 """
     command = [sys.executable, "-W", "ignore", "-c", program, tmp_path, *(path for path, _ in short_clips)]

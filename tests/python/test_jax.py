@@ -13,7 +13,7 @@ DTYPES = ("uint8", "float16", "bfloat16", "float32")
 
 
 def loader(short_clips, dtype="uint8", side=24, **more):
-    rule = fsp.sampling.windows(sequence_length=4, step=8)
+    rule = fsp.samplers.windows(sequence_length=4, step=8)
     size = [fsp.transforms.Resize((side, side))]
     return fsp.ClipLoader(
         short_clips, rule, transforms=size, dtype=dtype, **{"batch_size": 3, "num_threads": 1, **more}
@@ -58,11 +58,11 @@ def test_arrays_stay_right_while_batches_go(short_clips, jax):
     """Memory of batches is used again: not while an array looks at it."""
     wanted = [batch.frames.numpy().copy() for batch in loader(short_clips)]
     arrays = []
-    for batch in loader(short_clips, prefetch=1):
+    for batch in loader(short_clips, prefetch_batches=1):
         arrays.append(jax.numpy.from_dlpack(batch.frames))
         del batch
     gc.collect()
-    for batch in loader(short_clips, prefetch=1):  # others are made meanwhile
+    for batch in loader(short_clips, prefetch_batches=1):  # others are made meanwhile
         assert batch.frames.shape
     assert len(arrays) == len(wanted) > 10
     assert all(np.array_equal(np.asarray(array), right) for array, right in zip(arrays, wanted, strict=True))
@@ -73,7 +73,7 @@ def test_arrays_stay_right_while_batches_go(short_clips, jax):
 def test_many_batches_do_not_add_up(short_clips, jax):
     """100 batches of 1.9 MB: none is left behind."""
     taken, before = 0, None
-    batches = loader(short_clips[:4], side=400, batch_size=1, prefetch=1)
+    batches = loader(short_clips[:4], side=400, batch_size=1, prefetch_batches=1)
     while taken < 100:
         for batch in batches:
             array = jax.numpy.from_dlpack(batch.frames)
@@ -88,8 +88,8 @@ def test_many_batches_do_not_add_up(short_clips, jax):
 def test_cupy_takes_a_batch_from_the_gpu_without_a_copy(short_clips):
     """Not yet run on hardware: there is no GPU where these tests were written."""
     cupy = pytest.importorskip("cupy")
-    if fsp.gpu.reason() is not None:
-        pytest.skip(fsp.gpu.reason())
+    if fsp.gpu.unavailable_reason() is not None:
+        pytest.skip(fsp.gpu.unavailable_reason())
     right = next(iter(loader(short_clips))).frames.numpy()
     batch = next(iter(loader(short_clips, device="cuda:0")))
     array = cupy.from_dlpack(batch.frames)

@@ -9,7 +9,7 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
-from framespool.datasets import Part
+from framespool.datasets import VideoSegment
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow writes the tables; see requirements-dev.txt")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -77,10 +77,10 @@ def written(root: Path, videos: Path, rounded=float, **changed) -> list[tuple[in
 def test_an_episode_has_exactly_its_frames(tmp_path, videos, rounded):
     episodes = written(tmp_path, videos, rounded)
     dataset = fsp.datasets.lerobot(tmp_path, camera=TOP)
-    assert len(dataset) == 6 and all(isinstance(source, Part) for source, _ in dataset)
+    assert len(dataset) == 6 and all(isinstance(source, VideoSegment) for source, _ in dataset)
     loader = fsp.ClipLoader(
         dataset,
-        fsp.sampling.windows(sequence_length=1, step=1),
+        fsp.samplers.windows(sequence_length=1, step=1),
         batch_size=64,
         shuffle=False,
         transforms=[fsp.transforms.Resize((16, 16))],
@@ -110,7 +110,7 @@ def test_actions_are_joined_by_the_rows_of_an_episode(tmp_path, videos):
     written(tmp_path, videos)
     dataset = fsp.datasets.lerobot(tmp_path, camera=TOP, episodes=[1, 4])
     actions = np.arange(708)  # the column of the tables under data
-    rule = fsp.sampling.preset("lerobot", delta_timestamps=[-1 / 30, 0.0, 2 / 30])
+    rule = fsp.samplers.preset("lerobot", delta_timestamps=[-1 / 30, 0.0, 2 / 30])
     loader = fsp.ClipLoader(
         dataset, rule, batch_size=16, shuffle="full", seed=1, transforms=[fsp.transforms.Resize((16, 16))]
     )
@@ -147,7 +147,7 @@ def test_version_2_has_a_file_for_each_episode(tmp_path, short_clips):
     (tmp_path / "meta/tasks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     dataset = fsp.datasets.lerobot(tmp_path)
     folder = tmp_path / "videos"
-    assert dataset.entries == [
+    assert dataset.samples == [
         (str(folder / f"chunk-000/{TOP}/episode_000000.mp4"), 0),
         (str(folder / f"chunk-000/{TOP}/episode_000001.mp4"), 1),
         (str(folder / f"chunk-001/{TOP}/episode_000002.mp4"), 0),
@@ -189,7 +189,7 @@ def test_other_versions_and_damaged_files_are_named(tmp_path, videos):
     tables = tmp_path / "meta/episodes/chunk-000/file-001.parquet"
     sound = tables.read_bytes()
     tables.write_bytes(sound[:-5])
-    with pytest.raises(fsp.MalformedError, match=r"file-001\.parquet, byte \d+: does not end as"):
+    with pytest.raises(fsp.InvalidDataError, match=r"file-001\.parquet, byte \d+: does not end as"):
         fsp.datasets.lerobot(tmp_path, camera=TOP)
     shutil.rmtree(tmp_path / "meta/episodes/chunk-000")
     with pytest.raises(fsp.ArgumentError, match="no files chunk-"):

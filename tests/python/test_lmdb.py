@@ -10,7 +10,7 @@ from pathlib import Path
 
 import framespool as fsp
 import pytest
-from framespool.datasets import Member
+from framespool.datasets import ArchiveMember
 from small_loaders import KEYWORDS, clips, digest
 
 lmdb = pytest.importorskip("lmdb", reason="py-lmdb writes the databases; see requirements-dev.txt")
@@ -66,7 +66,7 @@ def test_lmdb_gives_the_batches_of_plain_files(tmp_path, short_clips, photos):
         assert digest(loader(dataset)) == digest(loader(entries))
         assert dataset.columns["key"][3] == "image-000000003" == dataset[3][0].name
     member = dataset[0][0]
-    assert isinstance(member, Member) and member.file == str(path / "data.mdb")
+    assert isinstance(member, ArchiveMember) and member.file == str(path / "data.mdb")
 
 
 def test_mp4s_are_read_where_they_lie(tmp_path, videos):
@@ -190,7 +190,7 @@ def test_datums_of_caffe_are_read_and_raw_ones_named(tmp_path, photos):
             continue
         with pytest.raises(fsp.ArgumentError, match=rf"key 'k': is a Datum.*{reason}"):
             fsp.datasets.lmdb(path, layout="caffe")
-    with pytest.raises(fsp.MalformedError, match="data.mdb, byte"):
+    with pytest.raises(fsp.InvalidDataError, match="data.mdb, byte"):
         fsp.datasets.lmdb(written(tmp_path / "none", [(b"k", b"\xff" * 40)]), layout="caffe")
 
 
@@ -214,7 +214,7 @@ def test_every_cut_is_an_error_or_leaves_all_that_is_meant(tmp_path):
         path.write_bytes(sound[:cut])
         try:
             dataset = fsp.datasets.lmdb(path)
-        except (fsp.TruncatedError, fsp.MalformedError) as error:
+        except (fsp.TruncatedError, fsp.InvalidDataError) as error:
             assert "cut.mdb, byte " in str(error)
             refused += 1
         else:
@@ -269,7 +269,7 @@ def test_other_kinds_of_files_are_named(tmp_path):
         (sound[:12] + magic + sound[16:], None, ""),
         (sound[:8] + b"\x08\0\0\0" + magic + b"\x01\0\0\0" + sound[20:], fsp.UnsupportedError, "32-bit machine"),
         (sound[:20] + b"\x02\0\0\0" + sound[24:], fsp.UnsupportedError, "version 2 of LMDB's format"),
-        (b"SQLite format 3\0" + bytes(1000), fsp.MalformedError, "byte 0: is no meta page of LMDB"),
+        (b"SQLite format 3\0" + bytes(1000), fsp.InvalidDataError, "byte 0: is no meta page of LMDB"),
         (b"", fsp.TruncatedError, "byte 0"),
     ]:
         path.write_bytes(content)

@@ -20,7 +20,7 @@ SMALL = [fsp.transforms.Resize((32, 40))]
 
 
 def loader(dataset, sampling=None, **keywords):
-    sampling = sampling or fsp.sampling.random(sequence_length=4, stride=3)
+    sampling = sampling or fsp.samplers.random(sequence_length=4, stride=3)
     settings = {"batch_size": 4, "transforms": SMALL, "shuffle": "full", "seed": 7, **keywords}
     return fsp.ClipLoader(dataset, sampling, **settings)
 
@@ -36,18 +36,18 @@ def digest(batches):
 
 def test_threads_and_prefetch_change_nothing(short_clips):
     digests = {
-        digest(loader(short_clips, num_threads=threads, prefetch=prefetch))
-        for threads, prefetch in [(1, 0), (1, 2), (4, 1), (4, 3), (3, 0)]
+        digest(loader(short_clips, num_threads=threads, prefetch_batches=prefetch_batches))
+        for threads, prefetch_batches in [(1, 0), (1, 2), (4, 1), (4, 3), (3, 0)]
     }
     assert len(digests) == 1
 
 
-def test_memory_and_look_ahead_change_nothing_but_the_work(short_clips):
-    rule = fsp.sampling.windows(sequence_length=4, step=2)
+def test_memory_and_lookahead_change_nothing_but_the_work(short_clips):
+    rule = fsp.samplers.windows(sequence_length=4, step=2)
     made = {}
-    for budget, look_ahead in [(0, 65536), ("200 KB", 65536), ("2GiB", 65536), ("2GiB", 0)]:
-        batches = loader(short_clips[:6], rule, memory_budget=budget, look_ahead=look_ahead, num_threads=2)
-        made[budget, look_ahead] = (digest(batches), batches.stats())
+    for budget, lookahead_clips in [(0, 65536), ("200 KB", 65536), ("2GiB", 65536), ("2GiB", 0)]:
+        batches = loader(short_clips[:6], rule, memory_budget=budget, lookahead_clips=lookahead_clips, num_threads=2)
+        made[budget, lookahead_clips] = (digest(batches), batches.stats())
     assert len({digests for digests, _ in made.values()}) == 1
     none, some, ample, blind = (stats for _, stats in made.values())
     assert none["clip_cache_hits"] == blind["clip_cache_hits"] == 0
@@ -61,7 +61,7 @@ def test_memory_and_look_ahead_change_nothing_but_the_work(short_clips):
 def test_headspace_repeats_batches_without_epoch_change(short_clips):
     batches = loader(short_clips)
     batches.set_epoch(3)
-    ready = list(batches.headspace(2))
+    ready = list(batches.cached_batches(2))
     assert len(ready) == len(batches) and ready[0] is ready[2] and ready[1] is ready[3]
     decoded = batches.stats()["pictures_decoded"]
     expected = loader(short_clips)
@@ -124,7 +124,7 @@ def test_last_batch_policies(short_clips, policy, sizes):
 
 
 def test_windows_cover_every_video(short_clips):
-    rule = fsp.sampling.windows(sequence_length=8, stride=2, step=20)
+    rule = fsp.samplers.windows(sequence_length=8, stride=2, step=20)
     batches = list(loader(short_clips, rule, shuffle=False))
     lengths = [len(fsp.Video(path)) for path, _ in short_clips]
     expected = [(v, start) for v, n in enumerate(lengths) for start in range(0, n, 20) if start + 7 * 2 + 1 <= n]
@@ -136,7 +136,7 @@ def test_windows_cover_every_video(short_clips):
 
 
 def test_constant_padding_is_black_and_masked(short_clips):
-    rule = fsp.sampling.windows(sequence_length=40, step=40, pad_mode="constant")
+    rule = fsp.samplers.windows(sequence_length=40, step=40, pad_mode="constant")
     for layout in ("NTHWC", "NTCHW", "NCTHW"):
         seen = 0
         for batch in loader(short_clips, rule, layout=layout, shuffle=False):
@@ -172,7 +172,7 @@ def test_bad_file_raises_in_order_and_rest_is_delivered(short_clips, bad_file):
             batches += 1
         except StopIteration:
             break
-        except fsp.MalformedError as error:
+        except fsp.InvalidDataError as error:
             errors.append((batches, error))
     assert batches == 3 and len(errors) == 1
     at, error = errors[0]
@@ -186,7 +186,7 @@ def test_skip_leaves_the_bad_clip_out_and_counts_it(short_clips, bad_file):
     assert [len(b) for b in batches] == [4, 3, 4, 2]
     assert [v for b in batches for v in b.video_ids.tolist()] == [i for i in range(14) if i != 5]
     stats = bad.stats()
-    assert stats["clips_skipped"] == 1 and stats["errors"] == {"malformed": 1}
+    assert stats["clips_skipped"] == 1 and stats["errors"] == {"invalid_data": 1}
     assert digest(batches) == digest(loader(dataset, shuffle=False, on_error="skip", num_threads=1))
 
 
@@ -203,28 +203,28 @@ def test_replace_is_deterministic_and_counted(short_clips, bad_file):
 def test_a_video_that_cannot_give_its_clip_follows_the_policy(short_clips, videos):
     small = (str(videos / "derived" / "tiny_34x26_h264.mp4"), 77)
     crop = {"transforms": [fsp.transforms.RandomCrop(200)], "shuffle": False}
-    with pytest.raises(fsp.ClipError, match=r"tiny_34x26.*RandomCrop.*200"):
+    with pytest.raises(fsp.ClipSamplingError, match=r"tiny_34x26.*RandomCrop.*200"):
         list(loader([short_clips[0], small], **crop))
     (batch,) = loader([short_clips[0], small, short_clips[1]], on_error="skip", **crop)
     assert batch.video_ids.tolist() == [0, 2] and batch.frames.shape == (2, 4, 200, 200, 3)
-    long = fsp.sampling.random(sequence_length=61, short="error")
-    with pytest.raises(fsp.ClipError, match="tiny_34x26"):
+    long = fsp.samplers.random(sequence_length=61, short="error")
+    with pytest.raises(fsp.ClipSamplingError, match="tiny_34x26"):
         list(loader([small], long))
-    (batch,) = loader([small], fsp.sampling.random(sequence_length=61))
+    (batch,) = loader([small], fsp.samplers.random(sequence_length=61))
     assert batch.mask.tolist() == [[True] * 60 + [False]]
 
 
 def test_all_bad_files_raise_under_every_policy(bad_file):
     for policy in ("raise", "replace", "skip"):
-        with pytest.raises(fsp.MalformedError):
+        with pytest.raises(fsp.InvalidDataError):
             list(loader([(bad_file, 0)] * 3, on_error=policy))
-    windows = fsp.sampling.windows(sequence_length=4)
+    windows = fsp.samplers.windows(sequence_length=4)
     with pytest.raises(fsp.ArgumentError, match="no video yields a clip"):
         loader([(bad_file, 0)], windows, on_error="skip")
 
 
 def test_leaving_an_epoch_early_and_starting_again_is_clean(short_clips):
-    batches = loader(short_clips, num_threads=3, prefetch=3)
+    batches = loader(short_clips, num_threads=3, prefetch_batches=3)
     for _ in range(5):
         batches.set_epoch(0)
         next(iter(batches))
@@ -249,11 +249,11 @@ def test_stats_count_what_was_done(short_clips):
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"num_shards": 2, "shard_id": 2}, "shard_id must be below num_shards=2, got 2"),
         ({"num_threads": 0}, "num_threads must be at least 1, got 0"),
-        ({"prefetch": -1}, "prefetch must be at least 0, got -1"),
+        ({"prefetch_batches": -1}, "prefetch_batches must be at least 0, got -1"),
         ({"memory_budget": "much"}, "memory_budget must be.*'much'"),
         ({"memory_budget": "2 XB"}, "memory_budget must be.*'2 XB'"),
         ({"memory_budget": -1}, "memory_budget must be at least 0, got -1"),
-        ({"look_ahead": 1.5}, "look_ahead must be a whole number, got 1.5"),
+        ({"lookahead_clips": 1.5}, "lookahead_clips must be a whole number, got 1.5"),
         ({"last_batch": "keep"}, 'last_batch must be.*"keep"'),
         ({"on_error": "ignore"}, 'on_error must be.*"ignore"'),
         ({"shuffle": "all"}, "shuffle must be.*'all'"),
@@ -275,19 +275,19 @@ def test_datasets_and_rules_are_checked(short_clips):
         loader([short_clips[0], ("x", "label")])
     with pytest.raises(fsp.ArgumentError, match="folder"):
         loader("some/folder")
-    with pytest.raises(fsp.ArgumentError, match="framespool.sampling"):
+    with pytest.raises(fsp.ArgumentError, match="framespool.samplers"):
         fsp.ClipLoader(short_clips, "random", batch_size=1)
     with pytest.raises(fsp.ArgumentError, match="stride must be.*0"):
-        fsp.sampling.random(sequence_length=4, stride=0)
+        fsp.samplers.random(sequence_length=4, stride=0)
     with pytest.raises(fsp.ArgumentError, match="pad_mode.*zeros"):
-        fsp.sampling.windows(sequence_length=4, pad_mode="zeros")
+        fsp.samplers.windows(sequence_length=4, pad_mode="zeros")
 
 
 def test_specs_and_datasets_pickle(short_clips):
     for thing in (
         fsp.datasets.Dataset(short_clips, ["a"]),
-        fsp.sampling.random(sequence_length=4),
-        fsp.sampling.windows(sequence_length=4, pad_mode="edge"),
+        fsp.samplers.random(sequence_length=4),
+        fsp.samplers.windows(sequence_length=4, pad_mode="edge"),
         fsp.transforms.Resize((3, 4)),
         fsp.transforms.CenterCrop(5),
         fsp.transforms.Normalize((0, 0, 0), (1, 1, 1)),
@@ -307,7 +307,7 @@ def test_ctrl_c_stops_a_waiting_loader_within_a_second(videos):
         import signal, sys, framespool as fsp
         signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs inherit that it is ignored
         path = sys.argv[1]
-        rule = fsp.sampling.random(sequence_length=8, stride=4)
+        rule = fsp.samplers.random(sequence_length=8, stride=4)
         loader = fsp.ClipLoader([path] * 300, rule, batch_size=300, num_threads=2,
                                 transforms=[fsp.transforms.Resize((64, 64))])
         epoch = iter(loader)
@@ -361,7 +361,7 @@ def test_a_dropped_loader_ends_its_threads(short_clips):
         return [name for name in names if name.startswith("fsp-worker")]
 
     before = len(workers())
-    batches = loader(short_clips, num_threads=3, prefetch=3)
+    batches = loader(short_clips, num_threads=3, prefetch_batches=3)
     next(iter(batches))
     assert len(workers()) == before + 3
     del batches
@@ -398,7 +398,7 @@ def test_too_many_open_files_are_no_fault_of_the_next_file(short_clips):
         import framespool as fsp
 
         paths = sys.argv[2:]
-        rule = fsp.sampling.windows(sequence_length=4)
+        rule = fsp.samplers.windows(sequence_length=4)
         loader = fsp.ClipLoader(paths, rule, batch_size=2, num_threads=1, on_error="skip", index=False)
         expected = len([clip for batch in loader for clip in batch.clip_ids.tolist()])
         again = fsp.ClipLoader(paths, rule, batch_size=2, num_threads=1, on_error="skip", index=False)
@@ -435,12 +435,12 @@ def test_a_new_iteration_ends_the_one_before(short_clips):
 
 
 def test_absurd_numbers_under_way_are_refused(short_clips):
-    with pytest.raises(fsp.ArgumentError, match="prefetch=100000 .*batch_size=1000"):
-        loader(short_clips, batch_size=1000, prefetch=100_000)
+    with pytest.raises(fsp.ArgumentError, match="prefetch_batches=100000 .*batch_size=1000"):
+        loader(short_clips, batch_size=1000, prefetch_batches=100_000)
 
 
 def test_numpy_integers_are_whole_numbers(short_clips):
-    rule = fsp.sampling.random(sequence_length=np.int64(4), stride=np.int32(3))
+    rule = fsp.samplers.random(sequence_length=np.int64(4), stride=np.int32(3))
     batches = loader(short_clips, rule, batch_size=np.int64(4), seed=np.uint32(7))
     assert digest(batches) == digest(loader(short_clips))
 

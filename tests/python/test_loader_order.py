@@ -7,7 +7,7 @@ from collections import Counter
 import framespool as fsp
 import pytest
 
-ONE = fsp.sampling.random(sequence_length=1)
+ONE = fsp.samplers.random(sequence_length=1)
 SMALL = [fsp.transforms.Resize((16, 16))]
 
 
@@ -97,7 +97,7 @@ def test_an_epoch_that_would_be_replayed_for_ever_is_refused(short_clips):
     run = loader(short_clips, order="dali", shuffle="buffer")
     with pytest.raises(fsp.ArgumentError, match="epoch must be at most"):
         run.set_epoch(2**60)
-    order = fsp.Order(num_clips=100_000, batch_size=8, shuffle="buffer", order="dali")
+    order = fsp.BatchSampler(num_clips=100_000, batch_size=8, shuffle="buffer", order="dali")
     with pytest.raises(fsp.ArgumentError, match="epoch must be at most"):
         order.batch(0, epoch=2**60)
 
@@ -139,7 +139,7 @@ def test_mix_follows_weights_with_equal_clip_counts(short_clips):
 
 
 def test_a_mix_over_windows_counts_the_clips_that_there_are(short_clips):
-    windows = fsp.sampling.windows(sequence_length=8)
+    windows = fsp.samplers.windows(sequence_length=8)
     sizes = [loader(part, windows).num_clips for part in (short_clips[:4], short_clips[4:])]
     run = loader(fsp.datasets.mix((short_clips[:4], 1), (short_clips[4:], 1)), windows, shuffle="full")
     order = flat(clips(run))
@@ -170,9 +170,9 @@ def test_mixes_are_checked_and_resume(short_clips):
             fsp.datasets.mix(*wrong)
     with pytest.raises(fsp.ArgumentError, match="cannot be added to"):
         mixed + fsp.datasets.Dataset(short_clips)
-    few = fsp.sampling.windows(sequence_length=80)
+    few = fsp.samplers.windows(sequence_length=80)
     with pytest.raises(fsp.ArgumentError, match="dataset 0 of the mix yields no clip"):
         loader(fsp.datasets.mix((short_clips[:1], 1), (short_clips[1:], 1)), few, shuffle="full")
     union = fsp.datasets.Dataset(short_clips[:4]) + fsp.datasets.Dataset(short_clips[4:])
     assert union == fsp.datasets.Dataset(short_clips)
-    assert mixed.without([short_clips[0][0]]).lengths == [3, 9]
+    assert mixed.exclude([short_clips[0][0]]).lengths == [3, 9]

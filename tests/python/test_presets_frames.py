@@ -108,7 +108,7 @@ def test_mmaction2_sample_frames() -> None:
         impossible |= flags["temporal_jitter"] and flags["target_fps"] is not None and total not in (1, clip_len)
         if impossible:  # in the original too: a division by zero, shapes that do not fit
             with pytest.raises(fsp.ArgumentError, match="num_clips must be"):
-                fsp.sampling.preset("mmaction2", **options)
+                fsp.samplers.preset("mmaction2", **options)
             continue
         cases += every("mmaction2", sample_frames, options, [*SHORT[::2], *LONG[::3]], rates=RATES)
     assert cases > 15_000, cases
@@ -285,7 +285,7 @@ DECIDED_BY_ONE_BIT = [
 def test_slowfast_rounds_as_pytorch_does(
     length: int, fps: float, count: int, rate: int, drawn: float, frames: list[int]
 ) -> None:
-    rule = fsp.sampling.preset("slowfast", num_frames=count, sampling_rate=rate)
+    rule = fsp.samplers.preset("slowfast", num_frames=count, sampling_rate=rate)
     assert rule.frames(length, fps=fps, draws=[drawn]).indices == frames
     options = {"num_frames": count, "sampling_rate": rate}
     draws = Draws(0)
@@ -366,7 +366,7 @@ def test_a_loader_shows_the_frames_that_the_preset_says(
     short_clips: list[tuple[str, int]], name: str, options: dict[str, Any]
 ) -> None:
     path = short_clips[0][0]
-    rule = fsp.sampling.preset(name, **options)
+    rule = fsp.samplers.preset(name, **options)
     facts = fsp.Video(path).info
     loader = fsp.ClipLoader([path], rule, batch_size=1, shuffle=False, seed=7)
     indices = [batch.indices[0].tolist() for batch in loader]
@@ -382,7 +382,7 @@ def test_the_same_words_mean_other_frames_in_each_codebase() -> None:
     """Sixteen frames, "stride 4", from frame 0."""
 
     def frames(name: str, draws: list[float] | None = None, **options: Any) -> list[int]:
-        return fsp.sampling.preset(name, **options).frames(100, draws=draws).indices
+        return fsp.samplers.preset(name, **options).frames(100, draws=draws).indices
 
     fours = [0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60]
     lines = [0, 4, 8, 12, 16, 21, 25, 29, 33, 37, 42, 46, 50, 54, 58, 63]
@@ -401,7 +401,7 @@ OURS += ["videomae", "videomae_ssv2", "videomae_pretrain", "vjepa2", "internvide
 
 @pytest.mark.parametrize("name", OURS)
 def test_numbers_that_make_no_sense_are_refused(name: str) -> None:
-    from framespool.sampling._presets import PRESETS
+    from framespool.samplers._presets import PRESETS
 
     refused = 0
     needed = NEEDED.get(name, {})
@@ -416,20 +416,20 @@ def test_numbers_that_make_no_sense_are_refused(name: str) -> None:
             continue
         for bad in wrong:
             with pytest.raises(fsp.ArgumentError, match=option):
-                fsp.sampling.preset(name, **{**needed, option: bad})
+                fsp.samplers.preset(name, **{**needed, option: bad})
             refused += 1
     assert refused >= 6
 
 
 def test_presets_say_what_they_are_and_what_they_take() -> None:
-    known = fsp.sampling.presets()
+    known = fsp.samplers.presets()
     assert set(OURS) <= set(known)
     assert all("``" in known[name] for name in OURS)
     with pytest.raises(fsp.ArgumentError, match="needs clip_len="):
-        fsp.sampling.preset("mmaction2")
+        fsp.samplers.preset("mmaction2")
     with pytest.raises(fsp.ArgumentError, match="has no option 'clip_length'"):
-        fsp.sampling.preset("mmaction2", clip_length=8)
-    assert fsp.sampling.preset("tsn") == fsp.sampling.preset("tsn", num_segments=3)
+        fsp.samplers.preset("mmaction2", clip_length=8)
+    assert fsp.samplers.preset("tsn") == fsp.samplers.preset("tsn", num_segments=3)
 
 
 @pytest.mark.parametrize(
@@ -447,4 +447,4 @@ def test_presets_say_what_they_are_and_what_they_take() -> None:
 )
 def test_options_with_which_the_original_fails_are_refused(name: str, options: dict, message: str) -> None:
     with pytest.raises(fsp.ArgumentError, match=message):
-        fsp.sampling.preset(name, **options)
+        fsp.samplers.preset(name, **options)

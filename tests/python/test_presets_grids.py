@@ -150,15 +150,15 @@ def test_frames_are_transformers():
 def test_long_videos_round_as_float32_does():
     for frames, number in [(299_999, 2_999), (250_000, 3_000), (123_457, 1_001)]:
         video, options = steady(frames, 30.0), {"num_frames": number, "fps": None, "function": "sample_frames"}
-        shown = fsp.sampling.preset("hf", **options).frames(frames).indices
+        shown = fsp.samplers.preset("hf", **options).frames(frames).indices
         assert shown == hugging_face(frames, video.average_fps, options)[0]
         assert shown != [int(i * (frames / number)) for i in range(number)]
 
 
 def test_transformers_quirks():
-    rule = fsp.sampling.preset("hf", num_frames=7)
+    rule = fsp.samplers.preset("hf", num_frames=7)
     assert rule.frames(17).indices == [0, 2, 4, 7, 9, 12, 14]  # and not frame 17
-    numpy = fsp.sampling.preset("hf", num_frames=8, function="default_sample_indices_fn")
+    numpy = fsp.samplers.preset("hf", num_frames=8, function="default_sample_indices_fn")
     assert numpy.frames(100).indices == [0, 12, 24, 36, 48, 60, 72, 84]
     assert numpy.frames(5).indices == [0] * 8
 
@@ -181,4 +181,4 @@ def test_options_that_make_no_sense_are_refused():
         ("hf", {"fps": float("inf")}),
     ]:
         with pytest.raises(fsp.ArgumentError):
-            fsp.sampling.preset(name, **options)
+            fsp.samplers.preset(name, **options)

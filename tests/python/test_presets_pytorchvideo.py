@@ -111,16 +111,16 @@ def test_constant_clips_are_pytorchvideos():
 
 def test_the_example_of_its_documentation():
     options = {"sampling_type": "uniform", "clip_duration": Fraction(32, 30), "stride": Fraction(16, 30)}
-    rule = fsp.sampling.preset("pytorchvideo", **options, backpad_last=True)
+    rule = fsp.samplers.preset("pytorchvideo", **options, backpad_last=True)
     assert [rule.frames(39, clip=i).indices for i in (0, 1)] == [list(range(32)), list(range(7, 39))]
     assert rule.clips_in(39) == 2
-    assert fsp.sampling.preset("pytorchvideo", **options, backpad_last=False).clips_in(39) == 1
+    assert fsp.samplers.preset("pytorchvideo", **options, backpad_last=False).clips_in(39) == 1
 
 
 def test_a_fraction_and_a_float_can_mean_different_frames():
     video = steady(60, 30.0)
     for length, last in ((Fraction(1, 10), 2), (0.1, 3)):  # 0.1 is a bit more than a tenth
-        rule = fsp.sampling.preset("pytorchvideo", sampling_type="uniform", clip_duration=length)
+        rule = fsp.samplers.preset("pytorchvideo", sampling_type="uniform", clip_duration=length)
         assert rule.frames(60, clip=0).indices[-1] == last
         assert rule.frames(60, clip=0).indices == frames(video, Fraction(0), Fraction(length), None)[0]
 
@@ -133,7 +133,7 @@ def test_times_of_a_file_are_exact(videos):
     begins = [Fraction(round(t * 1000), 1000) for t in shown]
     assert begins[0] == Fraction(33, 1000)
     for length in (Fraction(1, 10), 0.1, Fraction(1, 3)):
-        rule = fsp.sampling.preset("pytorchvideo", sampling_type="uniform", clip_duration=length)
+        rule = fsp.samplers.preset("pytorchvideo", sampling_type="uniform", clip_duration=length)
         loader = fsp.ClipLoader(
             [path], rule, batch_size=4, transforms=[fsp.transforms.Resize((8, 8))], shuffle=False, seed=0
         )
@@ -164,4 +164,4 @@ def test_options_that_make_no_sense_are_refused():
         {"clip_duration": 1.0, "sampling_type": "constant_clips_per_video"},
     ]:
         with pytest.raises(fsp.ArgumentError):
-            fsp.sampling.preset("pytorchvideo", **options)
+            fsp.samplers.preset("pytorchvideo", **options)

@@ -157,9 +157,9 @@ def test_sequences_are_dalis():
 def test_dali_2_4_asks_for_frames_that_it_does_not_show():
     # 31 frames, four of them two apart: recorded from DALI 2.4.
     options = {"sequence_length": 4, "stride": 2}
-    assert fsp.sampling.preset("dali", **options, version="2.4").clips_in(31) == 3
-    assert fsp.sampling.preset("dali", **options, version="main").clips_in(31) == 4
-    assert fsp.sampling.preset("dali", **options).clips_in(31) == 4
+    assert fsp.samplers.preset("dali", **options, version="2.4").clips_in(31) == 3
+    assert fsp.samplers.preset("dali", **options, version="main").clips_in(31) == 4
+    assert fsp.samplers.preset("dali", **options).clips_in(31) == 4
 
 
 def away_from_zero(value: float) -> int:
@@ -176,7 +176,7 @@ def test_uniform_samples_are_dalis():
         comparison.check("dali_uniform_sample", {"sequence_length": length}, video, expected)
 
     run(3000, one, failing=0)
-    assert fsp.sampling.preset("dali_uniform_sample", sequence_length=3).frames(4).indices == [0, 2, 3]
+    assert fsp.samplers.preset("dali_uniform_sample", sequence_length=3).frames(4).indices == [0, 2, 3]
 
 
 def test_options_that_make_no_sense_are_refused():
@@ -201,6 +201,6 @@ def test_options_that_make_no_sense_are_refused():
         ("dali_uniform_sample", {"sequence_length": 2**32 - 1}),
     ]:
         with pytest.raises(fsp.ArgumentError):
-            fsp.sampling.preset(name, **options)
+            fsp.samplers.preset(name, **options)
     with pytest.raises(fsp.ArgumentError):  # a rate that asks for more frames than fit in memory
-        fsp.sampling.preset("cosmos_curate", sample_rate_fps=1e8).frames(3000)
+        fsp.samplers.preset("cosmos_curate", sample_rate_fps=1e8).frames(3000)

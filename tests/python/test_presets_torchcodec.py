@@ -125,7 +125,7 @@ def test_random_timestamps_are_torchcodecs_for_the_same_draws():
         if place is None:
             with pytest.raises(fsp.ArgumentError, match="sampling_range_start"):
                 frames, fps = video.arguments
-                fsp.sampling.preset("torchcodec_random_timestamps", **options).frames(frames, fps=fps or 30.0)
+                fsp.samplers.preset("torchcodec_random_timestamps", **options).frames(frames, fps=fps or 30.0)
             return
         start, end, between = place
         starts = [drawn * (end - start) + start for drawn in draws]
@@ -156,7 +156,7 @@ def test_frames_are_told_apart_to_the_last_bit():
     # Moments 0.04 apart by torch.arange are now and then a bit earlier than the frame that appears then.
     video = timed([i * 512 / 12800 for i in range(100)])
     options = {"seconds_between_clip_starts": 0.04, "num_frames_per_clip": 1, "sampling_range_end": video.end}
-    rule = fsp.sampling.preset("torchcodec_regular_timestamps", **options)
+    rule = fsp.samplers.preset("torchcodec_regular_timestamps", **options)
     shown = [rule.frames(list(video.begins), clip=i).indices[0] for i in range(rule.clips_in(list(video.begins)))]
     wanted = [float(t) for t in torch_arange(0.0, video.end, 0.04, np.float64)]
     assert shown == [max(i for i, begin in enumerate(video.begins) if begin <= t) for t in wanted if t < video.end]
@@ -177,4 +177,4 @@ def test_options_that_make_no_sense_are_refused():
         ("torchcodec_regular_timestamps", {}),
     ]:
         with pytest.raises(fsp.ArgumentError):
-            fsp.sampling.preset(name, **options)
+            fsp.samplers.preset(name, **options)

@@ -215,10 +215,10 @@ def test_vjepa2(pace: str) -> None:
 
 
 def test_vjepa2_refuses_a_video_with_too_few_frames_a_second() -> None:
-    rule = fsp.sampling.preset("vjepa2", fps=16, frame_step=None)
+    rule = fsp.samplers.preset("vjepa2", fps=16, frame_step=None)
     assert rule.frames(100, fps=15.2, draws=[0]).indices[:3] == [0, 1, 2]  # 16 when rounded up
     for options, rate in [({"fps": 16}, 15.0), ({"duration": 1.0}, 12.0)]:
-        rule = fsp.sampling.preset("vjepa2", frame_step=None, **options)
+        rule = fsp.samplers.preset("vjepa2", frame_step=None, **options)
         with pytest.raises(fsp.ArgumentError, match="at least one frame between.*(fps=16|duration=1)"):
             rule.frames(100, fps=rate)
 
@@ -284,7 +284,7 @@ def test_internvideo2_rates() -> None:
 
 def test_the_swaps_of_a_permutation_are_those_of_numpy() -> None:
     """With the numbers that NumPy's own generator draws, the frames are those that NumPy permutes to the front."""
-    rule = fsp.sampling.preset("internvideo2", num_frames=5)
+    rule = fsp.samplers.preset("internvideo2", num_frames=5)
     for seed in range(50):
         state = np.random.RandomState(seed)
         expected = sorted(state.permutation(9)[:5].tolist())
@@ -303,10 +303,10 @@ def _masked(state: np.random.RandomState, most: int) -> int:
 
 
 def test_internvideo2_refuses_frames_past_the_end_and_too_many() -> None:
-    rule = fsp.sampling.preset("internvideo2", num_frames=4, sample="middle", fix_start=3)
+    rule = fsp.samplers.preset("internvideo2", num_frames=4, sample="middle", fix_start=3)
     assert rule.frames(16).indices == [3, 7, 11, 15]
     with pytest.raises(fsp.ArgumentError, match="fix_start"):
         rule.frames(12)
-    rule = fsp.sampling.preset("internvideo2", num_frames=4, sample="fps1e9")
+    rule = fsp.samplers.preset("internvideo2", num_frames=4, sample="fps1e9")
     with pytest.raises(fsp.ArgumentError, match="use a lower rate"):
         rule.frames(100)

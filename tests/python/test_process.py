@@ -16,7 +16,7 @@ import framespool as fsp
 import pytest
 
 SMALL = [fsp.transforms.Resize((24, 32))]
-RULE = fsp.sampling.random(sequence_length=3, stride=2, clips_per_video=2)
+RULE = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=2)
 
 #: What the programs below begin with: a loader over the given files, and a digest of what it delivers.
 COMMON = """
@@ -24,7 +24,7 @@ import hashlib, json, os, random, resource, signal, sys, threading
 import framespool as fsp
 
 def loader(paths, **keywords):
-    rule = fsp.sampling.random(sequence_length=3, stride=2, clips_per_video=2)
+    rule = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=2)
     settings = {"batch_size": 4, "transforms": [fsp.transforms.Resize((24, 32))], "shuffle": "full", "seed": 3}
     return fsp.ClipLoader(paths, rule, **{**settings, **keywords})
 
@@ -68,7 +68,9 @@ def expected(paths):
 
 
 def test_concurrent_loaders_deliver_the_same_batches(paths, expected):
-    keywords = [{"num_threads": 1 + n % 3, "prefetch": n % 4, "memory_budget": (n % 2) << 24} for n in range(12)]
+    keywords = [
+        {"num_threads": 1 + n % 3, "prefetch_batches": n % 4, "memory_budget": (n % 2) << 24} for n in range(12)
+    ]
     in_turns = [loader(paths, **kw) for kw in keywords]
     epochs = [iter(one) for one in in_turns]
     got = [digests(next(epoch) for epoch in epochs) for _ in expected]
@@ -216,7 +218,7 @@ print(*found)
 @pytest.mark.parametrize("index", [False, True])
 def test_truncated_files_fail_only_their_own_clips(paths, tmp_path, index):
     copies = [Path(shutil.copy(path, tmp_path / f"{number}.mkv")) for number, path in enumerate(paths)]
-    keywords = {"shuffle": False, "batch_size": 2, "prefetch": 0, "num_threads": 1, "look_ahead": 0}
+    keywords = {"shuffle": False, "batch_size": 2, "prefetch_batches": 0, "num_threads": 1, "lookahead_clips": 0}
     one = loader(copies, index=tmp_path / "index" if index else False, **keywords)
     sound = digests(one)
     assert sound == digests(loader(paths, **keywords))
@@ -307,10 +309,10 @@ found = digests(one)
 json.dumps(one.state_dict())
 assert one.stats()["index_trouble"] is None
 listed = fsp.datasets.folder(os.path.dirname(folder))
-assert sorted(os.fspath(source) for source, _ in listed.entries) == paths, listed.entries
+assert sorted(os.fspath(source) for source, _ in listed.samples) == paths, listed.samples
 try:
     fsp.Video(paths[-1])
-except fsp.MalformedError as error:
+except fsp.InvalidDataError as error:
     str(error).encode()
     assert "9" in str(error)
 else:

@@ -21,12 +21,12 @@ ray = pytest.importorskip("ray")
 # Workers take seconds to come where there are few cores.
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(240)]
 
-from framespool.ray._crew import Crew  # noqa: E402
 from framespool.ray._errors import NoWorkersError  # noqa: E402
+from framespool.ray._worker_pool import WorkerPool  # noqa: E402
 from ray._private.state import actors  # noqa: E402
 
-RANDOM = fsp.sampling.random(sequence_length=3, stride=2, clips_per_video=4)
-WINDOWS = fsp.sampling.windows(sequence_length=4, stride=3, step=24)
+RANDOM = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=4)
+WINDOWS = fsp.samplers.windows(sequence_length=4, stride=3, step=24)
 SIZED = [fsp.transforms.RandomResizedCrop((24, 32)), fsp.transforms.RandomHorizontalFlip()]
 FACTS = ("labels", "indices", "pts_seconds", "mask", "video_ids", "clip_ids", "requested_ids", "view_ids", "padding")
 
@@ -175,7 +175,7 @@ def test_an_epoch_that_is_left_early_leaves_nothing_behind(cluster, few):
         loader.set_epoch(0)
         assert digests(loader) == whole
         loader.set_epoch(0)
-        assert len(list(loader.headspace(2))) == len(loader)
+        assert len(list(loader.cached_batches(2))) == len(loader)
         assert digests(loader) == whole
 
 
@@ -278,14 +278,14 @@ def test_images_and_their_masks_are_made_by_the_same_workers(cluster, photos, tm
 @pytest.mark.parametrize("policy", ["raise", "skip", "replace"])
 def test_bad_files_are_treated_as_they_are_locally(cluster, few, bad_file, policy, tmp_path):
     dataset = [*few[:3], (bad_file, 9), *few[3:], (str(tmp_path / "nowhere.mp4"), 9)]
-    sampling = fsp.sampling.random(sequence_length=2)
+    sampling = fsp.samplers.random(sequence_length=2)
     here = local(dataset, sampling, on_error=policy, batch_size=2)
     expected = taken(here)
     with spread(dataset, sampling, on_error=policy, batch_size=2) as there:
         assert taken(there) == expected
         told = {failure["path"]: failure for failure in there.failures()}
-        assert there.write_quarantine(tmp_path / "bad.jsonl") == 2
-        assert len(fsp.datasets.Dataset(dataset).without(tmp_path / "bad.jsonl")) == len(few)
+        assert there.write_failures(tmp_path / "bad.jsonl") == 2
+        assert len(fsp.datasets.Dataset(dataset).exclude(tmp_path / "bad.jsonl")) == len(few)
         assert [(f["path"], f["kind"], f["clips"]) for f in there.failures()] == [
             (f["path"], f["kind"], f["clips"]) for f in here.failures()
         ]
@@ -296,7 +296,7 @@ def test_bad_files_are_treated_as_they_are_locally(cluster, few, bad_file, polic
         assert mine["bytes_received"] > 0 and came(there, 2)
         if policy == "raise":
             with pytest.raises(fsp.NotFoundError, match="nowhere.mp4.*on Ray node") as caught:
-                there.explain(len(few) + 1)
+                there.describe_clip(len(few) + 1)
             assert isinstance(caught.value, FileNotFoundError) and caught.value.file.endswith("nowhere.mp4")
 
 
@@ -307,12 +307,12 @@ def test_paths_may_be_relative_to_this_process(cluster, few, tmp_path, monkeypat
     with spread(dataset, on_error="skip") as there:
         assert digests(there) == digests(here) and there.state_dict() == here.state_dict()
         assert [failure["path"] for failure in there.failures()] == ["nowhere.mp4"]
-        assert there.explain(3) == here.explain(3)
+        assert there.describe_clip(3) == here.describe_clip(3)
 
 
 def test_errors_of_arguments_are_those_of_the_local_loader(cluster, few):
     crop = [fsp.transforms.RandomCrop(5000)]
-    with spread(few, transforms=crop, num_workers=1) as loader, pytest.raises(fsp.ClipError, match="5000"):
+    with spread(few, transforms=crop, num_workers=1) as loader, pytest.raises(fsp.ClipSamplingError, match="5000"):
         next(iter(loader))
     for wrong, match in [
         ({"batch_size": 0}, "batch_size"),
@@ -331,7 +331,7 @@ def test_errors_of_arguments_are_those_of_the_local_loader(cluster, few):
         spread(few, nonsense=1)
     lock = threading.Lock()
     with pytest.raises(fsp.ArgumentError, match="cannot be sent.*lock"):
-        spread(few, num_workers=1, sampling=fsp.sampling.custom(lambda info, rng: [0] if lock else [1]))
+        spread(few, num_workers=1, clip_sampler=fsp.samplers.custom(lambda info, rng: [0] if lock else [1]))
 
 
 def test_no_room_for_workers_is_an_error_that_says_so(cluster, few):
@@ -350,7 +350,7 @@ def test_an_error_for_want_of_workers_costs_no_batch(cluster, few, monkeypatch):
             raise NoWorkersError(told)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Crew, "tend", nobody)
+            patch.setattr(WorkerPool, "tend", nobody)
             for _ in range(2):
                 with pytest.raises(fsp.ray.WorkerError, match=told):
                     next(batches)
@@ -359,7 +359,7 @@ def test_an_error_for_want_of_workers_costs_no_batch(cluster, few, monkeypatch):
 
 
 def test_fewer_workers_than_asked_for_do_it_all(cluster, few, monkeypatch):
-    monkeypatch.setattr("framespool.ray._crew._PATIENCE", 1.0)
+    monkeypatch.setattr("framespool.ray._worker_pool._START_GRACE_SECONDS", 1.0)
     with spread(few, num_workers=3, num_cpus_per_worker=2, num_threads=1) as loader:
         assert digests(loader) == digests(local(few))
         assert came(loader, 2)
@@ -374,7 +374,7 @@ def test_a_worker_that_is_lost_costs_no_batch(cluster, few, how, tmp_path):
         batches, got = iter(loader), []
         for number in range(len(loader)):
             if number == 3 and how == "killed":
-                ray.kill(loader._crew.hands[1].actor)
+                ray.kill(loader._pool.workers[1].actor)
             got.append(digest(next(batches)))
         assert got == expected and next(batches, None) is None
         assert marker.exists() and loader.stats()["workers_lost"] == 1
@@ -393,7 +393,7 @@ def once(dataset, marker, *, there):
             os._exit(7)
         return sorted(rng.choices(range(info.num_frames), k=3))
 
-    return fsp.sampling.custom(frames, sequence_length=3, clips_per_video=4)
+    return fsp.samplers.custom(frames, sequence_length=3, clips_per_video=4)
 
 
 def test_a_batch_that_no_worker_survives_is_given_up_alone(cluster, few, tmp_path):
@@ -406,7 +406,7 @@ def test_a_batch_that_no_worker_survives_is_given_up_alone(cluster, few, tmp_pat
 
     os.environ["FRAMESPOOL_TEST_SAFE"] = "1"
     try:
-        sampling = fsp.sampling.custom(frames, sequence_length=2)
+        sampling = fsp.samplers.custom(frames, sequence_length=2)
         keywords = {"shuffle": False, "batch_size": 2}
         expected = digests(local(few, sampling, **keywords))
     finally:
@@ -430,7 +430,7 @@ def test_a_slow_worker_does_not_change_the_order(cluster, few):
             time.sleep(1.0)
         return [rng.randrange(info.num_frames)]
 
-    sampling = fsp.sampling.custom(frames, sequence_length=1)
+    sampling = fsp.samplers.custom(frames, sequence_length=1)
     expected = digests(local(few, sampling, shuffle=False, batch_size=2))
     with spread(few, sampling, shuffle=False, batch_size=2, in_flight=3) as loader:
         assert digests(loader) == expected
@@ -449,7 +449,7 @@ def test_ctrl_c_is_heard_while_waiting_and_costs_no_batch(cluster, few, ctrl_c):
         time.sleep(3)
         return [0]
 
-    sampling = fsp.sampling.custom(frames, sequence_length=1)
+    sampling = fsp.samplers.custom(frames, sequence_length=1)
     with spread(few[:2], sampling, batch_size=2, num_workers=1) as loader:
         batches = iter(loader)
         heard = threading.Event()
@@ -583,7 +583,7 @@ def test_rows_of_ray_data_are_the_clips(cluster, few, sampling):
 def test_read_tasks_may_be_more_than_clips(cluster, few):
     pytest.importorskip("pyarrow")
     lengths = sorted(len(fsp.Video(path)) for path, _ in few)
-    rule = fsp.sampling.random(sequence_length=lengths[-2], short="drop")
+    rule = fsp.samplers.random(sequence_length=lengths[-2], short="drop")
     rows = read_rows(fsp.ray.read_clips(few, rule, transforms=SIZED, override_num_blocks=len(few)))
     assert len(rows) == sum(length >= lengths[-2] for length in lengths) < len(few)
 

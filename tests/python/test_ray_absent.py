@@ -8,7 +8,7 @@ import sys
 import framespool as fsp
 import pytest
 
-SAMPLING = fsp.sampling.random(sequence_length=2)
+SAMPLING = fsp.samplers.random(sequence_length=2)
 
 
 def test_ray_is_imported_when_it_is_used_and_not_before():

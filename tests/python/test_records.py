@@ -9,7 +9,7 @@ import framespool as fsp
 import numpy as np
 import pytest
 from archive_writers import example, packed_picture, recordio, tfrecord
-from framespool.datasets import Member
+from framespool.datasets import ArchiveMember
 from PIL import Image
 from small_loaders import KEYWORDS, clips, digest
 
@@ -47,7 +47,7 @@ def test_damaged_records_of_tensorflow_are_told_by_byte(tmp_path, photos):
         (begin + second - 1, "data is wrong"),
     ]:
         path.write_bytes(sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :])
-        with pytest.raises(fsp.MalformedError, match=rf"r, byte {begin}: the checksum of the record's {reason}"):
+        with pytest.raises(fsp.InvalidDataError, match=rf"r, byte {begin}: the checksum of the record's {reason}"):
             fsp.datasets.tfrecord(path, check=True)
         with pytest.warns(UserWarning, match=f"1 left out: .*byte {begin}"):
             left = fsp.datasets.tfrecord(path, check=True, on_error="skip")
@@ -120,7 +120,7 @@ def test_a_picture_that_holds_the_magic_number_is_put_together(tmp_path):
     data, _ = recordio([packed_picture(1.0, b"x" * 9), packed_picture(7.0, plain), packed_picture(2.0, b"y")])
     (tmp_path / "a.rec").write_bytes(data)
     dataset = fsp.datasets.recordio(tmp_path / "a.rec")
-    assert dataset[1] == (plain, 7) and isinstance(dataset[0][0], Member)
+    assert dataset[1] == (plain, 7) and isinstance(dataset[0][0], ArchiveMember)
     assert fsp.decode_image(dataset[1][0]).tobytes() == fsp.decode_image(plain).tobytes()
 
 
@@ -138,7 +138,7 @@ def test_damaged_records_of_mxnet_are_told_by_byte(tmp_path, photos):
     ]:
         rec.write_bytes(damaged)
         for keywords, remain in (({}, 1), ({"idx": idx}, 2)):
-            with pytest.raises(fsp.MalformedError, match=rf"a\.rec, byte ({at}|{at + 8}): .*{reason}"):
+            with pytest.raises(fsp.InvalidDataError, match=rf"a\.rec, byte ({at}|{at + 8}): .*{reason}"):
                 fsp.datasets.recordio(rec, **keywords)
             with pytest.warns(UserWarning, match=f"1 left out: .*{reason}"):
                 assert len(fsp.datasets.recordio(rec, on_error="skip", **keywords)) == remain

@@ -99,7 +99,7 @@ def test_an_unprotected_endpoint_must_be_allowed(s3: S3, monkeypatch: pytest.Mon
 
 
 def _batches(entries: Any, **settings: Any) -> tuple[list[str], dict[str, Any]]:
-    rule = fsp.sampling.random(sequence_length=8, stride=2)
+    rule = fsp.samplers.random(sequence_length=8, stride=2)
     loader = fsp.ClipLoader(
         entries, rule, batch_size=4, num_threads=2, seed=3, transforms=[fsp.transforms.Resize((96, 96))], **settings
     )
@@ -132,11 +132,11 @@ def test_datasets_take_urls_and_roots_that_are_urls(
     (tmp_path / "urls.txt").write_text("".join(f"{nginx.url(path)} {n}\n" for n, path in enumerate(paths)))
     urls = [(nginx.url(path), n) for n, path in enumerate(paths)]
     for root in (nginx.url(paths[0].parent), nginx.url(paths[0].parent) + "/"):
-        assert [(str(p), n) for p, n in fsp.datasets.file_list(tmp_path / "names.txt", root=root).entries] == urls
+        assert [(str(p), n) for p, n in fsp.datasets.file_list(tmp_path / "names.txt", root=root).samples] == urls
     dataset = fsp.datasets.file_list(tmp_path / "urls.txt")
-    assert [(str(path), n) for path, n in dataset.entries] == urls
-    left = dataset.without([urls[1][0]])
-    assert [str(path) for path, _ in left.entries] == [urls[0][0], urls[2][0]]
+    assert [(str(path), n) for path, n in dataset.samples] == urls
+    left = dataset.exclude([urls[1][0]])
+    assert [str(path) for path, _ in left.samples] == [urls[0][0], urls[2][0]]
     with pytest.raises(fsp.ArgumentError, match="cannot be listed"):
         fsp.datasets.folder(nginx.url(paths[0].parent))
 
@@ -158,9 +158,9 @@ def test_shards_are_read_where_they_are(
         pattern = str(root / "s-{000..001}.tar")
         by_path = fsp.datasets.webdataset(pattern)
         by_url = fsp.datasets.webdataset(f"http://127.0.0.1:{server.port}/s-{{000..001}}.tar")
-        assert [label for _, label in by_url.entries] == [label for _, label in by_path.entries]
+        assert [label for _, label in by_url.samples] == [label for _, label in by_path.samples]
         listed = len(server.requests())
-        assert listed <= 2 * len(by_url.entries), "about one request for a header"
+        assert listed <= 2 * len(by_url.samples), "about one request for a header"
         assert _batches(by_url)[0] == _batches(by_path)[0]
         # With lists of members beside them, a shard costs a few requests.
         for number in range(2):
@@ -176,7 +176,7 @@ def test_shards_are_read_where_they_are(
         server.start()
         before = len(server.requests())
         indexed = fsp.datasets.webdataset(f"http://127.0.0.1:{server.port}/s-{{000..001}}.tar?x=1", index=True)
-        assert [label for _, label in indexed.entries] == [label for _, label in by_path.entries]
+        assert [label for _, label in indexed.samples] == [label for _, label in by_path.samples]
         assert indexed[0][0].offset_bytes == by_path[0][0].offset_bytes
         asked = len(server.requests()) - before
         print(f"{len(indexed)} samples listed in {listed} requests by headers, {asked} by indices")
@@ -200,7 +200,7 @@ def test_lists_are_read_where_they_are(
         address = f"http://127.0.0.1:{server.port}"
         listed = [(str(path), label) for path, label in fsp.datasets.file_list(f"{address}/list.txt")]
         assert listed == [(f"{address}/a.mp4", 3), (f"{address}/b/c.mp4", 4)]
-        assert fsp.datasets.json_lines(f"{address}/clips.jsonl").entries == [(f"{address}/a.mp4", 7)]
+        assert fsp.datasets.json_lines(f"{address}/clips.jsonl").samples == [(f"{address}/a.mp4", 7)]
         with pytest.raises(fsp.NotFoundError, match=r"gone\.txt"):
             fsp.datasets.file_list(f"{address}/gone.txt")
     finally:

@@ -11,7 +11,7 @@ import framespool as fsp
 import numpy as np
 import pytest
 from framespool import datasets
-from framespool.sampling import windows
+from framespool.samplers import windows
 
 SMALL, LARGE = (320, 180), (480, 270)
 
@@ -112,7 +112,7 @@ def test_one_stream_of_pictures(made: Path, videos: Path, tmp_path: Path) -> Non
     with pytest.raises(fsp.NoVideoError, match="cover art"):
         fsp.Video(videos / "derived/cover_art_only.m4a")
     (tmp_path / "0.png").write_bytes((made / "cover.png").read_bytes())
-    folder = datasets.FrameFolder(tmp_path)
+    folder = datasets.ImageSequence(tmp_path)
     assert fsp.Video(folder, stream=0).info.streams[0].kind == "video"
     with pytest.raises(fsp.NoVideoError, match="stream 1 is not"):
         fsp.Video(folder, stream=1)
@@ -200,35 +200,35 @@ def test_a_file_without_the_stream_is_a_bad_file(made: Path) -> None:
     assert "stream 1 is not a video stream; the file has 0: video h264 320x180" in failure["message"]
 
 
-def test_probe_and_the_command_line(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_analyze_access_and_the_command_line(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from framespool.cli import main
 
     file = str(made / "small_large.mp4")
-    assert fsp.probe(file).info.width == LARGE[0]
-    assert fsp.probe(file, stream=0).info.width == SMALL[0]
-    assert fsp.probe(file, stream=0).as_dict()["info"]["streams"][1]["width"] == LARGE[0]
-    assert main(["probe", file, "--stream", "0"]) == 0
+    assert fsp.analyze_access(file).info.width == LARGE[0]
+    assert fsp.analyze_access(file, stream=0).info.width == SMALL[0]
+    assert fsp.analyze_access(file, stream=0).as_dict()["info"]["streams"][1]["width"] == LARGE[0]
+    assert main(["analyze", file, "--stream", "0"]) == 0
     out = capsys.readouterr().out
     assert "h264 in mov,mp4, 320x180" in out
     assert "0: video, h264, 320x180, 50 frames, default <- this one" in out
     assert "1: video, h264, 480x270, 50 frames, default\n" in out
-    assert main(["probe", file, "--stream", "5"]) == 1
+    assert main(["analyze", file, "--stream", "5"]) == 1
     assert "stream 5 is not a video stream" in capsys.readouterr().err
 
 
-def test_prepare_and_check_take_the_datasets_stream(made: Path, tmp_path: Path, encoder: str) -> None:
+def test_transcode_and_validate_take_the_datasets_stream(made: Path, tmp_path: Path, encoder: str) -> None:
     dataset = datasets.Dataset([(made / "small_large.mp4", 3)])
     for stream, size in ((0, SMALL), (1, LARGE)):
         chosen = dataset.with_stream(stream)
-        report = fsp.prepare(chosen, tmp_path / str(stream), ffmpeg=encoder)
+        report = fsp.transcode(chosen, tmp_path / str(stream), ffmpeg=encoder)
         info = fsp.Video(report.paths[0]).info  # type: ignore[arg-type]
         assert (info.width, info.height) == size
         assert report.dataset.stream is None
     lines = tmp_path / "report.jsonl"
-    checked = [fsp.check(dataset.with_stream(stream), report=lines).checked for stream in (0, 1, 0)]
+    checked = [fsp.validate(dataset.with_stream(stream), report=lines).checked for stream in (0, 1, 0)]
     assert checked == [1, 1, 0]
-    assert not fsp.check(dataset.with_stream(1)).failures
-    assert fsp.check(dataset.with_stream(2)).failures[0]["kind"] == "no_video"
+    assert not fsp.validate(dataset.with_stream(1)).failures
+    assert fsp.validate(dataset.with_stream(2)).failures[0]["kind"] == "no_video"
 
 
 def test_indices_of_a_stream_are_built_ahead_and_travel(made: Path, tmp_path: Path) -> None:

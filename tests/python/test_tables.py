@@ -10,7 +10,7 @@ from pathlib import Path
 
 import framespool as fsp
 import pytest
-from framespool.datasets import Cell, Member, Part
+from framespool.datasets import ArchiveMember, TableCell, VideoSegment
 from PIL import Image
 from servers import Nginx
 from small_loaders import KEYWORDS, clips, damaged, digest
@@ -63,8 +63,8 @@ def test_bytes_give_the_batches_of_the_plain_files(tmp_path, photos, short_clips
         dataset = fsp.datasets.parquet(str(tmp_path / f"{number}-*.parquet"), source="image")
         assert [label for _, label in dataset] == [label for _, label in entries]
         kinds = {type(source) for source, _ in dataset}
-        assert kinds == ({Member} if compression == "none" and not dictionary else {Cell})
-        if kinds == {Member}:
+        assert kinds == ({ArchiveMember} if compression == "none" and not dictionary else {TableCell})
+        if kinds == {ArchiveMember}:
             assert content(dataset) == [Path(path).read_bytes() for path, _ in entries]
         assert digest(loader(dataset)) == digest(loader(entries))
     first = dataset[0][0]
@@ -88,7 +88,7 @@ def test_a_row_without_bytes_is_named(tmp_path, photos):
             (failure,) = loader.failures()
             assert failure["path"] == str(path) and failure["cell"] == {"column": "jpg", "row": 1}
             assert "row 1 has nothing in column 'jpg'" in failure["message"]
-            assert dataset.without([failure]).entries == [dataset.entries[0], dataset.entries[2]]
+            assert dataset.exclude([failure]).samples == [dataset.samples[0], dataset.samples[2]]
             continue
         with pytest.raises(fsp.ArgumentError, match=r"none\.parquet, row 1: there is nothing in column 'jpg'"):
             fsp.datasets.parquet(path, source="jpg")
@@ -114,11 +114,11 @@ def test_rows_may_name_videos_and_parts_of_them(tmp_path, short_clips):
     pq.write_table(pa.table(rows), path)
     dataset = fsp.datasets.parquet(path)
     folder = path.parent
-    assert dataset.entries == [
-        (Part(short_clips[0][0], start_seconds=0.25, end_seconds=1.5), 1),
+    assert dataset.samples == [
+        (VideoSegment(short_clips[0][0], start_seconds=0.25, end_seconds=1.5), 1),
         (str(short_clips[1][0]), 0),
-        (Part(str(folder / "x.mp4"), start_seconds=1.0), 1),
-        (Part(str(folder / "y.mp4"), end_seconds=2.0), -1),
+        (VideoSegment(str(folder / "x.mp4"), start_seconds=1.0), 1),
+        (VideoSegment(str(folder / "y.mp4"), end_seconds=2.0), -1),
     ]
     assert dataset.classes == ["jump", "run"]
     assert dataset.columns == {name: rows[name] for name in ("caption", "score", "good")}
@@ -134,7 +134,7 @@ def test_rows_may_name_videos_and_parts_of_them(tmp_path, short_clips):
     frames = tmp_path / "f.parquet"
     pq.write_table(pa.table({"clip": [{"path": "a.mp4"}], "from": [3], "to": [9]}), frames)
     read = fsp.datasets.parquet(frames, source="clip.path", start="from", end="to", in_frames=True)
-    assert read.entries == [(Part(str(tmp_path / "a.mp4"), start_frame=3, end_frame=9), -1)]
+    assert read.samples == [(VideoSegment(str(tmp_path / "a.mp4"), start_frame=3, end_frame=9), -1)]
 
 
 def test_class_label_names_are_read_from_metadata(tmp_path, photos):
@@ -176,15 +176,15 @@ def test_what_cannot_be_meant_is_refused(tmp_path):
         fsp.datasets.parquet(path, source="bin")
     for row in (-1, 0.5, None):
         with pytest.raises(fsp.ArgumentError, match="row must be"):
-            Cell("a.parquet", "b", row)
-    gone = Cell(path, "bin", 7)
+            TableCell("a.parquet", "b", row)
+    gone = TableCell(path, "bin", 7)
     with pytest.raises(fsp.UnsupportedError):
-        fsp.Video(Cell(path, "bin", 0))
+        fsp.Video(TableCell(path, "bin", 0))
     pq.write_table(pa.table({"bin": [b"x"]}), path)
-    with pytest.raises(fsp.MalformedError, match="no row 7 any more"):
+    with pytest.raises(fsp.InvalidDataError, match="no row 7 any more"):
         fsp.Video(gone)
-    with pytest.raises(fsp.MalformedError, match="no column 'x' any more"):
-        fsp.Video(Cell(path, "x", 0))
+    with pytest.raises(fsp.InvalidDataError, match="no column 'x' any more"):
+        fsp.Video(TableCell(path, "x", 0))
 
 
 def _folder(path: Path) -> Path:
@@ -240,7 +240,7 @@ def test_tables_are_read_where_they_are(tmp_path_factory, videos):
     server.start()
     try:
         address = f"http://127.0.0.1:{server.port}"
-        for name, kind in (("none.parquet", Member), ("zstd.parquet", Cell), ("a.arrow", Member)):
+        for name, kind in (("none.parquet", ArchiveMember), ("zstd.parquet", TableCell), ("a.arrow", ArchiveMember)):
             read = fsp.datasets.arrow if name.endswith("arrow") else fsp.datasets.parquet
             by_path = read(root / name, source="image")
             before = len(server.requests())
@@ -252,7 +252,7 @@ def test_tables_are_read_where_they_are(tmp_path_factory, videos):
             assert digest(clips(by_url)) == digest(clips(by_path)) == digest(clips(entries))
             assert "hush" not in fsp.Video(by_url[0][0]).info.path
         dataset = fsp.datasets.parquet(f"{address}/names.parquet")
-        assert dataset.entries == [(f"{address}/b/c.mp4", 1)]
+        assert dataset.samples == [(f"{address}/b/c.mp4", 1)]
         with pytest.raises(fsp.NotFoundError, match=r"none-such\.parquet"):
             fsp.datasets.parquet(f"{address}/none-such.parquet")
     finally:

@@ -22,13 +22,13 @@ from framespool.torch import (  # noqa: E402
     ClipDataset,
     ImageDataset,
     TorchLoader,
-    _ranks,
+    _distributed,
     for_accelerate,
     rank_and_world,
 )
 from torch.utils.data import DataLoader  # noqa: E402
 
-SAMPLING = fsp.sampling.random(sequence_length=2, stride=2, clips_per_video=2)
+SAMPLING = fsp.samplers.random(sequence_length=2, stride=2, clips_per_video=2)
 KEYWORDS = {"batch_size": 4, "transforms": [fsp.transforms.Resize((16, 24))], "shuffle": "full", "seed": 7}
 
 
@@ -162,7 +162,7 @@ def test_a_data_loader_that_is_to_pin_delivers(short_clips):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_error_costs_one_batch_whoever_iterates(short_clips, bad_file, workers):
     entries = [*short_clips[:5], (bad_file, 9), *short_clips[5:9]]
-    once = fsp.sampling.random(sequence_length=2)
+    once = fsp.samplers.random(sequence_length=2)
     keywords = {"batch_size": 2, "transforms": [fsp.transforms.Resize((16, 24))]}
     batches = iter(DataLoader(ClipDataset(entries, once, **keywords), batch_size=None, num_workers=workers))
     got, failed = [], 0
@@ -331,7 +331,7 @@ from framespool.torch import ClipDataModule
 
 assert issubclass(ClipDataModule, pl.LightningDataModule) and ClipDataModule.__doc__
 folder, *paths = sys.argv[1:]
-part = {"dataset": paths, "sampling": fsp.sampling.random(sequence_length=2, clips_per_video=2)}
+part = {"dataset": paths, "clip_sampler": fsp.samplers.random(sequence_length=2, clips_per_video=2)}
 common = {"batch_size": 3, "transforms": [fsp.transforms.Resize((16, 16))], "num_threads": 1}
 seen, validated = [], []
 
@@ -401,6 +401,6 @@ def test_a_data_module_says_what_it_lacks(short_clips):
 )
 def test_ranks_share_the_cores_that_they_were_given(cores, here, outside, ranks, expected, monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
-    monkeypatch.setattr(_ranks, "_framespool", types.SimpleNamespace(cores=lambda: cores))
-    monkeypatch.setattr(_ranks.os, "sched_getaffinity", lambda pid: range(outside if pid else here))
-    assert _ranks.own_cores() == expected
+    monkeypatch.setattr(_distributed, "_framespool", types.SimpleNamespace(cores=lambda: cores))
+    monkeypatch.setattr(_distributed.os, "sched_getaffinity", lambda pid: range(outside if pid else here))
+    assert _distributed.cores_per_rank() == expected

@@ -11,7 +11,7 @@ import framespool as fsp
 import numpy as np
 import pytest
 from framespool import transforms as t
-from framespool.transforms import _lists
+from framespool.transforms import _compose
 
 BLACK = [0.0, 0.0, 0.0]
 TRIANGLE = {"interpolation": "bilinear", "antialias": 1.0}
@@ -161,7 +161,7 @@ OBJECTS = [transform for transform, _ in WIRE]
 
 @pytest.mark.parametrize(("transform", "expected"), WIRE, ids=lambda thing: repr(thing)[:60])
 def test_the_engine_is_told_all_that_was_said(transform, expected):
-    (step,) = _lists.steps([transform])
+    (step,) = _compose.steps([transform])
     assert step == expected
     name, arguments, per_frame = step
     assert type(per_frame) is bool
@@ -171,7 +171,7 @@ def test_the_engine_is_told_all_that_was_said(transform, expected):
 
 
 def test_every_transform_is_shown_to_reach_the_engine():
-    public = {name for name in t.__all__ if name not in ("Transform", "apply", "explain")}
+    public = {name for name in t.__all__ if name not in ("Transform", "apply", "sample_params")}
     assert {type(transform).__name__ for transform in OBJECTS} == public
     assert all(issubclass(getattr(t, name), t.Transform) and getattr(t, name).__doc__ for name in public)
 
@@ -343,10 +343,10 @@ def test_the_engine_checks_again_and_knows_every_name(videos):
 
 
 def test_a_list_may_end_in_a_callable():
-    assert _lists.split(None) == ([], None)
-    assert _lists.split([t.CenterCrop(3)]) == ([("CenterCrop", {"size": [3.0, 3.0]}, False)], None)
-    assert _lists.split((t.CenterCrop(3), len)) == (_lists.steps([t.CenterCrop(3)]), len)
-    assert _lists.split([len]) == ([], len)
+    assert _compose.split(None) == ([], None)
+    assert _compose.split([t.CenterCrop(3)]) == ([("CenterCrop", {"size": [3.0, 3.0]}, False)], None)
+    assert _compose.split((t.CenterCrop(3), len)) == (_compose.steps([t.CenterCrop(3)]), len)
+    assert _compose.split([len]) == ([], len)
 
 
 class Compose:
@@ -381,12 +381,12 @@ class Own(t.CenterCrop):
 )
 def test_other_lists_are_refused_with_the_way_out(transforms, message):
     with pytest.raises(fsp.ArgumentError, match=message):
-        _lists.split(transforms)
+        _compose.split(transforms)
 
 
 def test_where_no_callable_can_be_it_is_said():
     with pytest.raises(fsp.ArgumentError, match="no callable can be used here, got <built-in function len>"):
-        _lists.steps([t.Resize(3), len])
+        _compose.steps([t.Resize(3), len])
 
 
 @pytest.fixture
@@ -427,15 +427,15 @@ def test_every_way_to_frames_of_a_video_takes_a_callable(videos):
     expected = video.frames([3, 4], transforms=transforms[:1]).data.numpy().sum(axis=(1, 2, 3))
     clips = (
         video.frames([3, 4], transforms=transforms),
-        video.frames_at(video.pts_seconds[3:5], transforms=transforms),
-        video.clip(start=3, sequence_length=2, transforms=transforms),
+        video.get_frames_played_at(video.pts_seconds[3:5], transforms=transforms),
+        video.get_clip(start=3, sequence_length=2, transforms=transforms),
     )
     for clip in clips:
         assert clip.data.tolist() == expected.tolist() and clip.indices == [3, 4] and len(clip) == 2
 
 
 def test_a_loader_hands_each_batch_to_the_callable(short_clips):
-    rule = fsp.sampling.random(sequence_length=2)
+    rule = fsp.samplers.random(sequence_length=2)
     small = t.Resize((8, 9))
     seen = []
 
@@ -459,7 +459,7 @@ def test_an_error_of_the_callable_costs_one_batch(short_clips):
             raise KeyError("no")
         return frames
 
-    rule = fsp.sampling.random(sequence_length=2)
+    rule = fsp.samplers.random(sequence_length=2)
     epoch = iter(fsp.ClipLoader(short_clips[:5], rule, batch_size=2, transforms=[t.Resize((8, 9)), picky]))
     assert len(next(epoch)) == 2
     with pytest.raises(KeyError, match="no"):
@@ -470,7 +470,7 @@ def test_an_error_of_the_callable_costs_one_batch(short_clips):
 
 
 def test_a_callable_needs_transforms_that_make_one_size(short_clips):
-    rule = fsp.sampling.random(sequence_length=2)
+    rule = fsp.samplers.random(sequence_length=2)
     for transforms in ([len], [t.Resize(8), len]):
         with pytest.raises(fsp.ArgumentError, match=r"built-in function len.*one size.*put Resize"):
             next(iter(fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=transforms)))

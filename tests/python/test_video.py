@@ -46,13 +46,13 @@ def test_indexing_and_slicing(video, everything):
 
 
 def test_clip_strides_and_must_exist(video, everything):
-    clip = video.clip(start=30, sequence_length=16, stride=4)
+    clip = video.get_clip(start=30, sequence_length=16, stride=4)
     assert clip.data.shape == (16, 360, 640, 3)
     assert np.array_equal(clip.data.numpy(), everything[30:94:4])
     with pytest.raises(IndexError, match="180"):
-        video.clip(start=170, sequence_length=16)
+        video.get_clip(start=170, sequence_length=16)
     with pytest.raises(ValueError, match="stride must be at least 1, got 0"):
-        video.clip(start=0, sequence_length=2, stride=0)
+        video.get_clip(start=0, sequence_length=2, stride=0)
 
 
 def test_a_frame_plays_from_its_time_to_the_next_ones(videos):
@@ -63,21 +63,21 @@ def test_a_frame_plays_from_its_time_to_the_next_ones(videos):
     ends = [p + d for p, d in zip(frames.pts_seconds, frames.duration_seconds, strict=True)]
     assert ends[:-1] == pytest.approx(times[1:])
     middles = [(a + b) / 2 for a, b in zip(times, ends, strict=True)]
-    at = video.frames_at(middles, transforms=[fsp.transforms.Resize((8, 8))])
+    at = video.get_frames_played_at(middles, transforms=[fsp.transforms.Resize((8, 8))])
     assert at.indices == list(range(170))
-    assert video.frames_at([times[5]], transforms=[fsp.transforms.Resize((8, 8))]).indices == [5]
+    assert video.get_frames_played_at([times[5]], transforms=[fsp.transforms.Resize((8, 8))]).indices == [5]
 
 
 def test_times_outside_the_video_are_refused_with_its_bounds(video):
     for seconds in (-0.001, video.info.end_seconds, float("nan"), 1e9):
         with pytest.raises(fsp.FrameTimeError, match="nothing is on screen"):
-            video.frames_at([seconds])
+            video.get_frames_played_at([seconds])
 
 
 def test_a_video_may_start_late(videos):
     video = fsp.Video(videos / "derived" / "ts_start_10h_640x360.ts")
     assert video.info.begin_seconds > 36000 - 10
-    assert video.frames_at([video.info.begin_seconds]).indices == [0]
+    assert video.get_frames_played_at([video.info.begin_seconds]).indices == [0]
     assert video.info.duration_seconds == pytest.approx(72 / video.info.average_fps)
 
 
@@ -193,8 +193,8 @@ def test_iteration_stops_at_damage_and_not_before(videos):
 
 def test_a_clip_that_starts_before_the_video_is_refused(video):
     with pytest.raises(IndexError, match="-181"):
-        video.clip(start=-181, sequence_length=2)
-    assert video.clip(start=-180, sequence_length=2).indices == [0, 1]
+        video.get_clip(start=-181, sequence_length=2)
+    assert video.get_clip(start=-180, sequence_length=2).indices == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_frame_numbers_are_whole_numbers(video, wrong):
 def test_times_are_numbers(video):
     for wrong in ("1.5", True, None, b"1"):
         with pytest.raises(fsp.ArgumentError, match="seconds must be numbers"):
-            video.frames_at([0.0, wrong])
+            video.get_frames_played_at([0.0, wrong])
     with pytest.raises(fsp.FrameTimeError):
-        video.frames_at([float("nan")])
+        video.get_frames_played_at([float("nan")])
 
 
 def test_a_request_beyond_memory_is_an_error(video):

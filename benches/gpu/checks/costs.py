@@ -20,12 +20,12 @@ def key_pictures(path: Path) -> tuple[float, int]:
     """Milliseconds for passes of one key picture each, and how many there were: a parser, a decoder from the pool, the
     picture, and at the end the wait for it.
     """
-    run = gpu.ceiling(path, sessions=1, seconds=0.05, map_every=0, max_units=1)
-    return run.seconds * 1e3, run.pictures
+    run = gpu.decode_throughput(path, sessions=1, seconds=0.05, map_every=0, max_packets=1)
+    return run.seconds * 1e3, run.frames
 
 
 def delta(before: dict[str, int]) -> dict[str, int]:
-    after = gpu.pool()
+    after = gpu.decoder_cache_stats()
     return {key: after[key] - before[key] for key in ("created", "reused", "reconfigured")}
 
 
@@ -37,13 +37,13 @@ def sessions(context: Context) -> Iterator[Row]:
     for clip in tuning:
         created, reused, memory = [], [], []
         for _ in range(ROUNDS):
-            gpu.clear_pool()
+            gpu.clear_decoder_cache()
             free = gpu.devices()[0].free_bytes
-            before = gpu.pool()
+            before = gpu.decoder_cache_stats()
             first, first_passes = key_pictures(clip.path)
             made = delta(before)["created"] == 1
             used = (free - gpu.devices()[0].free_bytes) / 1e6
-            before = gpu.pool()
+            before = gpu.decoder_cache_stats()
             again, passes = key_pictures(clip.path)
             if made and passes and delta(before)["reused"] == 1:
                 reused.append(again / passes)
@@ -51,13 +51,13 @@ def sessions(context: Context) -> Iterator[Row]:
                 memory.append(used)
         name = f"{size(clip)} {clip.facts.get('codec')}"
         if not created or not reused:
-            yield Row(name, "a decoder is made, then used again", FAILED, f"pool: {gpu.pool()}")
+            yield Row(name, "a decoder is made, then used again", FAILED, f"pool: {gpu.decoder_cache_stats()}")
             continue
         figures = {
             "create_ms": statistics.median(created),
             "pass_of_a_key_picture_ms": statistics.median(reused),
             "decoder_MB": statistics.median(memory),
-            "estimated_MB": gpu.pool()["bytes_estimated"] / 1e6,
+            "estimated_MB": gpu.decoder_cache_stats()["bytes_estimated"] / 1e6,
         }
         yield Row(name, "a decoder is made, then used again", OK, "", figures)
     yield reconfigured(tuning)
@@ -70,9 +70,9 @@ def reconfigured(tuning: list[Clip]) -> Row:
         for second in tuning:
             if first is second:
                 continue
-            gpu.clear_pool()
+            gpu.clear_decoder_cache()
             key_pictures(first.path)
-            before = gpu.pool()
+            before = gpu.decoder_cache_stats()
             pairs = [key_pictures(clip.path) for _ in range(ROUNDS) for clip in (second, first)]
             if delta(before)["reconfigured"] == len(pairs):
                 steady = []
@@ -94,9 +94,9 @@ def size(clip: Clip) -> str:
 def parser(context: Context) -> Iterator[Row]:
     """A new parser for each pass: what that costs with one key picture, from how often it can be done."""
     for clip in timed("tuning"):
-        gpu.ceiling(clip.path, sessions=1, seconds=0.2, map_every=0, max_units=1)
-        run = gpu.ceiling(clip.path, sessions=1, seconds=2.0, map_every=0, max_units=1)
-        figures = {"ms": 1e3 / run.pictures_per_second, "passes": run.pictures}
+        gpu.decode_throughput(clip.path, sessions=1, seconds=0.2, map_every=0, max_packets=1)
+        run = gpu.decode_throughput(clip.path, sessions=1, seconds=2.0, map_every=0, max_packets=1)
+        figures = {"ms": 1e3 / run.frames_per_second, "passes": run.frames}
         yield Row(f"{size(clip)}", "new parser + one key picture: an upper bound of both", OK, "", figures)
 
 
@@ -105,11 +105,11 @@ def maps(context: Context) -> Iterator[Row]:
     """What mapping every picture costs against mapping none. The kernel itself needs a profiler."""
     for clip in timed("bench", "1080p"):
         seconds = 3.0
-        gpu.ceiling(clip.path, sessions=4, seconds=0.5, map_every=1, max_units=200)
+        gpu.decode_throughput(clip.path, sessions=4, seconds=0.5, map_every=1, max_packets=200)
         rates = {
-            f"map_every_{every}": gpu.ceiling(
-                clip.path, sessions=4, seconds=seconds, map_every=every, max_units=200
-            ).pictures_per_second
+            f"map_every_{every}": gpu.decode_throughput(
+                clip.path, sessions=4, seconds=seconds, map_every=every, max_packets=200
+            ).frames_per_second
             for every in (1, 16, 0)
         }
         yield Row(clip.name, "pictures a second, four sessions", OK, "", rates)
@@ -121,12 +121,12 @@ def maps(context: Context) -> Iterator[Row]:
 def session_memory(context: Context) -> Iterator[Row]:
     """Device memory with so many sessions at work at a time."""
     (clip, *_) = timed("bench", "1080p")
-    gpu.clear_pool()
+    gpu.clear_decoder_cache()
     base = gpu.devices()[0].free_bytes
     for count in (1, 7, 21):
-        gpu.ceiling(clip.path, sessions=count, seconds=0.5, map_every=1, max_units=100)
+        gpu.decode_throughput(clip.path, sessions=count, seconds=0.5, map_every=1, max_packets=100)
         used = (base - gpu.devices()[0].free_bytes) / 1e6
-        decoders = gpu.pool()["idle"]
+        decoders = gpu.decoder_cache_stats()["idle"]
         figures = {"MB": used, "decoders": decoders, "MB_each": used / max(decoders, 1)}
         smi = nvidia_smi("memory.used")
         yield Row(f"{count} sessions", "memory of the decoders", OK, "", {**figures, **smi})
@@ -138,7 +138,7 @@ begin = time.perf_counter()
 import framespool
 from framespool import gpu
 imported = time.perf_counter()
-context, kernels = gpu.open_times()
+context, kernels = gpu.startup_seconds()
 print(imported - begin, context, kernels)
 """
 

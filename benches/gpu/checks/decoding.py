@@ -57,7 +57,7 @@ def verdict(name: str, asked: str, compared: Comparison, stats: dict[str, Any], 
 def every_frame(clip: Clip, dtype: str) -> Row:
     """The whole file. A clip is one frame, so that files whose pictures change in size can be compared."""
     asked = f"every frame, {dtype}: NVDEC == CPU"
-    ours, theirs = loaders(clip, fsp.sampling.windows(sequence_length=1), dtype=dtype)
+    ours, theirs = loaders(clip, fsp.samplers.windows(sequence_length=1), dtype=dtype)
     compared = Comparison()
     for (left, _), (right, batch) in itertools.zip_longest(batches(ours), batches(theirs), fillvalue=(Outcome(), None)):
         at = batch.indices.tolist()[0][0] if batch is not None else compared.frames
@@ -177,8 +177,8 @@ def strided(context: Context) -> Iterator[Row]:
 
 def random_clips(clip: Clip, stride: int) -> Row:
     # Four pictures a clip: with more of them, clips would overlap and little were left to skip.
-    sampling = fsp.sampling.random(sequence_length=4, stride=stride, clips_per_video=12, short="loop")
-    ours, theirs = loaders(clip, sampling, batch_size=4, seed=stride, look_ahead=0)
+    sampling = fsp.samplers.random(sequence_length=4, stride=stride, clips_per_video=12, short="loop")
+    ours, theirs = loaders(clip, sampling, batch_size=4, seed=stride, lookahead_clips=0)
     compared = Comparison()
     for epoch in range(2):
         ours.set_epoch(epoch)

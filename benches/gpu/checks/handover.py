@@ -31,12 +31,12 @@ def looped(**keywords: Any) -> Iterator[fsp.Batch]:
     t = fsp.transforms
     loader = fsp.ClipLoader(
         dataset,
-        fsp.sampling.random(sequence_length=8, stride=2, clips_per_video=4, short="loop"),
+        fsp.samplers.random(sequence_length=8, stride=2, clips_per_video=4, short="loop"),
         batch_size=2,
         transforms=[t.RandomResizedCrop(160), t.RandomHorizontalFlip()],
         shuffle="full",
         seed=9,
-        prefetch=1,
+        prefetch_batches=1,
         index=False,
         **keywords,
     )

@@ -32,9 +32,9 @@ def epochs(loader: fsp.ClipLoader, count: int = 2) -> list[str]:
 
 
 SAMPLINGS = {
-    "windows 16": lambda: fsp.sampling.windows(sequence_length=16),
-    "random 8, stride 4": lambda: fsp.sampling.random(sequence_length=8, stride=4, clips_per_video=3, short="loop"),
-    "segments": lambda: fsp.sampling.segments(num_segments=8, mode="random"),
+    "windows 16": lambda: fsp.samplers.windows(sequence_length=16),
+    "random 8, stride 4": lambda: fsp.samplers.random(sequence_length=8, stride=4, clips_per_video=3, short="loop"),
+    "segments": lambda: fsp.samplers.segments(num_segments=8, mode="random"),
 }
 
 
@@ -55,7 +55,7 @@ def loaders(context: Context) -> Iterator[Row]:
     }
     roads: list[dict[str, Any]] = [{"decoder": d} for d in ("auto", "nvdec", "cpu")]
     roads += [{"decoder": "nvdec", "nvdec_threads": n} for n in (1, 2, 28)]
-    roads += [{"decoder": "nvdec", "memory_budget": 0}, {"decoder": "nvdec", "prefetch": 6}]
+    roads += [{"decoder": "nvdec", "memory_budget": 0}, {"decoder": "nvdec", "prefetch_batches": 6}]
     for (name, sampling), shuffle in itertools.product(SAMPLINGS.items(), ("full", "buffer")):
         if context.left() < 0:
             return
@@ -87,7 +87,7 @@ def two_loaders(context: Context) -> Iterator[Row]:
     """Several loaders and videos of one process at a time share the decoders."""
     dataset = [str(clip.path) for clip in clips("loader")]
     keywords: dict[str, Any] = {"batch_size": 4, "transforms": [fsp.transforms.Resize((96, 96))], "index": False}
-    sampling = fsp.sampling.windows(sequence_length=8)
+    sampling = fsp.samplers.windows(sequence_length=8)
     want = [digest(batch) for batch in fsp.ClipLoader(dataset, sampling, **keywords)]
     gpu = {"device": "cuda:0", "decoder": "nvdec", "nvdec_threads": 7}
     running = [iter(fsp.ClipLoader(dataset, sampling, **keywords, **gpu)) for _ in range(3)]

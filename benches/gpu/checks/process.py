@@ -19,7 +19,7 @@ PATHS = {paths!r}
 def loader(**keywords):
     small = [fsp.transforms.Resize((120, 160))]
     common = dict(batch_size=2, transforms=small, device="cuda:0", decoder="nvdec", index=False)
-    return fsp.ClipLoader(PATHS, fsp.sampling.windows(sequence_length=8), **(common | keywords))
+    return fsp.ClipLoader(PATHS, fsp.samplers.windows(sequence_length=8), **(common | keywords))
 """
 
 FORK = """
@@ -114,13 +114,13 @@ def close(context: Context) -> Iterator[Row]:
     driver = Driver()
 
     def used() -> int:
-        gpu.clear_pool()
+        gpu.clear_decoder_cache()
         free, total = driver.memory()
         return total - free
 
     paths = [str(clip.path) for clip in clips("loader")]
     held = []
-    sampling = fsp.sampling.uniform(sequence_length=8, stride=2, clips_per_video=2)
+    sampling = fsp.samplers.uniform(sequence_length=8, stride=2, clips_per_video=2)
     small = [fsp.transforms.Resize((240, 320))]
     keywords: dict[str, Any] = {
         "batch_size": 4,
@@ -152,7 +152,7 @@ def memory(context: Context) -> Iterator[Row]:
         "index": False,
         "last_batch": "drop",
     }
-    sampling = fsp.sampling.uniform(sequence_length=8, stride=2, clips_per_video=4)
+    sampling = fsp.samplers.uniform(sequence_length=8, stride=2, clips_per_video=4)
     cpu = batches(fsp.ClipLoader(paths, sampling, **keywords))
     right = {tuple(batch.clip_ids.tolist()): outcome for outcome, batch in cpu}
     # Small kernels and streams of the first use shall not be what fails.
@@ -160,7 +160,7 @@ def memory(context: Context) -> Iterator[Row]:
     for leave_bytes in (2 << 30, 512 << 20, 128 << 20, 32 << 20, 1 << 20):
         from framespool import gpu
 
-        gpu.clear_pool()
+        gpu.clear_decoder_cache()
         name = f"{leave_bytes >> 20} MiB left"
         with driver.occupied(leave_bytes) as free:
             asked = "batches == CPU's, or GpuError"

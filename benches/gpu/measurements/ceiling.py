@@ -28,16 +28,16 @@ def ceiling(context: Context) -> Iterator[Row]:
 
 def rate(path, name: str, sessions: int, seconds: float) -> Row:
     # Sessions are made and warmed first: creating them is another item's matter.
-    gpu.ceiling(path, sessions=sessions, seconds=0.3, map_every=0)
+    gpu.decode_throughput(path, sessions=sessions, seconds=0.3, map_every=0)
     cpu, begin = time.process_time(), time.monotonic()
     with Dmon() as dmon:
-        run = gpu.ceiling(path, sessions=sessions, seconds=seconds, map_every=0)
+        run = gpu.decode_throughput(path, sessions=sessions, seconds=seconds, map_every=0)
     cores = (time.process_time() - cpu) / (time.monotonic() - begin)
-    mapped = gpu.ceiling(path, sessions=sessions, seconds=min(seconds, 3.0), map_every=1)
+    mapped = gpu.decode_throughput(path, sessions=sessions, seconds=min(seconds, 3.0), map_every=1)
     figures = {
         "file": path.name,
-        "ceiling_per_s": run.pictures_per_second,
-        "mapping_all_per_s": mapped.pictures_per_second,
+        "ceiling_per_s": run.frames_per_second,
+        "mapping_all_per_s": mapped.frames_per_second,
         "cores": cores,
         **dmon.figures(),
     }

@@ -43,7 +43,7 @@ def cost(video: BenchVideo, workers: int, context: Context) -> Row:
 
         def make(length: int = length, **road: object) -> fsp.ClipLoader:
             keywords = {"device": "cuda:0", "decoder": "nvdec", "nvdec_threads": workers, **road}
-            sampling = fsp.sampling.indices(list(range(length)))
+            sampling = fsp.samplers.indices(list(range(length)))
             transforms = [fsp.transforms.Resize((64, 64))]
             # Files many times over: a loader decodes each entry by itself.
             return fsp.ClipLoader([video.path] * AT_ONCE, sampling, batch_size=20, transforms=transforms, **keywords)
@@ -70,7 +70,7 @@ import time
 begin = time.perf_counter()
 import framespool as fsp
 imported = time.perf_counter()
-loader = fsp.ClipLoader({paths!r}, fsp.sampling.random(sequence_length=16, stride=4, short="loop"), batch_size=8,
+loader = fsp.ClipLoader({paths!r}, fsp.samplers.random(sequence_length=16, stride=4, short="loop"), batch_size=8,
     transforms=[fsp.transforms.Resize((224, 224))], shuffle="full", device={device!r}, index=False)
 made = time.perf_counter()
 batch = next(iter(loader))

@@ -41,7 +41,7 @@ def dense(context: Context) -> Iterator[Row]:
     videos = full_hd()
     each = context.budget_seconds / max(len(videos), 1) / 6
     for video in videos:
-        make = maker(repeated(video, MANY), fsp.sampling.windows(sequence_length=16))
+        make = maker(repeated(video, MANY), fsp.samplers.windows(sequence_length=16))
         yield measure(video.name, f"every frame, {SIZE}x{SIZE}", make, seconds=each, ceiling=ceiling_of(video.path))
 
 
@@ -51,7 +51,7 @@ def strided(context: Context) -> Iterator[Row]:
     videos = full_hd()[:4]
     for video in videos:
         for stride in (4, 8):
-            sampling = fsp.sampling.windows(sequence_length=16, stride=stride, pad_mode="edge")
+            sampling = fsp.samplers.windows(sequence_length=16, stride=stride, pad_mode="edge")
             make = maker(repeated(video, MANY), sampling)
             each = context.budget_seconds / len(videos) / 12
             asked = f"windows of 16, stride {stride}"
@@ -68,7 +68,7 @@ def random_clips(context: Context) -> Iterator[Row]:
         yield Row(missing, "random clips", IMPOSSIBLE, f"no 1080p video with {missing} here; see README.md, encode.py")
     for (kind, codec), videos in kinds.items():
         dataset = [video.path for video in videos for _ in range(max(60 // len(videos), 1))]
-        sampling = fsp.sampling.random(sequence_length=16, stride=4, clips_per_video=1, short="loop")
+        sampling = fsp.samplers.random(sequence_length=16, stride=4, clips_per_video=1, short="loop")
         make = maker(dataset, sampling, shuffle="full", seed=3)
         known = [rate for video in videos if (rate := ceiling_of(video.path))]
         ceiling = sum(known) / len(known) if known else None
@@ -83,7 +83,7 @@ def shuffled(context: Context) -> Iterator[Row]:
     videos = [video for video in full_hd() if video.codec == "h264"]
     dataset = [video.path for video in videos for _ in range(8)]
     for budget in ("2GiB", 0):
-        make = maker(dataset, fsp.sampling.windows(sequence_length=16), shuffle="full", seed=1, memory_budget=budget)
+        make = maker(dataset, fsp.samplers.windows(sequence_length=16), shuffle="full", seed=1, memory_budget=budget)
         yield measure(
             f"memory_budget {budget}",
             "all windows of 16, shuffled",
@@ -100,7 +100,7 @@ def hybrid(context: Context) -> Iterator[Row]:
     if video is None:
         yield Row("hybrid", "every frame", IMPOSSIBLE, "no 1080p H.264 here")
         return
-    make = maker(repeated(video, MANY), fsp.sampling.windows(sequence_length=16))
+    make = maker(repeated(video, MANY), fsp.samplers.windows(sequence_length=16))
     for decoder in ("nvdec", "auto", "cpu"):
         each = context.budget_seconds / 20
         yield measure(
@@ -114,7 +114,7 @@ def short_clips(context: Context) -> Iterator[Row]:
     files = [clip.path for clip in timed("short")]
     dataset = [files[number % len(files)] for number in range(ENTRIES)]
     for stride in (1, 4):
-        sampling = fsp.sampling.random(sequence_length=8, stride=stride, short="loop")
+        sampling = fsp.samplers.random(sequence_length=8, stride=stride, short="loop")
         make = maker(dataset, sampling, shuffle="full", seed=2, batch_size=16)
         asked = f"{ENTRIES} entries of {len(files)} short files, clips of 8, stride {stride}"
         yield measure(f"stride {stride}", asked, make, seconds=context.budget_seconds / 10, ceiling=None)
@@ -125,7 +125,7 @@ def workers(context: Context) -> Iterator[Row]:
     """Clips a second against the number of workers."""
     videos = [video for video in full_hd("h264") if video.kind == "GOP 250"] or full_hd("h264")
     dataset = [video.path for video in videos for _ in range(max(200 // len(videos), 1))]
-    sampling = fsp.sampling.random(sequence_length=16, stride=4, short="loop")
+    sampling = fsp.samplers.random(sequence_length=16, stride=4, short="loop")
     make = maker(dataset, sampling, shuffle="full", seed=3)
     counts = (1, 2, 4, 7, 14, 21, 28)
     for count in counts:
@@ -153,10 +153,10 @@ def published(context: Context) -> Iterator[Row]:
         why = f"no 1080p H.264 of {length} frames here; see README.md, encode.py"
         yield Row("published", f"{count} x {length} frames", IMPOSSIBLE, why)
         return
-    parts = [fsp.datasets.Part(str(video.path), start_frame=0, end_frame=length) for video in videos]
+    parts = [fsp.datasets.VideoSegment(str(video.path), start_frame=0, end_frame=length) for video in videos]
     dataset = [parts[number % len(parts)] for number in range(count)]
     # 16 does not divide 300: the last window of each video is filled up, so that all frames are decoded.
-    sampling = fsp.sampling.windows(sequence_length=16, pad_mode="edge")
+    sampling = fsp.samplers.windows(sequence_length=16, pad_mode="edge")
     for name, transforms in (("full size", []), (f"{SIZE}x{SIZE}", None)):
         keywords = {} if transforms is None else {"transforms": transforms}
         make = maker(dataset, sampling, **keywords)

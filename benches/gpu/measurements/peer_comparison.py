@@ -39,11 +39,13 @@ def draw(videos: list[BenchVideo], count: int) -> list[tuple[str, list[int]]]:
 
 def ours(clips: list[tuple[str, list[int]]], **road: Any) -> fsp.ClipLoader:
     """A loader of exactly these clips: each is a part of a video that holds one window."""
-    parts = [fsp.datasets.Part(path, start_frame=frames[0], end_frame=frames[0] + SPAN) for path, frames in clips]
+    parts = [
+        fsp.datasets.VideoSegment(path, start_frame=frames[0], end_frame=frames[0] + SPAN) for path, frames in clips
+    ]
     keywords = {"device": "cuda:0", "decoder": "nvdec", **road}
     return fsp.ClipLoader(
         parts,
-        fsp.sampling.windows(sequence_length=LENGTH, stride=STRIDE),
+        fsp.samplers.windows(sequence_length=LENGTH, stride=STRIDE),
         batch_size=4,
         transforms=[fsp.transforms.Resize((SIZE, SIZE))],
         layout="NTCHW",
@@ -172,7 +174,7 @@ def dali_rates(videos: list[BenchVideo], context: Context) -> Row:
     if (off := float((theirs - right).abs().mean())) > 6.0:  # always BT.601, so farther off than others
         return Row(name, asked, IMPOSSIBLE, f"not timed: its first sequence differs by {off:.1f} in the mean")
     loader = fsp.ClipLoader(
-        files, fsp.sampling.windows(sequence_length=16), batch_size=8, device="cuda:0", decoder="nvdec"
+        files, fsp.samplers.windows(sequence_length=16), batch_size=8, device="cuda:0", decoder="nvdec"
     )
 
     def run_dali() -> None:

@@ -8,7 +8,7 @@ import textwrap
 from typing import Any
 
 from framespool._bench import BenchReport, bench
-from framespool.cli import _workload
+from framespool.cli import _dataset_options
 from framespool.cli._parser import add_json, check_writable, command, count
 
 _DESCRIPTION = """\
@@ -32,7 +32,7 @@ def add(subparsers: Any) -> None:
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
-    _workload.add_options(parser)
+    _dataset_options.add_options(parser)
     parser.add_argument("--batch-size", type=count, metavar="N", default=8, help="clips of a batch (default: 8)")
     parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
     parser.add_argument("--device", metavar="DEVICE", default="cpu", help="where batches land (default: cpu)")
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Does it."""
     if arguments.plot:
         check_writable("--plot", arguments.plot)
-    loader = _workload.loader(
+    loader = _dataset_options.loader(
         arguments, batch_size=arguments.batch_size, num_threads=arguments.threads, device=arguments.device
     )
     report = bench(loader, seconds=arguments.seconds)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-from framespool.cli import _codes
+from framespool.cli import _exit_codes
 from framespool.errors import ArgumentError
 
 
@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
         if wrong:
             message += _nearest([wrong[1]], re.findall(r"[\w.-]+", wrong[2]))
         print(f"{self.prog}: error: {message}\nTry '{self.prog} --help'.", file=sys.stderr)
-        sys.exit(_codes.USAGE)
+        sys.exit(_exit_codes.USAGE)
 
     def _meant(self, left: Sequence[str]) -> str:
         return _nearest([text.partition("=")[0] for text in left if text.startswith("-")], self.options())
@@ -67,7 +67,7 @@ def command(
     examples: str,
 ) -> Parser:
     """A subcommand with what all have: an explanation, examples, exit codes and ``--json``."""
-    epilog = f"examples:\n{examples}\n{_codes.of(name)}"
+    epilog = f"examples:\n{examples}\n{_exit_codes.of(name)}"
     parser: Parser = subparsers.add_parser(name, help=help, description=description, epilog=epilog)
     parser.set_defaults(run=run)
     return parser

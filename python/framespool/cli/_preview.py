@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from framespool._preview import preview
-from framespool.cli import _workload
+from framespool.cli import _dataset_options
 from framespool.cli._parser import add_json, check_writable, command, count
 
 _DESCRIPTION = """\
@@ -29,7 +29,7 @@ def add(subparsers: Any) -> None:
     parser = command(
         subparsers, "preview", run, help="what would a training run see?", description=_DESCRIPTION, examples=_EXAMPLES
     )
-    _workload.add_options(parser)
+    _dataset_options.add_options(parser)
     parser.add_argument(
         "--out", metavar="FILE", default="preview.png", help="a PNG, or an HTML page (default: preview.png)"
     )
@@ -42,7 +42,7 @@ def add(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Does it."""
     check_writable("--out", arguments.out)
-    loader = _workload.loader(arguments, batch_size=4)
+    loader = _dataset_options.loader(arguments, batch_size=4)
     facts = preview(loader, arguments.out, clips=arguments.clips, frames=arguments.show, epoch=arguments.epoch)
     if arguments.json:
         print(json.dumps({"command": "preview", "out": arguments.out, "clips": facts}))

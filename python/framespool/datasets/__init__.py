@@ -1,12 +1,13 @@
 """Lists of labelled videos, or of parts of videos.
 
-A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled; bytes, a :class:`Member` of an archive,
-a :class:`Cell` of a table, or a :class:`Part` of a video, may stand for a path. What a list says besides is in
+A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled; bytes, a :class:`ArchiveMember` of an archive,
+a :class:`TableCell` of a table, or a :class:`VideoSegment` of a video, may stand for a path. What a list says besides is in
 :attr:`Dataset.columns`.
 """
 
 from framespool.datasets._annotations import (
     activitynet,
+    annotation_file,
     ava,
     dali_file_list,
     epic_kitchens,
@@ -17,24 +18,23 @@ from framespool.datasets._annotations import (
     kinetics,
     rawframes,
     something_something,
-    space_list,
     ucf101,
 )
 from framespool.datasets._archives import recordio, tfrecord, webdataset
-from framespool.datasets._dataset import Dataset, Mixture, mix
-from framespool.datasets._folders import file_list, folder, frame_folders, images
+from framespool.datasets._dataset import Dataset, MixtureDataset, mix
+from framespool.datasets._folders import file_list, folder, frame_folder, image_folder
 from framespool.datasets._lerobot import lerobot
 from framespool.datasets._lmdb import lmdb
 from framespool.datasets._parquet import arrow, parquet
-from framespool.datasets._sources import Cell, FrameFolder, Member, Part
+from framespool.datasets._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 
 __all__ = [
-    "Cell",
+    "TableCell",
     "Dataset",
-    "FrameFolder",
-    "Member",
-    "Mixture",
-    "Part",
+    "ImageSequence",
+    "ArchiveMember",
+    "MixtureDataset",
+    "VideoSegment",
     "activitynet",
     "arrow",
     "ava",
@@ -42,10 +42,10 @@ __all__ = [
     "epic_kitchens",
     "file_list",
     "folder",
-    "frame_folders",
+    "frame_folder",
     "gluon_list",
     "hmdb51",
-    "images",
+    "image_folder",
     "jester",
     "json_lines",
     "kinetics",
@@ -56,7 +56,7 @@ __all__ = [
     "rawframes",
     "recordio",
     "something_something",
-    "space_list",
+    "annotation_file",
     "tfrecord",
     "ucf101",
     "webdataset",

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._check import choice, flag, number, several, whole
+from framespool._validate_args import as_sequence, boolean, choice, integer, number
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._entries import Entries
-from framespool.datasets._sources import FrameFolder, Part, Source
+from framespool.datasets._sample_list import SampleList
+from framespool.datasets._sources import ImageSequence, Source, VideoSegment
 from framespool.errors import ArgumentError
 
 _Path = str | os.PathLike[str]
@@ -27,7 +27,7 @@ def _dataset(found: Any) -> Dataset:
     """What the engine read, as a dataset; what was left out is told by warnings."""
     table, classes, columns, notes = found
     _warn(notes)
-    return Dataset(Entries(table), classes, columns)
+    return Dataset(SampleList(table), classes, columns)
 
 
 def _warn(notes: list[str], stacklevel: int = 4) -> None:
@@ -36,11 +36,11 @@ def _warn(notes: list[str], stacklevel: int = 4) -> None:
 
 
 def _frames(pattern: str, first: int, fps: _Fps) -> tuple[str, int, int | None, tuple[int, int]]:
-    """The frames of folders, checked as :class:`FrameFolder` checks them."""
+    """The frames of folders, checked as :class:`ImageSequence` checks them."""
     if not isinstance(pattern, str):
         raise ArgumentError(f"pattern must be a string, got {pattern!r}")
-    checked = FrameFolder("", pattern=pattern, first=first, fps=fps)
-    return pattern, whole("first", checked.first), None, checked._fps
+    checked = ImageSequence("", pattern=pattern, first=first, fps=fps)
+    return pattern, integer("first", checked.first), None, checked._fps
 
 
 def _kind(extension: str | None, pattern: str | None, first: int, fps: _Fps) -> tuple[Any, Any]:
@@ -53,13 +53,13 @@ def _kind(extension: str | None, pattern: str | None, first: int, fps: _Fps) -> 
 def _names(classes: Sequence[str] | None) -> list[str] | None:
     if classes is None:
         return None
-    names = several(classes)
+    names = as_sequence(classes)
     if names is None or not all(isinstance(name, str) for name in names):
         raise ArgumentError(f"classes must be a list of names, got {classes!r}")
     return list(names)
 
 
-def space_list(
+def annotation_file(
     path: _Path, *, root: _Path | None = None, delimiter: str | None = None, multi_label: bool = False
 ) -> Dataset:
     """The lists of mmaction2, PySlowFast, VideoMAE, V-JEPA 2 and PyTorchVideo: ``path label`` on each line.
@@ -69,7 +69,7 @@ def space_list(
     between the fields instead of white space, such as ``","`` or ``"::"``; with white space, a path that ends in a
     number of its own (``clip 7``) cannot be told from one with another label.
     """
-    return _dataset(_framespool.read_space_list(path, root, delimiter, multi_label))
+    return _dataset(_framespool.read_annotation_file(path, root, delimiter, multi_label))
 
 
 def rawframes(
@@ -82,16 +82,16 @@ def rawframes(
     columns: Sequence[str] = ("total", "label"),
 ) -> Dataset:
     """Videos that were taken apart into pictures: ``folder total_frames label`` on each line, as mmaction2 and
-    VideoMAEv2 have it. Entries are :class:`FrameFolder`.
+    VideoMAEv2 have it. Entries are :class:`ImageSequence`.
 
     ``columns``: what stands behind the folder, whole numbers all: ``"total"`` frames; ``"label"``, or ``"labels"`` for
     one or more, which become ``columns["labels"]`` with -1 as the entry's own label; ``"start"``, the number in the
     first file's name, or ``"offset"``, which is added to ``first``. So ``("start", "total")`` is VideoMAEv2's list for
     pretraining, in which ``path 0 -1`` is a whole video's file, and ``("offset", "total", "label")`` mmaction2's with
-    offsets. ``pattern``, ``first`` and ``fps`` as in :class:`FrameFolder`. Relative paths start at ``root``, or at the
+    offsets. ``pattern``, ``first`` and ``fps`` as in :class:`ImageSequence`. Relative paths start at ``root``, or at the
     list's own folder; blank lines and lines that begin with ``#`` are passed over. Errors name the line.
     """
-    names = several(columns)
+    names = as_sequence(columns)
     if names is None or not all(isinstance(name, str) for name in names):
         raise ArgumentError(f'columns must be a list such as ("total", "label"), got {columns!r}')
     return _dataset(_framespool.read_rawframes(path, root, _frames(pattern, first, fps), list(names)))
@@ -127,7 +127,7 @@ def dali_file_list(
 ) -> Dataset:
     """The ``file_list`` of DALI's video readers: ``file label [start [end]]`` on each line, no spaces in names.
 
-    Lines with a start are :class:`Part`; the end is not in it. With ``frames`` (DALI's ``file_list_frame_num=True``, or
+    Lines with a start are :class:`VideoSegment`; the end is not in it. With ``frames`` (DALI's ``file_list_frame_num=True``, or
     ``file_list_format="frames"``) they are in frames, and a negative number counts from the end: such videos are opened
     here, and their length looked up, no others. Without it they are seconds. With ``rounding="times"`` a part has the
     frames that appear from start on and before end, by the file's own presentation times, which at a constant rate
@@ -142,7 +142,7 @@ def dali_file_list(
     line.
     """
     choice("rounding", rounding, ("times", *_ROUNDING))
-    if flag("frames", frames) and (rounding != "times" or fps is not None):
+    if boolean("frames", frames) and (rounding != "times" or fps is not None):
         raise ArgumentError("frames=True reads frames as they are; leave rounding and fps out")
     if (fps is None) != (rounding == "times"):
         raise ArgumentError(
@@ -150,7 +150,7 @@ def dali_file_list(
             "takes none"
         )
     if not frames:
-        up = None if fps is None else (*_ROUNDING[rounding], FrameFolder("", fps=fps)._fps)
+        up = None if fps is None else (*_ROUNDING[rounding], ImageSequence("", fps=fps)._fps)
         return _dataset(_framespool.read_dali_file_list(path, root, up))
     listed, classes, notes = _framespool.read_dali_frames(path, root)
     entries, empty = _counted_from_begin(listed)
@@ -187,7 +187,7 @@ def _counted_from_begin(
             if end is not None and end <= start:
                 empty.append(f"{source} from {first} to {last}")
                 continue
-        kept.append((Part(source, start_frame=start, end_frame=end), label))
+        kept.append((VideoSegment(source, start_frame=start, end_frame=end), label))
     return kept, empty
 
 
@@ -222,8 +222,8 @@ def ucf101(annotations: _Path, root: _Path, *, split: int = 1, train: bool = Tru
     Videos are ``root/Class/name.avi``. Labels are the numbers of ``classInd.txt`` less one, so they begin with 0; a
     line whose number is not that of its class folder is an :class:`~framespool.ArgumentError` that names it.
     """
-    split = whole("split", split, least=1, most=99)
-    return _dataset(_framespool.read_ucf101(annotations, root, split, flag("train", train)))
+    split = integer("split", split, least=1, most=99)
+    return _dataset(_framespool.read_ucf101(annotations, root, split, boolean("train", train)))
 
 
 def hmdb51(annotations: _Path, root: _Path, *, split: int = 1, train: bool = True) -> Dataset:
@@ -232,8 +232,8 @@ def hmdb51(annotations: _Path, root: _Path, *, split: int = 1, train: bool = Tru
 
     Videos are ``root/class/name.avi``; labels are 0, 1, … by sorted class. Errors name file and line.
     """
-    split = whole("split", split, least=1, most=99)
-    return _dataset(_framespool.read_hmdb51(annotations, root, split, flag("train", train)))
+    split = integer("split", split, least=1, most=99)
+    return _dataset(_framespool.read_hmdb51(annotations, root, split, boolean("train", train)))
 
 
 def something_something(
@@ -249,7 +249,7 @@ def something_something(
     """Something-Something V2: ``train.json`` or another list of ``{"id", "template", …}``, and ``labels.json``.
 
     Videos are ``root/{id}{extension}``; with a ``pattern`` they are folders ``root/{id}`` of pictures, for which
-    ``pattern``, ``first`` and ``fps`` are as in :class:`FrameFolder`. A video's class is its template without the
+    ``pattern``, ``first`` and ``fps`` are as in :class:`ImageSequence`. A video's class is its template without the
     brackets, its label the number that ``labels`` gives it; one without a template, as in the test split, has -1.
     ``columns`` has what the list says: ``id``, ``label`` (the description), ``template``, ``placeholders``.
     """
@@ -271,7 +271,7 @@ def jester(
     """Jester, and Something-Something V1: ``id;label`` on each line, and a file with one label on each line.
 
     Videos are folders ``root/{id}`` of pictures, for which ``pattern``, ``first`` and ``fps`` are as in
-    :class:`FrameFolder`; with an ``extension`` they are files ``root/{id}{extension}``. Labels are numbered from 0 in
+    :class:`ImageSequence`; with an ``extension`` they are files ``root/{id}{extension}``. Labels are numbered from 0 in
     the order of their file. A line without a label, as in the test split, has -1. Errors name file and line.
     """
     kind = _kind(extension, pattern if extension is None else None, first, fps)
@@ -293,7 +293,7 @@ def json_lines(
     ``source``, ``label``, ``start``, ``end``: the keys that say these; only the source must be there, a path or a
     ``file:`` URI. Labels are whole numbers, or names, which are sorted into ``classes``; a list of whole numbers is in
     ``columns[label]``, with -1 as the entry's own label. Parts are in seconds, or ``in_frames`` from 0, up to and
-    without the end (see :class:`Part`). All other keys become ``columns``, ``None`` where an object lacks them or has
+    without the end (see :class:`VideoSegment`). All other keys become ``columns``, ``None`` where an object lacks them or has
     ``null``. Blank lines are passed over. Relative paths start at ``root``, or at the file's own folder. Errors name
     the line.
     """
@@ -301,7 +301,7 @@ def json_lines(
     for name, key in zip(("source", "label", "start", "end"), keys, strict=True):
         if not isinstance(key, str):
             raise ArgumentError(f"{name} must be a key of the objects, got {key!r}")
-    return _dataset(_framespool.read_json_lines(path, root, keys, flag("in_frames", in_frames)))
+    return _dataset(_framespool.read_json_lines(path, root, keys, boolean("in_frames", in_frames)))
 
 
 def epic_kitchens(
@@ -315,7 +315,7 @@ def epic_kitchens(
     pattern: str | None = None,
     fps: _Fps = 60,
 ) -> Dataset:
-    """EPIC-KITCHENS: tables such as ``EPIC_100_train.csv``; each action is a :class:`Part` of its video.
+    """EPIC-KITCHENS: tables such as ``EPIC_100_train.csv``; each action is a :class:`VideoSegment` of its video.
 
     ``label``: whose class is the label, ``verb_class`` or ``noun_class``; -1 with ``None``, or where the table has
     none, as for the test split. Both are in ``columns`` with all else that the table has: ``narration_id``,
@@ -324,7 +324,7 @@ def epic_kitchens(
 
     ``file``: a video's path below ``root``, ``"{participant_id}/videos/{video_id}.MP4"`` by default; if it ends in
     ``.*`` its folder is listed to find the extension. With a ``pattern``, such as ``"frame_{:010}.jpg"``, videos are
-    folders of frames (see :class:`FrameFolder` for it and ``fps``),
+    folders of frames (see :class:`ImageSequence` for it and ``fps``),
     ``"{participant_id}/rgb_frames/{video_id}"`` by default. Actions go from ``start_timestamp`` up to and without
     ``stop_timestamp``, in seconds; ``in_frames``, as with a ``pattern``, from ``start_frame``, counted from 1, up to
     and with ``stop_frame``. Actions that end where they begin, or before, are left out with a warning. Errors name file
@@ -334,7 +334,7 @@ def epic_kitchens(
         choice("label", label, ("verb", "noun"))
     folders = pattern is not None
     name = file or ("{participant_id}/rgb_frames/{video_id}" if folders else "{participant_id}/videos/{video_id}.MP4")
-    by_frames = folders if in_frames is None else flag("in_frames", in_frames)
+    by_frames = folders if in_frames is None else boolean("in_frames", in_frames)
     frames = None if pattern is None else _frames(pattern, 1, fps)
     return _dataset(_framespool.read_epic_kitchens(annotations, root, name, label, classes, by_frames, frames))
 
@@ -349,7 +349,7 @@ def activitynet(
     missing: Literal["error", "skip"] = "error",
 ) -> Dataset:
     """ActivityNet, and what has its format (HACS, THUMOS, FineAction): a JSON file with a ``database`` of videos and
-    their ``annotations``; each ``segment``, in seconds, is a :class:`Part` of its video.
+    their ``annotations``; each ``segment``, in seconds, is a :class:`VideoSegment` of its video.
 
     A video without annotations, as in the testing subset, is an entry by itself, whole and with label -1. ``subset``:
     only videos of this one (``"training"``, ``"validation"``, ``"testing"``). ``file``: a video's path below ``root``;
@@ -372,7 +372,7 @@ def ava(
     begin_seconds: float = 0.0,
     missing: Literal["error", "skip"] = "error",
 ) -> Dataset:
-    """AVA: ``video_id,second,x1,y1,x2,y2,action_id,person_id`` on each line; each key second is a :class:`Part` of its
+    """AVA: ``video_id,second,x1,y1,x2,y2,action_id,person_id`` on each line; each key second is a :class:`VideoSegment` of its
     video, ``span_seconds`` long, with the second in its middle.
 
     Rows of the same video and second are one entry, with label -1. ``columns``: ``video_id``, ``second``, and of each

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._check import choice, flag, is_url, several
+from framespool._validate_args import as_sequence, boolean, choice, is_url
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._entries import Entries
+from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError
 
 _Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 #: What is taken for a video or a picture; of several in a sample the first of these is meant.
-_EXTENSIONS = (*_framespool.video_extensions, *_framespool.picture_extensions)
+_EXTENSIONS = (*_framespool.video_extensions, *_framespool.image_extensions)
 #: Files that are listed at a time, at least: most of it is waiting for the disk.
 _THREADS = 8
 #: Most files that a pattern may stand for.
@@ -44,7 +44,7 @@ def webdataset(
     members to keep in :attr:`Dataset.columns`, such as ``("json", "txt")``: of a JSON object each name is a column, of
     others the text is one, named as the extension. The samples' keys always are, in ``columns["__key__"]``.
 
-    One entry for each sample, a :class:`Member`, in the order of the shards and of the samples in them: nothing is
+    One entry for each sample, a :class:`ArchiveMember`, in the order of the shards and of the samples in them: nothing is
     unpacked, and loaders shuffle over all shards. Members that are neither are not read. Only headers, labels
     and columns are read, one small read for each; shards must not be compressed.
 
@@ -54,23 +54,23 @@ def webdataset(
     shard's length, or the headers of the first and last member, is an error.
 
     ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a sample without label, or with a label and no
-    video, naming shard and key; :class:`~framespool.MalformedError`, :class:`~framespool.TruncatedError` or
+    video, naming shard and key; :class:`~framespool.InvalidDataError`, :class:`~framespool.TruncatedError` or
     :class:`~framespool.UnsupportedError` for a shard that is damaged or compressed, naming the byte;
     :class:`~framespool.NotFoundError` for one that is missing. ``"skip"``: takes what is whole, and warns once with the
     number and the first reasons of what it left out. Where nothing is left,
     :class:`~framespool.ArgumentError` is raised under both.
     """
     files = _files("shards", shards)
-    extensions = [video] if isinstance(video, str) else _words("video", video)
+    extensions = [video] if isinstance(video, str) else _names("video", video)
     where = None
     if label is not None:
-        extension, *names = [label] if isinstance(label, str) else _words("label", label)
+        extension, *names = [label] if isinstance(label, str) else _names("label", label)
         where = (extension, names)
-    kept = [columns] if isinstance(columns, str) else _words("columns", columns) if columns else []
+    kept = [columns] if isinstance(columns, str) else _names("columns", columns) if columns else []
     indices = None
     if isinstance(index, bool):
         if index:
-            indices = [_beside(file) for file in files]
+            indices = [_index_file_of(file) for file in files]
     else:
         indices = _files("index", index)
     return _listed(
@@ -80,7 +80,7 @@ def webdataset(
     )
 
 
-def _beside(shard: str) -> str:
+def _index_file_of(shard: str) -> str:
     """The index of a shard, as DALI calls it."""
     path, mark, query = shard.partition("?") if is_url(shard) else (shard, "", "")
     stem = path[: -len(".tar")] if path.lower().endswith(".tar") else path
@@ -101,21 +101,21 @@ def tfrecord(
     the video or picture. ``label``: the feature that is its label, one integer as it stands (the ImageNet scripts count
     from 1), or ``None``: all labels are -1. In a ``SequenceExample`` the features of its context are meant.
 
-    One entry for each record, a :class:`Member` of its file, in the order of the files and records. The checksum of
+    One entry for each record, a :class:`ArchiveMember` of its file, in the order of the files and records. The checksum of
     each record's length is always checked; with ``check`` that of its data too, for which all files are read once.
     Files that were compressed must be unpacked first.
 
     ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a record that lacks a feature or holds something
-    else in it, naming file, record and byte; :class:`~framespool.MalformedError` (a wrong checksum, or data that is no
+    else in it, naming file, record and byte; :class:`~framespool.InvalidDataError` (a wrong checksum, or data that is no
     ``Example``) or :class:`~framespool.TruncatedError` for a damaged file, naming the byte;
     :class:`~framespool.NotFoundError`. ``"skip"``: leaves such records out, and what comes behind a record whose length
     is damaged, and warns once with their number and the first reasons. Where nothing is left,
     :class:`~framespool.ArgumentError` is raised under both.
     """
     paths = _files("files", files)
-    feature = _words("source", [source])[0]
-    of_label = None if label is None else _words("label", [label])[0]
-    whole = flag("check", check)
+    feature = _names("source", [source])[0]
+    of_label = None if label is None else _names("label", [label])[0]
+    whole = boolean("check", check)
     return _listed(
         paths, on_error, lambda: _framespool.read_tfrecord(paths, feature, of_label, whole, on_error, _threads())
     )
@@ -132,13 +132,13 @@ def recordio(
     ``rec``: its path. ``idx``: path of the list that goes with it; its records are taken, in its order. Without it all
     records of the file are, one after another.
 
-    One entry for each record: a :class:`Member` of the file, or, for the few whose data the format takes apart because
+    One entry for each record: a :class:`ArchiveMember` of the file, or, for the few whose data the format takes apart because
     it holds the format's magic number, the picture's bytes. The label is the record's, or the first of several, and
     must be a whole number. ``columns["id"]`` is the number that the packer gave the picture; where records have several
     labels, as for detection, ``columns["labels"]`` has a list of floats.
 
     ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a record without a picture or with another
-    label, and for a damaged list, naming file and record or line; :class:`~framespool.MalformedError` or
+    label, and for a damaged list, naming file and record or line; :class:`~framespool.InvalidDataError` or
     :class:`~framespool.TruncatedError` for a damaged file, or a list of another one, naming the byte;
     :class:`~framespool.NotFoundError`. ``"skip"``: leaves such records out (without ``idx`` also what comes behind
     damage), and warns once with their number and the first reasons. Where nothing is left, and where the list is
@@ -155,8 +155,8 @@ def _threads() -> int:
     return max(_THREADS, _framespool.cores())
 
 
-def _words(name: str, value: Any) -> list[str]:
-    words = several(value)
+def _names(name: str, value: Any) -> list[str]:
+    words = as_sequence(value)
     if not words or not all(isinstance(word, str) and word for word in words):
         raise ArgumentError(f"{name} must be a string or several, none of them empty, got {value!r}")
     return list(words)
@@ -166,11 +166,11 @@ def _listed(files: list[str], on_error: str, read: Callable[[], Any]) -> Dataset
     """The entries that were read, and a warning of those left out."""
     choice("on_error", on_error, ("raise", "skip"))
     table, columns, left_out, reasons = read()
-    _tell(left_out, reasons, stacklevel=4)
-    return Dataset(Entries(table), columns=columns)
+    _warn_left_out(left_out, reasons, stacklevel=4)
+    return Dataset(SampleList(table), columns=columns)
 
 
-def _tell(left_out: int, reasons: Sequence[str], stacklevel: int = 3) -> None:
+def _warn_left_out(left_out: int, reasons: Sequence[str], stacklevel: int = 3) -> None:
     """Warns of what was left out, if anything was; by default at the line that called the public function."""
     if left_out:
         more = f", and {left_out - len(reasons)} more" if left_out > len(reasons) else ""
@@ -181,7 +181,7 @@ def _files(name: str, paths: _Paths) -> list[str]:
     """Paths, patterns written out."""
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    given = several(paths)
+    given = as_sequence(paths)
     if given is None or not all(isinstance(path, (str, os.PathLike)) for path in given):
         raise ArgumentError(f"{name} must be a path, a pattern or a list of them, got {paths!r}")
     files: list[str] = []

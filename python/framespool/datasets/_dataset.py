@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, repeat
 from typing import Any, overload
 
-from framespool._check import is_url, number, stream_index, whole
-from framespool.datasets._entries import Entries, joined
-from framespool.datasets._sources import Cell, FrameFolder, Member, Part, Source
+from framespool._validate_args import integer, is_url, number, stream_index
+from framespool.datasets._sample_list import SampleList, joined
+from framespool.datasets._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 from framespool.errors import ArgumentError
 
 
 class Dataset(Sequence[tuple[Source, int]]):
     """Videos with integer labels, and whatever else a list says of them.
 
-    ``entries``: pairs of (path or bytes, label); -1 stands for "no label". The attribute of this name is a sequence of
+    ``samples``: pairs of (path or bytes, label); -1 stands for "no label". The attribute of this name is a sequence of
     them: what was given, or, from the readers of this module, a table of the engine that makes them when they are
     looked at. ``classes``: names of the labels, empty
     where there are none. ``columns``: by name, a list with one value per entry, ``None`` where nothing is said; what
@@ -29,29 +29,29 @@ class Dataset(Sequence[tuple[Source, int]]):
 
     def __init__(
         self,
-        entries: Iterable[tuple[Source, int]],
+        samples: Iterable[tuple[Source, int]],
         classes: Sequence[str] = (),
         columns: Mapping[str, Iterable[Any]] | None = None,
         stream: int | None = None,
     ) -> None:
         self.stream = stream_index(stream)
-        self.entries: Sequence[tuple[Source, int]]
-        if isinstance(entries, Entries):
-            self.entries = entries  # of a reader, who checked them
+        self.samples: Sequence[tuple[Source, int]]
+        if isinstance(samples, SampleList):
+            self.samples = samples  # of a reader, who checked them
         else:
-            self.entries = [_entry(i, entry) for i, entry in enumerate(_ordered(entries))]
+            self.samples = [_entry(i, entry) for i, entry in enumerate(_ordered(samples))]
         self.classes: list[str] = list(classes)
         self.columns: dict[str, list[Any]] = {}
         for name, values in (columns or {}).items():
             self.columns[name] = list(values)
-            if len(self.columns[name]) != len(self.entries):
+            if len(self.columns[name]) != len(self.samples):
                 raise ArgumentError(
                     f"column {name!r} must have one value per entry, got {len(self.columns[name])} "
-                    f"for {len(self.entries)} entries"
+                    f"for {len(self.samples)} entries"
                 )
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self.samples)
 
     @overload
     def __getitem__(self, index: int) -> tuple[Source, int]: ...
@@ -60,28 +60,28 @@ class Dataset(Sequence[tuple[Source, int]]):
     def __getitem__(self, index: int | slice) -> tuple[Source, int] | Dataset:
         if isinstance(index, slice):
             columns = {name: values[index] for name, values in self.columns.items()}
-            return Dataset(self.entries[index], self.classes, columns, self.stream)
-        return self.entries[index]
+            return Dataset(self.samples[index], self.classes, columns, self.stream)
+        return self.samples[index]
 
     def __iter__(self) -> Iterator[tuple[Source, int]]:
-        return iter(self.entries)
+        return iter(self.samples)
 
     def __add__(self, other: Dataset) -> Dataset:
         """Both, one after the other. ``classes`` are kept where they are the same, columns always: entries of a dataset
         that lacks one have ``None`` there."""
         if not isinstance(other, Dataset):
             return NotImplemented
-        if isinstance(other, Mixture):
+        if isinstance(other, MixtureDataset):
             raise ArgumentError("a mix cannot be added; give mix() the other dataset too, with its weight")
         classes = self.classes if self.classes == other.classes else ()
         stream = _common_stream([self, other])
-        return Dataset(joined([self.entries, other.entries]), classes, _joined([self, other]), stream)
+        return Dataset(joined([self.samples, other.samples]), classes, _joined([self, other]), stream)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Dataset) or isinstance(other, Mixture) != isinstance(self, Mixture):
+        if not isinstance(other, Dataset) or isinstance(other, MixtureDataset) != isinstance(self, MixtureDataset):
             return NotImplemented
-        mine = (self.entries, self.classes, self.columns, self.stream)
-        return mine == (other.entries, other.classes, other.columns, other.stream)
+        mine = (self.samples, self.classes, self.columns, self.stream)
+        return mine == (other.samples, other.classes, other.columns, other.stream)
 
     def with_stream(self, stream: int | None) -> Dataset:
         """The same entries, of each file the video stream with this index among all its streams; ``None`` for the best
@@ -90,18 +90,18 @@ class Dataset(Sequence[tuple[Source, int]]):
         Example:
             ``datasets.folder("recordings").with_stream(2)``
         """
-        return Dataset(self.entries, self.classes, self.columns, stream)
+        return Dataset(self.samples, self.classes, self.columns, stream)
 
     def subset(self, indices: Iterable[int]) -> Dataset:
         """The entries with these numbers, in this order; one may come twice. Negative numbers count from the end.
 
         Raises :class:`~framespool.ArgumentError` for a number that the dataset does not have.
         """
-        places = [_place(index, len(self)) for index in indices]
+        places = [_sample_index(index, len(self)) for index in indices]
         columns = {name: [values[place] for place in places] for name, values in self.columns.items()}
-        if isinstance(self.entries, Entries):
-            return Dataset(self.entries.take(places), self.classes, columns, self.stream)
-        return Dataset([self.entries[place] for place in places], self.classes, columns, self.stream)
+        if isinstance(self.samples, SampleList):
+            return Dataset(self.samples.take(places), self.classes, columns, self.stream)
+        return Dataset([self.samples[place] for place in places], self.classes, columns, self.stream)
 
     def filter(self, predicate: Callable[[Source, int, dict[str, Any]], Any]) -> Dataset:
         """The entries for which ``predicate(source, label, row)`` is true; ``row`` has the entry's value of each column
@@ -116,36 +116,36 @@ class Dataset(Sequence[tuple[Source, int]]):
         rows: Iterable[tuple[Any, ...]] = zip(*self.columns.values(), strict=True) if names else repeat(())
         return [
             place
-            for place, ((source, label), row) in enumerate(zip(self.entries, rows, strict=False))
+            for place, ((source, label), row) in enumerate(zip(self.samples, rows, strict=False))
             if predicate(source, label, dict(zip(names, row, strict=True)))
         ]
 
-    def without(self, quarantine: str | os.PathLike[str] | Iterable[Any]) -> Dataset:
-        """The dataset without some files: those of a list that :meth:`ClipLoader.write_quarantine` wrote, or of an
+    def exclude(self, failures: str | os.PathLike[str] | Iterable[Any]) -> Dataset:
+        """The dataset without some files: those of a list that :meth:`ClipLoader.write_failures` wrote, or of an
         iterable of paths, of parts, or of what :meth:`ClipLoader.failures` returns. A file goes with all its parts;
         where only a part of it is at fault, only that.
 
         Clips of what remains are numbered anew, so this is another dataset: its order is its own, and states of loaders
         over the old one do not fit it.
         """
-        if isinstance(quarantine, (str, os.PathLike)):
-            bad = set(_read_quarantine(quarantine))
+        if isinstance(failures, (str, os.PathLike)):
+            bad = set(_read_failures(failures))
         else:
-            bad = {key for key in map(key_of, quarantine) if key is not None}
+            bad = {key for key in map(sample_key, failures) if key is not None}
 
         def is_bad(source: Source) -> bool:
-            key = key_of(source)
+            key = sample_key(source)
             if key is None:
                 return False
             path, frames, bounds = key
             # What is said of a folder or an archive without saying what in it is said of all.
             return any((path, f, b) in bad for f in (frames, "") for b in (bounds, ""))
 
-        return self.subset([place for place, entry in enumerate(self.entries) if not is_bad(entry[0])])
+        return self.subset([place for place, entry in enumerate(self.samples) if not is_bad(entry[0])])
 
     def _for_engine(self) -> Any:
         """The entries as the engine takes them: its own table, if it made one."""
-        return self.entries.table if isinstance(self.entries, Entries) else self.entries
+        return self.samples.table if isinstance(self.samples, SampleList) else self.samples
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -154,10 +154,10 @@ class Dataset(Sequence[tuple[Source, int]]):
 
     def __repr__(self) -> str:
         columns = f", columns {', '.join(self.columns)}" if self.columns else ""
-        return f"Dataset({len(self.entries)} entries, {len(self.classes)} classes{columns})"
+        return f"Dataset({len(self.samples)} entries, {len(self.classes)} classes{columns})"
 
 
-class Mixture(Dataset):
+class MixtureDataset(Dataset):
     """Several datasets, mixed by weight; made by :func:`mix`.
 
     A slice or a :meth:`subset` of it is a plain dataset, without weights. Columns are joined as ``+`` joins them.
@@ -168,7 +168,7 @@ class Mixture(Dataset):
     ) -> None:
         classes = datasets[0].classes
         super().__init__(
-            joined([dataset.entries for dataset in datasets]),
+            joined([dataset.samples for dataset in datasets]),
             classes if all(dataset.classes == classes for dataset in datasets) else (),
             _joined(datasets),
             _common_stream(datasets),
@@ -179,7 +179,7 @@ class Mixture(Dataset):
         self.epoch_clips = epoch_clips
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Mixture):
+        if not isinstance(other, MixtureDataset):
             return NotImplemented
         mine = (self.lengths, self.weights, self.replacement, self.epoch_clips)
         same = mine == (other.lengths, other.weights, other.replacement, other.epoch_clips)
@@ -188,17 +188,17 @@ class Mixture(Dataset):
     def __add__(self, other: Dataset) -> Dataset:
         raise ArgumentError("a mix cannot be added to; give mix() the other dataset too, with its weight")
 
-    def with_stream(self, stream: int | None) -> Mixture:
+    def with_stream(self, stream: int | None) -> MixtureDataset:
         """See :meth:`Dataset.with_stream`; the weights stay."""
         return self._with([part.with_stream(stream) for part in self._parts()])
 
-    def without(self, quarantine: str | os.PathLike[str] | Iterable[Any]) -> Mixture:
-        """See :meth:`Dataset.without`; the weights stay."""
-        if not isinstance(quarantine, (str, os.PathLike)):
-            quarantine = list(quarantine)
-        return self._with([part.without(quarantine) for part in self._parts()])
+    def exclude(self, failures: str | os.PathLike[str] | Iterable[Any]) -> MixtureDataset:
+        """See :meth:`Dataset.exclude`; the weights stay."""
+        if not isinstance(failures, (str, os.PathLike)):
+            failures = list(failures)
+        return self._with([part.exclude(failures) for part in self._parts()])
 
-    def filter(self, predicate: Callable[[Source, int, dict[str, Any]], Any]) -> Mixture:
+    def filter(self, predicate: Callable[[Source, int, dict[str, Any]], Any]) -> MixtureDataset:
         """See :meth:`Dataset.filter`; the weights stay."""
         return self._with([part.filter(predicate) for part in self._parts()])
 
@@ -206,16 +206,16 @@ class Mixture(Dataset):
         ends = list(accumulate(self.lengths))
         return [self[end - length : end] for length, end in zip(self.lengths, ends, strict=True)]
 
-    def _with(self, parts: Sequence[Dataset]) -> Mixture:
-        return Mixture(parts, self.weights, self.replacement, self.epoch_clips)
+    def _with(self, parts: Sequence[Dataset]) -> MixtureDataset:
+        return MixtureDataset(parts, self.weights, self.replacement, self.epoch_clips)
 
 
-def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: int | None = None) -> Mixture:
+def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: int | None = None) -> MixtureDataset:
     """Datasets to be mixed by weight: ``mix((a, 0.7), (b, 0.3))``. It needs ``shuffle="full"``.
 
     In an epoch, and in any long stretch of it, clips of the datasets come in proportion to the weights (positive, in
     any unit). Without ``replacement`` the clips of a dataset come equally often, to within one, and in another order
-    each time (see :class:`framespool.Mix` for the exact rule); with it every draw is independent. A clip that comes
+    each time (see :class:`framespool.Mixture` for the exact rule); with it every draw is independent. A clip that comes
     again in the same epoch is sampled and augmented anew. ``epoch_clips``: clips of an epoch over all ranks, as many as
     all datasets have by default. ``video_ids`` and ``clip_ids`` count through the datasets one after another. ``a + b``
     is a plain union instead, each clip once. ``classes`` are kept where they are the same in all.
@@ -229,14 +229,14 @@ def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: in
         except (TypeError, ValueError):
             raise ArgumentError(f"mix takes pairs of (dataset, weight), got {pair!r} at place {place}") from None
         part = as_dataset(dataset)
-        if isinstance(part, Mixture):
+        if isinstance(part, MixtureDataset):
             raise ArgumentError(f"a mix cannot be mixed again, got one at place {place}; list its datasets instead")
         if not len(part):
             raise ArgumentError(f"the dataset at place {place} is empty; leave it out")
         parts.append(part)
         weights.append(number("weight", weight, above=0))
-    most = None if epoch_clips is None else whole("epoch_clips", epoch_clips, least=1, most=2**62)
-    return Mixture(parts, weights, bool(replacement), most)
+    most = None if epoch_clips is None else integer("epoch_clips", epoch_clips, least=1, most=2**62)
+    return MixtureDataset(parts, weights, bool(replacement), most)
 
 
 def _common_stream(datasets: Sequence[Dataset]) -> int | None:
@@ -260,7 +260,7 @@ def _joined(datasets: Sequence[Dataset]) -> dict[str, list[Any]]:
     }
 
 
-def _place(index: Any, length: int) -> int:
+def _sample_index(index: Any, length: int) -> int:
     try:
         if isinstance(index, bool):
             raise TypeError
@@ -273,7 +273,7 @@ def _place(index: Any, length: int) -> int:
 
 
 def _entry(number: int, entry: Any) -> tuple[Source, int]:
-    if isinstance(entry, (str, bytes, Member, Cell, FrameFolder, Part, os.PathLike)):
+    if isinstance(entry, (str, bytes, ArchiveMember, TableCell, ImageSequence, VideoSegment, os.PathLike)):
         return (entry, -1)
     try:
         source, label = entry
@@ -284,15 +284,15 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
         ) from None
     if not -(2**63) <= label < 2**63:
         raise ArgumentError(f"dataset entry {number}: labels have 64 bits, got {label}")
-    if not isinstance(source, (str, bytes, Member, Cell, FrameFolder, Part, os.PathLike)):
+    if not isinstance(source, (str, bytes, ArchiveMember, TableCell, ImageSequence, VideoSegment, os.PathLike)):
         raise ArgumentError(
-            f"dataset entry {number}: a path, a FrameFolder, a Member, a Cell, a Part or bytes is wanted, "
+            f"dataset entry {number}: a path, an ImageSequence, an ArchiveMember, a TableCell, a VideoSegment or bytes is wanted, "
             f"got {type(source).__name__}"
         )
     return (source, label)
 
 
-def key_of(entry: Any) -> tuple[str, str, str] | None:
+def sample_key(entry: Any) -> tuple[str, str, str] | None:
     """File, what in it is meant (frames of a folder, member of an archive) and bounds of an entry, or of what is told
     of a failure; ``None`` for what is in memory. What is not told is empty."""
     frames: Any = {}
@@ -300,26 +300,26 @@ def key_of(entry: Any) -> tuple[str, str, str] | None:
     if isinstance(entry, Mapping):
         member = {name: value for name, value in entry.get("member", {}).items() if name != "name"}
         entry, frames, bounds = entry.get("path"), entry.get("frames", entry.get("cell", member)), entry.get("part", {})
-    if isinstance(entry, Part):
+    if isinstance(entry, VideoSegment):
         entry, bounds = entry.source, entry.bounds()
-    if isinstance(entry, FrameFolder):
+    if isinstance(entry, ImageSequence):
         entry, frames = entry.folder, entry._which
-    if isinstance(entry, Member):
+    if isinstance(entry, ArchiveMember):
         entry, frames = entry.file, {"offset_bytes": entry.offset_bytes, "num_bytes": entry.num_bytes}
-    if isinstance(entry, Cell):
+    if isinstance(entry, TableCell):
         entry, frames = entry.file, entry._which
     if entry is None or isinstance(entry, bytes):
         return None
     path = os.fspath(entry)
     # A URL is one as it is written: "//" and ".." are the server's to understand.
-    return path if is_url(path) else os.path.normpath(path), _told(frames), _told(bounds)
+    return path if is_url(path) else os.path.normpath(path), _facts_text(frames), _facts_text(bounds)
 
 
-def _told(facts: Mapping[str, Any]) -> str:
+def _facts_text(facts: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in sorted(facts.items()))
 
 
-def write_quarantine(path: str | os.PathLike[str], failures: Iterable[Mapping[str, Any]]) -> int:
+def write_failures(path: str | os.PathLike[str], failures: Iterable[Mapping[str, Any]]) -> int:
     """Writes failures, a JSON object on each line, in place of what was there; returns how many. Bytes, which have no
     path, cannot be left out by a list."""
     kept = [failure for failure in failures if failure["path"] is not None]
@@ -328,13 +328,13 @@ def write_quarantine(path: str | os.PathLike[str], failures: Iterable[Mapping[st
     return len(kept)
 
 
-def _read_quarantine(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str]]:
+def _read_failures(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str]]:
     with open(path, encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                bad = key_of(json.loads(line))
+                bad = sample_key(json.loads(line))
             except (ValueError, TypeError, AttributeError):
                 bad = None
             if bad is None:

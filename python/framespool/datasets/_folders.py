@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from framespool import _framespool
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._entries import Entries
-from framespool.datasets._sources import FrameFolder
+from framespool.datasets._sample_list import SampleList
+from framespool.datasets._sources import ImageSequence
 
 
 def folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None) -> Dataset:
@@ -19,10 +19,10 @@ def folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = N
     missing folder and :class:`~framespool.ArgumentError` where no video is found.
     """
     table, classes = _framespool.read_folder(root, None if extensions is None else list(extensions))
-    return Dataset(Entries(table), classes)
+    return Dataset(SampleList(table), classes)
 
 
-def images(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None) -> Dataset:
+def image_folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None) -> Dataset:
     """Pictures in class folders, as torchvision's ``ImageFolder`` has them: a class per sub-folder of ``root``, labels
     0, 1, … by sorted name (``classes``, ``class_to_idx``), the files below each, however deep, sorted by path.
 
@@ -30,31 +30,31 @@ def images(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = N
     (.webp, .bmp, … which torchvision lists too) are not read here
     and not listed. A folder without sub-folders gives unlabelled images (label -1). Raises as :func:`folder`.
     """
-    wanted = _framespool.picture_extensions if extensions is None else extensions
+    wanted = _framespool.image_extensions if extensions is None else extensions
     table, classes = _framespool.read_folder(root, list(wanted))
-    return Dataset(Entries(table), classes)
+    return Dataset(SampleList(table), classes)
 
 
-def frame_folders(
+def frame_folder(
     root: str | os.PathLike[str], *, pattern: str | None = None, fps: float | tuple[int, int] = 30
 ) -> Dataset:
     """Videos that were taken apart into pictures, in class folders: ``root/class/video/img_00001.jpg``.
 
     Every folder that holds pictures is a video; labels 0, 1, … by the sorted names of the sub-folders of ``root``.
     Where these hold the pictures themselves, they are unlabelled videos (label -1). ``pattern`` and ``fps`` as in
-    :class:`FrameFolder`. Raises as :func:`folder`.
+    :class:`ImageSequence`. Raises as :func:`folder`.
     """
-    found, classes = _framespool.read_folder(root, _framespool.picture_extensions)
+    found, classes = _framespool.read_folder(root, _framespool.image_extensions)
     folders: dict[str, int] = {}
     base = os.path.abspath(os.fspath(root))
     flat = True
-    for path, label in Entries(found):
+    for path, label in SampleList(found):
         assert isinstance(path, str)
         folder = os.path.dirname(path)
         flat &= os.path.dirname(os.path.abspath(folder)) == base
         folders.setdefault(folder, label)
     entries = [
-        (FrameFolder(folder, pattern=pattern, fps=fps), -1 if flat else label) for folder, label in folders.items()
+        (ImageSequence(folder, pattern=pattern, fps=fps), -1 if flat else label) for folder, label in folders.items()
     ]
     return Dataset(entries, () if flat else classes)
 
@@ -72,4 +72,4 @@ def file_list(
     :class:`~framespool.ArgumentError`, which names the line, for a label that is no number.
     """
     table, classes = _framespool.read_file_list(path, root, delimiter)
-    return Dataset(Entries(table), classes)
+    return Dataset(SampleList(table), classes)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._check import choice, flag
-from framespool.datasets._archives import _files, _listed, _Paths, _tell, _threads, _words
+from framespool._validate_args import boolean, choice
+from framespool.datasets._archives import _files, _listed, _names, _Paths, _threads, _warn_left_out
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._sources import Member
+from framespool.datasets._sources import ArchiveMember
 from framespool.errors import ArgumentError
 
 #: What may say an entry's label: a key beside its own, names of fields of the JSON under one, or its own key.
@@ -47,7 +47,7 @@ def lmdb(
     ``layout="caffe"``: a value is a ``Datum`` as Caffe's ``convert_imageset --encoded`` writes it, picture and label in
     one; ``key`` and ``label`` do not apply.
 
-    One entry for each value, a :class:`Member`, in the order of the keys, which are ``columns["key"]``: strings, or
+    One entry for each value, a :class:`ArchiveMember`, in the order of the keys, which are ``columns["key"]``: strings, or
     hexadecimal digits where one of them is not UTF-8, or whole numbers in a database of whole numbers. Values of keys
     like ``__len__`` and ``__keys__`` belong to no entry and are not read: they are mostly pickles. Pages of keys are
     read, values are not. No lock is taken and the file is never mapped, so that one which is damaged or cut short gives
@@ -55,7 +55,7 @@ def lmdb(
     long value is read too and held against what leads to it; the format has no checksums.
 
     ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a database that is not there, a label that is
-    missing or no whole number, and a Datum of raw pixels, naming file and key; :class:`~framespool.MalformedError` or
+    missing or no whole number, and a Datum of raw pixels, naming file and key; :class:`~framespool.InvalidDataError` or
     :class:`~framespool.TruncatedError` for a damaged file, naming the byte of the page;
     :class:`~framespool.UnsupportedError` for a file of another kind of machine or of another version of the format, and
     for keys with several values each (``dupsort``); :class:`~framespool.NotFoundError`. ``"skip"``: leaves out what is
@@ -63,7 +63,7 @@ def lmdb(
     :class:`~framespool.ArgumentError` is raised under both.
     """
     files = [os.path.join(file, "data.mdb") if os.path.isdir(file) else file for file in _files("path", path)]
-    name = None if database is None else _words("database", [database])[0]
+    name = None if database is None else _names("database", [database])[0]
     choice("layout", layout, ("plain", "caffe"))
     if not isinstance(key, str):
         raise ArgumentError(f"key must be a string such as 'image-{{}}', got {key!r}")
@@ -72,13 +72,13 @@ def lmdb(
     of_key: Callable[[Any], int] | None = None
     beside = None
     if isinstance(label, Mapping):
-        of_key = _looked_up(label)
+        of_key = _label_lookup(label)
     elif callable(label):
         of_key = label
     elif label is not None:
-        pattern, *names = [label] if isinstance(label, str) else _words("label", label)
+        pattern, *names = [label] if isinstance(label, str) else _names("label", label)
         beside = (pattern, names)
-    whole = flag("check", check)
+    whole = boolean("check", check)
     wanted = key if layout == "plain" else None
     dataset = _listed(
         files,
@@ -92,7 +92,7 @@ class _NoLabel(Exception):
     """A mapping does not have the key. A function's own ``KeyError`` is no such thing, and goes to whoever wrote it."""
 
 
-def _looked_up(labels: Mapping[Any, int]) -> Callable[[Any], int]:
+def _label_lookup(labels: Mapping[Any, int]) -> Callable[[Any], int]:
     def of_key(key: Any) -> int:
         try:
             return labels[key]
@@ -107,8 +107,8 @@ def _labelled(dataset: Dataset, of_key: Callable[[Any], int], on_error: str) -> 
     kept: list[int] = []
     entries: list[tuple[Any, int]] = []
     reasons: list[str] = []
-    for place, ((source, _), key) in enumerate(zip(dataset.entries, dataset.columns["key"], strict=True)):
-        assert isinstance(source, Member)
+    for place, ((source, _), key) in enumerate(zip(dataset.samples, dataset.columns["key"], strict=True)):
+        assert isinstance(source, ArchiveMember)
         reason = None
         try:
             label = of_key(key)
@@ -125,7 +125,7 @@ def _labelled(dataset: Dataset, of_key: Callable[[Any], int], on_error: str) -> 
             continue
         kept.append(place)
         entries.append((source, operator.index(label)))
-    _tell(len(reasons), reasons[:_REASONS], stacklevel=4)
+    _warn_left_out(len(reasons), reasons[:_REASONS], stacklevel=4)
     if not entries:
         raise ArgumentError(f"nothing to load: label has none for any of {len(dataset)} keys")
     columns = {name: [values[place] for place in kept] for name, values in dataset.columns.items()}

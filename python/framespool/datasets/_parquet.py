@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._check import choice, flag, is_url
-from framespool.datasets._archives import _files, _Paths, _tell, _threads, _words
+from framespool._validate_args import boolean, choice, is_url
+from framespool.datasets._archives import _files, _names, _Paths, _threads, _warn_left_out
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._entries import Entries, part_of
-from framespool.datasets._sources import Cell, Member
+from framespool.datasets._sample_list import SampleList, with_segment
+from framespool.datasets._sources import ArchiveMember, TableCell
 from framespool.errors import ArgumentError
 
 
@@ -36,8 +36,8 @@ def parquet(
 
     ``source``: the column of the videos or pictures. Where it is text, each is a path or a ``file:`` URI; relative
     paths start at ``root``, or at the folder of their file. Where it is binary, or a struct with a field ``bytes`` as
-    the library ``datasets`` writes images and videos, it holds the files themselves: a :class:`Member` where the
-    column is neither compressed nor encoded, which is read where it lies, and otherwise a :class:`Cell`, whose page
+    the library ``datasets`` writes images and videos, it holds the files themselves: a :class:`ArchiveMember` where the
+    column is neither compressed nor encoded, which is read where it lies, and otherwise a :class:`TableCell`, whose page
     is unpacked when it is opened. A page holds about 1 MiB or one large video; loaders that shuffle fully unpack one
     for nearly every clip, so write such columns uncompressed (``compression={"image.bytes": "none"}``,
     ``use_dictionary=False``).
@@ -53,7 +53,7 @@ def parquet(
 
     ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a column that is not there or holds something
     else, and for a row that lacks a source or has a wrong label or bounds, naming file and row;
-    :class:`~framespool.MalformedError`, :class:`~framespool.TruncatedError` or :class:`~framespool.LimitError` for a
+    :class:`~framespool.InvalidDataError`, :class:`~framespool.TruncatedError` or :class:`~framespool.LimitError` for a
     damaged file, naming the byte; :class:`~framespool.UnsupportedError` for an encrypted file and for columns
     compressed with Brotli or LZO; :class:`~framespool.NotFoundError`. ``"skip"``: leaves out such rows, groups of
     rows or files, and warns once with their number and the first reasons. Where nothing is left,
@@ -81,7 +81,7 @@ def arrow(
     What the library ``datasets`` keeps on disk is such files (``dataset.save_to_disk``, and its cache). The arguments
     are those of :func:`parquet`; in a folder its files ``*.arrow`` are meant, by name.
 
-    A binary column, or the field ``bytes`` of a struct, is read where it lies: each row is a :class:`Member`. Columns
+    A binary column, or the field ``bytes`` of a struct, is read where it lies: each row is a :class:`ArchiveMember`. Columns
     with one number, flag or text for each row are kept, categories as the text or number that they stand for, and, if
     they are named, lists of these.
 
@@ -108,21 +108,21 @@ def _read(
     choice("on_error", on_error, ("raise", "skip"))
     source, label, start, end = names
     keys = (
-        _words("source", [source])[0],
-        _words("label", [label])[0],
-        _words("start", [start])[0],
-        _words("end", [end])[0],
+        _names("source", [source])[0],
+        _names("label", [label])[0],
+        _names("start", [start])[0],
+        _names("end", [end])[0],
     )
     kept = None
     if columns is not None:
-        kept = [columns] if isinstance(columns, str) else _words("columns", columns) if columns else []
+        kept = [columns] if isinstance(columns, str) else _names("columns", columns) if columns else []
     table, rows, classes, found, left_out, reasons = _framespool.read_tables(
-        kind, files, keys, flag("in_frames", in_frames), kept, root, on_error, _threads()
+        kind, files, keys, boolean("in_frames", in_frames), kept, root, on_error, _threads()
     )
-    _tell(left_out, reasons)
+    _warn_left_out(left_out, reasons)
     if table is not None:
-        return Dataset(Entries(table), classes, found)
-    return Dataset(((part_of(_source(files, where), part), label) for where, label, part in rows), classes, found)
+        return Dataset(SampleList(table), classes, found)
+    return Dataset(((with_segment(_source(files, where), part), label) for where, label, part in rows), classes, found)
 
 
 def _tables(path: _Paths, kind: str) -> list[str]:
@@ -151,6 +151,6 @@ def _source(files: list[str], where: Any) -> Any:
         return where
     if len(where) == 3:
         number, column, row = where
-        return Cell(files[number], column, row)
+        return TableCell(files[number], column, row)
     number, offset, length, name = where
-    return Member._listed(files[number], offset, length, name)
+    return ArchiveMember._listed(files[number], offset, length, name)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from framespool._check import number, several, whole
+from framespool._validate_args import as_sequence, integer, number
 from framespool.errors import ArgumentError
 
 
 @dataclass(frozen=True)
-class FrameFolder:
+class ImageSequence:
     """A folder of pictures, one for each frame of a video: it stands for a video wherever one is wanted.
 
     ``folder``: where they are. ``pattern``: name of a frame's file, with ``{}``, ``{:05}``, ``%d`` or ``%05d`` in place
@@ -41,17 +41,17 @@ class FrameFolder:
             raise ArgumentError(f"folder must be a path, got {self.folder!r}")
         if self.pattern is not None and not isinstance(self.pattern, str):
             raise ArgumentError(f"pattern must be a string, got {self.pattern!r}")
-        first = (1 if self.pattern else 0) if self.first is None else whole("first", self.first)
+        first = (1 if self.pattern else 0) if self.first is None else integer("first", self.first)
         object.__setattr__(self, "first", first)
         if self.count is not None:
-            object.__setattr__(self, "count", whole("count", self.count, least=1))
-        pair = several(self.fps)
+            object.__setattr__(self, "count", integer("count", self.count, least=1))
+        pair = as_sequence(self.fps)
         if pair is None:
             _rate(number("fps", self.fps, above=0, most=1e6))
         elif len(pair) != 2:
             raise ArgumentError(f"fps must be a number or (numerator, denominator), got {self.fps!r}")
         else:
-            object.__setattr__(self, "fps", tuple(whole("fps", part, least=1) for part in pair))
+            object.__setattr__(self, "fps", tuple(integer("fps", part, least=1) for part in pair))
 
     @property
     def _fps(self) -> tuple[int, int]:
@@ -85,7 +85,7 @@ def _rate(fps: float) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ArchiveMember:
     """A file inside a file: a member of an archive, which stands for a path wherever a video or a picture is wanted.
 
     ``file``: path of the archive, such as a tar. ``offset_bytes``: where in it the member begins. ``num_bytes``: how
@@ -106,12 +106,12 @@ class Member:
         if not isinstance(self.file, (str, os.PathLike)):
             raise ArgumentError(f"file must be a path, got {self.file!r}")
         for name in ("offset_bytes", "num_bytes"):
-            object.__setattr__(self, name, whole(name, getattr(self, name), most=2**63 - 1))
+            object.__setattr__(self, name, integer(name, getattr(self, name), most=2**63 - 1))
         if self.name is not None and not isinstance(self.name, str):
             raise ArgumentError(f"name must be a string, got {self.name!r}")
 
     @classmethod
-    def _listed(cls, file: str, offset_bytes: int, num_bytes: int, name: str | None) -> Member:
+    def _listed(cls, file: str, offset_bytes: int, num_bytes: int, name: str | None) -> ArchiveMember:
         """One that a reader found, of which there may be millions: its numbers are right."""
         member = object.__new__(cls)
         put = object.__setattr__
@@ -128,7 +128,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """The bytes in one row of a column of a Parquet file: a video or a picture that stands for a path wherever one is
     wanted, where its column is compressed or encoded. :func:`parquet` makes them.
 
@@ -150,7 +150,7 @@ class Cell:
             raise ArgumentError(f"file must be a path, got {self.file!r}")
         if not isinstance(self.column, str):
             raise ArgumentError(f"column must be a string, got {self.column!r}")
-        object.__setattr__(self, "row", whole("row", self.row, most=2**63 - 1))
+        object.__setattr__(self, "row", integer("row", self.row, most=2**63 - 1))
 
     @property
     def _which(self) -> dict[str, Any]:
@@ -159,8 +159,8 @@ class Cell:
 
 
 @dataclass(frozen=True, repr=False)
-class Part:
-    """A part of a video, which stands for a path in an entry of a dataset: ``(Part("a.mp4", start_seconds=3), label)``.
+class VideoSegment:
+    """A part of a video, which stands for a path in an entry of a dataset: ``(VideoSegment("a.mp4", start_seconds=3), label)``.
 
     Either in frames, ``start_frame`` (from 0) up to and without ``end_frame``; or in seconds, the frames that appear at
     or after ``start_seconds`` and before ``end_seconds``, by the video's own presentation times (``pts_seconds``). What
@@ -169,7 +169,7 @@ class Part:
     share its index, and decoding where they lie close; bytes share neither, and are copied for each part.
     """
 
-    source: str | os.PathLike[str] | bytes | FrameFolder | Member | Cell
+    source: str | os.PathLike[str] | bytes | ImageSequence | ArchiveMember | TableCell
     start_frame: int | None = None
     end_frame: int | None = None
     start_seconds: float | None = None
@@ -182,7 +182,7 @@ class Part:
         # Kept as plain numbers, so that parts that are equal are equal in every respect.
         for name, least in (("start_frame", 0), ("end_frame", 1)):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, whole(name, getattr(self, name), least=least))
+                object.__setattr__(self, name, integer(name, getattr(self, name), least=least))
         for name in ("start_seconds", "end_seconds"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, number(name, getattr(self, name)))
@@ -197,8 +197,8 @@ class Part:
 
     def __repr__(self) -> str:
         source = f"{len(self.source)} bytes" if isinstance(self.source, bytes) else repr(self.source)
-        return f"Part({source}{''.join(f', {name}={value}' for name, value in self.bounds().items())})"
+        return f"VideoSegment({source}{''.join(f', {name}={value}' for name, value in self.bounds().items())})"
 
 
 #: A path, the bytes of a video, a folder of frames, a file inside another, a cell of a table, or a part of any.
-Source = str | os.PathLike[str] | bytes | FrameFolder | Member | Cell | Part
+Source = str | os.PathLike[str] | bytes | ImageSequence | ArchiveMember | TableCell | VideoSegment

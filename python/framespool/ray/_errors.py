@@ -20,7 +20,7 @@ class NoWorkersError(WorkerError):
     """Nobody is there to make a batch, which says nothing of the batch."""
 
 
-def the_ray(part: str = "ray") -> Any:
+def import_ray(part: str = "ray") -> Any:
     """The module of that name of Ray.
 
     Raises :class:`~framespool.UnsupportedError` where it is not installed.

@@ -7,18 +7,18 @@ from typing import Any, cast
 
 import framespool
 from framespool import _framespool
-from framespool._check import device_number, flag, number, whole
+from framespool._validate_args import boolean, device_number, integer, number
 from framespool.datasets import Dataset
 from framespool.errors import ArgumentError
-from framespool.ray._crew import Crew, Terms
 from framespool.ray._remote_engine import RemoteEngine
+from framespool.ray._worker_pool import PoolOptions, WorkerPool
 
 
 class _Distributed:
     """What both loaders have in common: their loaders are made here."""
 
-    _crew: Crew | None = None
-    _terms: Terms | None = None
+    _pool: WorkerPool | None = None
+    _pool_options: PoolOptions | None = None
     _in_flight = 2
     _copy = True
 
@@ -45,20 +45,20 @@ class _Distributed:
             raise ArgumentError('dtype "uint16" cannot be had from Ray\'s workers; use "float32" or "float16"')
         if address is not None and not isinstance(address, str):
             raise ArgumentError(f'address must be None, "auto", "ray://host:port" or "host:port", got {address!r}')
-        terms = Terms(
+        pool_options = PoolOptions(
             address=address,
-            num_workers=whole("num_workers", num_workers, least=1, most=65536),
+            num_workers=integer("num_workers", num_workers, least=1, most=65536),
             num_cpus=number("num_cpus_per_worker", num_cpus_per_worker, least=0),
             resources=resources,
             scheduling_strategy=scheduling_strategy,
             runtime_env=runtime_env,
             start_timeout=number("start_timeout", start_timeout, above=0),
         )
-        self._in_flight = whole("in_flight", in_flight, least=1, most=1024)
-        self._copy = flag("copy", copy)
-        if not flag("distribute_mode", distribute_mode):
+        self._in_flight = integer("in_flight", in_flight, least=1, most=1024)
+        self._copy = boolean("copy", copy)
+        if not boolean("distribute_mode", distribute_mode):
             return
-        self._terms = terms
+        self._pool_options = pool_options
         if device_number(keywords.get("device", "cpu")) is not None:
             raise ArgumentError(
                 f'device must be "cpu", got {keywords["device"]!r}: batches of workers arrive in memory of the host; '
@@ -66,15 +66,15 @@ class _Distributed:
             )
         if keywords.get("num_threads") is None:
             # Ray's promise of CPUs is not one that a process could ask the operating system for.
-            keywords["num_threads"] = max(1, int(terms.num_cpus))
+            keywords["num_threads"] = max(1, int(pool_options.num_cpus))
 
     def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
-        if self._terms is None:
+        if self._pool_options is None:
             return _framespool.Loader(dataset._for_engine(), rule, steps, settings)
-        if self._crew is None:
-            self._crew = Crew(self._terms)
+        if self._pool is None:
+            self._pool = WorkerPool(self._pool_options)
         try:
-            native = RemoteEngine(self._crew, dataset, rule, steps, settings, self._in_flight, self._copy)
+            native = RemoteEngine(self._pool, dataset, rule, steps, settings, self._in_flight, self._copy)
         except BaseException:
             self.close()
             raise
@@ -82,8 +82,8 @@ class _Distributed:
 
     def close(self) -> None:
         """Ends the workers, or the work of a local loader. The loader delivers nothing after that."""
-        if self._crew is not None:
-            self._crew.close()
+        if self._pool is not None:
+            self._pool.close()
         elif hasattr(self, "_native"):
             self._rest()  # type: ignore[attr-defined]
 
@@ -100,7 +100,7 @@ class ClipLoader(_Distributed, framespool.ClipLoader):
 
     Takes all keywords of the local loader, which mean the same, and delivers the same :class:`~framespool.Batch`, bit
     for bit, in every epoch; states are the local loader's, and fit either. Only the order of other things differs:
-    ``num_threads``, ``prefetch``, ``memory_budget`` and ``look_ahead`` are each worker's (by default as many threads as
+    ``num_threads``, ``prefetch_batches``, ``memory_budget`` and ``lookahead_clips`` are each worker's (by default as many threads as
     ``num_cpus_per_worker``), ``device`` must be ``"cpu"``, and a callable at the end of the transforms runs here, on
     the consumer's thread.
 
@@ -133,7 +133,7 @@ class ClipLoader(_Distributed, framespool.ClipLoader):
     def __init__(
         self,
         dataset: Any,
-        sampling: Any,
+        clip_sampler: Any,
         *,
         num_workers: int = 2,
         address: str | None = None,
@@ -160,7 +160,7 @@ class ClipLoader(_Distributed, framespool.ClipLoader):
             start_timeout=start_timeout,
             distribute_mode=distribute_mode,
         )
-        super().__init__(dataset, sampling, **keywords)
+        super().__init__(dataset, clip_sampler, **keywords)
 
 
 class ImageLoader(_Distributed, framespool.ImageLoader):

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import framespool
-from framespool._check import choice, whole
+from framespool._validate_args import choice, integer
 from framespool.datasets._dataset import as_dataset
 from framespool.errors import ArgumentError
-from framespool.ray._errors import the_ray
+from framespool.ray._errors import import_ray
 from framespool.ray._worker import as_arrays
-from framespool.sampling import Sampling, custom
+from framespool.samplers import ClipSampler, custom
 
 #: Decided by what a dataset of Ray Data is: each clip once, in blocks that it puts in order itself.
 _NOT_HERE = (
@@ -24,7 +24,7 @@ _NOT_HERE = (
 
 def read_clips(
     dataset: Any,
-    sampling: Any,
+    clip_sampler: Any,
     *,
     batch_size: int = 16,
     override_num_blocks: int | None = None,
@@ -39,7 +39,7 @@ def read_clips(
     ``video_id``, ``clip_id``, ``view_id`` and ``path`` of the file (``None`` where there is none). Give transforms that
     make all frames the same size, so that ``frames`` has one shape.
 
-    ``dataset``, ``sampling`` and the keywords that are left are those of :class:`framespool.ClipLoader`; rows are the
+    ``dataset``, ``clip_sampler`` and the keywords that are left are those of :class:`framespool.ClipLoader`; rows are the
     clips of its epoch 0, each once. What decides order and ranks (``shuffle``, ``shard_id``, …) is refused: use Ray
     Data's ``random_shuffle`` and ``streaming_split``. For training, where order and resuming matter, use
     :class:`ClipLoader`.
@@ -50,7 +50,7 @@ def read_clips(
     their places, ``"raise"`` ends the read with the file's error. A rule that counts clips by the videos' lengths is
     counted by each task: files must be readable on all nodes or on none, else stretches overlap.
     """
-    data = the_ray("ray.data")
+    data = import_ray("ray.data")
     refused = [name for name in _NOT_HERE if name in keywords]
     if refused:
         raise ArgumentError(
@@ -61,21 +61,21 @@ def read_clips(
     sources = as_dataset(dataset)
     if not len(sources):
         raise ArgumentError("the dataset is empty; give at least one file")
-    if not isinstance(sampling, Sampling):
-        sampling = custom(sampling)
+    if not isinstance(clip_sampler, ClipSampler):
+        clip_sampler = custom(clip_sampler)
     keywords.setdefault("num_threads", max(1, int(num_cpus)))
-    keywords["batch_size"] = whole("batch_size", batch_size, least=1)
-    source = _source(sources, sampling, keywords)
+    keywords["batch_size"] = integer("batch_size", batch_size, least=1)
+    source = _source(sources, clip_sampler, keywords)
     given = {"concurrency": concurrency, "override_num_blocks": override_num_blocks}
     given = {name: value for name, value in given.items() if value is not None}
     return data.read_datasource(source, num_cpus=num_cpus, **dict(ray_remote_args or {}), **given)
 
 
-def _source(dataset: Any, sampling: Any, keywords: dict[str, Any]) -> Any:
+def _source(dataset: Any, clip_sampler: Any, keywords: dict[str, Any]) -> Any:
     """What Ray Data can read from. Its class is made here, since the base class is known only once Ray is imported."""
-    datasource = the_ray("ray.data.datasource")
-    block = the_ray("ray.data.block")
-    ray = the_ray()
+    datasource = import_ray("ray.data.datasource")
+    block = import_ray("ray.data.block")
+    ray = import_ray()
 
     def estimate(self: Any) -> None:
         """Only the transforms and the videos could tell."""
@@ -84,10 +84,10 @@ def _source(dataset: Any, sampling: Any, keywords: dict[str, Any]) -> Any:
         """A stretch of the dataset for each."""
         tasks = max(1, min(parallelism, len(dataset)))
         # Sent once, however many tasks there are.
-        job = ray.put((os.getcwd(), dataset, sampling, keywords))
+        job = ray.put((os.getcwd(), dataset, clip_sampler, keywords))
         facts = block.BlockMetadata(num_rows=None, size_bytes=None, exec_stats=None, input_files=None)
         return [
-            datasource.ReadTask(_Stretch(job, at, tasks), facts, per_task_row_limit=per_task_row_limit)
+            datasource.ReadTask(_ReadTask(job, at, tasks), facts, per_task_row_limit=per_task_row_limit)
             for at in range(tasks)
         ]
 
@@ -95,7 +95,7 @@ def _source(dataset: Any, sampling: Any, keywords: dict[str, Any]) -> Any:
     return type("ClipDatasource", (datasource.Datasource,), methods)()
 
 
-class _Stretch:
+class _ReadTask:
     """What one read task does."""
 
     def __init__(self, job: Any, at: int, tasks: int) -> None:
@@ -103,28 +103,28 @@ class _Stretch:
         self._at = at
         self._tasks = tasks
 
-    def _loader(self, dataset: Any, sampling: Any, keywords: dict[str, Any], tasks: int) -> framespool.ClipLoader:
+    def _loader(self, dataset: Any, clip_sampler: Any, keywords: dict[str, Any], tasks: int) -> framespool.ClipLoader:
         return framespool.ClipLoader(
-            dataset, sampling, shard_id=self._at, num_shards=tasks, stick_to_shard=True, **keywords
+            dataset, clip_sampler, shard_id=self._at, num_shards=tasks, stick_to_shard=True, **keywords
         )
 
     def __call__(self) -> Iterator[Any]:
-        ray, block = the_ray(), the_ray("ray.data.block")
-        folder, dataset, sampling, keywords = ray.get(self._job)
+        ray, block = import_ray(), import_ray("ray.data.block")
+        folder, dataset, clip_sampler, keywords = ray.get(self._job)
         before = os.getcwd()
         with contextlib.suppress(OSError):  # where it does not exist, relative paths are files that are not there
             os.chdir(folder)
         try:
             try:
-                loader = self._loader(dataset, sampling, keywords, self._tasks)
+                loader = self._loader(dataset, clip_sampler, keywords, self._tasks)
             except ArgumentError:
                 # Videos too short for a clip may leave fewer clips than tasks, and the last of these without work.
-                clips = framespool.ClipLoader(dataset, sampling, **keywords).num_clips
+                clips = framespool.ClipLoader(dataset, clip_sampler, **keywords).num_clips
                 if clips >= self._tasks:
                     raise
                 if self._at >= clips:
                     return
-                loader = self._loader(dataset, sampling, keywords, clips)
+                loader = self._loader(dataset, clip_sampler, keywords, clips)
             for batch in loader:
                 rows = _rows(batch, dataset)
                 if len(rows["label"]):
@@ -141,7 +141,7 @@ def _rows(batch: Any, dataset: Any) -> dict[str, Any]:
     names = {"labels": "label", "video_ids": "video_id", "clip_ids": "clip_id", "view_ids": "view_id"}
     names |= {name: name for name in ("indices", "pts_seconds", "mask")}
     rows = {own: getattr(batch, name).numpy()[kept] for name, own in names.items()}
-    rows["path"] = np.array([_path(dataset.entries[video][0]) for video in rows["video_id"]], dtype=object)
+    rows["path"] = np.array([_path(dataset.samples[video][0]) for video in rows["video_id"]], dtype=object)
     if isinstance(batch.frames, list):
         frames = np.empty(len(batch.frames), dtype=object)
         for at, clip in enumerate(batch.frames):

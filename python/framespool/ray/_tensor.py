@@ -7,9 +7,9 @@ import sys
 from typing import Any
 
 # Of each length: one batch at the consumer's, one being copied, one more that training code held on to.
-_MAX_FREE = 4
+_MAX_FREE_BUFFERS = 4
 # Smaller arrays are cheap to make.
-_LEAST_BYTES = 1 << 16
+_MIN_POOLED_BYTES = 1 << 16
 
 
 class Tensor:
@@ -128,7 +128,7 @@ class Tensor:
         return self._array.tolist()
 
 
-class Shelf:
+class BufferPool:
     """Memory for batches, used again once nobody holds it: writing to memory that is new costs two thirds of the
     time of a copy."""
 
@@ -139,14 +139,14 @@ class Shelf:
 
     def copy(self, array: Any) -> Any:
         """``array`` in memory of its own, which can be written to."""
-        if array.nbytes < _LEAST_BYTES:
+        if array.nbytes < _MIN_POOLED_BYTES:
             return array.copy()
         import numpy as np
 
         block = self._free(array.nbytes)
         if block is None:
             block = np.empty(array.nbytes, np.uint8)
-            self._blocks = [*self._blocks, block][-_MAX_FREE:]
+            self._blocks = [*self._blocks, block][-_MAX_FREE_BUFFERS:]
         # Whoever holds a view holds the block, as its base.
         own = block.view(array.dtype).reshape(array.shape)
         np.copyto(own, array)

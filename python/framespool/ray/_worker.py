@@ -12,7 +12,7 @@ from typing import Any
 from framespool import __version__, _framespool
 from framespool.datasets import Dataset
 from framespool.errors import ArgumentError, InternalError
-from framespool.ray._errors import the_ray
+from framespool.ray._errors import import_ray
 
 #: A batch, an error with what it was raised from, or the news that nobody wants the batch any more.
 MADE, FAILED, DROPPED = "made", "failed", "dropped"
@@ -23,7 +23,7 @@ Key = tuple[int, int, bool]
 
 
 @dataclass
-class Task:
+class WorkerConfig:
     """What a native must be given to be made on a worker, apart from its turn among the others."""
 
     #: From where relative paths are meant.
@@ -39,11 +39,11 @@ class Task:
         before it is asked for."""
         settings = {**self.settings, "order": {**self.settings["order"], "worker_id": turn, "num_workers": self.turns}}
         if alone:
-            settings |= {"prefetch": 0, "look_ahead": 0, "memory_budget": 0}
+            settings |= {"prefetch_batches": 0, "lookahead_clips": 0, "memory_budget": 0}
         return _framespool.Loader(self.dataset._for_engine(), self.rule, self.steps, settings)
 
 
-class _Seat:
+class _ShardEngine:
     """A native, and where it is."""
 
     def __init__(self, native: _framespool.Loader) -> None:
@@ -51,16 +51,16 @@ class _Seat:
         # Pass, epoch, and the batch that the pass makes next.
         self.pass_ = -1
         self.at = (-1, -1)
-        self.told: Any = None
+        self.reported: Any = None
 
     def make(self, epoch: int, batch: int) -> dict[str, Any]:
         if self.at != (epoch, batch):
-            self.pass_ = self.native.begin(epoch, batch)
+            self.pass_ = self.native.start_epoch(epoch, batch)
         self.at = (-1, -1)
         try:
             made = self.native.next_batch(self.pass_)
         finally:
-            after = self.native.next_number(self.pass_)
+            after = self.native.next_batch_index(self.pass_)
             if after is not None:
                 self.at = (epoch, after)
         if made is None:
@@ -76,16 +76,16 @@ class Worker:
     """
 
     def __init__(self) -> None:
-        ray = the_ray()
+        ray = import_ray()
         self._node_id = ray.get_runtime_context().get_node_id()
         self._node = f"{ray.util.get_node_ip_address()} ({self._node_id[:8]})"
         #: As they were sent, until one is begun.
-        self._tasks: list[Task | bytes] = []
-        self._seats: dict[Key, _Seat] = {}
+        self._tasks: list[WorkerConfig | bytes] = []
+        self._engines: dict[Key, _ShardEngine] = {}
         #: By task: clip requests of passes before this one are wanted no more.
         self._dropped: dict[int, int] = {}
 
-    def where(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Who this is."""
         host, pid = socket.gethostname(), os.getpid()
         return {"node": self._node, "node_id": self._node_id, "host": host, "pid": pid, "version": __version__}
@@ -102,10 +102,10 @@ class Worker:
     def facts(self, number: int, turn: int) -> tuple[str, Any, Any]:
         """Clips of the dataset, and batches of this turn."""
         try:
-            native = self._seat((number, turn, False)).native
+            native = self._engine((number, turn, False)).native
             return MADE, (native.num_clips, len(native)), None
         except Exception as error:
-            return self._failed(error)
+            return self._failure(error)
 
     def make(self, key: Key, epoch: int, batch: int, pass_: int) -> tuple[str, Any, Any]:
         """Batch ``batch`` among those of a turn: the arrays by name; or the error that takes its place. With what is
@@ -113,47 +113,47 @@ class Worker:
         if pass_ < self._dropped.get(key[0], 0):
             return DROPPED, None, None
         try:
-            seat = self._seat(key)
-            made = seat.make(epoch, batch)
-            return MADE, {name: as_arrays(value) for name, value in made.items()}, self._told(seat)
+            engine = self._engine(key)
+            made = engine.make(epoch, batch)
+            return MADE, {name: as_arrays(value) for name, value in made.items()}, self._snapshot(engine)
         except Exception as error:
-            kind, what, _ = self._failed(error)
-            kept = self._seats.get(key)
-            return kind, what, None if kept is None else self._told(kept)
+            kind, what, _ = self._failure(error)
+            kept = self._engines.get(key)
+            return kind, what, None if kept is None else self._snapshot(kept)
 
-    def explain(self, number: int, turn: int, epoch: int, clip: int, frame: int) -> tuple[str, Any, Any]:
+    def describe_clip(self, number: int, turn: int, epoch: int, clip: int, frame: int) -> tuple[str, Any, Any]:
         """What is decided about a clip."""
         try:
-            return MADE, self._seat((number, turn, False)).native.explain(epoch, clip, frame), None
+            return MADE, self._engine((number, turn, False)).native.describe_clip(epoch, clip, frame), None
         except Exception as error:
-            return self._failed(error)
+            return self._failure(error)
 
-    def rest(self, number: int) -> None:
+    def cancel(self, number: int) -> None:
         """Ends what is under way on a task."""
-        for key, seat in self._seats.items():
+        for key, engine in self._engines.items():
             if key[0] == number:
-                seat.native.rest()
-                seat.at = (-1, -1)
+                engine.native.cancel()
+                engine.at = (-1, -1)
 
-    def leave(self, number: int, turn: int) -> None:
+    def release_shard(self, number: int, turn: int) -> None:
         """Another worker has this turn again."""
         for alone in (False, True):
-            self._seats.pop((number, turn, alone), None)
+            self._engines.pop((number, turn, alone), None)
 
-    def tell(self) -> dict[Key, tuple[Any, Any, int]]:
+    def snapshots(self) -> dict[Key, tuple[Any, Any, int]]:
         """Counts and failures of each native, and the clips that it knows of."""
         return {
-            key: (seat.native.stats(), self._failures(seat), seat.native.num_clips)
-            for key, seat in list(self._seats.items())
+            key: (engine.native.stats(), self._failures(engine), engine.native.num_clips)
+            for key, engine in list(self._engines.items())
         }
 
-    def _seat(self, key: Key) -> _Seat:
+    def _engine(self, key: Key) -> _ShardEngine:
         number, turn, alone = key
-        if key not in self._seats:
-            self._seats[key] = _Seat(self._task(number).native(turn, alone))
-        return self._seats[key]
+        if key not in self._engines:
+            self._engines[key] = _ShardEngine(self._task(number).native(turn, alone))
+        return self._engines[key]
 
-    def _task(self, number: int) -> Task:
+    def _task(self, number: int) -> WorkerConfig:
         task = self._tasks[number]
         if isinstance(task, bytes):
             try:
@@ -163,33 +163,33 @@ class Worker:
                     f"a worker cannot read what it was sent: {type(error).__name__}: {error}; what is used for "
                     "sampling must be importable there too"
                 ) from error
-            assert isinstance(task, Task)
+            assert isinstance(task, WorkerConfig)
             with contextlib.suppress(OSError):  # where it does not exist, relative paths are files that are not there
                 os.chdir(task.folder)
             self._tasks[number] = task
         return task
 
-    def _told(self, seat: _Seat) -> tuple[Any, Any, int]:
-        stats = seat.native.stats()
+    def _snapshot(self, engine: _ShardEngine) -> tuple[Any, Any, int]:
+        stats = engine.native.stats()
         news = (stats["errors"], stats["videos_failed"], stats["clips_skipped"], stats["clips_replaced"])
         # Failures are told again only when there are new ones: the list may be long.
-        failures = None if news == seat.told else self._failures(seat)
-        seat.told = news
-        return stats, failures, seat.native.num_clips
+        failures = None if news == engine.reported else self._failures(engine)
+        engine.reported = news
+        return stats, failures, engine.native.num_clips
 
-    def _failures(self, seat: _Seat) -> list[Any]:
+    def _failures(self, engine: _ShardEngine) -> list[Any]:
         return [
-            (video, path, kind, self._here(message), clips)
-            for video, path, kind, message, clips in seat.native.failures()
+            (video, path, kind, self._with_node(message), clips)
+            for video, path, kind, message, clips in engine.native.failures()
         ]
 
-    def _here(self, message: str) -> str:
+    def _with_node(self, message: str) -> str:
         return f"{message} (on Ray node {self._node})"
 
-    def _failed(self, error: Exception) -> tuple[str, Any, Any]:
+    def _failure(self, error: Exception) -> tuple[str, Any, Any]:
         """The error as it travels: a file may be missing on this node alone, so it says which one it is."""
         if len(error.args) == 1 and isinstance(error.args[0], str):
-            error.args = (self._here(error.args[0]),)
+            error.args = (self._with_node(error.args[0]),)
         cause = error.__cause__
         return FAILED, (_portable(error), None if cause is None else _portable(cause)), None
 

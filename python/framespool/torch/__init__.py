@@ -3,7 +3,7 @@
 :class:`~framespool.ClipLoader` needs none of them: it decodes on threads of its own and makes whole batches, which
 leave by ``batch.frames.torch()`` without a copy. In a training loop of your own, on several ranks::
 
-    loader = fsp.ClipLoader(dataset, sampling, batch_size=8, **framespool.torch.rank_and_world())
+    loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=8, **framespool.torch.rank_and_world())
 
 Where a framework holds the loop, it is given one of these:
 
@@ -21,8 +21,8 @@ from typing import Any
 
 from framespool.torch._accelerate import for_accelerate
 from framespool.torch._datasets import ClipDataset, ImageDataset
+from framespool.torch._distributed import rank_and_world
 from framespool.torch._loader import TorchLoader
-from framespool.torch._ranks import rank_and_world
 
 # Without the data modules, which cannot be imported where Lightning is not installed.
 __all__ = ["ClipDataset", "ImageDataset", "TorchLoader", "for_accelerate", "rank_and_world"]

@@ -6,16 +6,16 @@ import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from framespool._running import Loader
+from framespool._base_loader import BaseLoader
 from framespool.errors import ArgumentError, UnsupportedError
 from framespool.torch._loader import TorchLoader
 
 
-def for_accelerate(loader: Loader[Any], accelerator: Any) -> TorchLoader:
+def for_accelerate(loader: BaseLoader[Any], accelerator: Any) -> TorchLoader:
     """A loader for an ``accelerate.Accelerator``, in place of ``accelerator.prepare(loader)``::
 
         accelerator = Accelerator()
-        loader = fsp.ClipLoader(dataset, sampling, batch_size=8, **framespool.torch.rank_and_world())
+        loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=8, **framespool.torch.rank_and_world())
         batches = framespool.torch.for_accelerate(loader, accelerator)
         model, optimizer = accelerator.prepare(model, optimizer)
 
@@ -59,15 +59,15 @@ class _Accelerated(TorchLoader):
     remainder: int
     end_of_dataloader: bool
 
-    def __init__(self, loader: Loader[Any], accelerator: Any) -> None:
+    def __init__(self, loader: BaseLoader[Any], accelerator: Any) -> None:
         super().__init__(loader, device=accelerator.device)
         self.gradient_state = importlib.import_module("accelerate.state").GradientState()
 
     def _batches(self, batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
-        return _Told(self, super()._batches(batches))
+        return _AccelerateEpoch(self, super()._batches(batches))
 
 
-class _Told(Iterator[dict[str, Any]]):
+class _AccelerateEpoch(Iterator[dict[str, Any]]):
     """An epoch of which Accelerate is told. An error in place of a batch does not end it."""
 
     def __init__(self, loader: _Accelerated, batches: Iterator[dict[str, Any]]) -> None:

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from framespool._check import whole
+from framespool._base_loader import BaseLoader
+from framespool._clip_loader import ClipLoader
 from framespool._images import ImageLoader
-from framespool._loader import ClipLoader
-from framespool._running import Loader
+from framespool._validate_args import integer
 from framespool.datasets._dataset import as_dataset
 from framespool.errors import ArgumentError
-from framespool.torch._ranks import initialised, own_cores, rank_and_world
+from framespool.torch._distributed import cores_per_rank, is_initialized, rank_and_world
 from framespool.torch._torch import Base, get_worker_info, needed, tensors, torch
 
 
@@ -27,7 +27,7 @@ class _Batches(Base):
         self.keywords = keywords
         # In shared memory: workers that live on see the epoch that the training process chooses.
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
-        self._loader: Loader[Any] | None = None
+        self._loader: BaseLoader[Any] | None = None
         self._made_for: tuple[int, ...] | None = None
         self._resumes: Mapping[str, Any] | None = None
         # The epoch of an iterator that has not ended.
@@ -36,13 +36,13 @@ class _Batches(Base):
         #: This process' part of the data, where it was not chosen by keywords; see _part.
         self._rank: dict[str, int] | None = None
 
-    def _make(self, keywords: dict[str, Any]) -> Loader[Any]:
+    def _make(self, keywords: dict[str, Any]) -> BaseLoader[Any]:
         """A loader of this kind."""
         raise NotImplementedError
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next iteration; without it each one is the same epoch, 0."""
-        self._epoch[0] = whole("epoch", epoch, most=2**63 - 1)
+        self._epoch[0] = integer("epoch", epoch, most=2**63 - 1)
 
     def _part(self) -> dict[str, int]:
         """This process' part of the data, where no keyword chose it.
@@ -53,7 +53,7 @@ class _Batches(Base):
             return {}
         return self._rank or rank_and_world()
 
-    def _here(self) -> Loader[Any]:
+    def _here(self) -> BaseLoader[Any]:
         """The loader of this process."""
         info = get_worker_info()
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
@@ -63,7 +63,7 @@ class _Batches(Base):
             self._refuse_a_second_split(part)
             keywords = {**self.keywords, **part}
             if keywords.get("num_threads") is None:
-                keywords["num_threads"] = max(1, own_cores() // workers)
+                keywords["num_threads"] = max(1, cores_per_rank() // workers)
             self._loader = self._make({**keywords, "worker_id": worker, "num_workers": workers})
             self._made_for, self._under_way, self._begun = place, None, False
         return self._loader
@@ -113,7 +113,7 @@ class _Batches(Base):
     def __getstate__(self) -> dict[str, Any]:
         """What goes to a worker: not the loader, whose threads stay where they are."""
         # Frameworks that start their ranks by themselves send datasets to processes that are no rank yet.
-        rank = rank_and_world() if initialised() else self._rank
+        rank = rank_and_world() if is_initialized() else self._rank
         return {**self.__dict__, "_loader": None, "_made_for": None, "_under_way": None, "_rank": rank}
 
 
@@ -153,12 +153,12 @@ class ClipDataset(_Batches):
     Nothing is opened and no thread starts before a worker begins to iterate, so every start method will do.
     """
 
-    def __init__(self, dataset: Any, sampling: Any, **keywords: Any) -> None:
+    def __init__(self, dataset: Any, clip_sampler: Any, **keywords: Any) -> None:
         super().__init__(dataset, keywords)
-        self.sampling = sampling
+        self.clip_sampler = clip_sampler
 
-    def _make(self, keywords: dict[str, Any]) -> Loader[Any]:
-        return ClipLoader(self.dataset, self.sampling, **keywords)
+    def _make(self, keywords: dict[str, Any]) -> BaseLoader[Any]:
+        return ClipLoader(self.dataset, self.clip_sampler, **keywords)
 
 
 class ImageDataset(_Batches):
@@ -168,5 +168,5 @@ class ImageDataset(_Batches):
     def __init__(self, dataset: Any, **keywords: Any) -> None:
         super().__init__(dataset, keywords)
 
-    def _make(self, keywords: dict[str, Any]) -> Loader[Any]:
+    def _make(self, keywords: dict[str, Any]) -> BaseLoader[Any]:
         return ImageLoader(self.dataset, **keywords)

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from framespool._base_loader import BaseLoader
+from framespool._clip_loader import ClipLoader
 from framespool._images import ImageLoader
-from framespool._loader import ClipLoader
-from framespool._running import Loader
 from framespool.errors import ArgumentError, UnsupportedError
+from framespool.torch._distributed import cores_per_rank, rank_and_world
 from framespool.torch._loader import TorchLoader
-from framespool.torch._ranks import own_cores, rank_and_world
 
 _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 _PARTS = ("train", "val", "test", "predict")
@@ -22,7 +22,7 @@ _made: dict[tuple[str, ...], type] = {}
 class _DataModule:
     """What the data modules share; Lightning's own class comes behind it."""
 
-    _loader_class: Callable[..., Loader[Any]]
+    _loader_class: Callable[..., BaseLoader[Any]]
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class _DataModule:
             keywords = dict(self._keywords[part])
             if "shard_id" not in keywords and "num_shards" not in keywords:
                 keywords |= ranks
-            keywords.setdefault("num_threads", own_cores())
-            positional = [keywords.pop(name) for name in ("dataset", "sampling") if name in keywords]
+            keywords.setdefault("num_threads", cores_per_rank())
+            positional = [keywords.pop(name) for name in ("dataset", "clip_sampler") if name in keywords]
             # Training goes from epoch to epoch; whatever is compared over time is the same each time.
             epoch = None if part == "train" else lambda: 0
             self._loaders[part] = TorchLoader(self._loader_class(*positional, **keywords), epoch=epoch)
@@ -89,13 +89,13 @@ class _DataModule:
         return self.loader("predict")
 
 
-_WORDS = """Loaders of clips for Lightning's ``Trainer``.
+_DOC = """Loaders of clips for Lightning's ``Trainer``.
 
     ::
 
         data = framespool.torch.ClipDataModule(
-            train={"dataset": train_set, "sampling": fsp.sampling.random(sequence_length=16), "shuffle": "full"},
-            val={"dataset": val_set, "sampling": fsp.sampling.uniform(sequence_length=16)},
+            train={"dataset": train_set, "clip_sampler": fsp.samplers.random(sequence_length=16), "shuffle": "full"},
+            val={"dataset": val_set, "clip_sampler": fsp.samplers.uniform(sequence_length=16)},
             batch_size=8, transforms=[fsp.transforms.Resize((112, 112))], layout="NCTHW", dtype="float32",
         )
         trainer.fit(model, data)
@@ -137,7 +137,7 @@ def module_class(name: str) -> type:
     }[name]
     key = (name, *(f"{base.__module__}.{base.__qualname__}" for base in bases))
     if key not in _made:
-        words = _WORDS.replace("{kind}", kind)
+        words = _DOC.replace("{kind}", kind)
         if name == "ImageDataModule":
             words = f"As :class:`ClipDataModule`, of images.\n\n    Parts are dicts of the loader's arguments, {kind}."
         body = {"__doc__": words, "_loader_class": loader, "__module__": "framespool.torch", "__qualname__": name}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from framespool._running import Loader
+from framespool._base_loader import BaseLoader
 from framespool.errors import ArgumentError
 from framespool.torch._torch import needed, tensors, torch
 
@@ -22,9 +22,9 @@ class TorchLoader:
     themselves; without it each one is the next.
     """
 
-    def __init__(self, loader: Loader[Any], *, device: Any = None, epoch: Callable[[], int] | None = None) -> None:
+    def __init__(self, loader: BaseLoader[Any], *, device: Any = None, epoch: Callable[[], int] | None = None) -> None:
         needed()
-        if not isinstance(loader, Loader):
+        if not isinstance(loader, BaseLoader):
             raise ArgumentError(f"loader must be a ClipLoader or an ImageLoader, got {loader!r}")
         self.loader = loader
         self._device = device

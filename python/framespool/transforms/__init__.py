@@ -33,7 +33,8 @@ The last of a list may be a callable of your own. It is given the finished frame
 a ``torch.Tensor`` if it is a ``torch.nn.Module``, else as a :class:`framespool.Tensor`; what it returns replaces them.
 """
 
-from framespool.transforms._apply import apply, explain
+from framespool.transforms._apply import apply, sample_params
+from framespool.transforms._args import Transform
 from framespool.transforms._color import (
     AssumeColor,
     ColorJitter,
@@ -43,7 +44,7 @@ from framespool.transforms._color import (
     RandomGrayscale,
     ToneMap,
 )
-from framespool.transforms._covers import Cutout, GridMask, RandomErasing
+from framespool.transforms._erasing import Cutout, GridMask, RandomErasing
 from framespool.transforms._geometry import (
     CenterCrop,
     FiveCrop,
@@ -58,7 +59,6 @@ from framespool.transforms._geometry import (
     Resize,
     ThreeCrop,
 )
-from framespool.transforms._words import Transform
 
 __all__ = [
     "AssumeColor",
@@ -85,5 +85,5 @@ __all__ = [
     "ToneMap",
     "Transform",
     "apply",
-    "explain",
+    "sample_params",
 ]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from framespool import _framespool
-from framespool._check import choice, several, whole
+from framespool._validate_args import as_sequence, choice, integer
 from framespool.errors import ArgumentError
-from framespool.transforms._lists import finish, split, steps
-from framespool.transforms._words import Transform
+from framespool.transforms._args import Transform
+from framespool.transforms._compose import finish, split, steps
 
 _LAYOUTS = {"THWC": "NTHWC", "TCHW": "NTCHW", "CTHW": "NCTHW"}
 
@@ -76,7 +76,7 @@ def apply(
     frames = finish(function, made.drop_time(_LAYOUTS[layout]) if single else made)
     if masks is None:
         return frames
-    fill = whole("mask_fill", mask_fill, most=255)
+    fill = integer("mask_fill", mask_fill, most=255)
     listed = isinstance(masks, (list, tuple))
     moved = []
     for mask in masks if listed else [masks]:
@@ -90,7 +90,7 @@ def apply(
     return frames, moved if listed else moved[0]
 
 
-def explain(
+def sample_params(
     shape: Sequence[int],
     transforms: Sequence[Transform],
     *,
@@ -106,17 +106,19 @@ def explain(
     four changes of ``ColorJitter`` (0 brightness, 1 contrast, 2 saturation, 3 hue). ``frame``: place of the frame in
     the clip, which matters with ``per_frame=True``.
     """
-    sides = several(shape)
+    sides = as_sequence(shape)
     if sides is None or len(sides) < 2 or (len(sides) > 2 and sides[-1] not in (1, 3)):
         raise ArgumentError(f"shape must be (height, width) or an array's (..., height, width, 1 or 3), got {shape!r}")
     height, width = sides if len(sides) == 2 else sides[-3:-1]
-    size = (whole("width", width, least=1, most=65535), whole("height", height, least=1, most=65535))
-    return _framespool.explain_transforms(size, steps(transforms), _owner(seed, epoch, clip), whole("frame", frame))
+    size = (integer("width", width, least=1, most=65535), integer("height", height, least=1, most=65535))
+    return _framespool.sample_transform_params(
+        size, steps(transforms), _owner(seed, epoch, clip), integer("frame", frame)
+    )
 
 
 def _owner(seed: int, epoch: int, clip: int) -> tuple[int, int, int]:
     most = 2**64 - 1
-    return whole("seed", seed, most=most), whole("epoch", epoch, most=most), whole("clip", clip, most=most)
+    return integer("seed", seed, most=most), integer("epoch", epoch, most=most), integer("clip", clip, most=most)
 
 
 def _pixels(name: str, array: Any, *, channels: bool) -> tuple[Any, tuple[int, int, int, int], bool]:

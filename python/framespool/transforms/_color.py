@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from framespool._check import choice, flag, number
+from framespool._validate_args import boolean, choice, number
 from framespool.errors import ArgumentError
-from framespool.transforms._words import Transform, about, as_channels, as_factor, as_probability, as_range
+from framespool.transforms._args import Transform, as_channels, as_factor, as_probability, as_range, range_around
 
 if TYPE_CHECKING:
     from framespool._framespool import Step
@@ -53,13 +53,13 @@ class ColorJitter(Transform):
         *,
         per_frame: bool = False,
     ) -> None:
-        shift = (0.0, 0.0) if hue is None else about("ColorJitter: hue", hue, 0.0, least=-0.5, most=0.5)
+        shift = (0.0, 0.0) if hue is None else range_around("ColorJitter: hue", hue, 0.0, least=-0.5, most=0.5)
         self._set(
             brightness=as_factor("ColorJitter: brightness", brightness),
             contrast=as_factor("ColorJitter: contrast", contrast),
             saturation=as_factor("ColorJitter: saturation", saturation),
             hue=None if shift == (0.0, 0.0) else shift,
-            per_frame=flag("ColorJitter: per_frame", per_frame),
+            per_frame=boolean("ColorJitter: per_frame", per_frame),
         )
 
 
@@ -92,7 +92,7 @@ class ColorTwist(Transform):
             contrast=as_range("ColorTwist: contrast", contrast, least=0, most=20),
             saturation=as_range("ColorTwist: saturation", saturation, least=0, most=20),
             hue=as_range("ColorTwist: hue", hue, least=-1e6, most=1e6),
-            per_frame=flag("ColorTwist: per_frame", per_frame),
+            per_frame=boolean("ColorTwist: per_frame", per_frame),
         )
 
 
@@ -104,7 +104,7 @@ class RandomGrayscale(Transform):
     per_frame: bool
 
     def __init__(self, p: float = 0.1, *, per_frame: bool = False) -> None:
-        self._set(p=as_probability("RandomGrayscale", p), per_frame=flag("RandomGrayscale: per_frame", per_frame))
+        self._set(p=as_probability("RandomGrayscale", p), per_frame=boolean("RandomGrayscale: per_frame", per_frame))
 
 
 @dataclass(frozen=True, init=False)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-from framespool._check import flag, numbers, several, span, whole
+from framespool._validate_args import as_sequence, boolean, integer, numbers, span
 from framespool.errors import ArgumentError
-from framespool.transforms._words import (
+from framespool.transforms._args import (
     MAX_SIDE,
     Transform,
-    about,
     as_center,
     as_fill,
     as_interpolation,
@@ -21,6 +20,7 @@ from framespool.transforms._words import (
     as_probability,
     as_sides,
     as_size,
+    range_around,
 )
 
 __all__ = [
@@ -77,14 +77,14 @@ class Resize(Transform):
             if len(sides) == 2 or side == "longer":
                 given = f"size={size!r}, side={side!r}"
                 raise ArgumentError(f"Resize: max_size={max_size!r} needs a size of the shorter side, got {given}")
-            max_size = whole("Resize: max_size", max_size, least=1, most=MAX_SIDE)
+            max_size = integer("Resize: max_size", max_size, least=1, most=MAX_SIDE)
             if max_size <= sides[0]:
                 raise ArgumentError(f"Resize: max_size must be greater than size={sides[0]}, got {max_size}")
         self._set(
             size=sides[0] if len(sides) == 1 else sides,
             interpolation=as_interpolation("Resize", interpolation),
             max_size=max_size,
-            antialias=flag("Resize: antialias", antialias),
+            antialias=boolean("Resize: antialias", antialias),
             side=side,
         )
 
@@ -131,9 +131,9 @@ class RandomCrop(Transform):
         self._set(
             size=as_size("RandomCrop", size),
             padding=as_padding("RandomCrop", 0 if padding is None else padding),
-            pad_if_needed=flag("RandomCrop: pad_if_needed", pad_if_needed),
+            pad_if_needed=boolean("RandomCrop: pad_if_needed", pad_if_needed),
             fill=as_fill("RandomCrop", fill),
-            per_frame=flag("RandomCrop: per_frame", per_frame),
+            per_frame=boolean("RandomCrop: per_frame", per_frame),
         )
 
 
@@ -168,8 +168,8 @@ class RandomResizedCrop(Transform):
             scale=span("RandomResizedCrop: scale", scale, above=0),
             ratio=span("RandomResizedCrop: ratio", ratio, above=0),
             interpolation=as_interpolation("RandomResizedCrop", interpolation),
-            antialias=flag("RandomResizedCrop: antialias", antialias),
-            per_frame=flag("RandomResizedCrop: per_frame", per_frame),
+            antialias=boolean("RandomResizedCrop: antialias", antialias),
+            per_frame=boolean("RandomResizedCrop: per_frame", per_frame),
         )
 
 
@@ -211,7 +211,7 @@ class RandomHorizontalFlip(Transform):
 
     def __init__(self, p: float = 0.5, *, per_frame: bool = False) -> None:
         self._set(
-            p=as_probability("RandomHorizontalFlip", p), per_frame=flag("RandomHorizontalFlip: per_frame", per_frame)
+            p=as_probability("RandomHorizontalFlip", p), per_frame=boolean("RandomHorizontalFlip: per_frame", per_frame)
         )
 
 
@@ -223,7 +223,9 @@ class RandomVerticalFlip(Transform):
     per_frame: bool
 
     def __init__(self, p: float = 0.5, *, per_frame: bool = False) -> None:
-        self._set(p=as_probability("RandomVerticalFlip", p), per_frame=flag("RandomVerticalFlip: per_frame", per_frame))
+        self._set(
+            p=as_probability("RandomVerticalFlip", p), per_frame=boolean("RandomVerticalFlip: per_frame", per_frame)
+        )
 
 
 @dataclass(frozen=True, init=False)
@@ -252,15 +254,15 @@ class RandomRotation(Transform):
         *,
         per_frame: bool = False,
     ) -> None:
-        if flag("RandomRotation: expand", expand) and center is not None:
+        if boolean("RandomRotation: expand", expand) and center is not None:
             raise ArgumentError(f"RandomRotation: expand=True turns about the middle; leave out center={center!r}")
         self._set(
-            degrees=about("RandomRotation: degrees", degrees, 0.0, least=-1e6, most=1e6),
+            degrees=range_around("RandomRotation: degrees", degrees, 0.0, least=-1e6, most=1e6),
             interpolation=as_interpolation("RandomRotation", interpolation),
             expand=expand,
             center=as_center("RandomRotation", center),
             fill=as_fill("RandomRotation", fill),
-            per_frame=flag("RandomRotation: per_frame", per_frame),
+            per_frame=boolean("RandomRotation: per_frame", per_frame),
         )
 
 
@@ -296,7 +298,7 @@ class RandomAffine(Transform):
         *,
         per_frame: bool = False,
     ) -> None:
-        shears = several(shear)
+        shears = as_sequence(shear)
         if shears is not None and len(shears) not in (2, 4):
             raise ArgumentError(f"RandomAffine: shear must be a number or 2 or 4 numbers, got {shear!r}")
         limits: dict[str, float] = {"above": -90, "below": 90}
@@ -304,9 +306,9 @@ class RandomAffine(Transform):
             x = span("RandomAffine: shear along x", shears[:2], **limits)
             y = span("RandomAffine: shear along y", shears[2:], **limits)
         else:
-            x, y = about("RandomAffine: shear", 0 if shear is None else shear, 0.0, **limits), (0.0, 0.0)
+            x, y = range_around("RandomAffine: shear", 0 if shear is None else shear, 0.0, **limits), (0.0, 0.0)
         self._set(
-            degrees=about("RandomAffine: degrees", degrees, 0.0, least=-1e6, most=1e6),
+            degrees=range_around("RandomAffine: degrees", degrees, 0.0, least=-1e6, most=1e6),
             translate=numbers(
                 "RandomAffine: translate", (0, 0) if translate is None else translate, 2, least=0, most=1
             ),
@@ -315,7 +317,7 @@ class RandomAffine(Transform):
             interpolation=as_interpolation("RandomAffine", interpolation),
             fill=as_fill("RandomAffine", fill),
             center=as_center("RandomAffine", center),
-            per_frame=flag("RandomAffine: per_frame", per_frame),
+            per_frame=boolean("RandomAffine: per_frame", per_frame),
         )
 
 
@@ -362,5 +364,5 @@ class Letterbox(Transform):
             size=as_size("Letterbox", size),
             fill=as_fill("Letterbox", fill),
             interpolation=as_interpolation("Letterbox", interpolation),
-            antialias=flag("Letterbox: antialias", antialias),
+            antialias=boolean("Letterbox: antialias", antialias),
         )

@@ -24,13 +24,13 @@ pub struct CallbackSampler {
 
 /// Information about a clip and its video for a sampling function.
 #[pyclass(module = "framespool._framespool", frozen)]
-pub struct Info {
+pub struct ClipInfo {
     timing: Box<dyn VideoTiming + Send + Sync>,
     clip: u64,
 }
 
 #[pymethods]
-impl Info {
+impl ClipInfo {
     #[getter]
     fn num_frames(&self) -> u32 {
         self.timing.num_frames()
@@ -59,7 +59,7 @@ impl Info {
     fn __repr__(&self) -> String {
         let (frames, fps) = (self.timing.num_frames(), self.timing.average_fps());
         let seconds = self.timing.duration_seconds();
-        format!("Info(num_frames={frames}, fps={fps}, duration_seconds={seconds}, clip={})", self.clip)
+        format!("ClipInfo(num_frames={frames}, fps={fps}, duration_seconds={seconds}, clip={})", self.clip)
     }
 }
 
@@ -93,7 +93,7 @@ impl CallbackSampler {
         Error::Argument(format!("the sampling function {} {what}", self.name))
     }
 
-    fn call(&self, py: Python<'_>, info: Info, seed: u64) -> Result<ClipIndices> {
+    fn call(&self, py: Python<'_>, info: ClipInfo, seed: u64) -> Result<ClipIndices> {
         let frames = info.num_frames();
         let chosen = || -> PyResult<Result<ClipIndices>> {
             let rng = self.random.bind(py).call1((seed,))?;
@@ -204,7 +204,7 @@ impl ClipSampler for CallbackSampler {
             )));
         }
         let seed = rng.next_below(1 << 63);
-        let info = Info { timing: video.clone_box(), clip };
+        let info = ClipInfo { timing: video.clone_box(), clip };
         let Some(_guard) = CallGuard::get() else { return Err(interpreter_exiting()) };
         Python::try_attach(|py| self.call(py, info, seed)).unwrap_or_else(|| Err(interpreter_exiting()))
     }

@@ -86,7 +86,7 @@ pub const TARGETS: &[Target] = &[
 /// The result of a call that may refuse, but not give up.
 fn check_error<T>(result: framespool::Result<T>) -> framespool::Result<T> {
     if let Err(error) = &result {
-        assert!(!matches!(error.kind(), "internal" | "interrupted" | "forked"), "{error}");
+        assert!(!matches!(error.kind(), "internal" | "cancelled" | "forked"), "{error}");
         assert!(error.to_string().len() < 64 << 10, "an error of {} bytes", error.to_string().len());
     }
     result

@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture
 def gpu() -> None:
     """Skips where there is no GPU; fails there if one was promised."""
-    reason = fsp.gpu.reason()
+    reason = fsp.gpu.unavailable_reason()
     if reason is not None:
         assert not os.environ.get("FRAMESPOOL_GPU_TESTS"), f"a GPU must be here: {reason}"
         pytest.skip(reason)

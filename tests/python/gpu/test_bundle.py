@@ -47,19 +47,19 @@ def test_without_a_gpu_the_scripts_end_at_once_with_code_3(script: str, tmp_path
         timeout=30,
     )
     assert run.returncode == 3, run.stderr
-    assert "no GPU here" in run.stderr and str(gpu.reason()) in run.stderr
+    assert "no GPU here" in run.stderr and str(gpu.unavailable_reason()) in run.stderr
     assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_driver_is_an_empty_list_and_a_reason():
     if gpu.devices():
-        assert gpu.reason() is None
+        assert gpu.unavailable_reason() is None
         return
-    assert "libcuda" in str(gpu.reason()) or "device" in str(gpu.reason())
+    assert "libcuda" in str(gpu.unavailable_reason()) or "device" in str(gpu.unavailable_reason())
     with pytest.raises(fsp.GpuError):
-        gpu.open_times()
+        gpu.startup_seconds()
     with pytest.raises(fsp.ArgumentError, match="cuda:N"):
-        gpu.pool("cpu")
+        gpu.decoder_cache_stats("cpu")
 
 
 def test_facts_of_each_gpu():

@@ -28,7 +28,7 @@ def batches(loader: fsp.ClipLoader) -> list[tuple[bytes, list[int], str]]:
 def loader(short_clips, **more) -> fsp.ClipLoader:
     T = fsp.transforms
     transforms = [T.RandomResizedCrop(48), T.RandomHorizontalFlip(), T.Normalize([0.5] * 3, [0.25] * 3)]
-    rule = fsp.sampling.random(sequence_length=8, stride=3, clips_per_video=2)
+    rule = fsp.samplers.random(sequence_length=8, stride=3, clips_per_video=2)
     more = {"layout": "NCTHW", "dtype": "float16", "num_threads": 1, **more}
     return fsp.ClipLoader(short_clips, rule, batch_size=4, transforms=transforms, shuffle="full", seed=5, **more)
 
@@ -61,7 +61,7 @@ def test_batches_do_not_depend_on_device_or_backend(short_clips):
 def test_inexact_nvdec_formats_fall_back_to_the_cpu(videos):
     files = [str(p) for p in sorted((videos / "codecs").glob("*mpeg4*"))][:3]
     assert files
-    rule = fsp.sampling.uniform(sequence_length=4)
+    rule = fsp.samplers.uniform(sequence_length=4)
     size = [fsp.transforms.Resize((32, 32))]
     expected = batches(fsp.ClipLoader(files, rule, batch_size=2, transforms=size, num_threads=1))
     made = fsp.ClipLoader(files, rule, batch_size=2, transforms=size, device="cuda:0", decoder="nvdec")
@@ -108,7 +108,7 @@ def test_memory_lives_as_long_as_its_takers(path):
 
 def test_blank_frames_and_skipped_clips_are_the_same(short_clips, bad_file):
     data = [*short_clips[:3], (bad_file, 9), *short_clips[3:5]]
-    rule = fsp.sampling.windows(sequence_length=40, stride=2, step=60, pad_mode="constant")
+    rule = fsp.samplers.windows(sequence_length=40, stride=2, step=60, pad_mode="constant")
     size = [fsp.transforms.Resize((24, 32))]
 
     def make(**more):
@@ -134,12 +134,12 @@ def test_memory_with_unknown_readers_is_not_reused(path, stream, freed):
     driver = simulated()
     loader = fsp.ClipLoader(
         [path],
-        fsp.sampling.windows(sequence_length=3),
+        fsp.samplers.windows(sequence_length=3),
         batch_size=1,
         transforms=[fsp.transforms.Resize((16, 16))],
         device="cuda:0",
         num_threads=1,
-        prefetch=0,
+        prefetch_batches=0,
     )
     batches = iter(loader)
     tensor = next(batches).frames
@@ -178,7 +178,7 @@ def test_gpu_without_nvcuvid_uses_cpu_decoding(path, decoder, tmp_path):
     (tmp_path / "libcuda.so.1").symlink_to(driver.resolve())
     code = f"""
 import framespool as fsp
-assert fsp.gpu.reason() is None
+assert fsp.gpu.unavailable_reason() is None
 expected = fsp.Video({path!r})
 try:
     video = fsp.Video({path!r}, device="cuda:0", decoder={decoder!r})
@@ -190,7 +190,7 @@ else:
     assert frames.tobytes() == expected.frames([0, 5, 2]).data.tobytes()
     assert [f.tobytes() for f in video] == [f.tobytes() for f in expected]
     size = [fsp.transforms.Resize((16, 16))]
-    rule = fsp.sampling.uniform(sequence_length=4)
+    rule = fsp.samplers.uniform(sequence_length=4)
     loader = fsp.ClipLoader([{path!r}], rule, batch_size=1, transforms=size, device="cuda:0", decoder={decoder!r})
     assert [b.frames.device for b in loader] == ["cuda:0"]
     print("frames", *loader.stats()["cpu_fallbacks"])
@@ -215,7 +215,7 @@ def test_a_device_that_is_not_there_is_named(path, device):
 def test_the_interpreter_ends_cleanly_with_batches_in_hand(short_clips, end):
     code = f"""
 import framespool as fsp
-loader = fsp.ClipLoader({short_clips[:4]!r}, fsp.sampling.uniform(sequence_length=4), batch_size=2, device="cuda:0",
+loader = fsp.ClipLoader({short_clips[:4]!r}, fsp.samplers.uniform(sequence_length=4), batch_size=2, device="cuda:0",
                         transforms=[fsp.transforms.Resize((16, 16))], num_threads=1)
 batch = next(iter(loader))
 capsule = batch.frames.__dlpack__(stream=1)

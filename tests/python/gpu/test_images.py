@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("gpu")
 
 @pytest.fixture
 def photos(pictures) -> fsp.datasets.Dataset:
-    return fsp.datasets.Dataset(fsp.datasets.images(pictures / "classes").entries[:14])
+    return fsp.datasets.Dataset(fsp.datasets.image_folder(pictures / "classes").samples[:14])
 
 
 def loader(photos, **more) -> fsp.ImageLoader:
@@ -84,7 +84,7 @@ def test_damage_is_an_error_whoever_decodes(pictures, photos):
     bad = pictures / "corrupt" / "derived" / "truncated_50.jpg"
     with pytest.raises(fsp.Error, match="truncated_50"):
         next(iter(nvjpeg([bad])))
-    skipped = nvjpeg([*photos.entries[:3], (bad, 1)], shuffle=False, on_error="skip")
+    skipped = nvjpeg([*photos.samples[:3], (bad, 1)], shuffle=False, on_error="skip")
     assert next(iter(skipped)).image_ids.tolist() == [0, 1, 2]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from framespool import transforms as ours
 from framespool._video import Video
-from framespool.compat._ahead import Ahead, readable
+from framespool.compat._readahead import ReadaheadReader, readable
 from framespool.compat.decord.base import DECORDError
 from framespool.compat.decord.bridge import bridge_out
 from framespool.compat.decord.ndarray import DECORDContext, NDArray, cpu
@@ -22,7 +22,7 @@ class VideoReader:
     """The frames of one video: (H, W, 3) uint8 RGB each, as an NDArray or what the bridge makes of it.
 
     ``uri``: a path, a file object opened for bytes (of which only the wanted ranges are read), and also the bytes of a
-    file, a ``pathlib.Path`` or a :class:`framespool.datasets.Member`. ``ctx``: where frames land, ``cpu(0)`` or
+    file, a ``pathlib.Path`` or a :class:`framespool.datasets.ArchiveMember`. ``ctx``: where frames land, ``cpu(0)`` or
     ``gpu(i)``.
     ``width``, ``height``: size of the frames in pixels; the video's own where not positive. ``num_threads``: threads
     that decode one call's frames; all cores where not positive. ``fault_tol`` changes nothing: a frame that the file's
@@ -56,7 +56,7 @@ class VideoReader:
             size = (height if height > 0 else video.info.height, width if width > 0 else video.info.width)
             resized = size != (video.info.height, video.info.width)
             steps: list[Transform] = [ours.Resize((int(size[0]), int(size[1])))] if resized else []
-            self._frames = Ahead(video, steps)
+            self._frames = ReadaheadReader(video, steps)
         except (GpuError, ArgumentError) as reason:
             raise DECORDError(str(reason)) from reason
         except Error as reason:

@@ -12,7 +12,7 @@ from numbers import Integral
 from typing import Any, Literal
 
 from framespool._video import Video
-from framespool.compat._ahead import Ahead, readable
+from framespool.compat._readahead import ReadaheadReader, readable
 from framespool.compat.torchcodec._frame import Frame, FrameBatch
 from framespool.compat.torchcodec._images import (
     ImageReadMode,
@@ -89,7 +89,7 @@ class VideoDecoder:
 
     ``source``: a path, the bytes of a file, a uint8 tensor of them, a file object opened for bytes (of which only the
     wanted ranges are read, by ``seek(offset, whence)`` and ``read(size)``), or a
-    :class:`framespool.datasets.Member`. ``stream_index``: which stream, counted over streams of all kinds; by default
+    :class:`framespool.datasets.ArchiveMember`. ``stream_index``: which stream, counted over streams of all kinds; by default
     the one that FFmpeg takes for the best. ``dimension_order``: ``"NCHW"`` or ``"NHWC"``. ``num_ffmpeg_threads``:
     threads that decode one call's frames; 0 for all cores. ``device``: ``"cpu"`` or ``"cuda:0"``; torch's default
     device if ``None``. ``seek_mode``: ``"exact"`` or ``"approximate"``; the frames are exact in both. ``transforms``:
@@ -138,7 +138,7 @@ class VideoDecoder:
                 deep = (video._video.header()["bit_depth"] or 8) > 8
             else:
                 deep = output_dtype == torch.float32
-            self._frames = Ahead(video, made.steps, "float32" if deep else "uint8")
+            self._frames = ReadaheadReader(video, made.steps, "float32" if deep else "uint8")
             self._transforms = made
         except Error as reason:
             raise RuntimeError(str(reason)) from reason

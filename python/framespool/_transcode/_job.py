@@ -1,0 +1,278 @@
+"""A dataset, video by video: which are made already, which are to be made, and what became of them."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from framespool._base_loader import cores, failure_record
+from framespool._transcode import _ffmpeg, _output_paths
+from framespool._transcode._encode import encode
+from framespool._transcode._ffmpeg import CancelToken
+from framespool._transcode._manifest import Manifest
+from framespool._transcode._options import Options
+from framespool._validate_args import choice, integer
+from framespool._validate_dataset import file_state
+from framespool.datasets import Dataset, VideoSegment
+from framespool.datasets._dataset import as_dataset, write_failures
+from framespool.errors import BY_KIND, ArgumentError, Error, ReadError
+
+#: The list of what was made, in the folder of the results.
+LIST = "dataset.jsonl"
+
+
+@dataclass(frozen=True)
+class TranscodeReport:
+    """What :func:`transcode` did.
+
+    ``videos``: of the dataset, each once, whatever parts of it are entries. ``transcoded``: made now; ``found``: made by
+    a run before. ``frames``, ``bytes_written``: of those made now. ``seconds``: how long it took. ``failures``: a dict
+    for each bad video, as :meth:`ClipLoader.failures` has them. ``dataset``: the entries whose videos are there, with
+    their labels, parts, classes and columns, as files below the folder; ``list_file``: the same as lines for
+    :func:`framespool.datasets.json_lines` (with ``in_frames=True`` where parts are in frames), or ``None`` where these
+    cannot say it. ``paths``: for each entry of the
+    dataset that was given its new file, or ``None``.
+    """
+
+    videos: int
+    transcoded: int
+    found: int
+    frames: int
+    bytes_written: int
+    seconds: float
+    list_file: str | None
+    failures: list[dict[str, Any]] = field(repr=False)
+    dataset: Dataset = field(repr=False)
+    paths: list[str | None] = field(repr=False)
+
+    def write_failures(self, path: str | os.PathLike[str]) -> int:
+        """Writes the failures to a file that :meth:`Dataset.exclude` reads. Returns how many."""
+        return write_failures(path, self.failures)
+
+
+@dataclass
+class Video:
+    """A video of the dataset. ``name``: of the file to be made; ``entry``: the first entry that wants it."""
+
+    source: Any
+    name: str
+    identity: str
+    entry: int
+
+
+class TranscodeJob:
+    """What is to be done; nothing is touched for it."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        out: str | os.PathLike[str],
+        options: Options,
+        root: str | os.PathLike[str] | None,
+        ffmpeg: str | os.PathLike[str] | None,
+        jobs: int | None,
+        index: Any,
+    ) -> None:
+        self.dataset = as_dataset(dataset)
+        if not len(self.dataset):
+            raise ArgumentError("the dataset is empty; give at least one video")
+        self.out = os.path.abspath(os.path.expanduser(os.fspath(out)))
+        self.options, self.index = options, index
+        self.program = _ffmpeg.find(ffmpeg)
+        _ffmpeg.check(self.program, options)
+        self.videos, self.of_entry = self._videos(root)
+        self.manifest = Manifest(self.out)
+        self.todo = [video for video in self.videos if self.manifest_entry(video) is None]
+        for video in self.todo:
+            place = os.path.join(self.out, video.name)
+            if os.path.lexists(place) and self.manifest.source_identity(video.name) != video.identity:
+                raise ArgumentError(
+                    f"{place} is there already and was not made of entry {video.entry}; choose another folder for the "
+                    "results, or remove it"
+                )
+        most = min(cores() if jobs is None else integer("jobs", jobs, least=1, most=256), max(1, len(self.todo)))
+        self.jobs = most
+        #: A worker decodes and encodes at once; more threads are used where there are fewer videos than cores.
+        self.threads = max(1, cores() // most)
+
+    def _videos(self, root: Any) -> tuple[list[Video], list[int]]:
+        """Each once, and for each entry which one it is."""
+        places: dict[str, int] = {}
+        sources: list[Any] = []
+        firsts: list[int] = []
+        of_entry: list[int] = []
+        for entry, (source, _) in enumerate(self.dataset):
+            video = _output_paths.full_source(source)
+            identity = _output_paths.identity(video)
+            if self.dataset.stream is not None:
+                identity = f"{identity} stream {self.dataset.stream}"
+            if identity not in places:
+                places[identity] = len(sources)
+                sources.append(video)
+                firsts.append(entry)
+            of_entry.append(places[identity])
+        start = _output_paths.root_of(sources) if root is None else os.path.abspath(os.path.expanduser(os.fspath(root)))
+        named = _output_paths.output_names(sources, start)
+        identities = list(places)
+        own = {os.path.realpath(path) for path in map(_output_paths.file_of, sources) if path}
+        for name in named:
+            if os.path.realpath(os.path.join(self.out, name)) in own:
+                raise ArgumentError(
+                    f"{self.out}: {name} would replace a video of the dataset; choose another folder for the results"
+                )
+        return [Video(*four) for four in zip(sources, named, identities, firsts, strict=True)], of_entry
+
+    def manifest_entry(self, video: Video) -> dict[str, Any] | None:
+        """What is known of a video that need not be made again."""
+        return self.manifest.done(video.identity, _source_state(video.source), self.options.how(), video.name)
+
+
+def _source_state(source: Any) -> list[int] | None:
+    """By which a video is known to be unchanged; what tells bytes from others tells that already."""
+    return [len(source)] if isinstance(source, bytes) else file_state(source)
+
+
+def run(plan: TranscodeJob, on_error: str, progress: Callable[[int, int, int], object] | None) -> TranscodeReport:
+    """Makes what is to be made."""
+    choice("on_error", on_error, ("raise", "skip"))
+    began = time.monotonic()
+    plan.manifest.open()
+    failures: list[dict[str, Any]] = []
+    frames = written = made = 0
+    total = len(plan.videos)
+    done = total - len(plan.todo)
+    failed: set[int] = set()
+    try:
+        if progress is not None:
+            progress(done, 0, total)
+        for video, outcome in _outcomes(plan):
+            done += 1
+            if isinstance(outcome, Error):
+                if on_error == "raise":
+                    raise outcome
+                kind = next((kind for kind, error in BY_KIND.items() if type(outcome) is error), "internal")
+                failure = {"video_id": video.entry, "kind": kind, "message": str(outcome), "clips": 0}
+                failures.append(failure | failure_record(plan.dataset[video.entry][0], kind))
+                failed.add(video.entry)
+            else:
+                made += 1
+                frames += outcome["frames"]
+                written += outcome["bytes"]
+            if progress is not None:
+                progress(done, len(failures), total)
+        failures.sort(key=lambda failure: int(failure["video_id"]))
+        paths = [
+            None if plan.videos[place].entry in failed else os.path.join(plan.out, plan.videos[place].name)
+            for place in plan.of_entry
+        ]
+        dataset = _made(plan, paths)
+        return TranscodeReport(
+            videos=total,
+            transcoded=made,
+            found=total - len(plan.todo),
+            frames=frames,
+            bytes_written=written,
+            seconds=time.monotonic() - began,
+            list_file=_listed(dataset, plan.out),
+            failures=failures,
+            dataset=dataset,
+            paths=paths,
+        )
+    finally:
+        plan.manifest.close()
+
+
+def _outcomes(plan: TranscodeJob) -> Iterator[tuple[Video, dict[str, Any] | Error]]:
+    """What became of each video, as they are ready. Where the caller leaves, whatever runs is stopped."""
+    stop = CancelToken()
+    waiting = iter(enumerate(plan.todo))
+    running: dict[concurrent.futures.Future[dict[str, Any]], Video] = {}
+    pool = concurrent.futures.ThreadPoolExecutor(plan.jobs, "transcode")
+    try:
+        while True:
+            while len(running) < plan.jobs and (item := next(waiting, None)) is not None:
+                running[pool.submit(_make, plan, *item, stop)] = item[1]
+            if not running:
+                return
+            # Short waits: signals are looked at in between.
+            ready, _ = concurrent.futures.wait(running, 0.2, concurrent.futures.FIRST_COMPLETED)
+            for future in ready:
+                video = running.pop(future)
+                try:
+                    outcome: dict[str, Any] | Error = future.result()
+                except Error as error:
+                    outcome = error
+                except OSError as error:
+                    outcome = ReadError(f"{os.path.join(plan.out, video.name)}: {error.strerror or error}")
+                yield video, outcome
+    finally:
+        stop.cancel()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _make(plan: TranscodeJob, number: int, video: Video, stop: CancelToken) -> dict[str, Any]:
+    """One video: made under another name, and given its own when it is whole and right."""
+    state = _source_state(video.source)  # before it is read
+    half, whole_file = plan.manifest.half(number), os.path.join(plan.out, video.name)
+    try:
+        frames = encode(
+            video.source,
+            half,
+            plan.options,
+            plan.program,
+            plan.threads,
+            stop,
+            plan.index,
+            stream=plan.dataset.stream,
+        )
+        written = os.stat(half).st_size
+        os.makedirs(os.path.dirname(whole_file), exist_ok=True)
+        # Told before it is done: a run that is killed in between finds that the file is its own.
+        plan.manifest.add({"video": video.identity, "state": None, "how": "", "file": video.name, "bytes": None})
+        os.replace(half, whole_file)
+    finally:
+        for left in (half, f"{half}.raw"):
+            with contextlib.suppress(OSError):
+                os.unlink(left)
+    said: dict[str, Any] = {"video": video.identity, "state": state, "how": plan.options.how(), "file": video.name}
+    said |= {"frames": frames, "bytes": written}
+    plan.manifest.add(said)
+    return said
+
+
+def _made(plan: TranscodeJob, paths: list[str | None]) -> Dataset:
+    """The dataset of what there is now."""
+    kept = [entry for entry, path in enumerate(paths) if path is not None]
+    entries: list[tuple[Any, int]] = []
+    for entry in kept:
+        source, label = plan.dataset[entry]
+        path = paths[entry]
+        entries.append((VideoSegment(path, **source.bounds()) if isinstance(source, VideoSegment) else path, label))  # type: ignore[arg-type]
+    columns = {name: [values[entry] for entry in kept] for name, values in plan.dataset.columns.items()}
+    return Dataset(entries, plan.dataset.classes, columns)
+
+
+def _listed(made: Dataset, out: str) -> str | None:
+    """Where the list of it is now."""
+    lines = _output_paths.manifest_rows(made, out)
+    path = os.path.join(out, LIST)
+    if lines is None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # of a run before: it is not the list of what there is now
+        return None
+    replace_text(path, "".join(json.dumps(line, default=str) + "\n" for line in lines))
+    return path
+
+
+def replace_text(path: str, text: str) -> None:
+    """Writes a file in place of what was there, whole or not at all."""
+    half = f"{path}.half"
+    with open(half, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+    os.replace(half, path)

@@ -1,0 +1,146 @@
+"""What the files that are made are called, and lists of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from framespool._framespool import image_extensions, video_extensions
+from framespool._validate_args import is_url
+from framespool.datasets import ArchiveMember, Dataset, ImageSequence, TableCell, VideoSegment
+from framespool.datasets._dataset import sample_key
+from framespool.datasets._sources import Source
+
+_DROPPED = frozenset((*video_extensions, *image_extensions))
+
+
+def full_source(source: Source) -> Any:
+    """The video that an entry is, or is a part of."""
+    return source.source if isinstance(source, VideoSegment) else source
+
+
+def identity(source: Any) -> str:
+    """What tells a video from others, in this run and in later ones."""
+    if isinstance(source, bytes):
+        return f"sha256 {hashlib.sha256(source).hexdigest()}"
+    key = sample_key(source)
+    assert key is not None
+    path, inside, _ = key
+    if isinstance(source, ImageSequence):
+        inside = f"{inside}, fps={source._fps}"  # when its frames are shown is in the file that is made
+    return json.dumps([path if is_url(path) else os.path.abspath(path), inside])
+
+
+def root_of(sources: Sequence[Any]) -> str:
+    """The folder that all have in common."""
+    folders = {os.path.dirname(os.path.abspath(file_of(source))) for source in sources if file_of(source)}
+    return os.path.commonpath(folders) if folders else os.sep
+
+
+def file_of(source: Any) -> str:
+    """The path of what lies in a file system; else nothing."""
+    if isinstance(source, bytes):
+        return ""
+    path = source.folder if isinstance(source, ImageSequence) else source
+    path = os.fspath(path.file if isinstance(path, (ArchiveMember, TableCell)) else path)
+    return "" if is_url(path) else path
+
+
+def output_names(sources: Sequence[Any], root: str) -> list[str]:
+    """For each video its file's name below the new folder, all different. The extension gives way to ".mp4"; where two
+    differ by nothing else, both keep it before that."""
+    long = [_long(source, place, root) for place, source in enumerate(sources)]
+    short = [_without_extension(name) for name in long]
+    many = Counter(short)
+    found: list[str] = []
+    taken: set[str] = set()
+    for whole_name, name in zip(long, short, strict=True):
+        name = whole_name if many[name] > 1 else name
+        number = 1
+        unique = name
+        while unique in taken:
+            number += 1
+            unique = f"{name}-{number}"
+        taken.add(unique)
+        found.append(f"{unique}.mp4")
+    return found
+
+
+def _long(source: Any, place: int, root: str) -> str:
+    """Safe below any folder: nothing in it leads up or is hidden."""
+    if isinstance(source, bytes):
+        return f"bytes/{place:06}"
+    if isinstance(source, ImageSequence):
+        return _safe(_below(os.fspath(source.folder), root)) or "frames"
+    if isinstance(source, ArchiveMember):
+        inside = source.name or f"{source.offset_bytes}"
+        return f"{_without_extension(_safe(_below(os.fspath(source.file), root)), every=True)}/{_safe(inside)}"
+    if isinstance(source, TableCell):
+        archive = _without_extension(_safe(_below(os.fspath(source.file), root)), every=True)
+        return f"{archive}/{_safe(source.column)}/{source.row:06}"
+    return _safe(_below(os.fspath(source), root)) or f"video-{place:06}"
+
+
+def _below(path: str, root: str) -> str:
+    if is_url(path):
+        parts = urlsplit(path)
+        return f"{parts.netloc.rpartition('@')[2]}{unquote(parts.path)}"
+    path = os.path.abspath(path)
+    below = os.path.relpath(path, root)
+    return path if below.split(os.sep)[0] == os.pardir else below
+
+
+def _safe(name: str) -> str:
+    parts = [part for part in PurePosixPath(name.replace("\0", "_")).parts if part not in ("/", ".", "..")]
+    return "/".join(f"_{part[1:]}" if part.startswith(".") else part for part in parts)
+
+
+def _without_extension(name: str, *, every: bool = False) -> str:
+    stem, dot, extension = name.rpartition(".")
+    known = every or extension.lower() in _DROPPED
+    return stem if dot and known and stem and not stem.endswith("/") and "/" not in extension else name
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no numbers that are none."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return value
+
+
+def manifest_rows(dataset: Dataset, out: str) -> list[dict[str, Any]] | None:
+    """Lines for :func:`framespool.datasets.json_lines`, with paths below ``out``. ``None`` where no such list can say
+    it: parts in frames here and in seconds there, or columns whose names mean something else in it."""
+    lines: list[dict[str, Any]] = []
+    units: set[str] = set()
+    labels = dataset.columns.get("label")
+    # Several labels of an entry are a column, and a list in place of the one label.
+    several = labels is not None and all(label == -1 for _, label in dataset)
+    several = several and all(value is None or isinstance(value, list) for value in labels or ())
+    if {"uri", "start", "end", "class"} & dataset.columns.keys() or (labels is not None and not several):
+        return None
+    for source, label in dataset:
+        line: dict[str, Any] = {"uri": os.path.relpath(os.fspath(full_source(source)), out), "label": label}
+        if isinstance(source, VideoSegment):
+            for name, value in source.bounds().items():
+                end, _, unit = name.partition("_")
+                line[end] = value
+                units.add(unit)
+        if 0 <= label < len(dataset.classes):
+            line["class"] = dataset.classes[label]
+        for name, values in dataset.columns.items():
+            if name != "label" or values[len(lines)] is not None:
+                line[name] = _finite(values[len(lines)])
+        lines.append(line)
+    return None if len(units) > 1 else lines

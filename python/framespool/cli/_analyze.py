@@ -1,0 +1,111 @@
+"""``framespool analyze``: what is in a video, and what random access to it costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from framespool._analyze_access import AccessReport, analyze_access, color_metadata
+from framespool._video import StreamInfo
+from framespool.cli._parser import add_json, command, count, index
+from framespool.errors import Error
+
+_DESCRIPTION = """\
+Tells what is in videos: size, length, groups of pictures, B-frames, how many pictures
+can be skipped, whether NVDEC takes them, and what a random clip costs: to show one
+frame, all pictures since the last point where decoding can start must be decoded.
+Packets are read; the first frame alone is decoded, for what it states of its color.
+"""
+
+_EXAMPLES = """\
+  framespool analyze a.mp4                           one file
+  framespool analyze videos/*.mp4 --frames 8         clips of 8 frames, 4 apart
+  framespool analyze a.mp4 --json | python -m json.tool
+"""
+
+
+def add(subparsers: Any) -> None:
+    """Adds the subcommand."""
+    parser = command(
+        subparsers,
+        "analyze",
+        run,
+        help="what is in a video, and what does a random clip of it cost?",
+        description=_DESCRIPTION,
+        examples=_EXAMPLES,
+    )
+    parser.add_argument("file", nargs="+", metavar="FILE", help="a video")
+    parser.add_argument("--frames", type=count, metavar="N", default=16, help="frames of the clip (default: 16)")
+    parser.add_argument("--stride", type=count, metavar="N", default=4, help="frames from one to the next (default: 4)")
+    parser.add_argument(
+        "--stream", type=index, metavar="N", help="index of the video stream (default: the best one, as FFmpeg has it)"
+    )
+    add_json(parser, "an object for each file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Does it: exit code 1 where a file could not be read."""
+    failed = 0
+    for file in arguments.file:
+        try:
+            found = analyze_access(
+                file, sequence_length=arguments.frames, stride=arguments.stride, stream=arguments.stream
+            )
+        except Error as error:
+            failed += 1
+            if arguments.json:
+                print(json.dumps({"command": "analyze", "file": file, "error": str(error)}))
+            print(f"framespool analyze: {error}", file=sys.stderr)
+            continue
+        if arguments.json:
+            print(json.dumps({"command": "analyze", "file": file, **found.as_dict()}))
+        else:
+            print(_text(found))
+    return 1 if failed else 0
+
+
+def _stream(stream: StreamInfo) -> str:
+    size = f", {stream.width}x{stream.height}" if stream.width else ""
+    frames = "" if stream.num_frames is None else f", {stream.num_frames} frames"
+    return f"{stream.index}: {stream.kind}, {stream.codec}{size}{frames}{', default' if stream.default else ''}"
+
+
+def _text(found: AccessReport) -> str:
+    info = found.info
+    turned = f", turned by {info.rotation} degrees" if info.rotation else ""
+    lines = [
+        info.path,
+        f"  {info.codec} in {info.container}, {info.width}x{info.height}{turned}, {info.average_fps:.2f} frames/s",
+        f"  {info.num_frames} frames, {info.duration_seconds:.2f} s, {found.bits_per_second / 1e6:.2f} Mbit/s",
+        f"  {found.groups} groups of pictures, {found.group_mean:.0f} packets in the mean, {found.group_max} at most; "
+        f"{'B-frames' if found.has_b_frames else 'no B-frames'}; {found.skippable_share:.0%} of pictures skippable",
+        "  NVDEC: " + (found.nvdec if found.nvdec is not None else f"no, {found.nvdec_reason}"),
+    ]
+    if len(info.streams) > 1:
+        lines.append("  streams:")
+        lines += [
+            f"    {_stream(stream)}{' <- this one' if stream.index == info.stream else ''}" for stream in info.streams
+        ]
+    color = color_metadata(info)
+    if "color_error" in color:
+        lines.append(f"  color: not known, {color['color_error']}")
+    else:
+        stated = [f"{name.removeprefix('color_')} {word}" for name, word in color.items() if word and name != "hdr"]
+        if stated:
+            lines.append(f"  color: {', '.join(stated)}" + (f"; high dynamic range ({info.hdr})" if info.hdr else ""))
+    if info.damaged_units:
+        lines.append(f"  {info.damaged_units} pieces of the container are damaged: frames may be missing there")
+    if not info.direct:
+        lines.append("  packets are read through the demuxer, since they do not lie in the file in one piece")
+    clip = f"{found.clip_frames} frames, {found.clip_stride} apart"
+    if found.clip_pictures is None or found.clip_bytes is None:
+        lines.append(f"  too short for a clip of {clip}")
+    else:
+        each = found.clip_pictures / found.clip_frames
+        lines.append(
+            f"  a random clip of {clip}: {found.clip_pictures:.0f} pictures decoded ({each:.1f} per frame), "
+            f"{found.clip_bytes / 1e3:.0f} KB read"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,103 @@
+"""Which clips, made how: options that commands share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from framespool import datasets, samplers, transforms
+from framespool._clip_loader import ClipLoader
+from framespool._images import ImageLoader
+from framespool.cli._parser import count
+from framespool.cli._validate import is_image, list_sources
+from framespool.errors import ArgumentError
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """DATASET, and options for sampling and transforms."""
+    parser.add_argument(
+        "dataset",
+        nargs="+",
+        metavar="DATASET",
+        help="a folder of videos or pictures, a list file (path label), or a file",
+    )
+    parser.add_argument("--frames", type=count, metavar="N", default=16, help="frames of a clip (default: 16)")
+    parser.add_argument("--stride", type=count, metavar="N", help="frames from one to the next (default: 1)")
+    parser.add_argument("--fps", type=float, metavar="F", help="frames per second of a clip, instead of --stride")
+    parser.add_argument(
+        "--preset",
+        choices=sorted(samplers.presets()),
+        metavar="NAME",
+        help=f"sampling of another codebase, instead of these three: {', '.join(sorted(samplers.presets()))}",
+    )
+    parser.add_argument(
+        "--preset-option",
+        action="append",
+        type=_option,
+        metavar="NAME=VALUE",
+        default=[],
+        help="an option of that preset by its name there, again for another; framespool.samplers.presets() has them",
+    )
+    parser.add_argument("--resize", type=count, metavar="S", help="shorter side in pixels")
+    parser.add_argument("--random-resized-crop", type=count, metavar="S", help="side of a random crop in pixels")
+    parser.add_argument("--center-crop", type=count, metavar="S", help="side of a crop of the middle in pixels")
+    parser.add_argument("--flip", action="store_true", help="flip every second clip")
+    parser.add_argument("--color-jitter", type=float, metavar="X", help="strength, as torchvision has it")
+    parser.add_argument("--seed", type=int, metavar="N", default=0, help="of the shuffle and all random numbers")
+
+
+def loader(arguments: argparse.Namespace, **keywords: Any) -> ClipLoader | ImageLoader:
+    """The loader that the options ask for: of pictures where all files are, by their names."""
+    if arguments.preset_option and not arguments.preset:
+        raise ArgumentError("--preset-option belongs to --preset; name one")
+    dataset = _labelled(arguments.dataset)
+    pictures = {is_image(str(source)) for source, _ in dataset}
+    if len(pictures) > 1:
+        raise ArgumentError("the dataset holds videos and pictures; give one kind at a time")
+    keywords |= {"transforms": _transforms(arguments), "shuffle": "full", "seed": arguments.seed, "on_error": "skip"}
+    if pictures == {True}:
+        return ImageLoader(dataset, **keywords)
+    if arguments.preset:
+        rule: samplers.ClipSampler = samplers.preset(arguments.preset, **dict(arguments.preset_option))
+    else:
+        rule = samplers.random(sequence_length=arguments.frames, stride=arguments.stride, fps=arguments.fps)
+    return ClipLoader(dataset, rule, **keywords)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """``NAME=VALUE``: the value as JSON has it, else as the word that it is."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _labelled(places: list[str]) -> datasets.Dataset:
+    """Class folders with their labels, anything else as ``validate`` takes it."""
+    if len(places) == 1:
+        for reader in (datasets.folder, datasets.image_folder):
+            try:
+                return reader(places[0])
+            except (ArgumentError, OSError):
+                continue
+    return list_sources(places)
+
+
+def _transforms(arguments: argparse.Namespace) -> list[transforms.Transform]:
+    steps: list[transforms.Transform] = []
+    if arguments.resize:
+        steps.append(transforms.Resize(arguments.resize))
+    if arguments.random_resized_crop:
+        steps.append(transforms.RandomResizedCrop(arguments.random_resized_crop))
+    if arguments.center_crop:
+        steps.append(transforms.CenterCrop(arguments.center_crop))
+    if arguments.flip:
+        steps.append(transforms.RandomHorizontalFlip())
+    if arguments.color_jitter is not None:
+        x = arguments.color_jitter
+        steps.append(transforms.ColorJitter(brightness=x, contrast=x, saturation=x, hue=min(0.5, x / 4)))
+    return steps or [transforms.Resize(128)]

@@ -1,0 +1,130 @@
+"""``framespool validate``: which files of a dataset cannot be decoded, and why."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from framespool import _framespool, datasets
+from framespool._validate_dataset import validate
+from framespool.cli._index import named
+from framespool.cli._parser import add_json, check_writable, command, count
+from framespool.cli._progress import Progress
+from framespool.errors import ArgumentError
+
+_EXTENSIONS = frozenset((*_framespool.video_extensions, *_framespool.image_extensions))
+
+_DESCRIPTION = """\
+Decodes every frame of every video and picture of DATASET on the CPU and names the
+files that cannot be decoded, with reasons, so that no training run finds out. With
+--report a run that was stopped goes on where it was, and a later run looks at new and
+changed files only.
+"""
+
+_EXAMPLES = """\
+  framespool validate videos/ --report videos.check        everything; stop and go on at will
+  framespool validate videos/ --clips 2                    two random clips of each video
+  framespool validate train.txt --failures bad.jsonl     a list for Dataset.exclude()
+"""
+
+
+def add(subparsers: Any) -> None:
+    """Adds the subcommand."""
+    parser = command(
+        subparsers,
+        "validate",
+        run,
+        help="are there files that cannot be decoded?",
+        description=_DESCRIPTION,
+        examples=_EXAMPLES,
+    )
+    parser.add_argument(
+        "dataset", nargs="+", metavar="DATASET", help="a folder of videos or pictures, a list file, or a file"
+    )
+    parser.add_argument("--clips", type=count, metavar="N", help="N random clips of each video instead of every frame")
+    parser.add_argument("--report", metavar="FILE", help="keep what was found in FILE, and go on from there")
+    parser.add_argument("--failures", metavar="FILE", help="write the bad files to FILE")
+    parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
+    add_json(parser, "the result")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Does it: exit code 1 where a file is bad."""
+    for option, path in (("--failures", arguments.failures), ("--report", arguments.report)):
+        if path:
+            check_writable(option, path)
+    with Progress("files") as progress:
+        report = validate(
+            list_sources(arguments.dataset),
+            clips_per_video=arguments.clips,
+            report=arguments.report,
+            num_threads=arguments.threads,
+            progress=progress,
+        )
+    if arguments.failures:
+        report.write_failures(arguments.failures)
+    if arguments.json:
+        about = {"samples": report.samples, "checked": report.checked, "frames": report.frames}
+        print(json.dumps({"command": "validate", **about, "seconds": report.seconds, "failures": report.failures}))
+    else:
+        before = f", {report.samples - report.checked} known from {arguments.report}" if arguments.report else ""
+        print(
+            f"{report.samples} files: {report.checked} decoded{before}, {len(report.failures)} bad; "
+            f"{report.frames} frames, {report.seconds:.1f} s"
+        )
+        kinds = collections.Counter(failure["kind"] for failure in report.failures)
+        if kinds:
+            print("bad: " + ", ".join(f"{number} {kind}" for kind, number in kinds.most_common()), file=sys.stderr)
+        named("bad", [failure["message"] for failure in report.failures])
+    return 1 if report.failures else 0
+
+
+def list_sources(places: list[str]) -> datasets.Dataset:
+    """Videos and pictures of folders of any shape, of lists, and single files, in this order.
+
+    Raises :class:`~framespool.ArgumentError` for a folder without any, and as :func:`framespool.datasets.file_list`.
+    """
+    found: list[tuple[str, int]] = []
+    for place in places:
+        if os.path.isdir(place):
+            below = sorted(_below(place))
+            if not below:
+                raise ArgumentError(
+                    f"{place} holds no videos or pictures; looked for .{' .'.join(sorted(_EXTENSIONS))}"
+                )
+            found += [(path, -1) for path in below]
+        elif _extension(place) in _EXTENSIONS:
+            found.append((place, -1))
+        else:
+            found += [(str(path), label) for path, label in datasets.file_list(place)]
+    return datasets.Dataset(found)
+
+
+def _below(place: str) -> Iterator[str]:
+    """Files of a folder and below; each folder once, whatever links lead to it."""
+
+    def refuse(error: OSError) -> None:
+        raise ArgumentError(f"{error.filename}: {error.strerror}; make it readable, or check what lies beside it")
+
+    seen: set[tuple[int, int]] = set()
+    for folder, below, names in os.walk(place, followlinks=True, onerror=refuse):
+        about = os.stat(folder)
+        if (about.st_dev, about.st_ino) in seen:
+            below.clear()
+            continue
+        seen.add((about.st_dev, about.st_ino))
+        yield from (os.path.join(folder, name) for name in names if _extension(name) in _EXTENSIONS)
+
+
+def is_image(name: str) -> bool:
+    """Whether a file is taken for a picture, by its name."""
+    return _extension(name) in _framespool.image_extensions
+
+
+def _extension(name: str) -> str:
+    return name.rpartition(".")[2].lower()

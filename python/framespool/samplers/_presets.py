@@ -1,0 +1,95 @@
+"""Sampling as other codebases do it, index for index."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from framespool.errors import ArgumentError
+from framespool.samplers import (
+    _cosmos_curate,
+    _dali,
+    _hf,
+    _internvideo2,
+    _lerobot,
+    _mmaction2,
+    _pytorchvideo,
+    _qwen_vl,
+    _slowfast,
+    _torchcodec,
+    _torchvision,
+    _tsn,
+    _videomae,
+    _vjepa2,
+)
+from framespool.samplers._base import ClipSampler, arguments
+from framespool.samplers._preset_spec import PresetSpec, Required
+
+if TYPE_CHECKING:
+    from framespool._framespool import SamplerArgs
+
+
+# One line for each codebase, which has a module of its own.
+PRESETS: dict[str, PresetSpec] = {
+    **_cosmos_curate.PRESETS,
+    **_dali.PRESETS,
+    **_hf.PRESETS,
+    **_internvideo2.PRESETS,
+    **_lerobot.PRESETS,
+    **_mmaction2.PRESETS,
+    **_pytorchvideo.PRESETS,
+    **_qwen_vl.PRESETS,
+    **_slowfast.PRESETS,
+    **_torchcodec.PRESETS,
+    **_torchvision.PRESETS,
+    **_tsn.PRESETS,
+    **_videomae.PRESETS,
+    **_vjepa2.PRESETS,
+}
+
+
+@dataclass(frozen=True)
+class Preset(ClipSampler):
+    """Sampling as another codebase does it; made by :func:`preset`."""
+
+    name: str
+    options: tuple[tuple[str, Any], ...]
+
+    def __post_init__(self) -> None:
+        self.clips_in(0)  # the engine checks the values
+
+    def _sampler_args(self) -> SamplerArgs:
+        values = {name: list(v) if isinstance(v, tuple) else v for name, v in self.options}
+        return (f"preset:{self.name}", arguments(**values))
+
+
+def presets() -> dict[str, str]:
+    """Names of all presets, each with what it reproduces, and its options with their defaults."""
+    return {name: f"{inspect.cleandoc(spec.doc)}\n\n{_options(spec)}" for name, spec in PRESETS.items()}
+
+
+def _options(spec: PresetSpec) -> str:
+    said = [
+        f"{option} (required)" if default is Required else f"{option}={default!r}"
+        for option, default in spec.options.items()
+    ]
+    return f"Options: {', '.join(said) or 'none'}."
+
+
+def preset(name: str, /, **options: Any) -> Preset:
+    """The sampling of a known codebase, index for index: the deterministic (test-time) forms exactly, the random ones
+    exactly given the same draws. :func:`presets` lists names and options; options have the codebase's own names.
+    """
+    spec = PRESETS.get(name)
+    if spec is None:
+        raise ArgumentError(f"preset must be one of {', '.join(sorted(PRESETS))}, got {name!r}")
+    for option in options:
+        if option not in spec.options:
+            raise ArgumentError(f"preset {name!r} has no option {option!r}; its options are {', '.join(spec.options)}")
+    values = {**spec.options, **options}
+    for option, value in values.items():
+        if value is Required:
+            raise ArgumentError(f"preset {name!r} needs {option}=")
+    frozen = {option: tuple(v) if isinstance(v, list) else v for option, v in values.items()}
+    return Preset(name, tuple(frozen.items()))

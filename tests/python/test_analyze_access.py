@@ -1,0 +1,93 @@
+"""``fsp.analyze_access`` and ``framespool analyze``: the costs that are told are those that loaders have."""
+
+from __future__ import annotations
+
+import json
+
+import framespool as fsp
+import pytest
+from framespool.cli import main
+
+
+def measured(path, length, stride):
+    """Pictures and bytes of a clip decoded alone, in the mean over all its places."""
+    loader = fsp.ClipLoader(
+        [path],
+        fsp.samplers.windows(sequence_length=length, stride=stride, step=1),
+        batch_size=1,
+        transforms=[fsp.transforms.Resize((8, 8))],
+        num_threads=1,
+        prefetch_batches=0,
+        lookahead_clips=0,
+        memory_budget=0,
+    )
+    clips = sum(len(batch) for batch in loader)
+    stats = loader.stats()
+    return clips, stats["pictures_decoded"] / clips
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "stride"),
+    [
+        ("action/words/again.mkv", 6, 3),
+        ("derived/h264_open_gop_720p.mp4", 4, 6),
+        ("derived/base_640x360.mp4", 4, 5),
+    ],
+)
+def test_a_clip_costs_what_is_told(videos, name, length, stride):
+    found = fsp.analyze_access(videos / name, sequence_length=length, stride=stride)
+    clips, pictures = measured(str(videos / name), length, stride)
+    if clips <= 64:
+        assert found.clip_pictures == pytest.approx(pictures)
+    else:  # a sample of the places
+        assert found.clip_pictures == pytest.approx(pictures, rel=0.15)
+    assert 0 < found.clip_bytes <= 8 * found.bits_per_second * found.info.duration_seconds
+
+
+def test_facts_are_those_of_the_manifest(manifest):
+    seen = 0
+    for facts in manifest:
+        if not facts["path"].startswith(("video/1080p", "video/codecs", "video/derived")):
+            continue
+        if facts.get("frames_decoded", 0) < 8 or not facts["keyframe_packets"] or facts.get("decode_error_lines"):
+            continue
+        if facts["codec"] not in ("h264", "hevc", "mpeg4", "mpeg2video"):
+            continue
+        found = fsp.analyze_access(facts["file"], sequence_length=4, stride=1)
+        # What the corpus calls has_b_frames is how long a decoder waits, which it may do in vain; of joined
+        # streams neither is recorded.
+        if facts.get("has_b_frames") == 0:
+            assert not found.has_b_frames, facts["path"]
+        elif facts["codec"] != "hevc" and "picture_types" in facts:
+            assert found.has_b_frames == ("B" in facts["picture_types"]), facts["path"]
+        # Groups go from the first start to the end of the file.
+        packets = found.groups * found.group_mean
+        assert packets == pytest.approx(found.info.num_packets), facts["path"]
+        assert found.group_mean <= found.group_max <= packets + 0.5
+        seen += 1
+        if facts["codec"] in ("h264", "hevc"):
+            assert found.nvdec == {"h264": "H.264", "hevc": "HEVC"}[facts["codec"]]
+        else:
+            assert found.nvdec is None and "standard" in found.nvdec_reason
+    assert seen > 20
+
+
+def test_the_command_tells_and_goes_on(videos, bad_file, short_clips, capsys):
+    sound = str(videos / "derived" / "base_640x360.mp4")
+    assert main(["analyze", sound, bad_file, short_clips[0][0], "--frames", "4000"]) == 1
+    told = capsys.readouterr()
+    assert "h264 in mov,mp4, 640x360" in told.out and "too short for a clip of 4000 frames" in told.out
+    assert bad_file in told.err and short_clips[0][0] in told.out
+    assert main(["analyze", "--json", sound]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["info"]["num_frames"] == len(fsp.Video(sound)) and said["clip_pictures"] > 16
+
+
+def test_folders_and_bytes_can_be_probed(short_clips, photos, tmp_path):
+    with open(short_clips[0][0], "rb") as file:
+        assert fsp.analyze_access(file.read()).info.num_frames == len(fsp.Video(short_clips[0][0]))
+    for number in range(3):
+        with open(photos[0][0], "rb") as file:
+            (tmp_path / f"{number}.jpg").write_bytes(file.read())
+    found = fsp.analyze_access(fsp.datasets.ImageSequence(tmp_path), sequence_length=2, stride=1)
+    assert (found.groups, found.clip_pictures, found.has_b_frames) == (3, 2.0, False)

@@ -1,0 +1,366 @@
+"""Resuming: a run that is left and gone on with is the run that was never left, on any number of ranks."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import random
+
+import framespool as fsp
+import numpy as np
+import pytest
+
+SAMPLING = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=4)
+TRANSFORMS = [fsp.transforms.RandomResizedCrop((24, 32)), fsp.transforms.RandomHorizontalFlip()]
+GLOBAL_BATCH = 8
+
+
+def loader(dataset, sampling=SAMPLING, **keywords):
+    settings = {"batch_size": GLOBAL_BATCH, "transforms": TRANSFORMS, "shuffle": "full", "seed": 5, **keywords}
+    return fsp.ClipLoader(dataset, sampling, **settings)
+
+
+def rank(dataset, rank, ranks, **keywords):
+    return loader(dataset, batch_size=GLOBAL_BATCH // ranks, shard_id=rank, num_shards=ranks, **keywords)
+
+
+def digest(batch):
+    md5 = hashlib.md5()
+    for name in ("frames", "labels", "indices", "pts_seconds", "mask", "video_ids", "clip_ids", "view_ids", "padding"):
+        md5.update(getattr(batch, name).tobytes())
+    return md5.hexdigest()
+
+
+def clips(batch):
+    """Each real clip's number and pixels."""
+    pixels = [hashlib.md5(batch.frames[i].tobytes()).hexdigest() for i in range(len(batch))]
+    numbers = batch.clip_ids.tolist()
+    return [(n, p) for n, p, padding in zip(numbers, pixels, batch.padding.tolist(), strict=True) if not padding]
+
+
+def saved(loader):
+    """A state that went through a file."""
+    return json.loads(json.dumps(loader.state_dict()))
+
+
+def check_resumed(make, state):
+    fresh = make()
+    fresh.load_state_dict(state)
+    return fresh
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_an_interrupted_epoch_is_the_uninterrupted_one(short_clips, ranks):
+    draw = random.Random(ranks)
+    for number in range(ranks):
+        whole = rank(short_clips, number, ranks)
+        whole.set_epoch(3)
+        expected = [digest(batch) for batch in whole]
+        assert len(expected) == len(whole) == 7
+        for prefetch_batches in (0, 3):
+            run = rank(short_clips, number, ranks, prefetch_batches=prefetch_batches)
+            run.set_epoch(3)
+            got: list[str] = []
+            while len(got) < len(expected):
+                stop = draw.randint(0, 3)
+                for _, batch in zip(range(stop), run, strict=False):
+                    got.append(digest(batch))
+                state = saved(run)
+                run = check_resumed(lambda: rank(short_clips, number, ranks, num_threads=draw.randint(1, 3)), state)  # noqa: B023
+                if len(got) < len(expected):
+                    assert (state["epoch"], state["batch"]) == (3, len(got))
+            assert got == expected and (run.epoch, run.first_batch) == (4, 0)
+
+
+def test_a_state_goes_on_with_another_number_of_ranks(short_clips):
+    expected = [clips(batch) for batch in loader(short_clips)]
+    for before, after in [(1, 2), (2, 4), (4, 1), (1, 8)]:
+        old = [rank(short_clips, r, before) for r in range(before)]
+        began = [iter(one) for one in old]
+        got = [[clip for it in began for clip in clips(next(it))] for _ in range(3)]
+        states = [saved(one) for one in old]
+        assert all(state == states[0] for state in states), "one state is good for all ranks"
+        new = [check_resumed(lambda: rank(short_clips, r, after), states[0]) for r in range(after)]  # noqa: B023
+        went_on = [iter(one) for one in new]
+        for _ in range(4):
+            got.append([clip for it in went_on for clip in clips(next(it))])
+        assert got == expected and all(next(it, None) is None for it in went_on)
+
+
+def test_a_state_after_the_last_batch_is_the_next_epoch(short_clips):
+    run = loader(short_clips)
+    assert (run.epoch, run.state_dict()["batch"]) == (0, 0)
+    batches = iter(run)
+    for _ in range(len(run)):
+        next(batches)
+    state = saved(run)
+    assert (state["epoch"], state["batch"]) == (1, 0)
+    assert next(batches, None) is None and saved(run) == state
+    expected = [digest(batch) for batch in run]
+    fresh = check_resumed(lambda: loader(short_clips), state)
+    assert [digest(batch) for batch in fresh] == expected
+
+
+def test_an_iterator_that_is_thrown_away_costs_no_epoch(short_clips):
+    run = loader(short_clips)
+    expected = [digest(batch) for batch in run]
+    run.set_epoch(0)
+    for _ in range(3):
+        iter(run)
+    assert (saved(run)["epoch"], saved(run)["batch"]) == (0, 0)
+    batches = iter(run)
+    assert digest(next(batches)) == expected[0]
+    state = saved(run)
+    assert digest(next(iter(run))) != expected[0], "an epoch that was left early is over"
+    run.load_state_dict(state)
+    iter(run)
+    assert [digest(batch) for batch in run] == expected[1:]
+
+
+def test_an_epoch_chosen_early_does_not_lose_the_one_under_way(short_clips):
+    run = loader(short_clips)
+    batches = iter(run)
+    next(batches)
+    run.set_epoch(5)
+    assert (saved(run)["epoch"], saved(run)["batch"]) == (5, 0)
+    next(batches)
+    assert (saved(run)["epoch"], saved(run)["batch"]) == (0, 2), "it is still being taken"
+    assert run.epoch == 5 and len(list(run)) == len(run)
+
+
+def test_functions_and_mixes_are_told_apart(short_clips):
+    def state(**keywords):
+        return loader(short_clips, **{"transforms": [*TRANSFORMS, functools.partial(max, **keywords)]}).state_dict()
+
+    assert state(key=1)["transforms"] != state(key=2)["transforms"] and state(key=1) == state(key=1)
+    mixes = [fsp.datasets.mix((short_clips[:n], 1), (short_clips[n:], 1)) for n in (4, 9)]
+    one, other = (loader(mix) for mix in mixes)
+    with pytest.raises(fsp.ArgumentError, match="the order was"):
+        other.load_state_dict(one.state_dict())
+
+
+def test_set_epoch_keeps_the_place_of_its_own_epoch_only(short_clips):
+    run = loader(short_clips)
+    run.set_epoch(2)
+    for _, _ in zip(range(2), run, strict=False):
+        pass
+    state = saved(run)
+    fresh = check_resumed(lambda: loader(short_clips), state)
+    assert (fresh.epoch, fresh.first_batch) == (2, 2)
+    fresh.set_epoch(2)
+    assert len(list(fresh)) == len(fresh) - 2
+    fresh.load_state_dict(state)
+    fresh.set_epoch(5)
+    assert fresh.first_batch == 0 and saved(fresh)["epoch"] == 5 and len(list(fresh)) == len(fresh)
+
+
+def test_resuming_far_into_an_epoch_decodes_nothing_on_the_way(short_clips):
+    sampling = fsp.samplers.random(sequence_length=2, clips_per_video=2_000_000)
+    run = loader(short_clips, sampling, lookahead_clips=0)
+    counts = []
+    for batch in (10, 10_000_000 // GLOBAL_BATCH):
+        run.load_state_dict({**run.state_dict(), "epoch": 1, "batch": batch})
+        before = run.stats()["clips"]
+        first = next(iter(run))
+        assert run.state_dict()["batch"] == batch + 1 and len(first) == GLOBAL_BATCH
+        counts.append(run.stats()["clips"] - before)
+    assert counts == [GLOBAL_BATCH, GLOBAL_BATCH]
+
+
+def test_a_state_that_does_not_fit_is_refused_with_what_differs(short_clips):
+    state = loader(short_clips).state_dict()
+    others = [
+        (loader(short_clips[1:]), "the dataset"),
+        (loader([(path, label + 1) for path, label in short_clips]), "the dataset"),
+        (
+            loader([(fsp.datasets.VideoSegment(path, start_frame=1), label) for path, label in short_clips]),
+            "the dataset",
+        ),
+        (
+            loader(short_clips, fsp.samplers.random(sequence_length=3, stride=3, clips_per_video=4)),
+            "sampling was .*stride",
+        ),
+        (loader(short_clips, transforms=TRANSFORMS[:1]), "transforms was .*RandomHorizontalFlip"),
+        (loader(short_clips, seed=6), "seed was 5, is 6"),
+        (loader(short_clips, shuffle=False), "the order was .*full"),
+        (loader(short_clips, last_batch="drop"), "the order was .*partial"),
+        (loader(short_clips, batch_size=4), r"global batch size \(batch_size x num_shards\) was 8, is 4"),
+    ]
+    for other, message in others:
+        with pytest.raises(fsp.ArgumentError, match=f"does not fit this loader: .*{message}"):
+            other.load_state_dict(state)
+        assert (other.epoch, other.first_batch) == (0, 0), "a refused state changes nothing"
+    fits = loader(
+        short_clips,
+        on_error="skip",
+        num_threads=1,
+        prefetch_batches=0,
+        memory_budget=0,
+        dtype="float32",
+        layout="NCTHW",
+    )
+    fits.load_state_dict(state)
+    for wrong in (
+        None,
+        {},
+        {**state, "format": 99},
+        {**state, "batch": 8},
+        {**state, "epoch": -1},
+        {**state, "batch": "2"},
+        {**state, "seed": np.array([5, 5])},
+    ):
+        with pytest.raises(fsp.ArgumentError):
+            fits.load_state_dict(wrong)
+
+
+def test_a_dataset_that_moved_is_the_same_dataset(short_clips, tmp_path):
+    moved = []
+    for path, label in short_clips:
+        link = tmp_path / path.rsplit("/", 1)[1]
+        link.symlink_to(path)
+        moved.append((str(link), label))
+    loader(moved).load_state_dict(loader(short_clips).state_dict())
+
+
+def test_a_batch_that_failed_is_behind(short_clips, bad_file):
+    run = loader([*short_clips[:3], (bad_file, 0)], fsp.samplers.random(sequence_length=2), batch_size=1, shuffle=False)
+    batches = iter(run)
+    for _ in range(3):
+        next(batches)
+    with pytest.raises(fsp.InvalidDataError):
+        next(batches)
+    assert (saved(run)["epoch"], saved(run)["batch"]) == (1, 0)
+
+
+def test_skipping_keeps_ranks_in_step(short_clips, bad_file):
+    dataset = [short_clips[0], (bad_file, 0), short_clips[1], short_clips[2]]
+    one = fsp.samplers.random(sequence_length=2)
+    run = loader(dataset, one, batch_size=1, shuffle=False, on_error="skip")
+    batches = list(run)
+    assert len(batches) == len(run) == 4 and [len(b) for b in batches] == [1] * 4
+    assert [b.padding.tolist() for b in batches] == [[False], [True], [False], [False]]
+    stand_in = batches[1]
+    assert stand_in.requested_ids.tolist() == [1] and stand_in.clip_ids.tolist() != [1]
+    assert run.stats()["clips_skipped"] == 1
+    again = list(loader(dataset, one, batch_size=1, shuffle=False, on_error="skip", num_threads=1))
+    assert [digest(b) for b in again] == [digest(b) for b in batches]
+    state = {**run.state_dict(), "epoch": 0, "batch": 1}
+    run.load_state_dict(state)
+    assert [digest(b) for b in run] == [digest(b) for b in batches[1:]]
+
+
+def test_a_replacement_is_recorded(short_clips, bad_file):
+    dataset = [*short_clips[:4], (bad_file, 0)]
+    run = loader(dataset, fsp.samplers.random(sequence_length=2), on_error="replace")
+    requested = [n for b in run for n in b.requested_ids.tolist()]
+    assert sorted(requested) == list(range(5))
+    run.set_epoch(0)
+    pairs = [pair for b in run for pair in zip(b.requested_ids.tolist(), b.clip_ids.tolist(), strict=True)]
+    assert {n for n, got in pairs if n != got} == {4}
+
+
+def test_failures_are_told_and_can_be_left_out_the_next_time(short_clips, bad_file, tmp_path):
+    dataset = fsp.datasets.Dataset([*short_clips[:4], (bad_file, 0), (str(tmp_path / "gone.mp4"), 1)], ["a", "b"])
+    run = loader(dataset, fsp.samplers.random(sequence_length=2, clips_per_video=2), on_error="skip")
+    list(run)
+    failures = run.failures()
+    assert [(f["video_id"], f["path"], f["kind"], f["clips"]) for f in failures] == [
+        (4, bad_file, "invalid_data", 2),
+        (5, str(tmp_path / "gone.mp4"), "not_found", 2),
+    ]
+    assert "broken.mp4" in failures[0]["message"]
+    listed = tmp_path / "bad.jsonl"
+    assert run.write_failures(listed) == 2
+    in_memory = {"path": None, "video_id": 7}
+    held = fsp.datasets.Dataset([(b"bytes", 0)])
+    assert held.exclude([in_memory]) == held
+    for failures_file in (listed, failures, [bad_file, tmp_path / "gone.mp4"]):
+        rest = dataset.exclude(failures_file)
+        assert rest.samples == dataset.samples[:4] and rest.classes == ["a", "b"]
+    listed.write_text('{"path": "a.mp4"}\n\nnonsense\n')
+    with pytest.raises(fsp.ArgumentError, match="bad.jsonl, line 3"):
+        dataset.exclude(listed)
+
+
+def test_segments_equal_frames_of_the_full_video(short_clips):
+    path, label = short_clips[0]
+    whole = fsp.Video(path)
+    times = whole.frames(range(len(whole))).pts_seconds
+    windows = fsp.samplers.windows(sequence_length=4, stride=2, step=3)
+    for part, first, end in [
+        (fsp.datasets.VideoSegment(path, start_frame=10, end_frame=30), 10, 30),
+        (fsp.datasets.VideoSegment(path, start_frame=40), 40, len(whole)),
+        (fsp.datasets.VideoSegment(path, end_frame=10_000), 0, len(whole)),
+        (fsp.datasets.VideoSegment(path, start_seconds=times[7], end_seconds=times[20]), 7, 20),
+        (fsp.datasets.VideoSegment(path, start_seconds=times[7] + 1e-3, end_seconds=times[20] + 1e-3), 8, 21),
+    ]:
+        run = loader([(part, label)], windows, shuffle=False, transforms=None)
+        batches = list(run)
+        indices = [row for batch in batches for row in batch.indices.tolist()]
+        assert indices == [[s, s + 2, s + 4, s + 6] for s in range(first, end - 6, 3)]
+        assert batches[0].pts_seconds.tolist()[0] == [times[i] for i in indices[0]]
+        pictures = whole.frames(indices[0]).data
+        assert batches[0].frames[0].tobytes() == pictures.tobytes()
+
+
+def test_parts_of_one_file_share_its_index_and_its_decoding(short_clips):
+    path, _ = short_clips[0]
+    one = fsp.samplers.windows(sequence_length=8, step=8)
+    parts = [(fsp.datasets.VideoSegment(path, start_frame=s, end_frame=s + 8), s) for s in range(0, 40, 8)]
+    shared = loader(parts, one, num_threads=1)
+    assert sorted(v for b in shared for v in b.video_ids.tolist()) == [0, 1, 2, 3, 4]
+    stats = shared.stats()
+    assert stats["videos_indexed"] == 1 and stats["gops_shared"] >= 1
+    assert stats["pictures_decoded"] <= len(fsp.Video(path))
+
+
+def test_wrong_parts_are_refused(short_clips):
+    path, label = short_clips[0]
+    for wrong in (
+        {"start_frame": 3, "end_frame": 3},
+        {"start_frame": -1},
+        {"end_frame": 0},
+        {"start_seconds": 1.0, "end_frame": 3},
+        {"start_seconds": float("nan")},
+        {"start_seconds": 2.0, "end_seconds": 1.0},
+    ):
+        with pytest.raises(fsp.ArgumentError):
+            fsp.datasets.VideoSegment(path, **wrong)
+    past = [(fsp.datasets.VideoSegment(path, start_frame=5000), label)]
+    dataset = fsp.datasets.Dataset([(fsp.datasets.VideoSegment(path, end_frame=20), 0), *past, short_clips[1]])
+    run = loader(dataset, fsp.samplers.random(sequence_length=2), on_error="skip")
+    list(run)
+    assert [f["part"] for f in run.failures()] == [{"start_frame": 5000}]
+    assert dataset.exclude(run.failures()).samples == [dataset.samples[0], short_clips[1]]
+    assert dataset.exclude([path]).samples == [short_clips[1]]
+    with pytest.raises(
+        fsp.ClipSamplingError, match=r"the part from frame 5000 to the end holds no frame of the video, which has"
+    ):
+        list(loader(past))
+    with pytest.raises(fsp.ArgumentError, match="no video yields a clip"):
+        loader(past, fsp.samplers.windows(sequence_length=4))
+
+
+def test_discarded_iterator_keeps_the_state_position(short_clips):
+    run = loader(short_clips)
+    expected = [digest(batch) for batch in run]
+    run.set_epoch(0)
+    batches = iter(run)
+    next(batches)
+    state = saved(run)
+    fresh = loader(short_clips)
+    fresh.load_state_dict(state)
+    iter(fresh)
+    fresh.set_epoch(0)
+    assert (saved(fresh)["epoch"], saved(fresh)["batch"]) == (0, 1)
+    assert [digest(batch) for batch in fresh] == expected[1:]
+
+
+def test_set_epoch_during_an_epoch_applies_to_the_next(short_clips):
+    run = loader(short_clips)
+    batches = iter(run)
+    next(batches)
+    run.set_epoch(5)
+    list(batches)
+    assert (saved(run)["epoch"], saved(run)["batch"]) == (5, 0) == (run.epoch, 0)

@@ -1,0 +1,151 @@
+"""``framespool validate`` and :func:`framespool.validate`: bad files are found, the good ones left in peace, runs go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import framespool as fsp
+import pytest
+from framespool.cli import main
+
+
+@pytest.fixture
+def folder(short_clips, photos, media, tmp_path):
+    """Two sound videos, two sound photographs, and a bad one of each."""
+    root = tmp_path / "set"
+    (root / "deep" / "er").mkdir(parents=True)
+    for path, _ in short_clips[:2]:
+        shutil.copy2(path, root / "deep")
+    shutil.copy2(media / "video" / "corrupt" / "derived" / "bitflip_h264.mp4", root / "deep" / "er" / "bad.mp4")
+    for number, (path, _) in enumerate(photos[:2]):
+        shutil.copy2(path, root / f"{number}.jpg")
+    whole = (root / "0.jpg").read_bytes()
+    (root / "cut.jpg").write_bytes(whole[: len(whole) // 2])
+    (root / "notes.txt").write_text("nothing")
+    return root
+
+
+def names(report):
+    return [os.path.basename(failure["path"]) for failure in report.failures]
+
+
+def run(capsys, *arguments):
+    code = main(["validate", "--json", *map(str, arguments)])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_bad_files_are_found_and_can_be_left_out(folder, tmp_path, capsys):
+    failures_file = tmp_path / "bad.jsonl"
+    code, found = run(capsys, folder, "--failures", failures_file, "--threads", 2)
+    assert code == 1 and (found["samples"], found["checked"]) == (6, 6)
+    assert [os.path.basename(failure["path"]) for failure in found["failures"]] == ["cut.jpg", "bad.mp4"]
+    assert {failure["kind"] for failure in found["failures"]} <= {"decode", "truncated", "invalid_data"}
+    dataset = fsp.datasets.Dataset([str(path) for path in sorted(folder.rglob("*.*")) if path.suffix != ".txt"])
+    kept = dataset.exclude(failures_file)
+    assert len(kept) == 4 and not names(fsp.validate(kept))
+    # Every frame of the sound videos was decoded, and each sound picture.
+    assert fsp.validate(kept).frames == sum(len(fsp.Video(p)) for p, _ in kept if not p.endswith(".jpg")) + 2
+
+
+def test_a_report_saves_work_until_a_file_changes(folder, tmp_path):
+    kept = tmp_path / "kept.check"
+    places = [str(path) for path in sorted(folder.rglob("*.*")) if path.suffix != ".txt"]
+    first = fsp.validate(places, report=kept)
+    seen = []
+    again = fsp.validate(places, report=kept, progress=lambda *counts: seen.append(counts))
+    assert (first.checked, again.checked) == (6, 0) and seen == [(6, 2, 6)]
+    assert again.failures == first.failures and len(first.failures) == 2
+    # Mended: looked at anew.
+    shutil.copy2(folder / "0.jpg", folder / "cut.jpg")
+    mended = fsp.validate(places, report=kept)
+    assert (mended.checked, names(mended)) == (1, ["bad.mp4"])
+    # A run that was killed while it wrote.
+    text = kept.read_text()
+    kept.write_text(text[: text.rindex('"state"')])
+    after = fsp.validate(places, report=kept)
+    assert after.checked == 1 and names(after) == ["bad.mp4"]
+    assert fsp.validate(places, report=kept).checked == 0
+    assert fsp.validate(places, report=kept, clips_per_video=1).checked == 6
+
+
+def test_where_nothing_is_sound_each_file_says_why(bad_file, tmp_path):
+    report = fsp.validate([bad_file, str(tmp_path / "missing.mp4"), str(tmp_path / "missing.png")])
+    assert [failure["kind"] for failure in report.failures] == ["invalid_data", "not_found", "not_found"]
+    assert report.frames == 0
+
+
+def test_what_has_no_clip_is_not_passed_over(short_clips):
+    path, frames = short_clips[0][0], len(fsp.Video(short_clips[0][0]))
+    part = fsp.datasets.VideoSegment
+    entries = [path, part(path, start_frame=frames + 9), part(path, start_seconds=1e6), part(path, end_frame=20)]
+    found = fsp.validate(entries)
+    assert [(failure["video_id"], failure["kind"]) for failure in found.failures] == [
+        (1, "clip_sampling"),
+        (2, "clip_sampling"),
+    ]
+    assert found.frames == frames + 20
+
+
+def test_unnamed_members_are_typed_by_first_bytes(short_clips, photos, tmp_path):
+    picture, video = Path(photos[0][0]).read_bytes(), Path(short_clips[0][0]).read_bytes()
+    archive = tmp_path / "a.bin"
+    archive.write_bytes(picture + video)
+    member = fsp.datasets.ArchiveMember
+    entries = [member(archive, 0, len(picture), "k0"), member(archive, len(picture), len(video)), picture]
+    found = fsp.validate(entries)
+    assert not found.failures and found.frames == 2 + len(fsp.Video(short_clips[0][0]))
+
+
+def test_changed_frame_folders_are_rescanned(photos, tmp_path):
+    folder = tmp_path / "frames"
+    folder.mkdir()
+    for number in range(3):
+        shutil.copy2(photos[0][0], folder / f"{number}.jpg")
+    entries, report = [fsp.datasets.ImageSequence(folder)], tmp_path / "r"
+    assert fsp.validate(entries, report=report).checked == 1 and fsp.validate(entries, report=report).checked == 0
+    (folder / "1.jpg").write_bytes(b"\0" * 5000)
+    again = fsp.validate(entries, report=report)
+    assert again.checked == 1 and len(again.failures) == 1
+
+
+def test_links_in_circles_and_places_that_cannot_be_written(folder, capsys):
+    (folder / "loop").symlink_to(folder)
+    (folder / "deep" / "loop").symlink_to(folder / "deep")
+    _, found = run(capsys, folder)
+    assert found["samples"] == 6
+    assert main(["validate", str(folder), "--failures", str(folder / "nowhere" / "q")]) == 2
+    assert "--failures" in capsys.readouterr().err
+
+
+def test_what_is_asked_wrongly_is_refused(tmp_path, capsys):
+    with pytest.raises(fsp.ArgumentError, match="empty"):
+        fsp.validate([])
+    (tmp_path / "other.jsonl").write_text("some text\n")
+    with pytest.raises(fsp.ArgumentError, match="line 1: not a report"):
+        fsp.validate(["a.mp4"], report=tmp_path / "other.jsonl")
+    with pytest.raises(fsp.ArgumentError, match="clips_per_video"):
+        fsp.validate(["a.mp4"], clips_per_video=0)
+    assert main(["validate", str(tmp_path)]) == 2
+    assert "holds no videos or pictures" in capsys.readouterr().err
+
+
+def test_bytes_members_and_parts_are_checked_too(short_clips, tmp_path):
+    path = short_clips[0][0]
+    data = Path(path).read_bytes()
+    archive = tmp_path / "a.bin"
+    archive.write_bytes(b"head" + data)
+    entries = [
+        data,
+        fsp.datasets.ArchiveMember(archive, 4, len(data), "a.mkv"),
+        fsp.datasets.VideoSegment(path, start_frame=3, end_frame=9),
+        fsp.datasets.ArchiveMember(archive, 0, len(data), "wrong.mkv"),
+    ]
+    report = tmp_path / "r"
+    found = fsp.validate(entries, report=report)
+    assert [failure["video_id"] for failure in found.failures] == [3]
+    assert found.failures[0]["member"]["name"] == "wrong.mkv"
+    # Nothing tells whether bytes are the same: they are decoded again.
+    assert fsp.validate(entries, report=report).checked == 1

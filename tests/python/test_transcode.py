@@ -1,0 +1,376 @@
+"""``fsp.transcode``: the same frames at the same times in short groups; runs go on and stop cleanly."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import struct
+import threading
+from fractions import Fraction
+from pathlib import Path
+
+import framespool as fsp
+import numpy as np
+import pytest
+from framespool._transcode import _encode, _ffmpeg, _manifest, _output_paths
+from framespool._transcode._estimate import frames_decoded_per_clip
+from framespool._transcode._mp4 import Clock
+from framespool._transcode._options import Options
+from PIL import Image
+
+QUICK = {"preset": "ultrafast", "jobs": 2}
+
+
+pytestmark = pytest.mark.usefixtures("encoder")
+
+
+def times(path):
+    video = fsp.Video(path)
+    return [*video._video.all_pts_seconds(), video.info.end_seconds]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "derived/vfr_60_15_30_640x360.mp4",  # variable rate
+        "derived/vfr_jitter_640x360.mkv",  # milliseconds
+        "derived/delayed_start_640x360.mp4",  # begins late
+        "derived/ts_start_10h_640x360.ts",  # begins after 32 bits of ticks
+        "derived/h264_cut_mid_gop_1080p.mp4",  # an edit list hides frames
+        "odd/first_pts_10s.mp4",  # fragments that begin late
+        "odd/single_frame.mp4",
+        "derived/odd_333x251_mpeg4.avi",
+        "odd/rotate_90_phone.mov",
+        "action/vp9_512x288.webm",
+    ],
+)
+@pytest.mark.parametrize("b_frames", [0, 2])
+def test_every_frame_keeps_its_time(videos, name, b_frames, tmp_path):
+    done = fsp.transcode([str(videos / name)], tmp_path, gop=8, b_frames=b_frames, size=64, on_error="raise", **QUICK)
+    (made,) = done.paths
+    assert made == str(tmp_path / f"{Path(name).stem}.mp4")
+    old, new = fsp.Video(videos / name).info, fsp.Video(made).info
+    assert len(times(made)) == len(times(videos / name))
+    tick = float(Fraction(*old.time_base))
+    assert np.abs(np.subtract(times(made), times(videos / name)))[: old.num_frames].max() < tick / 1000
+    if old.num_frames > 1:
+        assert abs(new.end_seconds - old.end_seconds) < tick / 1000
+    assert new.keyframes == tuple(range(0, old.num_frames, 8)) and not new.rotation
+    assert min(new.width, new.height) <= 64 and new.width % 2 == new.height % 2 == 0
+    assert (new.width > new.height) == (old.width > old.height)
+    found = fsp.analyze_access(made, sequence_length=1, stride=1)
+    assert found.has_b_frames == (b_frames > 0 and old.num_frames > 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "color"),
+    [
+        ("derived/base_640x360.mp4", None),
+        ("derived/h264_bt601_tagged_720x480_sar.mp4", None),
+        ("derived/h264_full_range_640x360.mp4", None),
+        ("derived/rotate_cw90_640x360.mp4", None),
+        ("derived/odd_333x251_vp9.webm", None),
+        ("derived/hevc_hdr10_tagged_720p.mp4", (9, 16, 9)),
+    ],
+)
+def test_pictures_and_colors_are_those_of_the_source(videos, name, color, tmp_path):
+    done = fsp.transcode([str(videos / name)], tmp_path, crf=0, gop=8, on_error="raise", **QUICK)
+    old, new = fsp.Video(videos / name), fsp.Video(done.paths[0])
+    frames = [0, 5, len(old) - 1]
+    theirs, ours = (video.frames(frames).data.numpy().astype(int) for video in (old, new))
+    theirs = theirs[:, : ours.shape[1], : ours.shape[2]]
+    # Rounded twice on the way; a wrong matrix or range, or chroma moved by a pixel, is far from that.
+    assert np.abs(ours - theirs).mean() < 0.7 and np.abs((ours - theirs).mean((0, 1, 2))).max() < 0.3
+    assert new.info.sample_aspect == old.info.sample_aspect
+    primaries, transfer, matrix, full = new._video.color()
+    assert not full and matrix in (1, 5, 6, 9)
+    if color is not None:
+        assert (primaries, transfer, matrix) == color == old._video.color()[:3]
+
+
+def test_hevc_and_the_long_side(videos, tmp_path):
+    done = fsp.transcode(
+        [str(videos / "derived/tall_240x1200_h264.mp4")], tmp_path, codec="hevc", long_side=320, gop=10, **QUICK
+    )
+    info = fsp.Video(done.paths[0]).info
+    assert (info.codec, info.width, info.height, info.keyframes[1]) == ("hevc", 64, 320, 10)
+
+
+def test_non_file_sources_are_written_to_files(short_clips, photos, tmp_path):
+    data = Path(short_clips[0][0]).read_bytes()
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    archive = tmp_path / "in" / "deep" / "shard.tar"
+    archive.write_bytes(b"head" + data)
+    folder = tmp_path / "in" / "frames"
+    folder.mkdir()
+    for number in range(5):
+        Image.new("RGB", (64, 48), (40 * number, 90, 10)).save(folder / f"{number}.png")
+    shutil.copy2(short_clips[1][0], tmp_path / "in" / "a.mkv")
+    shutil.copy2(short_clips[2][0], tmp_path / "in" / "a.mp4")  # Matroska by any name
+    part = fsp.datasets.VideoSegment
+    dataset = fsp.datasets.Dataset(
+        [
+            (fsp.datasets.ArchiveMember(archive, 4, len(data), "../x/b.mkv"), 1),
+            (fsp.datasets.ImageSequence(folder, fps=12.5), 0),
+            (part(tmp_path / "in" / "a.mkv", start_frame=3, end_frame=9), 1),
+            (part(tmp_path / "in" / "a.mkv", start_frame=9), 0),
+            (tmp_path / "in" / "a.mp4", -1),
+            (data, 1),
+        ],
+        ["no", "yes"],
+        {"note": list("abcdef")},
+    )
+    done = fsp.transcode(dataset, tmp_path / "out", size=32, **QUICK)
+    assert not done.failures and (done.videos, done.transcoded) == (5, 5)
+    names = ["deep/shard/x/b", "frames", "a.mkv", "a.mkv", "a.mp4", "bytes/000004"]
+    assert [os.path.relpath(path, tmp_path / "out") for path in done.paths] == [f"{name}.mp4" for name in names]
+    assert [label for _, label in done.dataset] == [1, 0, 1, 0, -1, 1] and done.dataset.classes == ["no", "yes"]
+    assert done.dataset.samples[2][0] == part(done.paths[2], start_frame=3, end_frame=9)
+    assert len(fsp.Video(done.paths[0])) == len(fsp.Video(data)) == len(fsp.Video(done.paths[5]))
+    assert times(done.paths[1]) == pytest.approx([0, 0.08, 0.16, 0.24, 0.32, 0.4])
+    again = fsp.datasets.json_lines(done.list_file, in_frames=True)
+    assert [label for _, label in again] == [1, 0, 1, 0, -1, 1] and again.columns["note"] == list("abcdef")
+    assert again.samples[3][0].start_frame == 9 and not fsp.validate(again).failures
+
+
+def test_a_run_goes_on_and_makes_again_only_what_changed(short_clips, bad_file, tmp_path, monkeypatch):
+    root = tmp_path / "in"
+    root.mkdir()
+    for path, _ in short_clips[:3]:
+        shutil.copy2(path, root)
+    entries = sorted(str(path) for path in root.iterdir())
+    options = {"size": 32, **QUICK}
+    first = fsp.transcode([*entries, bad_file], tmp_path / "out", root=root, **options)
+    assert (first.transcoded, first.found, len(first.failures)) == (3, 0, 1)
+    assert first.failures[0]["path"] == bad_file and first.failures[0]["kind"] == "invalid_data"
+    assert first.paths[3] is None and len(first.dataset) == 3
+    made = [os.stat(path).st_mtime_ns for path in first.paths[:3]]
+    # Half a line of a run that was killed, and half a file; neither is in the way.
+    hidden = tmp_path / "out" / _manifest.FOLDER
+    with open(hidden / "done.jsonl", "a") as file:
+        file.write('{"video": "x", "sta')
+    (hidden / "half-7.mp4.raw").write_bytes(b"half")
+    again = fsp.transcode(entries, tmp_path / "out", root=root, **options)
+    assert (again.transcoded, again.found) == (0, 3)
+    assert made == [os.stat(path).st_mtime_ns for path in again.paths]
+    os.utime(entries[1], (5, 5))
+    Path(again.paths[2]).unlink()
+    mended = fsp.transcode(entries, tmp_path / "out", root=root, **options)
+    assert (mended.transcoded, mended.found) == (2, 1)
+    assert fsp.transcode(entries, tmp_path / "out", root=root, **options).transcoded == 0
+    assert fsp.transcode(entries, tmp_path / "out", root=root, **(options | {"gop": 4})).transcoded == 3
+    left = {path.name for path in hidden.iterdir()}
+    assert left == {"done.jsonl", "lock"} and fsp.datasets.folder(tmp_path / "out")
+    with pytest.raises(fsp.InvalidDataError):
+        fsp.transcode([*entries, bad_file], tmp_path / "out", root=root, on_error="raise", **options)
+
+
+def test_runs_share_no_folder_and_keep_their_source(short_clips, videos, tmp_path):
+    held = _manifest.Manifest(str(tmp_path))
+    held.open()
+    with pytest.raises(fsp.ArgumentError, match="another run"):
+        fsp.transcode([short_clips[0][0]], tmp_path, **QUICK)
+    held.close()
+    copy = tmp_path / "a.mp4"
+    shutil.copy2(videos / "derived" / "tiny_34x26_h264.mp4", copy)
+    with pytest.raises(fsp.ArgumentError, match="replace"):
+        fsp.transcode([copy], tmp_path, **QUICK)
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(fsp.ReadError, match="file"):
+        fsp.transcode([short_clips[0][0]], tmp_path / "file", **QUICK)
+
+
+def script(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_missing_or_failing_programs_are_named(short_clips, encoder, tmp_path, monkeypatch):
+    entries = [short_clips[0][0]]
+    with pytest.raises(fsp.ArgumentError, match=r"nowhere.*pip install imageio-ffmpeg"):
+        fsp.transcode(entries, tmp_path / "o", ffmpeg=tmp_path / "nowhere")
+    with pytest.raises(fsp.UnsupportedError, match="no encoder libx265"):
+        fsp.transcode(entries, tmp_path / "o", ffmpeg=script(tmp_path / "old", "echo libx264"), codec="hevc")
+    encoders = 'case "$*" in *-encoders) echo libx264; exit;; esac'
+    full = script(tmp_path / "full", f"{encoders}; echo No space left on device >&2; exit 1")
+    failed = fsp.transcode(entries, tmp_path / "o", ffmpeg=full)
+    assert failed.failures[0]["kind"] == "io" and "No space left" in failed.failures[0]["message"]
+    # Frames are lost on the way: a file comes out that is whole, but not the source.
+    lossy = script(
+        tmp_path / "lossy", f'{encoders}; for last; do :; done; (head -c 2764800; cat >/dev/null) | {encoder} "$@"'
+    )
+    monkeypatch.setenv(_ffmpeg.VARIABLE, str(lossy))
+    failed = fsp.transcode(entries, tmp_path / "o")
+    assert failed.failures[0]["kind"] == "internal" and "frames were given" in failed.failures[0]["message"]
+    assert not list((tmp_path / "o").glob("*.mp4"))
+    monkeypatch.delenv(_ffmpeg.VARIABLE)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(__import__("sys").modules, "imageio_ffmpeg", None)
+    with pytest.raises(fsp.UnsupportedError, match="apt-get install ffmpeg"):
+        _ffmpeg.find()
+
+
+def test_a_result_that_is_not_the_source_is_refused(videos, tmp_path):
+    """The comparison itself: each thing that may differ is told."""
+    options = Options.checked(8, 0, None, None, "h264", None, "ultrafast")
+    source = str(videos / "derived" / "tiny_34x26_h264.mp4")
+    (made,) = fsp.transcode([source], tmp_path, gop=8, b_frames=0, **QUICK).paths
+    video = fsp.Video(source)
+    right = _encode.clock_of(video, len(video))
+    _encode.compare(made, "a", right, (34, 26), options)
+    later = [*right.times[:9], right.times[9] + 1, *right.times[10:]]
+    for clock, size, gop, what in [
+        (Clock(right.scale, right.times[:-1], right.end), (34, 26), 8, "60 frames instead of 59"),
+        (Clock(right.scale, later, right.end), (34, 26), 8, "frame 9 is at"),
+        (Clock(right.scale, right.times, right.end + 1), (34, 26), 8, "the end is at"),
+        (right, (34, 24), 8, "34x26"),
+        (right, (34, 26), 7, "a group of 8"),
+    ]:
+        with pytest.raises(fsp.InternalError, match=what):
+            _encode.compare(made, "a", clock, size, Options.checked(gop, 0, None, None, "h264", None, "fast"))
+
+
+def test_the_encoders_file_may_be_anything(tmp_path):
+    from framespool._transcode import _mp4
+
+    for data in (b"", b"no file at all, but long enough", struct.pack(">I4s", 8, b"moov") * 3):
+        (tmp_path / "a").write_bytes(data)
+        with pytest.raises(fsp.InternalError):
+            _mp4.retime(str(tmp_path / "a"), str(tmp_path / "b"), Clock(25, [0], 1))
+
+
+def test_times_before_zero_are_kept(videos, tmp_path):
+    from framespool._transcode import _mp4
+
+    given = str(videos / "derived" / "tiny_34x26_h264.mp4")
+    (source,) = fsp.transcode([given], tmp_path / "o", b_frames=3, **QUICK).paths
+    frames = len(fsp.Video(source))
+    assert fsp.analyze_access(source).has_b_frames
+    clock = Clock(1000, [33 * n - 200 for n in range(frames)], 33 * frames)
+    _mp4.retime(source, str(tmp_path / "a.mp4"), clock)
+    assert times(tmp_path / "a.mp4") == [t / 1000 for t in (*clock.times, clock.end)]
+
+
+def test_work_that_is_stopped_leaves_nothing_behind(videos, tmp_path):
+    stop = _ffmpeg.CancelToken()
+    options = Options.checked(8, 0, None, None, "h264", None, "veryslow")
+    source = str(videos / "1080p" / "bunny_60p.mp4")
+    timer = threading.Timer(1.0, stop.cancel)
+    timer.start()
+    with pytest.raises(_ffmpeg.TranscodeCancelled):
+        _encode.encode(source, str(tmp_path / "a.mp4"), options, _ffmpeg.find(), 1, stop, False)
+    timer.join()
+    with pytest.raises(_ffmpeg.TranscodeCancelled):
+        _encode.encode(source, str(tmp_path / "a.mp4"), options, _ffmpeg.find(), 1, stop, False)
+
+
+@pytest.mark.parametrize(
+    ("gop", "b_frames", "length", "stride"), [(8, 0, 4, 5), (12, 2, 6, 3), (9, 3, 5, 1), (1, 0, 4, 4)]
+)
+def test_the_forecast_comes_true(videos, gop, b_frames, length, stride, tmp_path):
+    source = [str(videos / "derived" / "h264_single_keyframe_720p.mp4")]
+    options = {"gop": gop, "b_frames": b_frames, "size": 32, **QUICK}
+    said = fsp.estimate_transcode(source, tmp_path / "o", sequence_length=length, stride=stride, **options)
+    assert not (tmp_path / "o").exists() and (said.videos, said.frames) == (1, 130)
+    assert said.frames_decoded_now == fsp.analyze_access(source[0], sequence_length=length, stride=stride).clip_pictures
+    (made,) = fsp.transcode(source, tmp_path / "o", **options).paths
+    found = fsp.analyze_access(made, sequence_length=length, stride=stride)
+    assert said.frames_decoded_after == pytest.approx(found.clip_pictures, rel=0.1)
+    assert said.pixels_now / said.pixels_after == pytest.approx(1280 * 720 / (56 * 32))
+    assert said.bytes_after == pytest.approx(os.stat(made).st_size, rel=0.6) and said.seconds > 0
+    assert said.gain > 10 and not any("not worth it" in sentence for sentence in said.summary_lines())
+
+
+def test_the_forecast_says_where_nothing_is_gained(videos, tmp_path):
+    intra = str(videos / "derived" / "h264_all_intra_640x360.mp4")
+    said = fsp.estimate_transcode([intra], tmp_path, sequence_length=4, stride=8, **QUICK)
+    assert said.frames_decoded_now == 4 < said.frames_decoded_after and "not worth it" in " ".join(said.summary_lines())
+    assert "nothing is gained" in said.summary_lines()[-1]
+    short = fsp.estimate_transcode([intra], tmp_path, sequence_length=400, **QUICK)
+    assert short.gain is None and "nothing can be said" in " ".join(short.summary_lines())
+
+
+def test_pictures_of_a_clip_are_counted_as_a_decoder_would():
+    """Against a count by the rule itself: a picture is decoded if it is wanted, or a wanted one behind it needs it."""
+    for gop, b, frames, stride in [(16, 0, 16, 4), (16, 2, 16, 4), (12, 3, 5, 7), (5, 1, 3, 1), (1, 0, 2, 2)]:
+        total = 0
+        for first in range(gop):
+            wanted = {first + n * stride for n in range(frames)}
+            for group in {place // gop for place in wanted}:
+                inside = {place - group * gop for place in wanted if place // gop == group}
+                anchors = [place for place in range(gop) if place % (b + 1) == 0 or place == gop - 1]
+                last = min(anchor for anchor in anchors if anchor >= max(inside))
+                total += len({anchor for anchor in anchors if anchor <= last} | inside)
+        assert frames_decoded_per_clip(frames, stride, gop, b) == pytest.approx(total / gop)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ({"gop": 0}, "gop must be at least 1"),
+        ({"size": 63}, "size must be even"),
+        ({"size": 64, "long_side": 64}, "not both"),
+        ({"codec": "vp9"}, '"h264", "hevc", got "vp9"'),
+        ({"crf": 52}, "crf must be at most 51"),
+        ({"preset": "quick"}, "preset must be one of"),
+        ({"on_error": "replace"}, "on_error"),
+        ({"jobs": 0}, "jobs"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused(short_clips, wrong, what, tmp_path):
+    with pytest.raises(fsp.ArgumentError, match=what):
+        fsp.transcode([short_clips[0][0]], tmp_path / "o", **wrong)
+    assert not (tmp_path / "o").exists()
+    with pytest.raises(fsp.ArgumentError, match="empty"):
+        fsp.transcode([], tmp_path / "o")
+
+
+def test_the_list_says_what_a_list_can_say(short_clips, tmp_path):
+    part = fsp.datasets.VideoSegment
+    mixed = [part(short_clips[0][0], start_frame=3), part(short_clips[0][0], start_seconds=0.5)]
+    done = fsp.transcode(mixed, tmp_path, size=32, **QUICK)
+    assert done.list_file is None and len(done.dataset) == 2
+    done = fsp.transcode(mixed[1:], tmp_path, size=32, **QUICK)
+    assert done.found == 1 and json.loads(Path(done.list_file).read_text())["start"] == 0.5
+
+
+def test_what_another_run_or_somebody_else_made_is_not_replaced(short_clips, tmp_path):
+    sources = [tmp_path / side / "one.mkv" for side in ("train", "val")]
+    for source in sources:
+        source.parent.mkdir()
+        shutil.copy(short_clips[0][0], source)
+    train, val = map(str, sources)
+    out = tmp_path / "out"
+    fsp.transcode([train], out, size=32, **QUICK)
+    before = (out / "one.mp4").stat()
+    with pytest.raises(fsp.ArgumentError, match=r"one\.mp4 is there already and was not made of entry 0"):
+        fsp.transcode([val], out, size=32, **QUICK)
+    assert (out / "one.mp4").stat().st_ino == before.st_ino
+    assert fsp.transcode([train], out, size=32, **QUICK).found == 1
+    assert fsp.transcode([train], out, size=32, gop=4, **QUICK).transcoded == 1, "its own it may replace"
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "one.mp4").write_bytes(b"precious")
+    with pytest.raises(fsp.ArgumentError, match="was not made of"):
+        fsp.transcode([train], tmp_path / "own", size=32, **QUICK)
+    assert (tmp_path / "own" / "one.mp4").read_bytes() == b"precious"
+
+
+def test_lists_say_labels_as_they_are_or_nothing(tmp_path):
+    def lines(**columns):
+        return _output_paths.manifest_rows(fsp.datasets.Dataset([("/x/a.mp4", -1)], columns=columns), "/x")
+
+    (line,) = lines(label=[[3, 4]], score=[float("nan")], deep=[{"a": [float("inf"), 1.5]}])
+    assert line == {"uri": "a.mp4", "label": [3, 4], "score": None, "deep": {"a": [None, 1.5]}}
+    (tmp_path / "list.jsonl").write_text(json.dumps(line) + "\n")
+    again = fsp.datasets.json_lines(tmp_path / "list.jsonl")
+    assert again.columns["label"] == [[3, 4]] and again[0][1] == -1
+    for columns in ({"label": ["a dog runs"]}, {"start": [1.0]}, {"end": [2]}, {"uri": ["s3://"]}, {"class": ["dog"]}):
+        assert lines(**columns) is None, columns
+
+
+def test_another_rate_of_a_frame_folder_is_another_video():
+    one, other, same = (_output_paths.identity(fsp.datasets.ImageSequence("/f", fps=fps)) for fps in (25, 30, 25.0))
+    assert one == same != other

@@ -181,7 +181,7 @@ def main() -> None:
         base = next((other for other in sides if other.name == "local" and other.cores == side.cores), side)
         ratios = [b / a for a, b in zip(side.seconds, base.seconds, strict=True)]
         share = statistics.median(ratios) if side.loader is not None else side.rate() / base.rate()
-        decoded = f"{side.loader.stats()['pictures_decoded_per_frame']:.2f}" if side.loader is not None else "-"
+        decoded = f"{side.loader.stats()['frames_decoded_per_frame_delivered']:.2f}" if side.loader is not None else "-"
         row = {"side": side.name, "cores": side.cores, "clips_per_second": side.rate(), "of_local": share}
         rows.append({**row, "seconds": side.seconds, "clips": side.clips, "bytes_per_clip": per_clip})
         spread = f"{min(side.seconds):.2f} to {max(side.seconds):.2f}"

@@ -109,7 +109,7 @@ def main() -> int:
             ("batches", f"{stats['batches']} of " + ", ".join(f"{shape} x{n}" for shape, n in shapes.items())),
             ("clips per class", per_class),
             ("throughput", f"{stats['clips'] / seconds:.1f} clips/s, {stats['frames'] / seconds:.0f} frames/s"),
-            ("decoded per frame used", f"{stats['pictures_decoded_per_frame']:.2f} pictures"),
+            ("decoded per frame used", f"{stats['frames_decoded_per_frame_delivered']:.2f} pictures"),
             ("waiting for batches", f"{stats['consumer_wait_seconds']:.2f} of {seconds:.2f} s"),
             ("read", f"{stats['bytes_read'] / 2**20:.1f} MiB, {stats['videos_indexed']} videos indexed"),
             ("errors", ", ".join(f"{n} {kind}" for kind, n in stats["errors"].items()) or "none"),

@@ -93,7 +93,7 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
         engine.times.reading.as_secs_f64() * 1000.0 / CLIPS as f64,
         per_clip(all.into()),
         per_clip(leaves.fed),
-        per_clip(engine.stats.pictures_decoded),
+        per_clip(engine.stats.frames_decoded),
         per_clip(read[0]) / 1e6,
         per_clip(read[1]) / 1e6
     );

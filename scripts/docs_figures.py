@@ -142,7 +142,7 @@ def clips_of_one_video() -> Drawing:
     for clip in clips:
         rule = fsp.samplers.indices(clip)
         one = fsp.ClipLoader([str(file)], rule, batch_size=1, transforms=small, num_threads=1, index=False)
-        alone.append(_counted(one)["pictures_decoded"])
+        alone.append(_counted(one)["frames_decoded"])
 
     left, right, row, top = 84, 720, 30, 76
     height = top + row * (len(clips) + 2) + 70
@@ -177,7 +177,7 @@ def clips_of_one_video() -> Drawing:
         d.box(place(first), y + 5, place(last + 1) - place(first), 20, "#cdebdf")
     for frame in sorted({frame for clip in clips for frame in clip}):
         d.box(place(frame), y + 5, max(1.6, place(1) - left), 20, GREEN)
-    d.text(right + 12, y + 20, f"{together['pictures_decoded']} decoded", size=12, bold=True)
+    d.text(right + 12, y + 20, f"{together['frames_decoded']} decoded", size=12, bold=True)
     y = bottom + 22
     notes = [
         (RED, "decoding can start"),
@@ -193,8 +193,8 @@ def clips_of_one_video() -> Drawing:
     d.text(
         left,
         y + 24,
-        f"One by one: {total} pictures for {16 * len(clips)} frames. In one plan: {together['pictures_decoded']}, "
-        f"and {together['pictures_skipped']} passed by without being decoded.",
+        f"One by one: {total} pictures for {16 * len(clips)} frames. In one plan: {together['frames_decoded']}, "
+        f"and {together['packets_skipped']} passed by without being decoded.",
         size=12.5,
     )
     return d
@@ -208,7 +208,7 @@ def _counted(loader: fsp.ClipLoader) -> dict[str, Any]:
     while True:
         time.sleep(0.3)
         before, counts = counts, loader.stats()
-        if before["pictures_decoded"] == counts["pictures_decoded"] > 0:
+        if before["frames_decoded"] == counts["frames_decoded"] > 0:
             return counts
 
 
@@ -387,7 +387,7 @@ def counts() -> Drawing:
                 index=False,
                 **keywords,
             )
-            rows.append((name, budget, _counted(loader)["pictures_decoded_per_frame"], loader.num_clips))
+            rows.append((name, budget, _counted(loader)["frames_decoded_per_frame_delivered"], loader.num_clips))
     most = max(value for _, _, value, _ in rows)
     left, right, top = 250, 690, 74
     d = Drawing(860, top + 74 * len(tasks) + 34, "Pictures decoded for each frame delivered")

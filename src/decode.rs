@@ -209,7 +209,7 @@ impl SoftwareDecoder {
             return self.finish(state, on_frame);
         }
         if state.can_skip_read(at) {
-            self.stats.pictures_skipped += 1;
+            self.stats.packets_skipped += 1;
             return Ok(Step::More);
         }
         let read = state.read(at, reader, &mut self.packet, interrupt);
@@ -221,14 +221,14 @@ impl SoftwareDecoder {
             return self.finish(state, on_frame);
         }
         if skip {
-            self.stats.pictures_skipped += 1;
+            self.stats.packets_skipped += 1;
             return Ok(Step::More);
         }
         // libavcodec takes an empty packet as the end of the stream.
         if self.packet.data().is_empty() {
             return Ok(Step::More);
         }
-        self.stats.pictures_decoded += u64::from(!state.index.packets[at.as_usize()].is_second_field());
+        self.stats.frames_decoded += u64::from(!state.index.packets[at.as_usize()].is_second_field());
         let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
         let refused = decoder.send(&self.packet).err();
         state.record_sent(at, refused.as_deref());

@@ -84,14 +84,14 @@ def epoch(loader: fsp.ClipLoader, number: int, most_seconds: float) -> Run:
         synchronize(batch)
     seconds = time.perf_counter() - begin
     after = loader.stats()
-    counted = {key: after[key] - before[key] for key in ("frames", "pictures_decoded", "pictures_skipped")}
+    counted = {key: after[key] - before[key] for key in ("frames", "frames_decoded", "packets_skipped")}
     return Run(
         seconds,
         time.process_time() - cpu,
         clips,
         counted["frames"],
-        counted["pictures_decoded"],
-        counted["pictures_skipped"],
+        counted["frames_decoded"],
+        counted["packets_skipped"],
         first,
     )
 
@@ -123,6 +123,6 @@ def measure(
         figures["percent_of_ceiling"] = 100 * figures["pictures_per_s"] / ceiling
     stats = loader.stats()
     if stats["cpu_fallbacks"]:
-        figures["by_gpu_share"] = stats["pictures_decoded_by_gpu"] / max(stats["pictures_decoded"], 1)
+        figures["by_gpu_share"] = stats["frames_decoded_by_gpu"] / max(stats["frames_decoded"], 1)
     why = "; ".join(stats["cpu_fallbacks"])[:200]
     return Row(name, asked, OK, why, {**figures, "workers": stats["nvdec_threads"], "repeats": repeats})

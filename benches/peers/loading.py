@@ -28,5 +28,5 @@ def unknown(wanted: dict[str, Any]) -> list[str]:
     return [name for name, value in wanted.items() if value is not None and name not in KEYWORDS]
 
 
-def pictures_decoded(stats: dict[str, Any]) -> int:
-    return stats["pictures_decoded"]
+def frames_decoded(stats: dict[str, Any]) -> int:
+    return stats["frames_decoded"]

@@ -27,7 +27,7 @@ OWN = "framespool"
 SIDES = (OWN, "framespool_video", *(name for name in adapters.NAMES if name != OWN))
 ALL = "all"
 # Counts of framespool's that are worth seeing beside the times.
-COUNTS = ("pictures_decoded", "pictures_skipped", "videos_indexed", "index_hits", "bytes_read")
+COUNTS = ("frames_decoded", "packets_skipped", "videos_indexed", "index_hits", "bytes_read")
 
 
 class Job:

@@ -119,7 +119,7 @@ class Task:
         if sorted(map(start_of, answer["order"])) != self.expected(answer["order"]):
             raise oneshot.WorkerError("the epoch does not hold each clip exactly once")
         answer["usage"]["clips"] = answer["clips"]
-        decoded = answer["stats"]["pictures_decoded"]
+        decoded = answer["stats"]["frames_decoded"]
         answer["pictures_per_picture"] = decoded / (FRAMES * len(self.files))
         return answer
 

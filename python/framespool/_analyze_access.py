@@ -16,21 +16,21 @@ from framespool.errors import Error
 class AccessReport:
     """What :func:`analyze_access` found.
 
-    ``info``: as :attr:`Video.info`. ``groups``: groups of pictures, each from a packet at which decoding can start to
-    the next; ``group_mean`` and ``group_max`` in packets. ``has_b_frames``: pictures are shown in another order than
+    ``info``: as :attr:`Video.info`. ``num_gops``: groups of pictures, each from a packet at which decoding can start to
+    the next; ``mean_gop_packets`` and ``max_gop_packets`` in packets. ``has_b_frames``: pictures are shown in another order than
     they are stored in. ``skippable_share``: of the pictures, how many no other one depends on, so that they are decoded
     only where they are wanted. ``bits_per_second``: of the video stream; 0 where its length is unknown. ``nvdec``:
     NVIDIA's name of the codec where a GPU's engine decodes such videos to the same bytes, and else ``None``, with
     ``nvdec_reason``; whether this machine's GPU does is told by :func:`framespool.gpu.devices`. ``clip_frames``,
-    ``clip_stride``: the clip whose cost follows. ``clip_pictures``: pictures that are decoded for one alone, in the
+    ``clip_stride``: the clip whose cost follows. ``frames_decoded_per_clip``: pictures that are decoded for one alone, in the
     mean over its places in the video; ``clip_bytes``: bytes read for it; both ``None`` where the video is shorter than
     such a clip.
     """
 
     info: VideoInfo
-    groups: int
-    group_mean: float
-    group_max: int
+    num_gops: int
+    mean_gop_packets: float
+    max_gop_packets: int
     has_b_frames: bool
     skippable_share: float
     bits_per_second: float
@@ -38,7 +38,7 @@ class AccessReport:
     nvdec_reason: str | None
     clip_frames: int
     clip_stride: int
-    clip_pictures: float | None
+    frames_decoded_per_clip: float | None
     clip_bytes: float | None
 
     def as_dict(self) -> dict[str, Any]:
@@ -72,14 +72,14 @@ def analyze_access(
     frames, apart = integer("sequence_length", sequence_length, least=1), integer("stride", stride, least=1)
     video = Video(source, num_threads=1, stream=stream)
     facts = video._video.analyze_access(frames, apart)
-    info, groups = video.info, facts["groups"]
+    info, gops = video.info, facts["gop_packets"]
     pictures, read = facts["clip"] or (None, None)
     seconds = info.duration_seconds
     return AccessReport(
         info=info,
-        groups=len(groups),
-        group_mean=sum(groups) / max(1, len(groups)),
-        group_max=max(groups, default=0),
+        num_gops=len(gops),
+        mean_gop_packets=sum(gops) / max(1, len(gops)),
+        max_gop_packets=max(gops, default=0),
         has_b_frames=facts["reordered"] > 0,
         skippable_share=facts["skippable"] / max(1, info.num_packets),
         bits_per_second=8 * facts["packet_bytes"] / seconds if seconds > 0 else 0.0,
@@ -87,6 +87,6 @@ def analyze_access(
         nvdec_reason=facts["nvdec_reason"],
         clip_frames=frames,
         clip_stride=apart,
-        clip_pictures=pictures,
+        frames_decoded_per_clip=pictures,
         clip_bytes=read,
     )

@@ -17,6 +17,9 @@ from framespool.datasets._dataset import as_dataset, write_failures
 from framespool.datasets._sources import Source
 from framespool.transforms._compose import split
 
+#: Version of the keys of ``stats()``; raised when a key changes its name or meaning.
+STATS_VERSION = 2
+
 B = TypeVar("B")
 
 
@@ -313,12 +316,12 @@ class BaseLoader(Generic[B]):
         return write_failures(path, self.failures())
 
     def stats(self) -> dict[str, Any]:
-        """Counts since the loader was made.
+        """Counts since the loader was made. ``version`` changes whenever a key changes its name or meaning.
 
-        Delivered: ``batches``, ``clips``, ``frames``. Decoding: ``pictures_decoded``, ``pictures_skipped`` (passed
-        without being decoded, since nothing wanted depends on them), ``pictures_delivered`` (decoded and wanted,
-        counted once however many clips want them), ``pictures_decoded_per_frame`` (what a delivered frame costs),
-        ``runs`` (decoding passes), ``gops_shared`` (passes that served several clips), ``runs_repeated``
+        Delivered: ``batches``, ``clips``, ``frames``. Decoding: ``frames_decoded``, ``packets_skipped`` (passed
+        without being decoded, since nothing wanted depends on them), ``frames_delivered`` (decoded and wanted,
+        counted once however many clips want them), ``frames_decoded_per_frame_delivered`` (what a delivered frame costs),
+        ``decode_ranges`` (packet ranges decoded), ``gops_shared`` (passes that served several clips), ``decode_ranges_repeated``
         (passes done again with every picture), ``decoders_opened``. Clips made before their turn: ``clip_cache_hits``,
         ``clips_evicted`` (for ones that were due earlier), ``clip_cache_peak_bytes``, ``memory_budget``. Files:
         ``bytes_read``, ``videos_indexed``, ``videos_failed``. URLs: ``remote_requests``, ``remote_bytes``,
@@ -328,11 +331,11 @@ class BaseLoader(Generic[B]):
         ``decoding_seconds``, ``transform_seconds`` (the pixels); ``worker_blocked_seconds`` (everything ready, the
         training loop has not taken it) and ``worker_idle_seconds`` (nothing to do). ``consumer_wait_seconds``: how
         long the training loop waited; large means that the loader is the bottleneck. Indices: ``index_hits`` videos
-        were found in the persistent index, ``videos_indexed`` were not; ``index_trouble`` says what keeps indices
-        from being kept, or is ``None``. GPU: ``nvdec_threads``, ``pictures_decoded_by_gpu`` (among
-        ``pictures_decoded``), and ``cpu_fallbacks``: why NVDEC or nvJPEG left work to the CPU, and how often.
+        were found in the persistent index, ``videos_indexed`` were not; ``index_cache_error`` says what keeps indices
+        from being kept, or is ``None``. GPU: ``nvdec_threads``, ``frames_decoded_by_gpu`` (among
+        ``frames_decoded``), and ``cpu_fallbacks``: why NVDEC or nvJPEG left work to the CPU, and how often.
         """
-        return self._native.stats()
+        return {"version": STATS_VERSION, **self._native.stats()}
 
 
 def failure_record(source: Source, kind: str) -> dict[str, Any]:

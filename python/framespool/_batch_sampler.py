@@ -173,9 +173,9 @@ class BatchSampler:
 
         ``clips_per_video``: the clips of every video, or of each video in turn, adding up to ``num_clips``.
 
-        Returns ``mean_clips``, ``median_clips`` and ``most_clips``, how far a clip is from the one that would come
+        Returns ``mean_clips``, ``median_clips`` and ``max_clips``, how far a clip is from the one that would come
         without shuffling, in clip numbers; the same as shares of the dataset, ``mean_share``, ``median_share`` and
-        ``most_share``; ``videos_per_batch``, the mean number of different videos in a batch; and ``full``, a dict of
+        ``max_share``; ``videos_per_batch``, the mean number of different videos in a batch; and ``full``, a dict of
         the same for a full shuffle. Not for a mix, whose clips have no place without shuffling.
         """
         counts = as_sequence(clips_per_video)

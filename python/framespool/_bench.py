@@ -26,7 +26,7 @@ class BenchReport:
 
     ``clips``, ``frames``, ``seconds``: delivered, and in what time, after the first batch. ``clips_per_second``,
     ``frames_per_second``. ``first_batch_seconds``: until there was one. ``shares``: of the workers' time, by what they
-    did; they sum to 1 with ``"waiting"``. ``pictures_decoded_per_frame``: what a delivered frame costs. ``bytes_read``.
+    did; they sum to 1 with ``"waiting"``. ``frames_decoded_per_frame_delivered``: what a delivered frame costs. ``bytes_read``.
     ``advice``: sentences. ``stats``: :meth:`ClipLoader.stats` of the time measured; counts that only grow are
     differences.
     """
@@ -37,7 +37,7 @@ class BenchReport:
     first_batch_seconds: float
     clips_per_second: float
     frames_per_second: float
-    pictures_decoded_per_frame: float
+    frames_decoded_per_frame_delivered: float
     bytes_read: int
     shares: dict[str, float]
     advice: list[str]
@@ -98,7 +98,7 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
     shares = {name: value / whole for name, value in parts.items()} | {"other work": rest / whole}
     shares["waiting"] = max(0.0, 1 - sum(shares.values()))
     frames = stats["frames"]
-    each = stats["pictures_decoded"] / max(1, frames)
+    each = stats["frames_decoded"] / max(1, frames)
     return BenchReport(
         clips=stats["clips"],
         frames=frames,
@@ -106,7 +106,7 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
         first_batch_seconds=first,
         clips_per_second=stats["clips"] / took,
         frames_per_second=frames / took,
-        pictures_decoded_per_frame=each,
+        frames_decoded_per_frame_delivered=each,
         bytes_read=stats["bytes_read"],
         shares=shares,
         advice=_advice(shares, each, stats),
@@ -115,7 +115,13 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
 
 
 def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    held = ("memory_budget", "clip_cache_peak_bytes", "nvdec_threads", "index_trouble", "pictures_decoded_per_frame")
+    held = (
+        "memory_budget",
+        "clip_cache_peak_bytes",
+        "nvdec_threads",
+        "index_cache_error",
+        "frames_decoded_per_frame_delivered",
+    )
     return {
         name: value - before[name]
         if isinstance(value, (int, float)) and not isinstance(value, bool) and name not in held
@@ -127,9 +133,9 @@ def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]
 def _advice(shares: dict[str, float], each: float, stats: dict[str, Any]) -> list[str]:
     """What would help, the most likely first."""
     found = []
-    if stats["index_trouble"]:
+    if stats["index_cache_error"]:
         found.append(
-            f"Indices are not kept: {stats['index_trouble']}. Set FRAMESPOOL_INDEX to a folder that can be written."
+            f"Indices are not kept: {stats['index_cache_error']}. Set FRAMESPOOL_INDEX to a folder that can be written."
         )
     elif stats["videos_indexed"] > stats["index_hits"] and shares["planning"] > 0.15:
         found.append(

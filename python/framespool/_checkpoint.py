@@ -15,12 +15,12 @@ from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError
 
 #: Raised when states change what they mean.
-FORMAT = 1
+FORMAT = 2
 
 _FIELD_NAMES = {
     "dataset": "the dataset (names of the files, labels, parts, stream)",
     "num_clips": "the number of clips",
-    "sampling": "sampling",
+    "clip_sampler": "the clip sampler",
     "transforms": "transforms",
     "order": "the order",
     "seed": "seed",
@@ -139,7 +139,7 @@ def configuration(
     """What must be the same for a state to fit."""
     return {
         "dataset": dataset,
-        "sampling": text(sampling),
+        "clip_sampler": text(sampling),
         "transforms": text(transforms),
         "order": text(order),
         **more,

@@ -95,7 +95,7 @@ class ClipLoader(BaseLoader[Batch]):
 
     ``index``: where indices of videos are looked for and kept, shared by all processes of a machine: ``None`` or
     ``"auto"`` for the default place (``FRAMESPOOL_INDEX``, else a folder in the user's cache; if it cannot be used,
-    :meth:`stats` says why in ``index_trouble``), a folder, or ``False`` for nowhere. ``framespool index`` fills it
+    :meth:`stats` says why in ``index_cache_error``), a folder, or ``False`` for nowhere. ``framespool index`` fills it
     ahead of time.
 
     ``stream``: which video stream of each file, by its index among all streams, as for :class:`Video`; by default the

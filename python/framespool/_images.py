@@ -23,7 +23,7 @@ from framespool.transforms._compose import finish, split, steps
 _LAYOUTS = {"NHWC": "NTHWC", "NCHW": "NTCHW"}
 #: Counts of :meth:`ImageLoader.stats` that masks add to.
 _SHARED = (
-    *("pictures_decoded", "pictures_delivered", "runs", "bytes_read"),
+    *("frames_decoded", "frames_delivered", "decode_ranges", "bytes_read"),
     *("remote_requests", "remote_bytes", "remote_retries", "remote_cache_hits"),
 )
 

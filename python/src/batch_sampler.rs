@@ -150,10 +150,10 @@ fn shuffle_stats(py: Python<'_>, shuffle_stats: ShuffleStats) -> PyResult<Bound<
     let dict = PyDict::new(py);
     dict.set_item("mean_clips", shuffle_stats.mean_clips)?;
     dict.set_item("median_clips", shuffle_stats.median_clips)?;
-    dict.set_item("most_clips", shuffle_stats.max_clips)?;
+    dict.set_item("max_clips", shuffle_stats.max_clips)?;
     dict.set_item("mean_share", shuffle_stats.mean_share)?;
     dict.set_item("median_share", shuffle_stats.median_share)?;
-    dict.set_item("most_share", shuffle_stats.max_share)?;
+    dict.set_item("max_share", shuffle_stats.max_share)?;
     dict.set_item("videos_per_batch", shuffle_stats.videos_per_batch)?;
     Ok(dict)
 }

@@ -521,7 +521,7 @@ impl Video {
         let mut put = |name, value: Bound<'_, PyAny>| facts.insert(name, value.unbind());
         put("skippable", probe.disposable.into_pyobject(py)?.into_any());
         put("reordered", probe.reordered.into_pyobject(py)?.into_any());
-        put("groups", probe.gop_sizes.into_pyobject(py)?.into_any());
+        put("gop_packets", probe.gop_sizes.into_pyobject(py)?.into_any());
         put("packet_bytes", probe.packet_bytes.into_pyobject(py)?.into_any());
         put("nvdec", probe.nvdec.clone().ok().into_pyobject(py)?.into_any());
         put("nvdec_reason", probe.nvdec.err().into_pyobject(py)?.into_any());

@@ -141,7 +141,7 @@ impl HardwareDecoder {
         // trailing picture refers to it: it need not even be parsed.
         let is_leading = state.is_leading(at);
         if is_leading && state.index.info.params.codec.kind == crate::media::CodecKind::Hevc {
-            self.stats.pictures_skipped += 1;
+            self.stats.packets_skipped += 1;
             return Ok(Step::More);
         }
         if let Some(error) = state.missing_data_error(at) {
@@ -165,7 +165,7 @@ impl HardwareDecoder {
         let have = Instant::now();
         self.times.reading += have - begun;
         if !state.index.packets[at.as_usize()].is_second_field() {
-            *if decode { &mut self.stats.pictures_decoded } else { &mut self.stats.pictures_skipped } += 1;
+            *if decode { &mut self.stats.frames_decoded } else { &mut self.stats.packets_skipped } += 1;
         }
         let unit = AccessUnit {
             data: &self.unit,
@@ -265,7 +265,7 @@ fn deliver_frame(
     taken.map_err(SessionError::Callback)?;
     // Only now: a frame whose transforms failed is still missing, and the CPU decodes it.
     state.mark_delivered(at);
-    stats.pictures_delivered += 1;
+    stats.frames_delivered += 1;
     Ok(())
 }
 

@@ -140,7 +140,7 @@ impl ImageReader {
         let header = image::read_header(&MemoryFile { name: &site.file, bytes: &self.file }, &self.limits)?;
         let have = Instant::now();
         self.times.reading += have - begun;
-        self.stats.pictures_decoded += 1;
+        self.stats.frames_decoded += 1;
         let mut decoding = Duration::ZERO;
         let picture = EncodedImage {
             site,
@@ -153,7 +153,7 @@ impl ImageReader {
         self.times.decoding += decoding;
         self.times.transforming += have.elapsed().saturating_sub(decoding);
         painted?;
-        self.stats.pictures_delivered += 1;
+        self.stats.frames_delivered += 1;
         if done + 1 == range.wanted.len() {
             return Ok(Step::Done);
         }

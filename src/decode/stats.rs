@@ -7,11 +7,11 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecodeStats {
     /// Pictures sent to decoders (two fields of one picture count once).
-    pub pictures_decoded: u64,
+    pub frames_decoded: u64,
     /// Pictures skipped because they are not wanted and no wanted picture depends on them.
-    pub pictures_skipped: u64,
+    pub packets_skipped: u64,
     /// Frames delivered.
-    pub pictures_delivered: u64,
+    pub frames_delivered: u64,
     /// Decode ranges begun.
     pub runs: u64,
     /// Decode ranges restarted with every picture, because the decoder reported an error.
@@ -24,9 +24,9 @@ impl DecodeStats {
     /// Returns the work done since an earlier snapshot.
     pub fn since(self, before: DecodeStats) -> DecodeStats {
         DecodeStats {
-            pictures_decoded: self.pictures_decoded.saturating_sub(before.pictures_decoded),
-            pictures_skipped: self.pictures_skipped.saturating_sub(before.pictures_skipped),
-            pictures_delivered: self.pictures_delivered.saturating_sub(before.pictures_delivered),
+            frames_decoded: self.frames_decoded.saturating_sub(before.frames_decoded),
+            packets_skipped: self.packets_skipped.saturating_sub(before.packets_skipped),
+            frames_delivered: self.frames_delivered.saturating_sub(before.frames_delivered),
             runs: self.runs.saturating_sub(before.runs),
             ranges_repeated: self.ranges_repeated.saturating_sub(before.ranges_repeated),
             decoders_opened: self.decoders_opened.saturating_sub(before.decoders_opened),
@@ -36,9 +36,9 @@ impl DecodeStats {
 
 impl std::ops::AddAssign for DecodeStats {
     fn add_assign(&mut self, more: DecodeStats) {
-        self.pictures_decoded += more.pictures_decoded;
-        self.pictures_skipped += more.pictures_skipped;
-        self.pictures_delivered += more.pictures_delivered;
+        self.frames_decoded += more.frames_decoded;
+        self.packets_skipped += more.packets_skipped;
+        self.frames_delivered += more.frames_delivered;
         self.runs += more.runs;
         self.ranges_repeated += more.ranges_repeated;
         self.decoders_opened += more.decoders_opened;

@@ -441,7 +441,7 @@ impl DecodeTask {
 impl WorkCounts {
     fn take(&mut self, decoder: &mut AnyDecoder) {
         let (counts, times) = decoder.take_stats();
-        self.decoded_by_gpu += if decoder.is_hardware() { counts.pictures_decoded } else { 0 };
+        self.decoded_by_gpu += if decoder.is_hardware() { counts.frames_decoded } else { 0 };
         self.counts += counts;
         self.times += times;
     }

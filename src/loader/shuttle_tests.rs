@@ -182,7 +182,7 @@ fn play(videos: &Videos, panics: bool) {
                         })
                     };
                     delivered.extend(batch.clips.iter().flat_map(frames));
-                    let counted = loader.counter()().decoding.pictures_decoded;
+                    let counted = loader.counter()().decoding.frames_decoded;
                     assert!(
                         counted >= delivered.len() as u64,
                         "{counted} pictures counted of {}",

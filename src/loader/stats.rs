@@ -38,7 +38,7 @@ pub struct Stats {
     /// Threads that decode on the GPU; 0 if it does not decode.
     pub nvdec_threads: u32,
     /// Of the frames given to decoders, those given to hardware decoders.
-    pub pictures_decoded_by_gpu: u64,
+    pub frames_decoded_by_gpu: u64,
     /// Reasons of fallbacks to the CPU, and the number of each.
     pub cpu_fallbacks: BTreeMap<String, u64>,
     /// Videos indexed, including those indexed again after their index was evicted.
@@ -141,7 +141,7 @@ impl StatsCollector {
     pub(super) fn work(&self, work: &WorkCounts) {
         self.add(|s| {
             s.decoding += work.counts;
-            s.pictures_decoded_by_gpu += work.decoded_by_gpu;
+            s.frames_decoded_by_gpu += work.decoded_by_gpu;
             s.times += work.times;
             s.bytes_read += work.bytes_read;
         });

@@ -281,7 +281,7 @@ fn as_in_sequence(
         }
     }
     let work = video.decoder.stats;
-    counts.skipped.fetch_add(work.pictures_skipped as usize, Ordering::Relaxed);
+    counts.skipped.fetch_add(work.packets_skipped as usize, Ordering::Relaxed);
     if work.ranges_repeated > 0 && !entry.is_corrupt() {
         return Err(format!("{} runs were repeated with every picture", work.ranges_repeated));
     }

@@ -41,7 +41,7 @@ fn output_is_independent_of_loader_settings() {
                 deliver(LoaderConfig { memory_budget, look_ahead, threads, prefetch, ..base() });
             assert_eq!(lines, plain, "{what}");
             assert!(stats.clip_cache_peak_bytes <= memory_budget, "{what}: {stats:?}");
-            let (decoded, plainly) = (stats.decoding.pictures_decoded, plain_stats.decoding.pictures_decoded);
+            let (decoded, plainly) = (stats.decoding.frames_decoded, plain_stats.decoding.frames_decoded);
             // A decode range with damage is decoded again for each of its clips separately.
             assert!(
                 decoded <= plainly + plainly / 50,
@@ -73,10 +73,10 @@ fn with_memory_enough_every_picture_is_decoded_once() {
     let ((once, ample), (again, none)) = (deliver(ample), deliver(base));
     assert_eq!(once, again);
     // Each frame is in four windows; it is decoded and transformed once for all of them.
-    let delivered = ample.decoding.pictures_delivered;
+    let delivered = ample.decoding.frames_delivered;
     assert!(ample.frames > 3 * delivered, "{ample:?}");
-    assert!(ample.decoding.pictures_decoded <= delivered + delivered / 10, "{ample:?}");
-    assert!(none.decoding.pictures_decoded > 4 * delivered, "{none:?}");
+    assert!(ample.decoding.frames_decoded <= delivered + delivered / 10, "{ample:?}");
+    assert!(none.decoding.frames_decoded > 4 * delivered, "{none:?}");
 }
 
 #[test]

@@ -134,18 +134,18 @@ fn check_closures(video: &mut Video) -> Option<Result<ClosureCounts, String>> {
                 engine = std::mem::replace(&mut engine, Ok(())).and_then(|()| equal(hash(frame), at.0));
                 Ok(())
             });
-            let DecodeStats { pictures_decoded, pictures_skipped, ranges_repeated, .. } =
+            let DecodeStats { frames_decoded, packets_skipped, ranges_repeated, .. } =
                 decoder.stats.since(before);
             if let Err(why) = ran.map_err(|e| e.to_string()).and(engine) {
                 return Some(Err(why));
             }
             sum.by_references += closure.as_ref().map_or(by_roles, Vec::len);
             sum.unanswered += usize::from(closure.is_none());
-            sum.fed += pictures_decoded;
+            sum.fed += frames_decoded;
             let parts = every.iter().filter(|&&at| index.packets[at as usize].is_second_field()).count();
-            if ranges_repeated > 0 || (pictures_decoded + pictures_skipped) as usize + parts != every.len() {
+            if ranges_repeated > 0 || (frames_decoded + packets_skipped) as usize + parts != every.len() {
                 return Some(Err(format!(
-                    "{}: {pictures_decoded} fed, {pictures_skipped} not, {ranges_repeated} repeated",
+                    "{}: {frames_decoded} fed, {packets_skipped} not, {ranges_repeated} repeated",
                     place(run.end.0)
                 )));
             }

@@ -462,7 +462,7 @@ fn closed_groups(fields: bool) {
     assert_eq!(starts[12..18], [12; 6], "a closed one is not entered from the one before");
     let mut decoder = SoftwareDecoder::new();
     frames(&stream.source, &stream.index, &mut decoder, &[12]).unwrap();
-    assert_eq!(decoder.stats.pictures_decoded, 2, "the I picture and the B picture");
+    assert_eq!(decoder.stats.frames_decoded, 2, "the I picture and the B picture");
 }
 
 #[test]

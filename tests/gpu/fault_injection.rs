@@ -223,7 +223,7 @@ fn a_graph_that_another_thread_captures_is_not_spoilt() {
         let (expected, _) = deliver(base.clone());
         let (got, stats) = deliver(gpu_config(&base, Some(0), decoder));
         assert_eq!(got, expected, "{decoder:?}");
-        let by_gpu = stats.pictures_decoded_by_gpu;
+        let by_gpu = stats.frames_decoded_by_gpu;
         assert!((by_gpu > 0) == matches!(decoder, DecoderBackend::Nvdec), "{stats:?}");
     }
     simulated.set_behaviors("captured=0");
@@ -277,7 +277,7 @@ fn two_loaders_at_a_time_share_the_decoders() {
         });
         for ((lines, stats), expected) in got.iter().zip(&expected) {
             assert_eq!(lines, expected, "seed {seed}");
-            assert!(stats.pictures_decoded_by_gpu > 0, "{stats:?}");
+            assert!(stats.frames_decoded_by_gpu > 0, "{stats:?}");
         }
         println!("seed {seed}: {} decoders made", made() - before);
         if let Some(simulated) = &simulated {
@@ -329,7 +329,7 @@ fn the_second_gpu_does_what_the_first_does() {
         for device in [1, 0, 1] {
             let (lines, stats) = deliver(gpu_config(&base, Some(device), DecoderBackend::Auto));
             assert_eq!(lines, expected, "cuda:{device}");
-            assert!(stats.pictures_decoded_by_gpu > 0, "cuda:{device}: {stats:?}");
+            assert!(stats.frames_decoded_by_gpu > 0, "cuda:{device}: {stats:?}");
         }
         // Both GPUs at the same time; the batches of each thread are in the memory of its GPU.
         std::thread::scope(|scope| {
@@ -394,6 +394,6 @@ fn av1_clips_around_hidden_frames_equal_the_cpu() {
     println!("{:?}", stats.cpu_fallbacks);
     let _ = std::fs::remove_dir_all(&folder);
     assert_eq!(lines, expected);
-    assert!(stats.pictures_decoded_by_gpu > 0 && !stats.cpu_fallbacks.is_empty(), "{stats:?}");
+    assert!(stats.frames_decoded_by_gpu > 0 && !stats.cpu_fallbacks.is_empty(), "{stats:?}");
     simulated.assert_clean("a hole in AV1");
 }

@@ -145,8 +145,8 @@ fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, stats: &Mutex<Compariso
         }
         let (counts, _) = device.take_nvdec_stats();
         let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
-        stats.decoded += counts.pictures_decoded;
-        stats.skipped += counts.pictures_skipped;
+        stats.decoded += counts.frames_decoded;
+        stats.skipped += counts.packets_skipped;
         match device.cpu_fallback.take() {
             None => stats.by_gpu += 1,
             Some(reason) => {
@@ -287,7 +287,7 @@ fn batches_do_not_depend_on_device_or_backend() {
             );
             assert_eq!(lines, expected, "{what}");
             assert!(stats.clip_cache_peak_bytes <= memory_budget, "{what}: {stats:?}");
-            let by_gpu = stats.pictures_decoded_by_gpu > 0;
+            let by_gpu = stats.frames_decoded_by_gpu > 0;
             assert_eq!(by_gpu, decoder != DecoderBackend::Cpu, "{what}: {stats:?}");
             if let Some(simulated) = &simulated {
                 simulated.assert_clean(&what);

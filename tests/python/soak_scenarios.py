@@ -298,7 +298,7 @@ def index_without_room(soak_files: SoakFiles, draw: Random, counts: Counter[str]
     with counted(counts):
         loader = clip_loader(some(soak_files.videos, draw, 8), draw, index=str(place))
         take(loader, len(loader), counts)
-        counts["index troubles"] += loader.stats()["index_trouble"] is not None
+        counts["index troubles"] += loader.stats()["index_cache_error"] is not None
 
 
 def index_that_is_kept(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:

@@ -23,7 +23,7 @@ def measured(path, length, stride):
     )
     clips = sum(len(batch) for batch in loader)
     stats = loader.stats()
-    return clips, stats["pictures_decoded"] / clips
+    return clips, stats["frames_decoded"] / clips
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_a_clip_costs_what_is_told(videos, name, length, stride):
     found = fsp.analyze_access(videos / name, sequence_length=length, stride=stride)
     clips, pictures = measured(str(videos / name), length, stride)
     if clips <= 64:
-        assert found.clip_pictures == pytest.approx(pictures)
+        assert found.frames_decoded_per_clip == pytest.approx(pictures)
     else:  # a sample of the places
-        assert found.clip_pictures == pytest.approx(pictures, rel=0.15)
+        assert found.frames_decoded_per_clip == pytest.approx(pictures, rel=0.15)
     assert 0 < found.clip_bytes <= 8 * found.bits_per_second * found.info.duration_seconds
 
 
@@ -61,9 +61,9 @@ def test_facts_are_those_of_the_manifest(manifest):
         elif facts["codec"] != "hevc" and "picture_types" in facts:
             assert found.has_b_frames == ("B" in facts["picture_types"]), facts["path"]
         # Groups go from the first start to the end of the file.
-        packets = found.groups * found.group_mean
+        packets = found.groups * found.mean_gop_packets
         assert packets == pytest.approx(found.info.num_packets), facts["path"]
-        assert found.group_mean <= found.group_max <= packets + 0.5
+        assert found.mean_gop_packets <= found.max_gop_packets <= packets + 0.5
         seen += 1
         if facts["codec"] in ("h264", "hevc"):
             assert found.nvdec == {"h264": "H.264", "hevc": "HEVC"}[facts["codec"]]
@@ -80,7 +80,7 @@ def test_the_command_tells_and_goes_on(videos, bad_file, short_clips, capsys):
     assert bad_file in told.err and short_clips[0][0] in told.out
     assert main(["analyze", "--json", sound]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["info"]["num_frames"] == len(fsp.Video(sound)) and said["clip_pictures"] > 16
+    assert said["info"]["num_frames"] == len(fsp.Video(sound)) and said["frames_decoded_per_clip"] > 16
 
 
 def test_folders_and_bytes_can_be_probed(short_clips, photos, tmp_path):
@@ -90,4 +90,4 @@ def test_folders_and_bytes_can_be_probed(short_clips, photos, tmp_path):
         with open(photos[0][0], "rb") as file:
             (tmp_path / f"{number}.jpg").write_bytes(file.read())
     found = fsp.analyze_access(fsp.datasets.ImageSequence(tmp_path), sequence_length=2, stride=1)
-    assert (found.groups, found.clip_pictures, found.has_b_frames) == (3, 2.0, False)
+    assert (found.groups, found.frames_decoded_per_clip, found.has_b_frames) == (3, 2.0, False)

@@ -116,7 +116,7 @@ def test_parts_of_one_member_share_its_index_and_its_decoding(plain_and_packed):
     assert digest(ours) == digest(theirs)
     ours, theirs = ours.stats(), theirs.stats()
     assert ours["videos_indexed"] == 3 and ours["gops_shared"] == theirs["gops_shared"] > 0
-    assert ours["pictures_decoded"] == theirs["pictures_decoded"]
+    assert ours["frames_decoded"] == theirs["frames_decoded"]
 
 
 def test_archive_members_are_identified_by_their_bytes(tmp_path, short_clips):

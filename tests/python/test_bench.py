@@ -25,7 +25,7 @@ def test_what_is_counted_is_what_was_delivered(short_clips):
     delivered = made.stats()["clips"]
     assert delivered == report.clips + 4 and report.clips_per_second == pytest.approx(report.clips / report.seconds)
     assert sum(report.shares.values()) == pytest.approx(1) and all(share >= 0 for share in report.shares.values())
-    assert report.pictures_decoded_per_frame >= 1 and report.advice
+    assert report.frames_decoded_per_frame_delivered >= 1 and report.advice
     # The loader can be used afterwards.
     assert sum(len(batch) for batch in made) == 5
 
@@ -44,7 +44,7 @@ def test_the_command_tells_and_draws(videos, tmp_path, capsys):
 
 def stats(**more):
     plain = {
-        "index_trouble": None,
+        "index_cache_error": None,
         "videos_indexed": 0,
         "index_hits": 0,
         "clips_evicted": 0,
@@ -64,7 +64,7 @@ def stats(**more):
         ({"reading": 0.5}, 1.0, {}, "Reading takes long"),
         ({"waiting": 0.9}, 1.0, {}, "mostly wait"),
         ({"planning": 0.4}, 1.0, {"videos_indexed": 9}, "framespool index"),
-        ({}, 1.0, {"index_trouble": "disk full"}, "disk full"),
+        ({}, 1.0, {"index_cache_error": "disk full"}, "disk full"),
         ({}, 1.0, {"clips_evicted": 7}, "now 1024 MiB"),
         ({}, 1.0, {"errors": {"decode": 2}}, "2 decode"),
         ({}, 1.0, {"cpu_fallbacks": {"film grain": 3}}, "film grain"),

@@ -312,7 +312,7 @@ def test_parts_of_one_file_share_its_index_and_its_decoding(short_clips):
     assert sorted(v for b in shared for v in b.video_ids.tolist()) == [0, 1, 2, 3, 4]
     stats = shared.stats()
     assert stats["videos_indexed"] == 1 and stats["gops_shared"] >= 1
-    assert stats["pictures_decoded"] <= len(fsp.Video(path))
+    assert stats["frames_decoded"] <= len(fsp.Video(path))
 
 
 def test_wrong_parts_are_refused(short_clips):

@@ -26,7 +26,7 @@ def stats(dataset, **keywords):
 
 def found_and_built(dataset, **keywords):
     counts = stats(dataset, **keywords)
-    assert counts["index_trouble"] is None
+    assert counts["index_cache_error"] is None
     return counts["index_hits"], counts["videos_indexed"]
 
 
@@ -82,7 +82,7 @@ def test_unusable_cache_folder_raises_only_if_requested(short_clips, tmp_path, m
         stats(short_clips[:1], index=tmp_path / "file" / "below")
     monkeypatch.setenv("FRAMESPOOL_INDEX", str(tmp_path / "file"))
     counts = stats(short_clips[:1])
-    assert str(tmp_path / "file") in counts["index_trouble"]
+    assert str(tmp_path / "file") in counts["index_cache_error"]
     assert (counts["index_hits"], counts["videos_indexed"]) == (0, 1)
     assert len(fsp.Video(short_clips[0][0])) > 0
 
@@ -135,7 +135,7 @@ def test_a_damaged_database_is_emptied_and_told(short_clips, tmp_path):
         "import sys, framespool as fsp; rule = fsp.samplers.windows(sequence_length=4);"
         "loader = lambda: fsp.ClipLoader(sys.argv[2:], rule, batch_size=2, index=sys.argv[1]);"
         "first = loader().stats(); fsp._framespool.flush_index(); second = loader().stats();"
-        "print(first['index_hits'], first['videos_indexed'], 'emptied' in first['index_trouble'], second['index_hits'])"
+        "print(first['index_hits'], first['videos_indexed'], 'emptied' in first['index_cache_error'], second['index_hits'])"
     )
     (tmp_path / DATABASE).write_bytes(b"not a database" * 1000)
     command = [sys.executable, "-c", program, tmp_path, *(path for path, _ in short_clips)]
@@ -154,7 +154,7 @@ def test_who_may_not_write_may_read(short_clips, tmp_path):
         "import os, sys; import framespool as fsp; os.setgid(65534); os.setuid(65534);"
         "rule = fsp.samplers.windows(sequence_length=4);"
         "s = fsp.ClipLoader(sys.argv[2:], rule, batch_size=2, index=sys.argv[1]).stats();"
-        "print(s['index_hits'], s['videos_indexed'], s['index_trouble'])"
+        "print(s['index_hits'], s['videos_indexed'], s['index_cache_error'])"
     )
     command = [sys.executable, "-c", program, tmp_path / "place", *copies]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -177,7 +177,7 @@ for n, path in enumerate(paths):
     assert os.waitpid(child, 0)[1] == 0, path
 fsp.Video(paths[-1], index=place)
 stats = fsp.ClipLoader(paths, fsp.samplers.windows(sequence_length=4), batch_size=2, index=place).stats()
-print(stats["index_hits"], stats["videos_indexed"], stats["index_trouble"])
+print(stats["index_hits"], stats["videos_indexed"], stats["index_cache_error"])
 """
     command = [sys.executable, "-W", "ignore", "-c", program, tmp_path, *(path for path, _ in short_clips)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -52,10 +52,10 @@ def test_memory_and_lookahead_change_nothing_but_the_work(short_clips):
     none, some, ample, blind = (stats for _, stats in made.values())
     assert none["clip_cache_hits"] == blind["clip_cache_hits"] == 0
     assert 0 < some["clip_cache_peak_bytes"] <= some["memory_budget"] == 200_000
-    assert ample["pictures_decoded"] < some["pictures_decoded"] <= none["pictures_decoded"]
+    assert ample["frames_decoded"] < some["frames_decoded"] <= none["frames_decoded"]
     assert ample["gops_shared"] > 0 and ample["clip_cache_hits"] > 0
     # Windows overlap by half: a picture is decoded for both at once.
-    assert ample["pictures_delivered"] < ample["frames"] * 0.6
+    assert ample["frames_delivered"] < ample["frames"] * 0.6
 
 
 def test_headspace_repeats_batches_without_epoch_change(short_clips):
@@ -63,11 +63,11 @@ def test_headspace_repeats_batches_without_epoch_change(short_clips):
     batches.set_epoch(3)
     ready = list(batches.cached_batches(2))
     assert len(ready) == len(batches) and ready[0] is ready[2] and ready[1] is ready[3]
-    decoded = batches.stats()["pictures_decoded"]
+    decoded = batches.stats()["frames_decoded"]
     expected = loader(short_clips)
     expected.set_epoch(3)
     assert batches.epoch == 3 and digest(batches) == digest(expected)
-    assert batches.stats()["pictures_decoded"] > decoded
+    assert batches.stats()["frames_decoded"] > decoded
 
 
 def test_a_batch_says_what_it_holds_and_holds_what_it_says(short_clips):
@@ -237,9 +237,9 @@ def test_stats_count_what_was_done(short_clips):
     list(batches)
     stats = batches.stats()
     assert (stats["batches"], stats["clips"], stats["frames"]) == (4, 13, 52)
-    assert stats["pictures_delivered"] == 52
-    assert stats["pictures_decoded"] >= 52 and stats["videos_indexed"] == 13
-    assert stats["pictures_decoded_per_frame"] == stats["pictures_decoded"] / 52
+    assert stats["frames_delivered"] == 52
+    assert stats["frames_decoded"] >= 52 and stats["videos_indexed"] == 13
+    assert stats["frames_decoded_per_frame_delivered"] == stats["frames_decoded"] / 52
     assert stats["bytes_read"] > 0 and stats["errors"] == {}
 
 

@@ -199,7 +199,7 @@ for _ in range(2):
     one = loader(paths, index=place)
     found = digests(one)
     fsp._framespool.flush_index()
-trouble = one.stats()["index_trouble"]
+trouble = one.stats()["index_cache_error"]
 assert trouble is not None and place in trouble, trouble
 print(*found)
 """
@@ -307,7 +307,7 @@ paths = sorted(os.path.join(folder, name) for name in os.listdir(folder))
 one = loader(paths[:-1], index=folder + "/index")
 found = digests(one)
 json.dumps(one.state_dict())
-assert one.stats()["index_trouble"] is None
+assert one.stats()["index_cache_error"] is None
 listed = fsp.datasets.folder(os.path.dirname(folder))
 assert sorted(os.fspath(source) for source, _ in listed.samples) == paths, listed.samples
 try:

@@ -275,10 +275,13 @@ def test_the_forecast_comes_true(videos, gop, b_frames, length, stride, tmp_path
     options = {"gop": gop, "b_frames": b_frames, "size": 32, **QUICK}
     said = fsp.estimate_transcode(source, tmp_path / "o", sequence_length=length, stride=stride, **options)
     assert not (tmp_path / "o").exists() and (said.videos, said.frames) == (1, 130)
-    assert said.frames_decoded_now == fsp.analyze_access(source[0], sequence_length=length, stride=stride).clip_pictures
+    assert (
+        said.frames_decoded_now
+        == fsp.analyze_access(source[0], sequence_length=length, stride=stride).frames_decoded_per_clip
+    )
     (made,) = fsp.transcode(source, tmp_path / "o", **options).paths
     found = fsp.analyze_access(made, sequence_length=length, stride=stride)
-    assert said.frames_decoded_after == pytest.approx(found.clip_pictures, rel=0.1)
+    assert said.frames_decoded_after == pytest.approx(found.frames_decoded_per_clip, rel=0.1)
     assert said.pixels_now / said.pixels_after == pytest.approx(1280 * 720 / (56 * 32))
     assert said.bytes_after == pytest.approx(os.stat(made).st_size, rel=0.6) and said.seconds > 0
     assert said.gain > 10 and not any("not worth it" in sentence for sentence in said.summary_lines())

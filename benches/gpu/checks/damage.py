@@ -44,7 +44,7 @@ def verdicts(clip: Clip) -> Row:
     figures = {
         "frames": compared.frames,
         "errors": compared.errors,
-        "by_gpu": stats["pictures_decoded_by_gpu"],
+        "by_gpu": stats["frames_decoded_by_gpu"],
         "cpu_fallbacks": sum(stats["cpu_fallbacks"].values()),
     }
     return row(clip, asked, compared, figures)

@@ -30,15 +30,15 @@ def loaders(clip: Clip, sampling: Any, **keywords: Any) -> tuple[fsp.ClipLoader,
 
 def verdict(name: str, asked: str, compared: Comparison, stats: dict[str, Any], **more: Any) -> Row:
     """Bytes first; then whether it was NVDEC that made them."""
-    by_gpu, decoded = stats["pictures_decoded_by_gpu"], stats["pictures_decoded"]
+    by_gpu, decoded = stats["frames_decoded_by_gpu"], stats["frames_decoded"]
     reasons: dict[str, int] = stats["cpu_fallbacks"]
     told = "; ".join(f"{count}x {reason}" for reason, count in reasons.items())
     figures = {
         "frames": compared.frames,
         "decoded": decoded,
         "by_gpu": by_gpu,
-        "skipped": stats["pictures_skipped"],
-        "repeated": stats["runs_repeated"],
+        "skipped": stats["packets_skipped"],
+        "repeated": stats["decode_ranges_repeated"],
         **more,
     }
     if compared.errors:
@@ -186,5 +186,5 @@ def random_clips(clip: Clip, stride: int) -> Row:
         for number, ((left, _), (right, _)) in enumerate(zip(batches(ours), batches(theirs), strict=True)):
             differ(f"epoch {epoch}, batch {number}", left, right, compared)
     cpu = theirs.stats()
-    more = {"cpu_decoded": cpu["pictures_decoded"], "cpu_skipped": cpu["pictures_skipped"]}
+    more = {"cpu_decoded": cpu["frames_decoded"], "cpu_skipped": cpu["packets_skipped"]}
     return verdict(clip.name, f"random clips, stride {stride}: NVDEC == CPU", compared, ours.stats(), **more)

@@ -68,9 +68,9 @@ def jpeg(context: Context) -> Iterator[Row]:
             worst, means = max(worst, int(difference.max())), [*means, float(difference.mean())]
             if difference.max() > MOST or difference.mean() > MEAN:
                 far.append(path.rsplit("/", 1)[-1])
-        figures = {"worst": worst, "mean": max(means), "by_gpu": stats["pictures_decoded_by_gpu"]}
-        told = sum(stats["cpu_fallbacks"].values()) + stats["pictures_decoded_by_gpu"] == len(files)
-        right = not far and told and (group == "odd" or stats["pictures_decoded_by_gpu"] > 0)
+        figures = {"worst": worst, "mean": max(means), "by_gpu": stats["frames_decoded_by_gpu"]}
+        told = sum(stats["cpu_fallbacks"].values()) + stats["frames_decoded_by_gpu"] == len(files)
+        right = not far and told and (group == "odd" or stats["frames_decoded_by_gpu"] > 0)
         why = f"far off: {far[:4]}; left to the CPU: {stats['cpu_fallbacks']}"
         asked = f"{group}: nvJPEG's images within {MOST} levels and {MEAN} in the mean of the CPU's"
         yield Row(group, asked, OK if right else FAILED, why if stats["cpu_fallbacks"] or far else "", figures)
@@ -115,6 +115,6 @@ def order(context: Context) -> Iterator[Row]:
             elif epoch < len(want):
                 wrong += sum(not np.array_equal(a, b) for a, b in zip(have, want[epoch], strict=True))
             rounds += 1
-        figures = {"epochs": rounds, "images": rounds * len(photos), "by_gpu": made.stats()["pictures_decoded_by_gpu"]}
+        figures = {"epochs": rounds, "images": rounds * len(photos), "by_gpu": made.stats()["frames_decoded_by_gpu"]}
         asked = f"{threads} threads: the images of one thread"
         yield Row(f"{threads} threads", asked, FAILED if wrong else OK, f"{wrong} differ" if wrong else "", figures)

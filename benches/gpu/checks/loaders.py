@@ -71,7 +71,7 @@ def loaders(context: Context) -> Iterator[Row]:
             stats = loader.stats()
             figures = {
                 "batches": len(have),
-                "by_gpu": stats["pictures_decoded_by_gpu"],
+                "by_gpu": stats["frames_decoded_by_gpu"],
                 "workers": stats["nvdec_threads"],
             }
             wrong = [i for i, (a, b) in enumerate(zip(have, want, strict=False)) if a != b]

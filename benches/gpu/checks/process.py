@@ -183,7 +183,7 @@ def memory(context: Context) -> Iterator[Row]:
                 "batches": compared.cases,
                 "errors": len(errors),
                 "workers": stats["nvdec_threads"],
-                "by_gpu": stats["pictures_decoded_by_gpu"],
+                "by_gpu": stats["frames_decoded_by_gpu"],
                 "cpu_fallbacks": sum(stats["cpu_fallbacks"].values()),
             }
             del loader, begun

@@ -111,7 +111,7 @@ def estimate(plan: TranscodeJob, sequence_length: int, stride: int) -> Transcode
         except Error:
             unreadable += 1
     share = len(plan.todo) / len(found) if found else 0.0
-    costs = [each.clip_pictures for _, each in found if each.clip_pictures is not None]
+    costs = [each.frames_decoded_per_clip for _, each in found if each.frames_decoded_per_clip is not None]
     shapes = [(each.info.width * each.info.height, plan.options.size_of(each.info)) for _, each in found]
     total = sum(each.info.num_frames for _, each in found)
     seconds, written, encoded = _encoded(plan, [video for video, _ in found])

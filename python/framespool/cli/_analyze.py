@@ -79,7 +79,7 @@ def _text(found: AccessReport) -> str:
         info.path,
         f"  {info.codec} in {info.container}, {info.width}x{info.height}{turned}, {info.average_fps:.2f} frames/s",
         f"  {info.num_frames} frames, {info.duration_seconds:.2f} s, {found.bits_per_second / 1e6:.2f} Mbit/s",
-        f"  {found.groups} groups of pictures, {found.group_mean:.0f} packets in the mean, {found.group_max} at most; "
+        f"  {found.groups} groups of pictures, {found.mean_gop_packets:.0f} packets in the mean, {found.max_gop_packets} at most; "
         f"{'B-frames' if found.has_b_frames else 'no B-frames'}; {found.skippable_share:.0%} of pictures skippable",
         "  NVDEC: " + (found.nvdec if found.nvdec is not None else f"no, {found.nvdec_reason}"),
     ]
@@ -100,12 +100,12 @@ def _text(found: AccessReport) -> str:
     if not info.direct:
         lines.append("  packets are read through the demuxer, since they do not lie in the file in one piece")
     clip = f"{found.clip_frames} frames, {found.clip_stride} apart"
-    if found.clip_pictures is None or found.clip_bytes is None:
+    if found.frames_decoded_per_clip is None or found.clip_bytes is None:
         lines.append(f"  too short for a clip of {clip}")
     else:
-        each = found.clip_pictures / found.clip_frames
+        each = found.frames_decoded_per_clip / found.clip_frames
         lines.append(
-            f"  a random clip of {clip}: {found.clip_pictures:.0f} pictures decoded ({each:.1f} per frame), "
+            f"  a random clip of {clip}: {found.frames_decoded_per_clip:.0f} pictures decoded ({each:.1f} per frame), "
             f"{found.clip_bytes / 1e3:.0f} KB read"
         )
     return "\n".join(lines)

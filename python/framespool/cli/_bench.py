@@ -64,7 +64,7 @@ def _print(report: BenchReport) -> None:
         f"({report.clips} clips in {report.seconds:.1f} s; the first batch took {report.first_batch_seconds:.2f} s)"
     )
     print(
-        f"{report.pictures_decoded_per_frame:.2f} pictures decoded per frame, "
+        f"{report.frames_decoded_per_frame_delivered:.2f} pictures decoded per frame, "
         f"{report.bytes_read / max(1, report.clips) / 1e3:.0f} KB read per clip"
     )
     print("workers: " + ", ".join(f"{name} {share:.0%}" for name, share in report.shares.items()))

@@ -32,7 +32,7 @@ _MAX_LOSSES = 3
 _STATS_TIMEOUT_SECONDS = 10.0
 
 #: Counts that mean nothing on workers: what is delivered, and who waits for it, is known here.
-_LOCAL_STATS = ("batches", "clips", "frames", "consumer_wait_seconds", "pictures_decoded_per_frame")
+_LOCAL_STATS = ("batches", "clips", "frames", "consumer_wait_seconds", "frames_decoded_per_frame_delivered")
 #: Of these the largest counts, not the sum.
 _MAX_STATS = ("clip_cache_peak_bytes", "memory_budget")
 
@@ -349,12 +349,12 @@ class RemoteEngine:
                 else:
                     sums[name] = before or value
         delivered = {name: self._counts[name] for name in ("batches", "clips", "frames", "bytes_received")}
-        each = sums.get("pictures_decoded", 0) / max(delivered["frames"], 1)
+        each = sums.get("frames_decoded", 0) / max(delivered["frames"], 1)
         nodes = Counter(worker.node for worker in self._pool.workers if worker is not None and worker.node is not None)
         return {
             **delivered,
             **sums,
-            "pictures_decoded_per_frame": each,
+            "frames_decoded_per_frame_delivered": each,
             "consumer_wait_seconds": self._waited,
             "receiving_seconds": self._received,
             "workers_by_node": dict(nodes),

@@ -55,7 +55,7 @@ def test_batches_do_not_depend_on_device_or_backend(short_clips):
         assert [g[:2] for g in got] == [e[:2] for e in expected], more
         assert {g[2] for g in got} == {"cuda:0" if "device" in more else "cpu"}
         stats = made.stats()
-        assert stats["nvdec_threads"] > 0 and stats["pictures_decoded_by_gpu"] > 0 and not stats["cpu_fallbacks"]
+        assert stats["nvdec_threads"] > 0 and stats["frames_decoded_by_gpu"] > 0 and not stats["cpu_fallbacks"]
 
 
 def test_inexact_nvdec_formats_fall_back_to_the_cpu(videos):

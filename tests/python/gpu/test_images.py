@@ -37,7 +37,7 @@ def test_batches_decoded_by_the_cpu_are_the_same(photos, more):
     made.set_epoch(0)
     got, same = epoch(made)
     assert same == ids and np.array_equal(got, expected)
-    assert made.stats()["pictures_decoded_by_gpu"] == 0
+    assert made.stats()["frames_decoded_by_gpu"] == 0
 
 
 def nvjpeg(photos, **more) -> fsp.ImageLoader:
@@ -54,7 +54,7 @@ def test_nvjpegs_batches_are_near_the_cpus_and_always_the_same(photos):
     made = nvjpeg(photos, num_threads=2)
     got, same = epoch(made)
     stats = made.stats()
-    assert same == ids and stats["pictures_decoded_by_gpu"] == len(photos) and not stats["cpu_fallbacks"]
+    assert same == ids and stats["frames_decoded_by_gpu"] == len(photos) and not stats["cpu_fallbacks"]
     difference = np.abs(got.astype(int) - expected)
     assert difference.mean() < 0.6 and difference.max() <= 24
     for threads in (1, 3):
@@ -72,12 +72,12 @@ def test_what_nvjpeg_does_not_take_is_the_cpus_and_told(pictures, photos):
     expected, _ = epoch(loader(files, transforms=size, shuffle=False))
     assert np.abs(got.astype(int) - expected).mean() < 1
     left = made.stats()["cpu_fallbacks"]
-    assert left and made.stats()["pictures_decoded_by_gpu"] >= 1
-    assert sum(left.values()) + made.stats()["pictures_decoded_by_gpu"] == len(files)
+    assert left and made.stats()["frames_decoded_by_gpu"] >= 1
+    assert sum(left.values()) + made.stats()["frames_decoded_by_gpu"] == len(files)
     # With pixels asked for to the byte the CPU decodes, without a word.
     exact = nvjpeg(files, transforms=size, shuffle=False, exact=True)
     assert np.array_equal(epoch(exact)[0], epoch(loader(files, transforms=size, shuffle=False, exact=True))[0])
-    assert exact.stats()["pictures_decoded_by_gpu"] == 0
+    assert exact.stats()["frames_decoded_by_gpu"] == 0
 
 
 def test_damage_is_an_error_whoever_decodes(pictures, photos):

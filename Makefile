@@ -1,4 +1,4 @@
-# `make` alone lists the targets. The work is in scripts/; each target can be run again at any time.
+# `make` alone lists the targets. The recipes are in scripts/; every target can be run again at any time.
 
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
@@ -12,36 +12,36 @@ ARGS ?=
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## set up everything and install framespool into .venv (first time: some minutes, most of them FFmpeg)
+build: ## set up everything and install framespool into .venv (first time: a few minutes, mostly to compile FFmpeg)
 	@bash scripts/setup.sh
 
 wheel: ## build the wheel into target/wheels
 	@bash scripts/setup.sh wheel
 	@ls -1 target/wheels/framespool-*.whl
 
-test: ## set up, then the Rust and Python tests; makes all media that they need
+test: ## set up, then run the Rust and Python tests; generates the media they need
 	@bash scripts/test.sh
 
-test-all: test ## test, then all else that must hold before a change goes in: lints, wheel, PyTorch, JAX, Ray, docs
+test-all: test ## test, then every other check of a change: lints, wheel, PyTorch, JAX, Ray, docs
 	@bash scripts/test.sh rest
 
-demo: build ## show what framespool does; VIDEOS=folder for videos of your own
+demo: build ## run the demo; VIDEOS=folder uses your own videos
 	@$(if $(VIDEOS),true,.venv/bin/python -m pip install --quiet --no-deps -r requirements-demo.txt)
 	@.venv/bin/python demo/demo.py $(if $(VIDEOS),--videos "$(VIDEOS)")
 
-bench: build ## all comparisons with peers, two hours; ARGS="--short" for a trial (docs/benchmarks.md)
+bench: build ## run all comparisons with peers, two hours; ARGS="--short" for a trial (docs/benchmarks.md)
 	@.venv/bin/python benches/bench.py $(ARGS)
 
-gpu-bundle: ## wheel, checks, benchmarks and clips in one tar, for a machine with a GPU and nothing else
+gpu-bundle: ## pack wheel, checks, benchmarks and clips in one tar, for a GPU machine without a network
 	@scripts/gpu_bundle.sh
 
-gpu-check: build ## the checklist on this machine's GPU
+gpu-check: build ## run the checklist on this machine's GPU
 	@.venv/bin/python benches/gpu/check.py
 
-gpu-bench: build ## ceilings, loaders and peers on this machine's GPU
+gpu-bench: build ## measure ceilings, loaders and peers on this machine's GPU
 	@.venv/bin/python benches/gpu/bench.py
 
-docs: build ## build the documentation into target/site, and check every link
+docs: build ## build the documentation into target/site, check every link
 	@scripts/docs.sh
 
 fmt: ## format Rust and Python

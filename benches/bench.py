@@ -1,13 +1,13 @@
-"""All comparisons with framespool's peers, one after the other: `make bench`.
+"""Runs all comparisons with framespool's peers in order: `make bench`.
 
-    benches/bench.py                            all of them, in about two hours on two cores; each becomes a record
-    benches/bench.py --short                    a trial of all the parts in some minutes; never a record
-    benches/bench.py --only images,pixels       these alone
-    benches/bench.py --run 2026-11-22           goes on with the run of that day: what is there is not run again
-    benches/bench.py --again --only scaling     runs it again
+    benches/bench.py                            runs all, in about two hours on two cores; each is recorded
+    benches/bench.py --short                    a trial of all parts in a few minutes; not recorded
+    benches/bench.py --only images,pixels       runs only these
+    benches/bench.py --run 2026-11-22           continues the run of that day: existing results are not repeated
+    benches/bench.py --again --only scaling     repeats it
 
-Results, text and log of each bench lie in target/bench/RUN. A finished one becomes benches/record/DATE-NAME.json and
-.txt, then plots and tables are made anew from the newest records. docs/benchmarks.md says what is measured, and how.
+Results, text and log of each bench are in target/bench/RUN. A finished one is recorded as benches/record/DATE-NAME.json
+and .txt. Then plots and tables are regenerated from the newest records. docs/benchmarks.md describes the measurements.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ from suite.environments import ROOT, environments
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="a trial: proves that all works, figures mean little")
+    parser.add_argument(
+        "--short", action="store_true", help="a trial: tests that all works, figures are not representative"
+    )
     parser.add_argument("--only", type=lambda text: text.split(","), metavar="NAME,…", help=f"of {', '.join(BENCHES)}")
     parser.add_argument("--run", help="name of the run (default: today's date, with -short for a trial)")
-    parser.add_argument("--again", action="store_true", help="run also what has a result in this run")
-    parser.add_argument("--no-setup", action="store_true", help="take the environments as they are")
-    parser.add_argument("--no-record", action="store_true", help="leave benches/record, plots, README and docs alone")
-    parser.add_argument("--list", action="store_true", help="say what would run and how long it takes, and stop")
+    parser.add_argument("--again", action="store_true", help="repeat benches that already have a result in this run")
+    parser.add_argument("--no-setup", action="store_true", help="use the environments without updating them")
+    parser.add_argument("--no-record", action="store_true", help="do not update benches/record, plots, README and docs")
+    parser.add_argument("--list", action="store_true", help="print what would run and its expected duration, and exit")
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.only or ()) - set(BENCHES)):
         parser.error(f"--only: no {', '.join(unknown)}; there are {', '.join(BENCHES)}")
     if arguments.run and Path(arguments.run).name != arguments.run:
-        parser.error(f"--run is a name, not a path: {arguments.run}")
+        parser.error(f"--run must be a name, not a path: {arguments.run}")
     return arguments
 
 
 def expected_minutes(bench: Bench, records: record.Records, short: bool) -> float:
-    """What it took the last time on such a machine, else what the list says."""
+    """Duration of the last run on such a machine, else the expected one of the list."""
     if short:
         return bench.short_minutes
     facts = machine.facts()
@@ -53,7 +55,7 @@ def expected_minutes(bench: Bench, records: record.Records, short: bool) -> floa
 
 
 def say_plan(chosen: list[Bench], run: running.Run, records: record.Records) -> None:
-    """What will be done, and how long it takes, before anything is."""
+    """Prints what will run and its expected duration."""
     made = environments()
     print(f"run {run.name}: {machine.in_words(machine.facts())}; {running.elsewhere_now()}")
     total = 0.0
@@ -65,16 +67,16 @@ def say_plan(chosen: list[Bench], run: running.Run, records: record.Records) -> 
         print(f"  {bench.name:<17}{state:<16}{bench.title}")
     left = [bench for bench in chosen if not run.has(bench)]
     first = sum(bench.first_time_minutes for bench in left)
-    more = f", and the first time up to {first:.0f} more to make videos" if first else ""
-    print(f"expected: {max(total, 1):.0f} minutes on two quiet cores{more}")
+    more = f", and on the first run up to {first:.0f} more to generate videos" if first else ""
+    print(f"expected: {max(total, 1):.0f} minutes on two idle cores{more}")
     wanted = {bench.environment for bench in left}
     if missing := [made[name] for name in made if name in wanted and not made[name].ready()]:
         size = sum(environment.gigabytes for environment in missing)
-        print(f"to set up first: {', '.join(each.name for each in missing)}: up to {size:.1f} GB on disk")
+        print(f"environments to set up first: {', '.join(each.name for each in missing)}: up to {size:.1f} GB on disk")
 
 
 def keep(run: running.Run, results: list[Path]) -> None:
-    """Results become records; then all that is made of records."""
+    """Records the results, then regenerates everything that is derived from records."""
     for result in results:
         kept = record.read(result)
         target = record.free_path(record.FOLDER, kept["date"], kept["bench"])
@@ -86,7 +88,7 @@ def keep(run: running.Run, results: list[Path]) -> None:
     python = environments()["peers"].python
     for program in ([str(python), "benches/plots.py"], [sys.executable, "benches/readme_table.py"]):
         if not running.call(program):
-            print(f"{program[1]} failed: run it again by itself", file=sys.stderr)
+            print(f"{program[1]} failed; run it again separately", file=sys.stderr)
 
 
 def main() -> int:
@@ -116,7 +118,10 @@ def main() -> int:
             quiet = "quiet" if load["quiet"] else f"NOT QUIET: {load['said']}"
             print(f"{bench.name}: done, {quiet}", flush=True)
     except KeyboardInterrupt:
-        print(f"\nstopped; what is done is kept. To go on: make bench ARGS='{run.resume_words()}'", file=sys.stderr)
+        print(
+            f"\ninterrupted; finished results are kept. To continue: make bench ARGS='{run.resume_words()}'",
+            file=sys.stderr,
+        )
         return 130
     results = [path for bench in chosen if (path := run.result(bench)).exists()]
     fresh = [path for path in results if not run.is_kept(path)]

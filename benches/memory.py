@@ -1,7 +1,7 @@
-"""Memory that a loader takes for decoding 1080p, by codec and threads: `benches/memory.py [--corpus PLACE]`.
+"""Memory of a loader that decodes 1080p, by codec and threads: `benches/memory.py [--corpus PLACE]`.
 
-Each figure is a process of its own: a loader of eight clips of 16 frames, shown at 112x112, one in a batch, with no
-memory for clips that wait and one batch made ahead for each further thread, so that what grows is mostly decoding. The
+Each figure comes from its own process: a loader of eight clips of 16 frames at 112x112, batches of one, no
+memory for cached clips, and one prefetched batch for each further thread, so that mostly decoding memory grows. The
 peak is the kernel's (`ru_maxrss`), the slope that of a straight line through the medians. Bytes are compared with those
 of one thread before anything is printed.
 """
@@ -41,7 +41,7 @@ print(digest.hexdigest(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def measured(path: Path, threads: int) -> tuple[str, float]:
-    """What was delivered, and the peak in MiB."""
+    """The digest of the output, and the peak in MiB."""
     done = subprocess.run(
         [sys.executable, "-c", _SIDE, str(path), str(threads)], capture_output=True, text=True, check=True
     )
@@ -60,7 +60,7 @@ def main() -> int:
     for name, clip in _CLIPS.items():
         runs = {n: [measured(corpus / "video" / clip, n) for _ in range(_REPEATS)] for n in _THREADS}
         if len({digest for some in runs.values() for digest, _ in some}) != 1:
-            print(f"{name}: other bytes with other threads", file=sys.stderr)
+            print(f"{name}: the bytes depend on the number of threads", file=sys.stderr)
             return 1
         peaks = [statistics.median(peak for _, peak in runs[n]) for n in _THREADS]
         slope = statistics.linear_regression(_THREADS, peaks).slope

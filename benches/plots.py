@@ -1,10 +1,10 @@
-"""Bars of what the newest records say: docs/benchmarks/NAME.svg.
+"""Plots the newest records: docs/benchmarks/NAME.svg.
 
-    benches/peers/.venv/bin/python benches/plots.py                 those whose record has changed
+    benches/peers/.venv/bin/python benches/plots.py                 plots whose record has changed
     benches/peers/.venv/bin/python benches/plots.py --only images --png target/plots
-    benches/plots.py --check                                        1 if one is missing or of other figures
+    benches/plots.py --check                                        exits with 1 if one is missing or out of date
 
-matplotlib is in benches/peers/requirements.txt. A picture carries a checksum of the figures it shows.
+matplotlib is in benches/peers/requirements.txt. A plot contains a checksum of its figures.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 DOCS = ROOT / "docs" / "benchmarks"
-# Readable on white and on dark pages alike: a contrast of 4 : 1 against either.
+# Readable on white and on dark pages: a contrast of 4 : 1 with either.
 TEXT = "#7c7c7c"
-# Of Okabe and Ito's colors, which those who see two of three primaries tell apart; wrong answers are hatched besides.
+# Colors of Okabe and Ito, distinguishable for color-blind readers; wrong output is also hatched.
 OWN, PEER, WRONG = "#0a7fc2", "#b4b4b4", "#d55e00"
 WIDTH_INCHES = 8.0
 ROW_INCHES = 0.24
@@ -42,14 +42,14 @@ LONGEST_TITLE = 78
 
 @dataclass(frozen=True)
 class Picture:
-    """A bench's tables that are shown together, each from the newest record that has it."""
+    """A bench's tables in one plot, each from the newest record that has it."""
 
     bench: str
     panels: list[Found]
 
     @property
     def target(self) -> Path:
-        """The picture of the documentation."""
+        """The plot's file in the documentation."""
         return DOCS / f"{self.bench.replace('_', '-')}.svg"
 
     @property
@@ -70,7 +70,7 @@ def pictures(records: Records) -> list[Picture]:
 
 
 def folded(text: str, width: int = LONGEST_TITLE) -> str:
-    """In lines of so many letters."""
+    """Wraps at this number of characters."""
     lines: list[str] = []
     for word in text.split():
         if lines and len(lines[-1]) + len(word) < width:
@@ -96,7 +96,7 @@ def value_words(row: dict[str, Any]) -> str:
 
 
 def in_order(found: Found) -> list[dict[str, Any]]:
-    """framespool's rows as they stand, then the peers', the best first, then what is wrong."""
+    """framespool's rows in their order, then the peers', the best first, then wrong ones."""
     sign = 1 if found.table["better"] == "lower" else -1
 
     def place(row: dict[str, Any]) -> tuple[bool, bool, float]:
@@ -106,14 +106,14 @@ def in_order(found: Found) -> list[dict[str, Any]]:
 
 
 def slim(svg: str) -> str:
-    """A third of the size: what many elements have in common is said once, and a hundredth of a point is enough."""
+    """Reduces the size to a third: common attributes are written once, with two decimals."""
     styles: dict[str, str] = {}
 
     def classed(match: re.Match[str]) -> str:
         return f'class="{styles.setdefault(match[1], f"s{len(styles)}")}"'
 
     svg = re.sub(r' style="([^"]*)"', lambda match: " " + classed(match), svg)
-    # Of tags alone: what stands between them is figures.
+    # Only in tags: the text between them contains figures.
     svg = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d+\.\d\d)\d+", r"\1", tag[0]), svg)
     svg = re.sub(r"\n\s*", "\n", svg)
     rules = "".join(f".{name}{{{style}}}" for style, name in styles.items())
@@ -142,9 +142,9 @@ def draw_panel(axes: Axes, found: Found) -> None:
     axes.invert_yaxis()
     better = {"lower": "lower is better", "higher": "higher is better"}[found.table["better"]]
     spreads = {row["value"]["spread"] for row in rows} - {None}
-    lines = {"quartiles": "lines: the middle half", "range": "lines: least to most"}
+    lines = {"quartiles": "lines: the middle half", "range": "lines: minimum to maximum"}
     drawn = "".join(f"; {lines[spread]}" for spread in sorted(spreads))
-    drawn += "; hatched: wrong answers, or none" if any(row["right"] is False for row in rows) else ""
+    drawn += "; hatched: wrong output, or none" if any(row["right"] is False for row in rows) else ""
     axes.set_xlabel(f"{found.table['unit']}, {better}{drawn}", fontsize=8, color=TEXT)
     title = found.table["title"][0].upper() + found.table["title"][1:]
     axes.set_title(f"{folded(title)}\n{caption(found)}", fontsize=9, color=TEXT, loc="left", x=0.0)
@@ -188,11 +188,11 @@ def draw(picture: Picture, png: Path | None) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="draw nothing; say what is not there or of other figures")
+    parser.add_argument("--check", action="store_true", help="draw nothing; report missing or outdated plots")
     parser.add_argument("--only", choices=PLOTS, help="this bench's alone")
     parser.add_argument("--records", type=Path, default=FOLDER, help="another folder of records")
-    parser.add_argument("--again", action="store_true", help="also what is there already")
-    parser.add_argument("--png", type=Path, help="also PNGs, on light and on dark, into this folder")
+    parser.add_argument("--again", action="store_true", help="also plots that are up to date")
+    parser.add_argument("--png", type=Path, help="also write PNGs, on light and on dark, to this folder")
     arguments = parser.parse_args()
     wanted = [each for each in pictures(Records(arguments.records)) if arguments.only in (None, each.bench)]
     stale = [picture for picture in wanted if not picture.is_drawn()]

@@ -1,11 +1,10 @@
-"""Clips per second of framespool.ray against the local loader on the cores of one machine, and what Ray's object store
-could carry if nothing had to be decoded.
+"""Clips per second of framespool.ray and of the local loader on one machine, and the limit of Ray's object store.
 
     python benches/ray_throughput.py --repeats 5 [--videos FOLDER] [--json out.json]
 
-All sides deliver the same batches, which is checked by hash before anything is timed. Sides take turns within a repeat,
-and the order rotates; what is printed are medians. The ceiling is an actor that returns the same arrays over and over,
-taken in the same way: get, and copy into memory that can be written to. One machine says nothing of a network.
+All variants deliver the same batches, which is verified by hash before timing. Variants take turns within a repeat,
+and the order rotates; medians are printed. The limit is an actor that returns the same arrays repeatedly, consumed in
+the same way: get, and copy into writable memory. One machine says nothing about a network.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ def default_videos() -> Path:
 
 
 class Store:
-    """An actor that has its batch ready."""
+    """An actor that returns a prepared batch."""
 
     def __init__(self, batch: dict[str, Any]) -> None:
-        # Arguments lie in the store already, read-only: what is returned must be written there anew.
+        # Arguments are in the store already, read-only: a returned value must be written to it again.
         self._batch = {name: array.copy() for name, array in batch.items()}
 
     def make(self) -> dict[str, Any]:
@@ -48,7 +47,7 @@ class Store:
 
 
 class Contender:
-    """A loader, or what stands for one."""
+    """A loader, or a substitute."""
 
     def __init__(self, name: str, cores: int, batches: Callable[[], Iterable[Any]], loader: Any = None) -> None:
         self.name = name
@@ -75,7 +74,7 @@ def digest(batch: Any) -> str:
 
 
 def from_store(actors: list[Any], count: int, in_flight: int) -> Iterable[Any]:
-    """``count`` batches of the actors in turn, as framespool.ray takes them."""
+    """``count`` batches of the actors in turn, consumed as framespool.ray does."""
     shelf = Shelf()
     calls = [actors[at % len(actors)].make.remote() for at in range(min(count, in_flight * len(actors)))]
     for at in range(count):
@@ -123,7 +122,7 @@ def measure(sides: list[Contender], repeats: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--videos", type=Path, help="a folder; searched to any depth (default: of the corpus)")
-    parser.add_argument("--times", type=int, default=4, help="how often each video is listed")
+    parser.add_argument("--times", type=int, default=4, help="repetitions of each video in the dataset")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--frames", type=int, default=16)
@@ -140,13 +139,13 @@ def main() -> None:
     ray.init(address="local", num_cpus=2 * sum(args.cores), include_dashboard=False, log_to_driver=False)
     sides = loaders(args, [(path, label) for label, path in enumerate(files)] * args.times)
 
-    # The first pass is the check; it also makes indices, opens files and warms the store.
+    # The first pass verifies the batches; it also creates indices, opens files and warms up the store.
     answers = {}
     for side in sides:
         batches = list(side.batches())
         answers[f"{side.name} {side.cores}"] = [digest(batch) for batch in batches]
     if len({tuple(answer) for answer in answers.values()}) != 1:
-        raise SystemExit(f"the sides deliver different batches: {answers}")
+        raise SystemExit(f"the variants deliver different batches: {answers}")
     sample = {name: np.array(value) for name, value in vars(batches[0]).items()}
     num_bytes = sum(array.nbytes for array in sample.values())
     kept = ray.put(sample)
@@ -169,12 +168,12 @@ def main() -> None:
     )
     print(data)
     print(
-        f"{len(batches)} batches an epoch, the same from all sides by hash; medians of {args.repeats}, sides "
+        f"{len(batches)} batches per epoch, equal for all variants by hash; medians of {args.repeats}, variants "
         "alternating\n"
     )
     print(
         f"{'side':<12} {'cores':>5} {'clips/s':>9} {'of local':>9} {'MB/s':>8} {'decoded/frame':>14}"
-        "   epoch s, least to most"
+        "   epoch s, minimum to maximum"
     )
     rows = []
     for side in sides:
@@ -193,7 +192,7 @@ def main() -> None:
         if side.name == "ray":
             stats = side.loader.stats()
             took = 1000 * stats["receiving_seconds"] / stats["batches"]
-            print(f"\nray, {side.cores} workers: {took:.1f} ms a batch on the trainer's thread to get and copy it")
+            print(f"\nray, {side.cores} workers: {took:.1f} ms per batch on the trainer's thread to get and copy it")
             side.loader.close()
     if args.json:
         args.json.write_text(json.dumps({"versions": versions, "data": data, "rows": rows}, indent=1) + "\n")

@@ -1,9 +1,9 @@
-"""The tables of measured figures in README.md and docs/benchmarks.md, made from the newest records.
+"""Generates the tables of measured figures in README.md and docs/benchmarks.md from the newest records.
 
     benches/readme_table.py             writes them, between `<!-- measured:begin -->` and `<!-- measured:end -->`
-    benches/readme_table.py --check     ends with 1 if one of them is not what the records say
+    benches/readme_table.py --check     exits with code 1 if one of them differs from the records
 
-A figure stands there only if a record in benches/record has it, with that record's date and machine. Only the standard
+Each figure comes from a record in benches/record and is shown with the record's date and machine. Only the standard
 library is needed.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +22,27 @@ from suite.record import Found, Records
 
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- measured:begin -->", "<!-- measured:end -->"
-#: Each file, whether it has only the headlines marked for README, and what its links to records begin with.
+#: Each file, whether it shows only the headlines marked for README, and the prefix of its links to records.
 FILES = {"README.md": (True, ""), "docs/benchmarks.md": (False, "../")}
 
-#: Longer ones stand in the record alone.
+#: Longer notes are only in the record.
 LONGEST_NOTE = 25
+COLUMNS = 120
 
 HEADER = """\
-| measured | framespool | nearest peer that is right | times as much | all such peers | measured on |
+| task | framespool | fastest peer with correct output | ratio | ratios of all such peers, number | record |
 | --- | --- | --- | --- | --- | --- |"""
 
 
 def number(value: float) -> str:
-    """Three digits: what a figure taken from a few repeats is good for."""
+    """Three digits: the precision of a figure from a few repeats."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}" if value >= 10 or value < 0.001 else f"{value:.2f}" if value >= 1 else f"{value:.2g}"
 
 
 def ratio_words(ratio: dict[str, Any]) -> str:
-    """The median, and in brackets between what the middle half, or all, of the ratios lie."""
+    """The median, and in brackets the bounds of the middle half, or of all, of the ratios."""
     middle = times(ratio["median"])
     return middle if ratio["low"] is None else f"{middle} ({times(ratio['low'])} to {times(ratio['high'])})"
 
@@ -50,7 +52,7 @@ def times(ratio: float) -> str:
 
 
 class Notes:
-    """Where figures come from: the machines are named once, below the table."""
+    """The origin of the figures; the machines are named once, below the table."""
 
     def __init__(self, links: str) -> None:
         self.links = links
@@ -70,7 +72,7 @@ class Notes:
 
 
 def line(words: str, found: Found, notes: Notes) -> str | None:
-    """A row: framespool's figure, and those peers whose answers were right, the nearest first."""
+    """A row: framespool's figure and the peers with correct output, the fastest first."""
     base = found.baseline
     peers = [row for row in found.table["rows"] if not row["own"] and row["right"] and row["ratio"]]
     if base is None or not peers:
@@ -98,11 +100,17 @@ def fact(words: str, label: str, found: Found, notes: Notes) -> str | None:
         return None
     ratio = ratio_words(row["ratio"]) if row["ratio"] else ""
     sentence = words.format(value=number(row["value"]["median"]), ratio=ratio)
-    return f"- {sentence[0].upper()}{sentence[1:]} ({notes.place(found)})."
+    return wrapped(f"- {sentence[0].upper()}{sentence[1:]} ({notes.place(found)}).")
+
+
+def wrapped(text: str) -> str:
+    """A paragraph or a list item, wrapped at the columns that the Markdown files keep to."""
+    indent = "  " if text.startswith("- ") else ""
+    return textwrap.fill(text, COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def block(records: Records, short: bool, links: str) -> str:
-    """What stands between the two lines."""
+    """The text between the two marker lines."""
     notes = Notes(links)
     rows = []
     for headline in HEADLINES:
@@ -114,20 +122,21 @@ def block(records: Records, short: bool, links: str) -> str:
         found = records.newest(each.bench, each.table)
         if found and (each.readme or not short):
             facts += [row] if (row := fact(each.words, each.label, found, notes)) else []
-    told = (
-        "CPU time of the whole process, medians; answers are checked before times count, sides take turns. "
-        "“Times as much”: the peer's figure divided by framespool's, the median over pairs measured side by side (in "
-        "brackets the middle half or the range, where the record has them); below 1 the peer is ahead. Peers that gave "
-        f"wrong answers are left out. Machines: {notes.machines_in_words()}."
+    legend = wrapped(
+        "Figures are medians of the CPU time of the whole process, unless the row has another unit. The output of "
+        "every library is verified before its time counts; the libraries run in turns. The ratio is the peer's figure "
+        "divided by framespool's: the median over pairs measured side by side, in brackets the middle half or the "
+        "range, where the record has them. Below 1 the peer is faster. Peers with wrong output are left out. "
+        f"Machines: {notes.machines_in_words()}."
     )
-    return "\n".join(["", HEADER, *rows, "", *facts, "", told, "", *([] if short else shown(records))])
+    return "\n".join(["", HEADER, *rows, "", *facts, "", legend, "", *([] if short else shown(records))])
 
 
 def shown(records: Records) -> list[str]:
-    """The pictures of plots.py, with what is to be known of them."""
+    """The plots of plots.py, with a legend."""
     lines = [
-        "Lines at the bars are the middle half of the values, or all of them where there are few; some older records",
-        "have medians alone. Blue is framespool, gray a peer, hatched a peer that gave wrong answers or none.",
+        "Lines at the bars show the middle half of the values, or the range where there are few values; some older",
+        "records have only medians. Blue: framespool. Gray: a peer. Hatched: a peer with wrong output or none.",
         "",
     ]
     for bench, tables in PLOTS.items():
@@ -137,7 +146,7 @@ def shown(records: Records) -> list[str]:
 
 
 def between(text: str, name: str) -> tuple[int, int]:
-    """Where the block of a file begins and ends. Raises ValueError if it has none, or more than one."""
+    """The offsets of the block in a file. Raises ValueError unless the file has exactly one."""
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise ValueError(f"{name}: needs the line {BEGIN} once, and {END} once after it")
     return text.index(BEGIN) + len(BEGIN), text.index(END)
@@ -145,7 +154,7 @@ def between(text: str, name: str) -> tuple[int, int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; say which file differs")
+    parser.add_argument("--check", action="store_true", help="write nothing; report the files that differ")
     parser.add_argument("--print", action="store_true", help="print README's block instead")
     parser.add_argument("--records", type=Path, help="another folder of records")
     parser.add_argument("files", nargs="*", help=f"of {', '.join(FILES)} (default: all)")
@@ -169,7 +178,7 @@ def main() -> int:
             continue
         if arguments.check:
             differ += 1
-            print(f"{name} is not what the records say: run benches/readme_table.py", file=sys.stderr)
+            print(f"{name} differs from the records: run benches/readme_table.py", file=sys.stderr)
         else:
             path.write_text(wanted, encoding="utf-8")
             print(f"written: {name}")

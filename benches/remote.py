@@ -1,11 +1,11 @@
-"""What videos by URL cost: requests, bytes and seconds, against a server of its own on this machine.
+"""Costs of videos by URL: requests, bytes and seconds, with a local server.
 
     python benches/remote.py VIDEO... [--latency-ms 0 30] [--clips 8] [--csv FILE] [--json FILE]
 
-For each file and latency: requests and bytes for the index; for one clip of 16 frames, every fourth, somewhere; for
-all of the file in order. Seconds are of one clip, the middle of several, each in another place: cold (in memory is what
-the index was made of, and no more) and warm (the same clip again), beside those of the file on this disk. The server
-waits so long before each answer. Frames are compared with those of the file before anything is written down.
+For each file and latency: requests and bytes for the index; for one clip of 16 frames, stride 4, at a random position;
+for the complete file in order. Seconds are of one clip, the median of several at different positions: cold (only the
+data from which the index was built is in memory) and warm (the same clip again), compared with the local file. The
+server delays each answer by the latency. Frames are compared with those of the file before anything is written.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FIELDS = [
 
 @contextlib.contextmanager
 def server(file: Path, latency_seconds: float) -> Iterator[Callable[[], str]]:
-    """Serves one file under as many URLs as are asked for; each is a file of its own to those who read it."""
+    """Serves one file under any number of URLs; each is a separate file for its reader."""
     content = file.read_bytes()
 
     class Handler(BaseHTTPRequestHandler):
@@ -67,7 +67,7 @@ def server(file: Path, latency_seconds: float) -> Iterator[Callable[[], str]]:
 
 
 def spent(work: Callable[[], Any]) -> tuple[Any, float, int, int]:
-    """What the work gives; its seconds, requests and bytes."""
+    """The result of the work; its seconds, requests and bytes."""
     before, begun = fsp.remote_stats(), time.perf_counter()
     result = work()
     seconds, after = time.perf_counter() - begun, fsp.remote_stats()
@@ -76,7 +76,7 @@ def spent(work: Callable[[], Any]) -> tuple[Any, float, int, int]:
 
 
 def all_frames(source: str | Path) -> int:
-    """Decodes a file from its first frame to its last; the sum of some of their values."""
+    """Decodes a file from its first frame to its last; returns the sum of some pixel values."""
     return sum(int(np.asarray(frame)[::64, ::64].sum()) for frame in fsp.Video(source, index=False))
 
 
@@ -96,7 +96,7 @@ def measure(file: Path, latency_ms: float, clips: int) -> dict[str, Any]:
             fresh = fsp.Video(url(), index=False)
             frames, seconds, requests, received = spent(lambda: fresh.frames(indices))  # noqa: B023
             if not np.array_equal(np.asarray(frames.data), right):
-                sys.exit(f"{file}: frames {indices[0]}..{indices[-1]} by URL are not those of the file")
+                sys.exit(f"{file}: frames {indices[0]}..{indices[-1]} by URL differ from those of the file")
             cold.append(seconds)
             per_clip.append((requests, received))
             warm.append(spent(lambda: fresh.frames(indices))[1])  # noqa: B023
@@ -104,7 +104,7 @@ def measure(file: Path, latency_ms: float, clips: int) -> dict[str, Any]:
         right_sum, local_seconds, *_ = spent(lambda: all_frames(file))
         whole_sum, whole_seconds, whole_requests, whole_bytes = spent(lambda: all_frames(url()))
         if right_sum != whole_sum:
-            sys.exit(f"{file}: its frames by URL are not those of the file")
+            sys.exit(f"{file}: its frames by URL differ from those of the file")
     del video
     return {
         "file": file.name,
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--latency-ms", nargs="+", type=float, default=[0, 30])
     parser.add_argument("--clips", type=int, default=8)
     parser.add_argument("--csv", type=Path)
-    parser.add_argument("--json", type=Path, help="write every clip's seconds here")
+    parser.add_argument("--json", type=Path, help="write every clip's seconds to this file")
     args = parser.parse_args()
     rows = [measure(file, latency, args.clips) for latency in args.latency_ms for file in args.videos]
     widths = {name: max(len(name), *(len(str(row[name])) for row in rows)) for name in FIELDS}

@@ -1,10 +1,10 @@
-"""What a large dataset costs before the first clip: time and memory per entry, of listing it, of a loader over it, of
-its fingerprint, of sending it to another process.
+"""Time and memory per entry of a large dataset before the first clip.
+
+Covers listing, a loader, the fingerprint, and sending it to another process.
 
     python benches/start_up.py [--entries 10000000] [--json FILE]
 
-The files that it lists do not exist: nothing is opened. The answer is checked: entries drawn from the whole table are
-what was written into the list.
+The listed files do not exist: nothing is opened. Samples drawn from the complete table are compared with the list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clips as one picture: a row for each clip, time from left to right, the label beside it."""
+"""Draws clips as one image: one row per clip, time from left to right, the label at the side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 _GAP = 4
 _LABEL_WIDTH = 84
 
-# Five rows of three pixels for each character, a digit a row; enough to read a class name.
+# Five rows of three pixels per character, one digit per row; large enough to read a class name.
 _FONT = """
     a25755 b65656 c34443 d65556 e74647 f74644 g34753 h55755 i72227 j11153 k55655 l44447 m57755 n65555
     o25552 p65644 q25563 r65655 s34216 t72222 u55557 v55552 w55775 x55255 y55222 z71247 075557 126227
@@ -26,7 +26,7 @@ def _letter(character: str) -> np.ndarray:
 
 
 def _text(words: str, height: int) -> np.ndarray:
-    """White words on dark grey, each pixel of a glyph as a square of nine."""
+    """White text on dark gray; each pixel of a glyph becomes a square of nine."""
     strip = np.full((height, _LABEL_WIDTH, 3), 40, np.uint8)
     x = 4
     for character in words:

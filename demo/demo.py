@@ -1,9 +1,9 @@
-"""The main job of framespool, from start to end: a folder of labelled videos in, shuffled batches of clips out.
+"""Reads a folder of labeled videos and delivers shuffled batches of clips.
 
     python demo/demo.py                      makes a small set of videos first
-    python demo/demo.py --videos FOLDER      takes yours: one sub-folder per class, or all in one folder
+    python demo/demo.py --videos FOLDER      uses your videos: one sub-folder per class, or one flat folder
 
-Prints a progress bar, a table of what came out, and the throughput; writes a contact sheet of the first clips.
+Prints a progress bar, a summary table and the throughput; writes a contact sheet of the first clips.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from make_videos import make_videos
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--videos", type=Path, help="a folder of videos; without it some are made")
-    parser.add_argument("--out", type=Path, default=Path("demo-out"), help="where the demo writes (default: demo-out)")
-    parser.add_argument("--epochs", type=int, default=2, help="how often to go through all videos (default: 2)")
+    parser.add_argument("--videos", type=Path, help="folder of videos (default: generate some)")
+    parser.add_argument("--out", type=Path, default=Path("demo-out"), help="output folder (default: demo-out)")
+    parser.add_argument("--epochs", type=int, default=2, help="number of epochs (default: 2)")
     parser.add_argument("--batch-size", type=int, default=8, help="clips per batch (default: 8)")
     parser.add_argument("--threads", type=int, default=None, help="decoding threads (default: all cores)")
     return parser.parse_args()
 
 
 class Progress:
-    """A bar on a terminal, a line now and then elsewhere."""
+    """A progress bar on a terminal, otherwise an occasional line."""
 
     def __init__(self, what: str, total: int) -> None:
         self.what, self.total, self.began = what, max(1, total), time.monotonic()
@@ -53,7 +53,7 @@ class Progress:
 
 
 def resident_mib() -> float:
-    """Memory that this process holds now."""
+    """Resident memory of this process."""
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * resource.getpagesize() / 2**20
 
@@ -109,7 +109,7 @@ def main() -> int:
             ("batches", f"{stats['batches']} of " + ", ".join(f"{shape} x{n}" for shape, n in shapes.items())),
             ("clips per class", per_class),
             ("throughput", f"{stats['clips'] / seconds:.1f} clips/s, {stats['frames'] / seconds:.0f} frames/s"),
-            ("decoded per frame used", f"{stats['frames_decoded_per_frame_delivered']:.2f} pictures"),
+            ("decoded per delivered frame", f"{stats['frames_decoded_per_frame_delivered']:.2f} frames"),
             ("waiting for batches", f"{stats['consumer_wait_seconds']:.2f} of {seconds:.2f} s"),
             ("read", f"{stats['bytes_read'] / 2**20:.1f} MiB, {stats['videos_indexed']} videos indexed"),
             ("errors", ", ".join(f"{n} {kind}" for kind, n in stats["errors"].items()) or "none"),
@@ -118,12 +118,12 @@ def main() -> int:
         ]
     )
     if first is None:
-        print("no clip came out; the errors above say why")
+        print("no clip could be decoded; see the errors above")
         return 1
     sheet = options.out / "contact_sheet.png"
     rows = [names[max(0, label)] for label in first.labels.tolist()]
     contact_sheet(sheet, np.from_dlpack(first.frames), rows)
-    print(f"\nThe first batch, a clip per row: {os.path.relpath(sheet)}")
+    print(f"\nThe first batch, one clip per row: {os.path.relpath(sheet)}")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""A small labelled set of videos, as they come from the web: H.264 in MP4, B pictures, a key picture now and then.
+"""Generates a small labeled set of videos: H.264 in MP4, with B-frames and long GOPs, like typical web videos.
 
-A bright disc moves over a textured background; the label is how it moves. Encoded by the FFmpeg program that the
-PyPI package imageio-ffmpeg brings (a tool of this demo alone: framespool itself neither needs nor contains it).
+A bright disc moves over a textured background; the label is its motion. Encoded by the FFmpeg program of the PyPI
+package imageio-ffmpeg. Only this demo uses that program: framespool neither needs nor contains it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WIDTH, HEIGHT, FPS, FRAMES, PER_CLASS = 320, 240, 30, 120, 4
 
 
 def _path(label: str, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Centre (x, y) and radius of the disc at times ``t`` in 0..1; all in units of the picture's size."""
+    """Center (x, y) and radius of the disc at times ``t`` in 0..1; all in units of the frame size."""
     still = np.full_like(t, 0.5)
     size = np.full_like(t, 0.12)
     return {
@@ -51,7 +51,7 @@ def _frames(label: str, seed: int) -> np.ndarray:
 
 
 def encode(frames: np.ndarray, path: Path, fps: float = FPS) -> None:
-    """Writes frames (N, height, width, 3) as H.264."""
+    """Encodes frames (N, height, width, 3) as H.264."""
     import imageio_ffmpeg
 
     _, height, width, _ = frames.shape
@@ -62,7 +62,7 @@ def encode(frames: np.ndarray, path: Path, fps: float = FPS) -> None:
 
 
 def make_videos(folder: Path, progress: Callable[[str, int], Any]) -> Path:
-    """Makes the videos under ``folder``, one sub-folder per class, unless they are there already."""
+    """Generates the videos under ``folder``, one sub-folder per class, unless they exist."""
     wanted = [folder / label / f"{n}.mp4" for label in CLASSES for n in range(PER_CLASS)]
     missing = [path for path in wanted if not path.exists()]
     if missing:

@@ -1,12 +1,12 @@
 """Trains a small CNN on photographs or drawings, end to end, on one process or several, on CPUs or GPUs.
 
-    python examples/train_images.py                                       # a minute on two cores, no GPU
-    python examples/train_images.py --short                               # a third of it
+    python examples/train_images.py                                       # one minute on two cores, no GPU
+    python examples/train_images.py --short                               # a third of that
     python examples/train_images.py --data photos/ --pixels 128           # photos/train/<class>/*.jpg, photos/test/...
     torchrun --nproc-per-node 2 examples/train_images.py --data set/      # gloo on CPUs, NCCL on GPUs
 
-Without a folder of its own with `train` and `test` in it, a set of JPEGs is drawn: shapes of any color, size and place
-over any background; the label is the shape. Checkpoints in the middle of an epoch are those of train_video.py.
+Without a folder that contains `train` and `test`, a set of JPEGs is generated: shapes of any color, size and position
+over any background; the label is the shape. Checkpoints in the middle of an epoch work as in train_video.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIDE = 160
 
 
 def drawing(label: str, seed: int) -> Image.Image:
-    """A shape over a background, both of random colors."""
+    """Draws a shape over a background, both in random colors."""
     rng = np.random.default_rng(seed)
     noise = rng.integers(0, 120, (8, 8, 3), dtype=np.uint8)
     picture = Image.fromarray(noise).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
@@ -59,10 +59,10 @@ def drawing(label: str, seed: int) -> Image.Image:
 
 
 def make_set(folder: Path, training: int, testing: int) -> Path:
-    """``folder/train`` and ``folder/test``, a folder for each class, unless they are there."""
+    """Generates ``folder/train`` and ``folder/test``, one folder per class, unless they exist."""
     if (folder / "train").exists() != (folder / "test").exists():
         raise SystemExit(
-            f"{folder} has one of train/ and test/ but not the other; give a folder with both, or an empty one"
+            f"{folder} has one of train/ and test/ but not the other; pass a folder with both, or an empty one"
         )
     for part, count in (("train", training), ("test", testing)):
         if (folder / part).exists():
@@ -77,7 +77,7 @@ def make_set(folder: Path, training: int, testing: int) -> Path:
 
 
 class Net(torch.nn.Sequential):
-    """Four blocks of convolutions."""
+    """Four convolution blocks."""
 
     def __init__(self, classes: int, width: int = 16) -> None:
         layers: list[torch.nn.Module] = []
@@ -92,7 +92,7 @@ class Net(torch.nn.Sequential):
 
 
 def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[fsp.ImageLoader, fsp.ImageLoader]:
-    """Crops, flips and colors to train on, whole pictures to test on."""
+    """Loader with random crops, flips and colors for training; with complete images for testing."""
     t = fsp.transforms
     normalize = t.Normalize((0.45,) * 3, (0.25,) * 3)
     common = {
@@ -119,8 +119,8 @@ def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser, epochs=20, batch_size=32)
-    parser.add_argument("--pixels", type=int, default=64, help="side of what the model sees")
-    parser.add_argument("--images", type=int, default=250, help="to draw for training, of each class")
+    parser.add_argument("--pixels", type=int, default=64, help="side length of the model's input")
+    parser.add_argument("--images", type=int, default=250, help="training images to generate per class")
     arguments = parser.parse_args()
     if arguments.short:
         arguments.images, arguments.epochs = min(arguments.images, 200), min(arguments.epochs, 14)
@@ -131,14 +131,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.data or Path(scratch)
         if ranks.ranks > 1 and arguments.data is None:
-            parser.error("several processes need --data, a folder that all of them see")
+            parser.error("several processes need --data, a folder that all of them can read")
         if ranks.rank == 0:
             make_set(folder, arguments.images, max(10, arguments.images // 4))
-        ranks.sum(0)  # the others wait
+        ranks.sum(0)  # the other ranks wait for rank 0
         training, testing = loaders(folder, arguments, ranks)
-        ranks.say(f"{training.num_images} images in {len(training)} batches for each of {ranks.ranks} ranks")
+        ranks.say(f"{training.num_images} images in {len(training)} batches on each of {ranks.ranks} ranks")
         net = Net(len(training.dataset.classes))
-        net(torch.zeros(1, 3, arguments.pixels, arguments.pixels))  # which makes the last layer
+        net(torch.zeros(1, 3, arguments.pixels, arguments.pixels))  # initializes the lazy last layer
         run = TrainingRun(net, training, ranks, arguments)
 
         def take(batch: fsp.ImageBatch) -> tuple[torch.Tensor, torch.Tensor, list[int]]:

@@ -1,8 +1,8 @@
-"""What train_video.py and train_images.py share: ranks, epochs, checkpoints in the middle of them.
+"""Shared by train_video.py and train_images.py: ranks, epochs, and checkpoints in the middle of an epoch.
 
-The loader is used as it is, no DataLoader around it: it decodes on threads of its own, and each rank makes one with its
-own part of the data. Where it is in the epoch is `loader.state_dict()`, which goes into the checkpoint beside model and
-optimiser; `loader.load_state_dict()` goes on behind the last batch that was trained on, at once.
+The loader is used directly, without a DataLoader around it: it decodes on its own threads, and each rank creates one
+for its own shard. `loader.state_dict()` is the position in the epoch and is saved in the checkpoint with the model and
+the optimizer. `loader.load_state_dict()` continues directly after the last batch that was trained on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from framespool.torch import rank_and_world
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those of the run."""
+    """This process and its rank in the run."""
 
     rank: int
     ranks: int
@@ -32,7 +32,7 @@ class Ranks:
 
     @classmethod
     def join(cls, device: str) -> Ranks:
-        """One of ``torchrun``'s processes, or one alone; ``device``: "auto", "cpu" or "cuda"."""
+        """Joins the processes of ``torchrun``, or runs alone; ``device``: "auto", "cpu" or "cuda"."""
         place = rank_and_world()
         rank, ranks = place["shard_id"], place["num_shards"]
         if device == "auto":
@@ -42,7 +42,7 @@ class Ranks:
             where = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
             torch.cuda.set_device(where)
         else:
-            # Half of the cores for the model, the others decode. More threads than cores would wait for each other.
+            # Half of the cores run the model, the others decode. More threads than cores would wait for each other.
             here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
             torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // (2 * here)))
         if ranks > 1:
@@ -50,7 +50,7 @@ class Ranks:
         return cls(rank, ranks, where)
 
     def part(self) -> dict[str, int]:
-        """The loader's keywords for this rank."""
+        """The loader's rank arguments."""
         return {"shard_id": self.rank, "num_shards": self.ranks}
 
     def sum(self, *values: float) -> list[float]:
@@ -61,34 +61,34 @@ class Ranks:
         return total.tolist()
 
     def say(self, text: str) -> None:
-        """Prints once, not on every rank."""
+        """Prints on rank 0 only."""
         if self.rank == 0:
             print(text, flush=True)
 
     def leave(self) -> None:
-        """Ends the process group."""
+        """Destroys the process group."""
         if self.ranks > 1:
             torch.distributed.destroy_process_group()
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, epochs: int, batch_size: int) -> None:
-    """The options that both examples have."""
+    """Adds the options that both examples have."""
     parser.add_argument("--data", type=Path, help="folder for the generated set (default: a temporary one)")
     parser.add_argument("--epochs", type=int, default=epochs)
     parser.add_argument("--batch-size", type=int, default=batch_size, help="of each rank")
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--short", action="store_true", help="a smaller set and fewer epochs: less than a minute")
-    parser.add_argument("--checkpoint", type=Path, help="file that is written every --save-every steps and at the end")
+    parser.add_argument("--short", action="store_true", help="smaller set and fewer epochs; less than a minute")
+    parser.add_argument("--checkpoint", type=Path, help="checkpoint file, written every --save-every steps")
     parser.add_argument("--save-every", type=int, default=50, metavar="STEPS")
-    parser.add_argument("--resume", action="store_true", help="go on where --checkpoint was written")
-    parser.add_argument("--stop-after", type=int, metavar="STEPS", help="end there, as if interrupted")
-    parser.add_argument("--trace", type=Path, help="folder for what each rank was trained on, a line for each step")
+    parser.add_argument("--resume", action="store_true", help="resume from --checkpoint")
+    parser.add_argument("--stop-after", type=int, metavar="STEPS", help="stop after this many steps, as if interrupted")
+    parser.add_argument("--trace", type=Path, help="folder for logs of each rank's samples, one line per step")
 
 
 class TrainingRun:
-    """A model, its optimiser and its loader, trained together and saved together."""
+    """A model, its optimizer and its loader, trained and saved together."""
 
     def __init__(self, model: torch.nn.Module, loader: Any, ranks: Ranks, arguments: argparse.Namespace) -> None:
         self.ranks = ranks
@@ -97,11 +97,11 @@ class TrainingRun:
         self.model = model.to(ranks.device)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=arguments.lr, weight_decay=0.02)
         self.step = 0
-        #: Loss and number of items, summed over this epoch's steps.
+        #: Loss and number of samples, summed over the steps of this epoch.
         self.sums = [0.0, 0.0]
         if arguments.resume:
             self._load()
-        # Gradients are averaged over the ranks as they are made.
+        # Gradients are averaged over the ranks as they are computed.
         self.parallel = torch.nn.parallel.DistributedDataParallel(self.model) if ranks.ranks > 1 else self.model
 
     def _load(self) -> None:
@@ -110,7 +110,7 @@ class TrainingRun:
         self.optimizer.load_state_dict(saved["optimizer"])
         self.loader.load_state_dict(saved["loader"])
         self.step = saved["step"]
-        # Of all the ranks that there were, which need not be as many as now.
+        # Random states of all ranks of the saved run; the number of ranks may differ now.
         self.sums = saved["sums"] if self.ranks.rank == 0 else [0.0, 0.0]
         self.ranks.say(
             f"resumed at step {self.step}: epoch {saved['loader']['epoch']}, batch {saved['loader']['batch']}"
@@ -122,7 +122,7 @@ class TrainingRun:
         if path is None:
             return
         state = self.loader.state_dict()
-        # Behind an epoch's last step the state is the next epoch's begin, of which nothing was summed.
+        # After the last step of an epoch the state is the start of the next one, for which nothing is summed yet.
         sums = self.ranks.sum(*(self.sums if state["batch"] else (0.0, 0.0)))
         if self.ranks.rank == 0:
             saved = {
@@ -135,12 +135,12 @@ class TrainingRun:
             }
             part = path.with_suffix(".part")
             torch.save(saved, part)
-            part.replace(path)  # whole, or not there
+            part.replace(path)  # atomic: complete or absent
 
     def train(
         self, take: Callable[[Any], tuple[torch.Tensor, torch.Tensor, Any]], evaluate: Callable[[], float]
     ) -> None:
-        """All epochs. ``take`` makes (inputs, labels, names) of a batch; ``evaluate`` gives the accuracy."""
+        """Runs all epochs. ``take`` converts a batch to (inputs, labels, names); ``evaluate`` returns the accuracy."""
         arguments, loader = self.arguments, self.loader
         total = arguments.epochs * len(loader)
         trace = None
@@ -153,7 +153,7 @@ class TrainingRun:
             self.model.train()
             for batch in loader:
                 inputs, labels, names = take(batch)
-                # A function of the step, so that there is nothing to save.
+                # A function of the step number, so no state needs saving.
                 rate = arguments.lr * min(1.0, (self.step + 1) / 20) * 0.5 * (1 + math.cos(math.pi * self.step / total))
                 for group in self.optimizer.param_groups:
                     group["lr"] = rate
@@ -186,13 +186,13 @@ class TrainingRun:
 
     @torch.no_grad()
     def accuracy(self, loader: Any, take: Callable[[Any], tuple[torch.Tensor, torch.Tensor, Any]]) -> float:
-        """Share of the loader's items that the model names rightly, each item counted once over all ranks."""
+        """Share of the loader's samples that the model classifies correctly, each counted once over all ranks."""
         self.model.eval()
         right = seen = 0.0
         loader.set_epoch(0)
         for batch in loader:
             inputs, labels, _ = take(batch)
-            # What only makes the ranks' batches equal has been seen elsewhere.
+            # Samples that only pad the ranks to equal batch counts are counted on another rank.
             own = ~batch.padding.torch().to(inputs.device)
             right += (self.model(inputs).argmax(1) == labels)[own].sum().item()
             seen += own.sum().item()
@@ -200,7 +200,7 @@ class TrainingRun:
         return right / seen
 
     def digest(self) -> str:
-        """Of all parameters and buffers, bit by bit."""
+        """SHA-256 of all parameters and buffers."""
         digest = hashlib.sha256()
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(name.encode() + tensor.cpu().contiguous().numpy().tobytes())

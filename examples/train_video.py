@@ -1,14 +1,14 @@
 """Trains a small 3D CNN on clips, end to end, on one process or several, on CPUs or GPUs.
 
-    python examples/train_video.py                                        # some minutes on two cores, no GPU
+    python examples/train_video.py                                        # a few minutes on two cores, no GPU
     python examples/train_video.py --short                                # less than a minute
     torchrun --nproc-per-node 2 examples/train_video.py --data set/       # gloo on CPUs, NCCL on GPUs
-    python examples/train_video.py --data set/ --checkpoint run.pt             # stop it at any time ...
-    python examples/train_video.py --data set/ --checkpoint run.pt --resume    # ... the same parameters come out
+    python examples/train_video.py --data set/ --checkpoint run.pt             # interrupt it at any time ...
+    python examples/train_video.py --data set/ --checkpoint run.pt --resume    # ... same final parameters
 
 The videos are generated (H.264, by the FFmpeg program of the PyPI package imageio-ffmpeg). A shape moves over a
-background; how it moves is the label, and each class has another one that is its reverse in time. So no single frame
-tells more than the pair: what looks at frames one by one is right half of the time at best.
+background. The label is its motion, and each class has a counterpart that is its reverse in time. A single frame only
+identifies the pair, so a model that looks at frames one by one is correct at most half of the time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CLIP, STRIDE, PIXELS = 6, 2, 32
 
 
 def moving_shape(label: str, seed: int) -> np.ndarray:
-    """(FRAMES, SIDE, SIDE, 3): a bar with a head, which tells directions, on a torus, so that it never leaves."""
+    """(FRAMES, SIDE, SIDE, 3): a bar with a head, which shows its direction, moving on a torus, so it never leaves."""
     rng = np.random.default_rng(seed)
     t = np.arange(FRAMES) / FPS
     x, y, angle = (np.full(FRAMES, rng.uniform()) for _ in range(3))
@@ -52,7 +52,7 @@ def moving_shape(label: str, seed: int) -> np.ndarray:
     shade = rng.uniform(150, 255, 3)
     frames = np.empty((FRAMES, SIDE, SIDE, 3), np.uint8)
     for n in range(FRAMES):
-        # Places as seen from the shape, which is the torus' middle.
+        # Coordinates relative to the shape, which is at the center of the torus.
         dx, dy = (across - x[n] + 0.5) % 1 - 0.5, (down - y[n] + 0.5) % 1 - 0.5
         cos, sin = np.cos(2 * np.pi * angle[n]), np.sin(2 * np.pi * angle[n])
         u, v = (dx * cos + dy * sin) / size[n], (dy * cos - dx * sin) / size[n]
@@ -62,7 +62,7 @@ def moving_shape(label: str, seed: int) -> np.ndarray:
 
 
 def make_set(folder: Path, training: int, testing: int) -> Path:
-    """``folder/train`` and ``folder/test``, a folder for each class; what is there already stays."""
+    """Generates ``folder/train`` and ``folder/test``, one folder per class; existing files stay."""
     for part, count in (("train", training), ("test", testing)):
         for number in range(count * len(CLASSES)):
             label = CLASSES[number % len(CLASSES)]
@@ -76,7 +76,7 @@ def make_set(folder: Path, training: int, testing: int) -> Path:
 
 
 class Net(torch.nn.Sequential):
-    """Three blocks of 3D convolutions, the first of which sees motion at once."""
+    """Three blocks of 3D convolutions; already the first one sees motion."""
 
     def __init__(self, classes: int, width: int = 12) -> None:
         layers: list[torch.nn.Module] = []
@@ -92,7 +92,7 @@ class Net(torch.nn.Sequential):
 
 
 def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[fsp.ClipLoader, fsp.ClipLoader]:
-    """Random clips to train on, clips spread over each video to test on."""
+    """Loader of random clips for training; of clips spread over each video for testing."""
     normalize = fsp.transforms.Normalize((0.45,) * 3, (0.25,) * 3)
     common = {
         "batch_size": arguments.batch_size,
@@ -105,7 +105,7 @@ def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[
     training = fsp.ClipLoader(
         fsp.datasets.folder(folder / "train"),
         fsp.samplers.random(sequence_length=CLIP, stride=STRIDE, clips_per_video=4),
-        # No flip: it would make a left one of a right one.
+        # No flip: it would turn a motion to the left into one to the right.
         transforms=[fsp.transforms.RandomResizedCrop(PIXELS, scale=(0.7, 1.0)), normalize],
         shuffle="full",
         **common,
@@ -122,7 +122,7 @@ def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser, epochs=10, batch_size=16)
-    parser.add_argument("--videos", type=int, default=24, help="to train on, of each class")
+    parser.add_argument("--videos", type=int, default=24, help="training videos to generate per class")
     arguments = parser.parse_args()
     if arguments.short:
         arguments.videos, arguments.epochs = min(arguments.videos, 20), min(arguments.epochs, 9)
@@ -133,12 +133,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.data or Path(scratch)
         if ranks.ranks > 1 and arguments.data is None:
-            parser.error("several processes need --data, a folder that all of them see")
+            parser.error("several processes need --data, a folder that all of them can read")
         if ranks.rank == 0:
             make_set(folder, arguments.videos, max(4, arguments.videos // 4))
-        ranks.sum(0)  # the others wait
+        ranks.sum(0)  # the other ranks wait for rank 0
         training, testing = loaders(folder, arguments, ranks)
-        ranks.say(f"{training.num_clips} clips an epoch in {len(training)} batches for each of {ranks.ranks} ranks")
+        ranks.say(f"{training.num_clips} clips per epoch in {len(training)} batches on each of {ranks.ranks} ranks")
         run = TrainingRun(Net(len(CLASSES)), training, ranks, arguments)
 
         def take(batch: fsp.Batch) -> tuple[torch.Tensor, torch.Tensor, list[int]]:

@@ -1,4 +1,4 @@
-//! In: `cuda/`. Out: with the feature `shim`, the kernels compiled as C++, for tests. Never: anything without it.
+//! With the feature `shim`, compiles the kernels in `cuda/` as C++, for tests.
 
 #[cfg(feature = "shim")]
 include!("cuda/shim/compile.rs");

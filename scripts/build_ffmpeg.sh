@@ -3,21 +3,21 @@
 #
 #   scripts/build_ffmpeg.sh            builds (or finds) it and prints the prefix on the last line
 #
-# FRAMESPOOL_FFMPEG_TARBALL, FRAMESPOOL_DAV1D_TARBALL   release tarballs on this machine, for one without network
-# FRAMESPOOL_RELEASE                                    if set, pinned versions only: for a wheel that is released
+# FRAMESPOOL_FFMPEG_TARBALL, FRAMESPOOL_DAV1D_TARBALL   local release tarballs, for a machine without network
+# FRAMESPOOL_RELEASE                                    if set, pinned versions only, for a release wheel
 # FRAMESPOOL_CACHE                                      default: ${XDG_CACHE_HOME:-~/.cache}/framespool
 #
-# Sources are upstream's release tarballs, pinned by SHA-256, and scripts/ffmpeg.patch, which says what it is for. Each is taken from the first of: the variables above, the
-# cache, the project's own site, Debian's source package (the same file) where apt has a Debian mirror. Nothing on the
-# system is changed: apt gets a private list of sources and private state. Tarballs and results are kept in the cache.
-# To use an FFmpeg of your own, set FRAMESPOOL_FFMPEG to a prefix whose lib/pkgconfig holds libavcodec.pc; then
+# Sources are upstream's release tarballs, pinned by SHA-256, and scripts/ffmpeg.patch, which states its purpose. Each is taken from the first of: the variables above, the
+# cache, the project's own site, Debian's source package (the same file) if apt has a Debian mirror. Nothing on the
+# system changes: apt gets a private list of sources and private state. Tarballs and results are stored in the cache.
+# To use your own FFmpeg, set FRAMESPOOL_FFMPEG to a prefix whose lib/pkgconfig contains libavcodec.pc; then
 # scripts/setup.sh does not run this script. Tests source it (tests/python/test_build_ffmpeg.py).
 set -euo pipefail
 
 # Version and SHA-256 of the release tarball, newest first; the first one that can be fetched is built. A newer patch
-# release of one of these series is taken from Debian if nothing here can be had, and such a build says "unpinned".
-# All decode the corpus to the same frames; FFmpeg 7.1 does not (other rounding in MPEG-4, MS-MPEG-4 and VC-1).
-# THIRD_PARTY.md names the versions of the first line of each.
+# release of one of these series is taken from Debian if none of them is available, and such a build is marked "unpinned".
+# All decode the corpus to the same frames; FFmpeg 7.1 does not (different rounding in MPEG-4, MS-MPEG-4 and VC-1).
+# THIRD_PARTY.md lists the versions of the first line of each.
 FFMPEG_PINS=(
   "9.0.2 8c3850283eb25fa026482078a04051e0be17347b09ef81a0849bec15a96e002e"
   "8.1.2 464beb5e7bf0c311e68b45ae2f04e9cc2af88851abb4082231742a74d97b524c"
@@ -49,18 +49,18 @@ die() { say "$*"; exit 1; }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PATCH=$root/scripts/ffmpeg.patch
-# meson and ninja are in .venv, and so is a Python that has been tried.
+# .venv has meson and ninja, and a tested Python.
 PATH=$root/.venv/bin:$PATH
 cache=${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/framespool}
-work= # a folder that is removed at the end
+work= # temporary folder, removed at the end
 
 # ---- sources ---------------------------------------------------------------------------------------------------
 
 # What is built, by package (ffmpeg, dav1d): its version, its tarball, and the tarball's SHA-256 or "unpinned".
 declare -A version=() tarball=() sha=()
-declare -A site_failed=() # packages whose site did not answer; it is not asked again for an older version
-tried=()                  # places where nothing could be had, and why
-debian=                   # "ready", or why Debian's source packages cannot be had, once that is known
+declare -A site_failed=() # packages whose site did not answer; it is not requested again for an older version
+tried=()                  # sources that failed, with the reason
+debian=                   # "ready", or why Debian's source packages are not available; empty until checked
 
 take() {
   version[$1]=$2 tarball[$1]=$3 sha[$1]=$4
@@ -68,7 +68,7 @@ take() {
 
 sha256() { sha256sum "$1" | cut -d' ' -f1; }
 
-# Ends the build unless file $1 has SHA-256 $2. $3: where it comes from; $4: what to do about it.
+# Fails the build unless file $1 has SHA-256 $2. $3: where it comes from; $4: what to do about it.
 verify() {
   local got
   got=$(sha256 "$1")
@@ -81,7 +81,7 @@ url() {
   echo "${pattern//VERSION/$2}"
 }
 
-# Takes the tarball that FRAMESPOOL_<PACKAGE>_TARBALL names, if it is set.
+# Uses the tarball of FRAMESPOOL_<PACKAGE>_TARBALL, if it is set.
 take_given() {
   local package=$1 name=FRAMESPOOL_${1^^}_TARBALL file pin got
   local -n pins=${1^^}_PINS
@@ -99,7 +99,7 @@ take_given() {
     "download $(url "$package" "${pins[0]%% *}")"
 }
 
-# Downloads $1 to file $2; what it prints is why it could not. An unreachable site costs the timeout, in seconds.
+# Downloads $1 to file $2; prints the reason if it fails. An unreachable site costs the timeout, in seconds.
 download() {
   python3 - "$1" "$2" 2>&1 <<'PY'
 import http.client
@@ -138,8 +138,8 @@ from_site() {
   mv "$work/download" "$4"
 }
 
-# Runs apt program $1 with a private list of sources and private state. A mirror's list of a moving suite may be past
-# its date; its signature is checked all the same.
+# Runs apt program $1 with a private list of sources and private state. A mirror's list of a moving suite may have
+# expired; its signature is still checked.
 apt_src() {
   local verb=$1
   shift
@@ -147,11 +147,11 @@ apt_src() {
     -o APT::Get::List-Cleanup=0 -o Acquire::Check-Valid-Until=false -o APT::Sandbox::User=root "$@"
 }
 
-# Whether apt can fetch Debian's source packages here. Looked up once, and only if something is needed from there.
+# Whether apt can fetch Debian's source packages. Checked once, and only if something is needed from there.
 debian_ready() {
   local mirror suite
   if [ -z "$debian" ]; then
-    # The mirror this machine already uses, whatever it is.
+    # The mirror that this machine already uses.
     mirror=$(apt-get indextargets --format '$(SITE)' 2>/dev/null | grep -E '/debian/?$' | head -n 1) || true
     if ! command -v apt-get >/dev/null; then
       debian="no apt-get here"
@@ -177,8 +177,8 @@ debian_versions() {
   apt_src apt-cache showsrc --only-source "$1" 2>/dev/null | sed -n 's/^Version: //p' | grep -E "^([0-9]+:)?$2-" | sort -urV
 }
 
-# Fetches the upstream tarball of Debian's version $2 of package $1; sets $fetched. Only the tarball: a mirror in the
-# middle of an update may lack a package's Debian-specific files.
+# Fetches the upstream tarball of Debian's version $2 of package $1; sets $fetched. Only the tarball: a mirror during
+# an update may lack a package's Debian-specific files.
 debian_tarball() {
   local folder=$work/debian/$1-$2
   say "fetching Debian's $1 $2"
@@ -202,8 +202,8 @@ from_debian() {
   return 1
 }
 
-# Takes from Debian a newer patch release of one of the series of package $1. Nothing but Debian's signature says what
-# it is, and no test has seen it.
+# Takes from Debian a newer patch release of one of the series of package $1. It is verified by Debian's signature only,
+# and no test has run with it.
 take_unpinned() {
   local package=$1 pin major minor offered upstream fetched
   local -n pins=${1^^}_PINS
@@ -223,7 +223,7 @@ take_unpinned() {
   return 1
 }
 
-# Takes package $1, by the order at the top.
+# Fetches package $1, from the sources in the order at the top.
 fetch() {
   local package=$1 pin number hash file
   local -n pins=${1^^}_PINS
@@ -255,7 +255,7 @@ unpack() {
 
 # ---- build -----------------------------------------------------------------------------------------------------
 
-# The text of the build_* functions is part of the key of the result. Both install into $work/prefix.
+# The text of the build_* functions is part of the cache key. Both install into $work/prefix.
 build_dav1d() {
   (cd "$work/dav1d" && meson setup build --prefix="$work/prefix" --libdir=lib --buildtype=release --default-library=static \
     -Denable_tools=false -Denable_tests=false && ninja -C build install) >"$work/dav1d.log" 2>&1
@@ -264,26 +264,26 @@ build_dav1d() {
 build_ffmpeg() {
   local extra=("$@")
   patch --directory="$work/ffmpeg" --strip=1 --forward --fuzz=3 <"$PATCH" >"$work/ffmpeg.log" 2>&1 || return 1
-  # glibc 2.35 has a new hypot, the one thing for which the wheel would need more than glibc 2.34 (RHEL 9); the older one will do.
+  # glibc 2.35 has a new hypot, the only symbol for which the wheel would need more than glibc 2.34 (RHEL 9); use the older one.
   cat >"$work/ffmpeg/older_hypot.h" <<'HEADER'
 #ifdef __x86_64__
 __asm__(".symver hypot, hypot@GLIBC_2.2.5");
 #endif
 HEADER
-  # The libraries contain their configure line, which must not name this machine's folders.
+  # The libraries contain their configure line, which must not contain this machine's folders.
   (cd "$work/ffmpeg" && PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig" ./configure --prefix=/ffmpeg --extra-cflags="-include older_hypot.h" "${CONFIGURE[@]}" "${extra[@]}" &&
     make -j"$(nproc)" && make install DESTDIR="$work/installed") >>"$work/ffmpeg.log" 2>&1 &&
     cp -r "$work/installed/ffmpeg/." "$work/prefix/"
 }
 
-# The prefix of a build from tarballs with these two SHA-256 ("unpinned" for one that has none). Its name covers all
-# that decides the result, and the list of pins, so that a changed list never meets an older choice.
+# The prefix of a build from tarballs with these two SHA-256 ("unpinned" for one that has none). Its name covers
+# everything that determines the result, and the list of pins, so that a changed list never reuses an older build.
 prefix_of() {
   printf '%s/ffmpeg-%s\n' "$cache" "$(printf '%s\n' "$1" "$2" "${FFMPEG_PINS[@]}" "${DAV1D_PINS[@]}" "${CONFIGURE[@]}" \
     "$(declare -f build_dav1d build_ffmpeg)" "$(cat "$PATCH")" "$(gcc -dumpfullversion)" "$(uname -m)" | sha256sum | cut -c1-12)"
 }
 
-# The SHA-256 of package $1 with which a build may be in the cache, in the order of preference.
+# SHA-256 sums of package $1 whose builds may be in the cache, in the order of preference.
 choices() {
   local -n pins=${1^^}_PINS
   if [ -n "${sha[$1]:-}" ]; then
@@ -294,7 +294,7 @@ choices() {
   fi
 }
 
-# Prints the prefix of a build that is there already.
+# Prints the prefix of an existing build.
 cached() {
   local ffmpeg dav1d prefix
   for ffmpeg in $(choices ffmpeg); do
@@ -317,12 +317,12 @@ described() {
 
 main() {
   local tool prefix mark=()
-  command -v gcc >/dev/null || die "gcc is missing; 'make build' installs it where it may, else see CONTRIBUTING.md"
+  command -v gcc >/dev/null || die "gcc is missing; 'make build' installs it if it is allowed to, else see CONTRIBUTING.md"
   take_given ffmpeg
   take_given dav1d
   cached && return
   for tool in make nasm patch pkg-config meson ninja xz; do
-    command -v "$tool" >/dev/null || die "$tool is missing; 'make build' installs it where it may, else see CONTRIBUTING.md"
+    command -v "$tool" >/dev/null || die "$tool is missing; 'make build' installs it if it is allowed to, else see CONTRIBUTING.md"
   done
 
   mkdir -p "$cache"
@@ -337,11 +337,11 @@ main() {
   build_dav1d || { tail -n 30 "$work/dav1d.log" >&2; die "dav1d did not build"; }
   unpack ffmpeg
   say "building FFmpeg ${version[ffmpeg]} (some minutes)"
-  # The mark becomes part of the version that the library says, so that `framespool doctor` and the list of contents show it.
+  # The mark becomes part of FFmpeg's version string, so that `framespool doctor` and the SBOM show it.
   case ${sha[ffmpeg]}${sha[dav1d]} in *unpinned*) mark=(--extra-version=unpinned) ;; esac
   build_ffmpeg "${mark[@]}" || { tail -n 30 "$work/ffmpeg.log" >&2; die "FFmpeg did not build"; }
 
-  # Installed under a temporary name and moved in one step, so that a second builder never sees half of it.
+  # Installed under a temporary name and moved atomically, so that another process never sees a partial build.
   sed -i "s|=/ffmpeg|=$prefix|; s|$work/prefix|$prefix|g" "$work"/prefix/lib/pkgconfig/*.pc
   rm -rf "$work/prefix/share" "$work/prefix/bin"
   cp "$work/ffmpeg/COPYING.LGPLv2.1" "$work/dav1d/COPYING" "$work/prefix/" 2>/dev/null || true
@@ -352,7 +352,7 @@ main() {
   echo "$prefix"
 }
 
-# Exits here, so that bash reads no further in a file that may have changed during the build.
+# Exits here, so that bash does not read on in a file that may have changed during the build.
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
   main
   exit

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What must be true of a wheel before anybody else gets it.
+"""Checks that a wheel is fit for release.
 
     scripts/check_wheel.py target/wheels/framespool-*.whl
 
-Its tag is what auditwheel finds; its library needs and shows only what it may; it tells nothing of the machine that
-built it; licences and the list of its contents (SBOM) are in it, and that list is true. Each failure says what to do.
+Checks: its platform tag is the one that auditwheel finds; its library needs and exports only allowed names; it contains
+no path of the build machine; licenses and a correct SBOM are included. Each failure names the remedy.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
-#: The newest C library that the wheel may ask for: that of RHEL 9, and older than those of Ubuntu 22.04 and Debian 12.
+#: The newest glibc that the wheel may need: that of RHEL 9, older than those of Ubuntu 22.04 and Debian 12.
 NEWEST_GLIBC = (2, 34)
-#: Libraries that every Linux has, in the words of manylinux.
+#: Libraries that every Linux distribution has, as defined by manylinux.
 MAY_NEED = {"libc.so.6", "libm.so.6", "libz.so.1", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
-#: What Python calls, and nothing else is shown: FFmpeg's names must not meet those of another FFmpeg in the process.
+#: The only exported symbol, called by Python: FFmpeg's symbols must not collide with another FFmpeg in the process.
 SHOWN = {"PyInit__framespool"}
-#: Texts of licences that the wheel carries, below `.dist-info/licenses/`.
+#: License texts in the wheel, below `.dist-info/licenses/`.
 _LICENCES = (
     "LICENSE",
     "THIRD_PARTY.md",
     *(f"licenses/{file.name}" for file in sorted((sbom.ROOT / "licenses").glob("*.txt"))),
 )
-#: Where people and machines keep what they build; registries' crates are called /crates, see scripts/setup.sh.
+#: Build folders of users and machines. Registry crates are remapped to /crates, see scripts/setup.sh.
 _PLACES = re.compile(
     rb"(/(?:root|home/[\w.-]+|Users/[\w.-]+|build/|work/|mnt/|var/folders/|tmp/(?!%))[\w./+-]*|[\w./+-]*\.cargo/registry[\w./+-]*)"
 )
-#: A crate's version in the name of one of its files, as panics tell it.
+#: A crate's version in the file name that a panic message contains.
 _CRATE_FILE = re.compile(rb"/crates/[^/\0]+/([A-Za-z0-9_-]+?)-(\d+\.\d+\.\d+[A-Za-z0-9.+-]*)/")
 
 
@@ -64,47 +64,47 @@ class Wheel:
 
     @cached_property
     def info(self) -> str:
-        """The folder of its metadata."""
+        """The name of its metadata folder."""
         [folder] = {name.split("/")[0] for name in self.files if ".dist-info/" in name}
         return folder
 
     @cached_property
     def library(self) -> bytes:
-        """The extension module."""
+        """The bytes of the extension module."""
         [name] = [name for name in self.files if ".so" in name]
         return self.files[name]
 
     @cached_property
     def elf(self) -> ELFFile:
-        """The same, taken apart."""
+        """The extension module, parsed as ELF."""
         return ELFFile(io.BytesIO(self.library))
 
     @cached_property
     def dynamic(self) -> DynamicSection:
-        """What the loader reads of it."""
+        """The dynamic section."""
         return self.elf.get_section_by_name(".dynamic")
 
     @cached_property
     def bill(self) -> dict[str, Any]:
-        """The list of its contents; empty where there is none."""
+        """Its SBOMs; empty if there is none."""
         found = [name for name in self.files if name.startswith(f"{self.info}/sboms/")]
         return json.loads(self.files[found[0]]) if len(found) == 1 else {}
 
 
 def check_tag(wheel: Wheel) -> Iterator[str]:
-    """The file's name, its metadata and auditwheel agree on where it runs."""
+    """The file name, the metadata and auditwheel agree on the supported platforms."""
     _, version, python, abi, platform = wheel.path.stem.split("-")
     if (python, abi) != ("cp311", "abi3"):
-        yield f"it is for {python}-{abi}, not for every CPython from 3.11 on (cp311-abi3)"
+        yield f"it supports {python}-{abi}, not for every CPython from 3.11 on (cp311-abi3)"
     metadata = wheel.files[f"{wheel.info}/METADATA"].decode()
     if "\nRequires-Python: >=3.11\n" not in metadata:
-        yield "its metadata does not say Requires-Python: >=3.11, by which pip refuses it elsewhere"
+        yield "its metadata lacks Requires-Python: >=3.11, without which pip installs it on older versions"
     if f"\nTag: {python}-{abi}-{platform}\n" not in wheel.files[f"{wheel.info}/WHEEL"].decode():
-        yield f"its name says {platform} and its metadata another tag"
+        yield f"its file name has the tag {platform}, its metadata another one"
     shown = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel.path], capture_output=True, text=True)
     said = re.search(r'platform tag:\s+"([^"]+)"', " ".join(shown.stdout.split()))
     if shown.returncode or said is None:
-        yield f"auditwheel cannot judge it: {shown.stderr.strip() or shown.stdout.strip()}"
+        yield f"auditwheel cannot read it: {shown.stderr.strip() or shown.stdout.strip()}"
     elif said[1] not in platform.split("."):
         yield f"auditwheel finds {said[1]}, its name says {platform}"
     for section in wheel.elf.iter_sections():
@@ -117,41 +117,41 @@ def check_tag(wheel: Wheel) -> Iterator[str]:
 
 
 def check_library(wheel: Wheel) -> Iterator[str]:
-    """The library needs and shows only what it may, and is hardened as usual."""
+    """The library needs and exports only allowed names, and has the usual hardening."""
     needed = {tag.needed for tag in wheel.dynamic.iter_tags("DT_NEEDED")}
     for name in sorted(needed - MAY_NEED):
-        yield f"it needs {name}, which not every Linux has; link it statically"
+        yield f"it needs {name}, which not every Linux distribution has; link it statically"
     symbols = wheel.elf.get_section_by_name(".dynsym")
     shown = {
         s.name for s in symbols.iter_symbols() if s["st_shndx"] != "SHN_UNDEF" and s["st_info"]["bind"] != "STB_LOCAL"
     }
     for name in sorted(shown - SHOWN):
-        yield f"it shows {name}; scripts/link_library.sh keeps such names inside, and scripts/setup.sh links with it"
+        yield f"it exports {name}; link with scripts/link_library.sh, as scripts/setup.sh does"
     tags = {tag.entry.d_tag for tag in wheel.dynamic.iter_tags()}
     for tag in ("DT_RPATH", "DT_RUNPATH", "DT_TEXTREL"):
         if tag in tags:
             yield f"it has {tag}"
     segments = {segment["p_type"]: segment for segment in wheel.elf.iter_segments()}
     if "PT_GNU_RELRO" not in segments or not tags & {"DT_BIND_NOW", "DT_FLAGS"}:
-        yield "its table of functions stays writable (no full RELRO)"
+        yield "its global offset table stays writable (no full RELRO)"
     if "PT_GNU_STACK" not in segments or segments["PT_GNU_STACK"]["p_flags"] & 1:
         yield "its stack is executable; an assembler file lacks .note.GNU-stack"
     if any(section.name.startswith(".debug") for section in wheel.elf.iter_sections()):
-        yield "it holds debug information (strip = true in pyproject.toml)"
+        yield "it contains debug information (strip = true in pyproject.toml)"
 
 
 def check_places(wheel: Wheel) -> Iterator[str]:
-    """Nothing tells of the machine that built it."""
+    """No path of the build machine is in the wheel."""
     own = {os.fsencode(place) for place in (Path.home(), sbom.ROOT) if len(str(place)) > 1}
     for name, data in wheel.files.items():
         found = {match[1] for match in _PLACES.finditer(data)} if not name.endswith((".py", ".pyi", ".md")) else set()
         found |= {place for place in own if place in data}
         for place in sorted(found)[:3]:
-            yield f"{name} holds {place.decode(errors='replace')!r}; scripts/setup.sh gives such paths other names"
+            yield f"{name} contains {place.decode(errors='replace')!r}; scripts/setup.sh remaps such paths"
 
 
 def check_files(wheel: Wheel) -> Iterator[str]:
-    """What is in it is the package, each file as RECORD has it; licences are there."""
+    """The wheel contains only the package, its hashes match RECORD, and the licenses are included."""
     for name in wheel.files:
         if not name.startswith(("framespool/", f"{wheel.info}/")) or "__pycache__" in name or "/tests/" in name:
             yield f"{name} does not belong in a wheel"
@@ -162,45 +162,45 @@ def check_files(wheel: Wheel) -> Iterator[str]:
             continue
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         if listed.get(name) != f"sha256={digest}":
-            yield f"{name} is not what RECORD says"
+            yield f"{name} does not match RECORD"
     for licence in _LICENCES:
         if (sbom.ROOT / licence).read_bytes() != wheel.files.get(f"{wheel.info}/licenses/{licence}"):
-            yield f"{licence} is not in it as it is here (license-files in pyproject.toml)"
+            yield f"{licence} is missing or differs from the one in the repository (license-files in pyproject.toml)"
 
 
 def check_bill(wheel: Wheel) -> Iterator[str]:
-    """The list of contents is that of these sources, and the library holds what it says."""
+    """The SBOM matches these sources and the contents of the library."""
     if not wheel.bill:
-        yield "it has no list of its contents, or several; scripts/setup.sh wheel puts one in"
+        yield "it must have one SBOM; scripts/setup.sh wheel adds it"
         return
     if wheel.bill != sbom.bill():
-        yield "its list of contents is not that of Cargo.lock and the FFmpeg here; run scripts/setup.sh wheel"
+        yield "its SBOM does not match Cargo.lock and the FFmpeg here; run scripts/setup.sh wheel"
     listed = {(entry["name"], entry["version"]): entry for entry in wheel.bill["components"]}
     files = {(name.decode(), version.decode()) for name, version in _CRATE_FILE.findall(wheel.library)}
     if len(files) < 20:
-        yield f"only {len(files)} crates are named in the library, so that the list cannot be held against it"
+        yield f"the library names only {len(files)} crates, too few to check the SBOM"
     for name, version in sorted(files - set(listed)):
-        yield f"the library holds {name} {version}, of which its list of contents says nothing"
+        yield f"the library contains {name} {version}, which its SBOM does not list"
     by_name = {name: entry for (name, _), entry in listed.items()}
     for name in ("FFmpeg", "dav1d", "SQLite"):
         entry = by_name.get(name)
         said = entry and rb"(?<![\d.])" + re.escape(entry["version"].encode()) + rb"\0"
         if not said or not re.search(said, wheel.library):
-            yield f"its list of contents says {name} {entry and entry['version']}, which the library does not"
+            yield f"its SBOM lists {name} {entry and entry['version']}, the library contains another version"
     line = next(
         (p["value"] for p in by_name.get("FFmpeg", {}).get("properties", []) if p["name"] == "configuration"), None
     )
     if line is None or line.encode() not in wheel.library:
-        yield "the library was configured with another FFmpeg line than its list of contents says"
+        yield "the FFmpeg configuration of the library differs from that in its SBOM"
     elif any(word in line for word in ("--enable-gpl", "--enable-nonfree", "--enable-version3")):
-        yield "FFmpeg is configured with parts that are not under the LGPL 2.1, which THIRD_PARTY.md says it is"
+        yield "FFmpeg is configured with parts that are not under the LGPL 2.1, as THIRD_PARTY.md states"
 
 
 CHECKS = (check_tag, check_library, check_places, check_files, check_bill)
 
 
 def faults(path: Path, only: str | None = None) -> list[str]:
-    """All that is wrong with the wheel in a file, or what one of the checks finds."""
+    """All findings for a wheel, or those of one check."""
     wheel = Wheel(path)
     checks = {check.__name__.removeprefix("check_"): check for check in CHECKS}
     wanted = checks if only is None else {only: checks[only]}
@@ -208,7 +208,7 @@ def faults(path: Path, only: str | None = None) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """The program."""
+    """Checks the wheels given as arguments."""
     if not arguments:
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,29 +1,29 @@
 #!/usr/bin/env bash
-# The wheel in every supported Python: scripts/check_wheel_smoke.py in each, with nothing else installed. One that is neither here
-# nor can be fetched (scripts/pythons.sh) is a failure; 3.12, which no Debian release has, is tried where it is here. Where a
-# Python 3.10 is here, its pip must refuse the wheel; a free-threaded 3.14 is tried where it is here.
+# Tests the wheel in every supported Python: scripts/check_wheel_smoke.py in each, with nothing else installed. A version that is not
+# installed and cannot be fetched (scripts/pythons.sh) is a failure, except 3.12, which no Debian release has. If Python 3.10 is
+# installed, its pip must refuse the wheel. A free-threaded 3.14 is tested if it is installed.
 #
 #   scripts/check_wheel_pythons.sh [WHEEL]
 #
-# The test media are looked for at FRAMESPOOL_MEDIA, by default target/media.
+# The test media are read from FRAMESPOOL_MEDIA, by default target/media.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 media=${FRAMESPOOL_MEDIA:-target/media}
 wheel=${1:-$(compgen -G 'target/wheels/framespool-*.whl' | head -n 1 || true)}
 [ -f "$wheel" ] || { echo "check_wheel_pythons: no wheel in target/wheels; run scripts/setup.sh wheel first" >&2; exit 2; }
-[ -f "$media/manifest.json" ] || { echo "check_wheel_pythons: no test media at $media; 'make test' makes them in target/media" >&2; exit 2; }
+[ -f "$media/manifest.json" ] || { echo "check_wheel_pythons: no test media at $media; 'make test' generates them in target/media" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export FRAMESPOOL_INDEX=off PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INDEX=1 PIP_ROOT_USER_ACTION=ignore
 
-# pip of .venv, which judges the wheel as the interpreter's own would.
+# pip of .venv, which applies the same compatibility rules as the interpreter's own pip.
 install() {
   PYTHONWARNINGS=ignore .venv/bin/python -m pip --python "$1" install --quiet --no-deps --no-compile --target "$2" "$wheel"
 }
 
 install .venv/bin/python "$work/reference"
 PYTHONPATH=$work/reference .venv/bin/python scripts/check_wheel_reference.py "$media" >"$work/expected.json" ||
-  { echo "smoke: FAILED, nothing to compare with"; exit 1; }
+  { echo "smoke: FAILED, no reference to compare with"; exit 1; }
 
 failed=0
 left_out() {
@@ -45,7 +45,7 @@ for version in 3.11 3.12 3.13 3.14; do
   elif [ $code -eq 3 ]; then
     left_out "the wheel in Python $version" "not on this machine, and no Debian release has it"
   else
-    echo "smoke: FAILED, Python $version is supported and could not be tried"
+    echo "smoke: FAILED, Python $version is supported and could not be tested"
     failed=1
   fi
 done
@@ -57,7 +57,7 @@ else
 fi
 
 if python=$(scripts/pythons.sh --here 3.10); then
-  said=$(install "$python" "$work/3.10" 2>&1) && { echo "smoke: pip took the wheel for Python 3.10"; failed=1; }
+  said=$(install "$python" "$work/3.10" 2>&1) && { echo "smoke: pip accepted the wheel for Python 3.10"; failed=1; }
   grep -qE "not a supported wheel|requires a different Python" <<<"$said" || failed=1
   echo "smoke: pip on Python 3.10 says: $(grep -E 'wheel|Python' <<<"$said" | head -n 1)"
 else

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Chooses test media and writes what every Python must decode them to: run by scripts/check_wheel_pythons.sh.
+"""Chooses test media and writes the expected decoding results for every Python; run by scripts/check_wheel_pythons.sh.
 
 The planes that the ffmpeg program of imageio-ffmpeg decodes from one H.264, HEVC, VP9 and AV1 clip must have the
 recorded hashes, and framespool's RGB must be within 1 of the formula on these planes. Its RGB of one JPEG must be
-Pillow's. The hashes of this RGB are what each Python is then held to, where neither NumPy nor the program is needed.
+Pillow's. Each Python must then reproduce the hashes of this RGB, for which it needs neither NumPy nor the program.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from PIL import Image
 CODECS = ("h264", "hevc", "vp9", "av1")
 MAX_WIDTH = 640
 MAX_FRAMES = 150
-#: Weights of red and blue in luma. A stream that states no matrix is BT.601 (docs/concepts/frames.md).
+#: Weights of red and blue in luma. A stream with unspecified matrix is BT.601 (docs/concepts/frames.md).
 WEIGHTS = {"bt709": (0.2126, 0.0722), "smpte170m": (0.299, 0.114), "bt470bg": (0.299, 0.114), "": (0.299, 0.114)}
 
 
@@ -35,10 +35,10 @@ def ffmpeg(*arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
 
 
 def colors(file: Path) -> tuple[str, bool] | None:
-    """Matrix (empty where unstated) and whether the range is full, as the ffmpeg program reports them.
+    """Matrix (empty if unspecified) and whether the range is full, as reported by the ffmpeg program.
 
     Returns:
-        None for anything but 8-bit 4:2:0 with a matrix of `WEIGHTS`, and for what is turned for display.
+        None for anything but 8-bit 4:2:0 with a matrix of `WEIGHTS`, and for rotated videos.
     """
     said = ffmpeg("-hide_banner", "-i", file).stderr
     found = re.search(rb"Video: .*?, (yuvj?420p)(?:\(([^)]*)\))?,", said)
@@ -59,7 +59,7 @@ def planes(file: Path, width: int, height: int) -> Iterator[bytes]:
         "-v", "error", "-noautorotate", "-i", file, "-map", "0:v:0", "-fps_mode", "passthrough", "-f", "rawvideo", "-"
     )
     if run.returncode or len(run.stdout) % size:
-        raise SystemExit(f"{file}: the ffmpeg program gives no {width}x{height} frames: {run.stderr.decode()}")
+        raise SystemExit(f"{file}: the ffmpeg program returned no {width}x{height} frames: {run.stderr.decode()}")
     for at in range(0, len(run.stdout), size):
         yield run.stdout[at : at + size]
 
@@ -79,17 +79,19 @@ def rgb(data: bytes, width: int, height: int, matrix: str, full: bool) -> np.nda
 
 
 def compare(name: str, decoded: fsp.Tensor, wanted: np.ndarray, most: float) -> str:
-    """The hash of a frame that framespool decoded, which must be within `most` of the wanted one."""
+    """The hash of a frame decoded by framespool, which must be within `most` of the expected one."""
     if decoded.shape != wanted.shape:
-        raise SystemExit(f"{name}: framespool gives the shape {decoded.shape}, wanted is {wanted.shape}")
+        raise SystemExit(f"{name}: framespool returned the shape {decoded.shape}, expected {wanted.shape}")
     difference = float(np.abs(decoded.numpy() - wanted).max())
     if difference > most:
-        raise SystemExit(f"{name}: framespool is {difference:.1f} from the wanted RGB, {most} allowed")
+        raise SystemExit(
+            f"{name}: framespool differs by {difference:.1f} from the expected RGB, at most {most} is allowed"
+        )
     return hashlib.md5(decoded.tobytes()).hexdigest()
 
 
 def clip(media: Path, codec: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """The expectation for the first fitting clip of a codec."""
+    """The expectation for the first matching clip of a codec."""
     for entry in entries:
         path, frames = entry["path"], media / "frames" / f"{entry['path']}.txt"
         fits = (
@@ -104,10 +106,10 @@ def clip(media: Path, codec: str, entries: list[dict[str, Any]]) -> dict[str, An
         width, height = entry["width"], entry["height"]
         shown = list(planes(media / path, width, height))
         if [hashlib.md5(data).hexdigest()[:16] for data in shown] != recorded:
-            raise SystemExit(f"{path}: what the ffmpeg program decodes has other hashes than those of {frames}")
+            raise SystemExit(f"{path}: the hashes of the ffmpeg program's frames differ from those of {frames}")
         video = fsp.Video(media / path)
         if len(video) != len(shown):
-            raise SystemExit(f"{path}: framespool finds {len(video)} frames, the ffmpeg program {len(shown)}")
+            raise SystemExit(f"{path}: framespool reports {len(video)} frames, the ffmpeg program {len(shown)}")
         pairs = enumerate(zip(video, shown, strict=True))
         md5 = [compare(f"{path}, frame {n}", got, rgb(data, width, height, *found), 1) for n, (got, data) in pairs]
         return {"path": path, "codec": codec, "md5": md5}
@@ -117,7 +119,7 @@ def clip(media: Path, codec: str, entries: list[dict[str, Any]]) -> dict[str, An
 
 
 def picture(media: Path, entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """The expectation for the first fitting JPEG."""
+    """The expectation for the first matching JPEG."""
     for entry in entries:
         path = entry["path"]
         if not path.startswith("images/") or not path.endswith(".jpg") or "/corrupt/" in path:

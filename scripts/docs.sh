@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the documentation into target/site, and looks through it. Any warning of the build is an error.
+# Builds the documentation into target/site and checks it. Any warning of the build is an error.
 #
-#   scripts/docs.sh            build; open target/site/index.html, no server is needed
-#   scripts/docs.sh serve      build anew at every change, at http://127.0.0.1:8000
+#   scripts/docs.sh            build; open target/site/index.html, needs no server
+#   scripts/docs.sh serve      rebuild at every change, at http://127.0.0.1:8000
 #
-# The tools live in .venv-docs (requirements-docs.txt). Pages about the command line show what .venv's framespool says.
+# The tools are in .venv-docs (requirements-docs.txt). Pages about the command line show the output of .venv's framespool.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ key=$({ .venv/bin/python -V && cat requirements-docs.txt; } | sha256sum)
 if [ "$(cat $venv/requirements.sha256 2>/dev/null)" != "$key" ]; then
   rm -rf $venv
   .venv/bin/python -m venv $venv
-  # Without dependencies: every package is in the list.
+  # Without dependencies: requirements-docs.txt lists every package.
   $venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement requirements-docs.txt </dev/null
   $venv/bin/python -m pip check --disable-pip-version-check >&2
   echo "$key" >$venv/requirements.sha256

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Looks through the built site: every link leads somewhere, and nothing is fetched from elsewhere.
+"""Checks the built site: every link resolves, and nothing is loaded from other hosts.
 
     scripts/docs_check.py target/site
 
-Links within the site must lead to a file, and to a place in it. Links to other sites are looked at for their form only.
-Scripts, styles, fonts and pictures must be the site's own, so that it works without a network.
+Links within the site must lead to an existing file and anchor. Of links to other sites only the form is checked.
+Scripts, styles, fonts and images must be part of the site, so that it works without a network.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-#: Attributes that make a browser fetch something.
+#: Attributes that make a browser load a resource.
 _FETCHED = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"), ("source", "src"), ("video", "src")}
-#: Links of the theme that say where a page is, and fetch nothing.
+#: Link relations of the theme that state a page's address and load nothing.
 _RELATIONS = {"canonical", "next", "prev"}
 
 
@@ -39,7 +39,7 @@ class _Page(HTMLParser):
 
 
 def find_errors(site: Path) -> list[str]:
-    """What is wrong with a site."""
+    """Problems found in a site."""
     pages: dict[Path, _Page] = {}
     for file in sorted(site.rglob("*.html")):
         pages[file] = page = _Page()
@@ -47,7 +47,7 @@ def find_errors(site: Path) -> list[str]:
     found = []
     for file in pages:
         for target in re.findall(r"\]\[(framespool[\w.]*)\]", file.read_text(encoding="utf-8")):
-            found.append(f"{file.relative_to(site)}: nothing is told of {target}")
+            found.append(f"{file.relative_to(site)}: {target} is not documented")
     for file, page in pages.items():
         name = file.relative_to(site)
         for target in page.fetched:
@@ -77,21 +77,21 @@ def _link_error(page: Path, target: str, site: Path, pages: dict[Path, _Page]) -
     except ValueError as error:
         return str(error)
     if parts.scheme in ("http", "https"):
-        return None if re.fullmatch(r"[\w.-]+\.[a-z]{2,}(:\d+)?", parts.netloc) else "no name of a host"
+        return None if re.fullmatch(r"[\w.-]+\.[a-z]{2,}(:\d+)?", parts.netloc) else "not a host name"
     if parts.scheme or parts.netloc:
         return None if parts.scheme == "mailto" else f"a link by {parts.scheme or '//'}"
     there = _resolve(page, target, site) if parts.path else page
     if there.is_dir():
         there = there / "index.html"
     if not there.exists() or site not in there.parents:
-        return "no such file in the site"
+        return "file not found in the site"
     if parts.fragment and there in pages and not parts.fragment.startswith("__"):
-        return None if unquote(parts.fragment) in pages[there].anchors else "no such place in that page"
+        return None if unquote(parts.fragment) in pages[there].anchors else "anchor not found in that page"
     return None
 
 
 def main() -> int:
-    """The exit code says whether all is well."""
+    """Returns the exit code."""
     site = Path(sys.argv[1]).resolve()
     found = find_errors(site)
     print("\n".join(found), file=sys.stderr)

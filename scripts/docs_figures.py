@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Draws the pictures of README.md and docs/ as SVG, from what framespool says of the corpus' files.
+"""Draws the figures of README.md and docs/ as SVG, from results of framespool on files of the corpus.
 
-    scripts/docs_figures.py                  draws all of them into docs/figures
-    scripts/docs_figures.py --only exact     those that depend on nothing but the files
-    scripts/docs_figures.py --out FOLDER     elsewhere
+    scripts/docs_figures.py                  draws all figures into docs/figures
+    scripts/docs_figures.py --only exact     draws the figures that depend on nothing but the files
+    scripts/docs_figures.py --out FOLDER     draws into another folder
 
-Nothing is drawn that was not asked of the library: groups of pictures are ``Video.info``'s, clips are a loader's,
-counts are its ``stats()``. The corpus is looked for at FRAMESPOOL_CORPUS, by default beside the repository.
+All data come from the library: GOPs from ``Video.info``, clips from a loader, counts from its ``stats()``. The
+environment variable FRAMESPOOL_CORPUS names the folder of the corpus.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ import framespool as fsp
 
 ROOT = Path(__file__).resolve().parents[1]
 if not os.environ.get("FRAMESPOOL_CORPUS"):
-    raise SystemExit("docs_figures: the figures are of real videos; FRAMESPOOL_CORPUS must name the corpus")
+    raise SystemExit("docs_figures: FRAMESPOOL_CORPUS is not set; set it to the folder of the corpus")
 CORPUS = Path(os.environ["FRAMESPOOL_CORPUS"])
 
-# Okabe and Ito's colors, which the color-blind can tell apart; the ground is white, for dark pages too.
+# Okabe and Ito's palette, distinguishable with color blindness. The background is white, also on dark pages.
 BLUE, ORANGE, GREEN, RED, SKY, GRAY, INK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#9a9a9a", "#222222"
 LIGHT = "#eef3f7"
 
 
 class Drawing:
-    """An SVG under way."""
+    """An SVG under construction."""
 
     def __init__(self, width: float, height: float, title: str) -> None:
         self.parts = [
@@ -67,9 +67,9 @@ class Drawing:
         """A dot."""
         self.parts.append(f'<circle cx="{x:.2f}" cy="{y:.2f}" r="{radius:g}" fill="{color}"/>')
 
-    def dots(self, places: list[tuple[float, float]]) -> None:
-        """Many small dots, as one path of strokes without length."""
-        path = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in places)
+    def dots(self, points: list[tuple[float, float]]) -> None:
+        """Many small dots, as one path of zero-length strokes."""
+        path = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in points)
         self.parts.append(f'<path d="{path}" stroke="{BLUE}" stroke-width="2.2" stroke-linecap="round"/>')
 
     def text(
@@ -95,94 +95,94 @@ class Drawing:
 
 
 def flow() -> Drawing:
-    """What becomes of files, from left to right."""
-    d = Drawing(860, 250, "The flow: files, index, plan, decoders, pixel pass, batches")
+    """The data flow from files to batches, from left to right."""
+    d = Drawing(860, 250, "Data flow: files, index, plan, decoders, transforms, batches")
     steps = [
         ("videos", "paths, archives,", "tables, URLs", LIGHT),
-        ("index", "which packets make", "which frames; once", LIGHT),
-        ("plan", "looks ahead, groups", "clips by pictures", "#dcefe7"),
-        ("decode", "each group once,", "only what is needed", "#dcefe7"),
-        ("pixel pass", "crop, resize, colors", "in one read", "#dcefe7"),
-        ("batches", "in order, whole,", "by DLPack", LIGHT),
+        ("video index", "packets, frames,", "keyframes; cached", LIGHT),
+        ("scheduler", "lookahead, groups", "clips by GOP", "#dcefe7"),
+        ("decode", "each GOP once, only", "required frames", "#dcefe7"),
+        ("transforms", "crop, resize, color", "in one pass", "#dcefe7"),
+        ("batches", "complete, in order,", "as DLPack tensors", LIGHT),
     ]
     width, gap, left, top = 124, 17, 15, 92
-    for place, (name, first, second, fill) in enumerate(steps):
-        x = left + place * (width + gap)
+    for number, (name, first, second, fill) in enumerate(steps):
+        x = left + number * (width + gap)
         d.box(x, top, width, 76, fill, edge="#b8c4cc", rx=6)
         d.text(x + width / 2, top + 24, name, size=15, at="middle", bold=True)
         d.text(x + width / 2, top + 46, first, size=11.5, at="middle")
         d.text(x + width / 2, top + 62, second, size=11.5, at="middle")
-        if place:
+        if number:
             d.arrow(x - gap + 1, top + 38, x - 1, top + 38)
     middle = left + 2 * (width + gap) + width / 2
     d.box(middle - 170, 18, 340, 42, "#fbf0dc", edge="#dcc28b", rx=6)
-    d.text(middle, 35, "sampling and order", size=13, at="middle", bold=True)
-    d.text(middle, 51, "which frames make a clip, which clip comes when", size=11.5, at="middle")
+    d.text(middle, 35, "clip sampler and batch sampler", size=13, at="middle", bold=True)
+    d.text(middle, 51, "select the frames of each clip and the order of clips", size=11.5, at="middle")
     d.arrow(middle, 60, middle, top - 1)
-    kept = left + 4 * (width + gap) + width / 2
-    d.box(middle - 62, 194, kept - middle + 124, 38, "#f4f4f4", edge="#cccccc", rx=6)
-    d.text((middle + kept) / 2, 210, "clips that are finished before their turn", size=11.5, at="middle")
-    d.text((middle + kept) / 2, 225, "wait here, within memory_budget", size=11.5, at="middle")
-    d.arrow(kept, top + 76, kept, 193)
-    d.text(15, 245, "No clip's pixels depend on threads, memory or company.", size=11, color="#666666")
+    cache = left + 4 * (width + gap) + width / 2
+    d.box(middle - 62, 194, cache - middle + 124, 38, "#f4f4f4", edge="#cccccc", rx=6)
+    d.text((middle + cache) / 2, 210, "clip cache: finished clips wait for delivery,", size=11.5, at="middle")
+    d.text((middle + cache) / 2, 225, "limited by memory_budget", size=11.5, at="middle")
+    d.arrow(cache, top + 76, cache, 193)
+    d.text(15, 245, "The pixels of a clip do not depend on threads, memory or other clips.", size=11, color="#666666")
     return d
 
 
 def clips_of_one_video() -> Drawing:
-    """Six random clips of one video: each by itself, and all in one plan."""
+    """Six random clips of one video: each decoded independently, and all by one plan."""
     file = CORPUS / "video" / "action" / "robot_sink_960x540.mp4"
     info = fsp.Video(file, index=False).info
     keys, frames = list(info.keyframes), info.num_frames
-    rule = fsp.samplers.random(sequence_length=16, stride=4, clips_per_video=6)
+    sampler = fsp.samplers.random(sequence_length=16, stride=4, clips_per_video=6)
     small = [fsp.transforms.Resize((16, 16))]
-    loader = fsp.ClipLoader([str(file)], rule, batch_size=6, transforms=small, num_threads=1, index=False, seed=1)
+    loader = fsp.ClipLoader([str(file)], sampler, batch_size=6, transforms=small, num_threads=1, index=False, seed=1)
     clips = [loader.describe_clip(clip, epoch=0)["indices"] for clip in range(loader.num_clips)]
-    together = _counted(loader)
+    shared = _counted(loader)
     alone = []
     for clip in clips:
-        rule = fsp.samplers.indices(clip)
-        one = fsp.ClipLoader([str(file)], rule, batch_size=1, transforms=small, num_threads=1, index=False)
+        sampler = fsp.samplers.indices(clip)
+        one = fsp.ClipLoader([str(file)], sampler, batch_size=1, transforms=small, num_threads=1, index=False)
         alone.append(_counted(one)["frames_decoded"])
 
     left, right, row, top = 84, 720, 30, 76
     height = top + row * (len(clips) + 2) + 70
-    d = Drawing(860, height, "Six random clips of one video, decoded one by one and in one plan")
-    d.text(left, 26, f"{file.name}: {frames} frames, decoding can start at {len(keys)} of them", size=15, bold=True)
+    d = Drawing(860, height, "Six random clips of one video, decoded independently and by one plan")
+    d.text(left, 26, f"{file.name}: {frames} frames, {len(keys)} keyframes", size=15, bold=True)
     d.text(
         left,
         46,
-        f"{len(clips)} random clips of 16 frames, every 4th, as a loader draws them",
+        f"{len(clips)} random clips of 16 frames, every 4th, from a loader",
         size=12,
         color="#555555",
     )
 
-    def place(frame: float) -> float:
+    def x_at(frame: float) -> float:
         return left + (right - left) * frame / frames
 
     bottom = top + row * len(clips) + 56
     for key in keys:
-        d.line(place(key), top - 10, place(key), bottom, RED, wide=1.2)
+        d.line(x_at(key), top - 10, x_at(key), bottom, RED, wide=1.2)
     for number, (clip, count) in enumerate(zip(clips, alone, strict=True)):
         y = top + number * row
         d.text(left - 8, y + 15, f"clip {number}", size=11.5, at="end")
         for first, last in _spans([clip], keys):
-            d.box(place(first), y + 3, place(last + 1) - place(first), 16, "#cfe3f1")
+            d.box(x_at(first), y + 3, x_at(last + 1) - x_at(first), 16, "#cfe3f1")
         for frame in clip:
-            d.box(place(frame), y + 3, max(1.6, place(1) - left), 16, BLUE)
+            d.box(x_at(frame), y + 3, max(1.6, x_at(1) - left), 16, BLUE)
         d.text(right + 12, y + 15, f"{count} decoded", size=12)
     y = top + len(clips) * row + 14
     d.line(left, y - 8, right, y - 8, "#cccccc")
-    d.text(left - 8, y + 19, "the plan", size=11.5, at="end", bold=True)
+    d.text(left - 8, y + 19, "one plan", size=11.5, at="end", bold=True)
     for first, last in _spans(clips, keys):
-        d.box(place(first), y + 5, place(last + 1) - place(first), 20, "#cdebdf")
+        d.box(x_at(first), y + 5, x_at(last + 1) - x_at(first), 20, "#cdebdf")
     for frame in sorted({frame for clip in clips for frame in clip}):
-        d.box(place(frame), y + 5, max(1.6, place(1) - left), 20, GREEN)
-    d.text(right + 12, y + 20, f"{together['frames_decoded']} decoded", size=12, bold=True)
+        d.box(x_at(frame), y + 5, max(1.6, x_at(1) - left), 20, GREEN)
+    d.text(right + 12, y + 20, f"{shared['frames_decoded']} decoded", size=12, bold=True)
     y = bottom + 22
     notes = [
-        (RED, "decoding can start"),
-        ("#cfe3f1", "passed on the way, decoded unless nothing needs it"),
-        (BLUE, "wanted"),
+        (RED, "keyframe"),
+        ("#cfe3f1", "between keyframe and requested frames, decoded if needed"),
+        (BLUE, "requested"),
     ]
     x = left
     for color, words in notes:
@@ -193,15 +193,15 @@ def clips_of_one_video() -> Drawing:
     d.text(
         left,
         y + 24,
-        f"One by one: {total} pictures for {16 * len(clips)} frames. In one plan: {together['frames_decoded']}, "
-        f"and {together['packets_skipped']} passed by without being decoded.",
+        f"Independently: {total} frames decoded for {16 * len(clips)}. By one plan: {shared['frames_decoded']}, "
+        f"and {shared['packets_skipped']} packets skipped.",
         size=12.5,
     )
     return d
 
 
 def _counted(loader: fsp.ClipLoader) -> dict[str, Any]:
-    """The counts of an epoch. A pass is counted when it ends, which may be after its last clip was delivered."""
+    """The counts of an epoch. A decode task is counted when it ends, possibly after delivery of its last clip."""
     for _ in loader:
         pass
     counts = loader.stats()
@@ -213,7 +213,7 @@ def _counted(loader: fsp.ClipLoader) -> dict[str, Any]:
 
 
 def _spans(clips: list[list[int]], keys: list[int]) -> list[tuple[int, int]]:
-    """From the start of decoding to the last wanted frame, for each group of pictures that is touched."""
+    """The range from the keyframe to the last requested frame, for each GOP with a requested frame."""
     spans: dict[int, int] = {}
     for frame in (frame for clip in clips for frame in clip):
         start = max(key for key in keys if key <= frame)
@@ -222,62 +222,75 @@ def _spans(clips: list[list[int]], keys: list[int]) -> list[tuple[int, int]]:
 
 
 def frame_times() -> Drawing:
-    """Frames of a variable frame rate, and which are on screen at even times."""
+    """Frames with a variable frame rate, and those on screen at evenly spaced times."""
     file = CORPUS / "video" / "derived" / "vfr_60_15_30_640x360.mp4"
     video = fsp.Video(file, index=False)
     pts, end = video.pts_seconds, video.info.end_seconds
     count = 8
-    wanted = [pts[0] + number * (end - pts[0]) / count for number in range(count)]
-    shown = video.get_frames_played_at(wanted, transforms=[fsp.transforms.Resize((8, 8))]).indices
+    times = [pts[0] + number * (end - pts[0]) / count for number in range(count)]
+    shown = video.get_frames_played_at(times, transforms=[fsp.transforms.Resize((8, 8))]).indices
     spread = [round(number * len(pts) / count) for number in range(count)]
     left, right = 40, 820
 
-    def place(seconds: float) -> float:
+    def x_at(seconds: float) -> float:
         return left + (right - left) * (seconds - pts[0]) / (end - pts[0])
 
-    d = Drawing(860, 236, "Frames of a variable frame rate on the axis of time")
-    d.text(left, 26, f"{file.name}: {len(pts)} frames in {end - pts[0]:.2f} s, at changing rates", size=15, bold=True)
-    d.text(left, 62, "each frame is on screen from its own time to the next one's", size=12, color="#555555")
-    for number, (begin, stop) in enumerate(zip(pts, [*pts[1:], end], strict=True)):
-        d.box(place(begin), 72, max(0.8, place(stop) - place(begin) - 0.6), 26, SKY if number % 2 else BLUE)
+    d = Drawing(860, 236, "Frames with a variable frame rate on a time axis")
+    d.text(left, 26, f"{file.name}: {len(pts)} frames in {end - pts[0]:.2f} s, variable frame rate", size=15, bold=True)
+    d.text(
+        left,
+        62,
+        "each frame is on screen from its presentation time to that of the next frame",
+        size=12,
+        color="#555555",
+    )
+    for number, (start, stop) in enumerate(zip(pts, [*pts[1:], end], strict=True)):
+        d.box(x_at(start), 72, max(0.8, x_at(stop) - x_at(start) - 0.6), 26, SKY if number % 2 else BLUE)
     for name, frames, color, y in (
-        ("get_frames_played_at(…), fps=…: what is on screen at even times", shown, GREEN, 118),
-        ("every n-th frame: other times than they seem", spread, ORANGE, 174),
+        ("get_frames_played_at(…), fps=…: frames on screen at evenly spaced times", shown, GREEN, 118),
+        ("every n-th frame: not evenly spaced in time", spread, ORANGE, 174),
     ):
         d.text(left, y, name, size=12, color="#555555")
         d.line(left, y + 20, right, y + 20, "#cccccc")
         for frame in frames:
-            d.dot(place(pts[frame]), y + 20, 5, color)
-            d.text(place(pts[frame]) + 6, y + 34, str(frame), size=10.5, color="#444444")
-    d.text(right, 226, "numbers: display index of the frame; x: when it appears", size=11, color="#666666", at="end")
+            d.dot(x_at(pts[frame]), y + 20, 5, color)
+            d.text(x_at(pts[frame]) + 6, y + 34, str(frame), size=10.5, color="#444444")
+    d.text(
+        right, 226, "numbers: presentation index of the frame; x: presentation time", size=11, color="#666666", at="end"
+    )
     return d
 
 
 def shuffles() -> Drawing:
-    """Which clip comes at which place, by how it is shuffled."""
-    clips, videos = 1800, 18
-    ways: list[tuple[str, dict[str, Any]]] = [
+    """The clip at each position of an epoch, for each kind of shuffle."""
+    clips, clips_per_video = 1800, 18
+    shuffles_shown: list[tuple[str, dict[str, Any]]] = [
         ("shuffle=False", {"shuffle": False}),
         ("buffer, initial_fill=64", {"shuffle": "buffer", "initial_fill": 64}),
         ("buffer, initial_fill=512", {"shuffle": "buffer", "initial_fill": 512}),
         ('shuffle="full"', {"shuffle": "full"}),
     ]
     side, gap, top = 180, 26, 62
-    d = Drawing(30 + len(ways) * (side + gap), top + side + 66, "How far each way of shuffling moves clips")
-    d.text(30, 26, f"{clips} clips, one epoch: which clip comes at which place", size=15, bold=True)
-    for number, (name, keywords) in enumerate(ways):
+    d = Drawing(30 + len(shuffles_shown) * (side + gap), top + side + 66, "How far each shuffle moves clips")
+    d.text(30, 26, f"{clips} clips, one epoch: the clip at each position", size=15, bold=True)
+    for number, (name, keywords) in enumerate(shuffles_shown):
         order = fsp.BatchSampler(num_clips=clips, batch_size=32, seed=0, **keywords)
-        came = [clip for batch in order.epoch(0) for clip in batch]
+        delivered = [clip for batch in order.epoch(0) for clip in batch]
         x = 30 + number * (side + gap)
         d.box(x, top, side, side, "#fafafa", edge="#cccccc")
-        d.dots([(x + side * place / clips, top + side * (1 - came[place] / clips)) for place in range(0, clips, 3)])
-        mixed = order.quality(clips_per_video=videos)["videos_per_batch"]
+        d.dots(
+            [
+                (x + side * position / clips, top + side * (1 - delivered[position] / clips))
+                for position in range(0, clips, 3)
+            ]
+        )
+        mixed = order.quality(clips_per_video=clips_per_video)["videos_per_batch"]
         d.text(x + side / 2, top - 10, name, size=12.5, at="middle", bold=True)
-        d.text(x + side / 2, top + side + 18, f"{mixed:.1f} videos in a batch of 32", size=11.5, at="middle")
+        d.text(x + side / 2, top + side + 18, f"{mixed:.1f} videos per batch of 32", size=11.5, at="middle")
     d.text(
         30,
         top + side + 46,
-        "x: place in the epoch; y: number of the clip; 18 clips of each video",
+        "x: position in the epoch; y: index of the clip; 18 clips per video",
         size=11,
         color="#666666",
     )
@@ -290,7 +303,7 @@ def shards() -> Drawing:
     cell, left, top = 30, 150, 66
     colors = [SKY, ORANGE, "#79c9ae", "#e8a37c"]
     d = Drawing(left + 24 * cell + 60, 240, "The same global batches on one, two and four ranks")
-    d.text(20, 26, f"{clips} clips, 8 to a global batch: the same order on any number of ranks", size=15, bold=True)
+    d.text(20, 26, f"{clips} clips, 8 per global batch: the same order on any number of ranks", size=15, bold=True)
     for row, ranks in enumerate((1, 2, 4)):
         size, y = 8 // ranks, top + row * 48
         d.text(20, y + 19, f"{ranks} rank{'s' if ranks > 1 else ''} of batch_size {size}", size=11.5)
@@ -320,12 +333,12 @@ def shards() -> Drawing:
         d.text(x + 17, 222, f"rank {rank}", size=11)
         x += 72
     d.box(x, 212, 12, 12, "#ffffff", edge=INK)
-    d.text(x + 17, 222, "padding: fills the last batch, marked in batch.padding", size=11)
+    d.text(x + 17, 222, "padding of the last batch, marked in batch.padding", size=11)
     return d
 
 
 def crops() -> Drawing:
-    """Where a random crop lies in eight epochs, and two kinds of it."""
+    """The random crop of one clip in eight epochs."""
     file = CORPUS / "video" / "derived" / "base_640x360.mp4"
     info = fsp.Video(file, index=False).info
     loader = fsp.ClipLoader(
@@ -340,7 +353,7 @@ def crops() -> Drawing:
     d.text(
         30, 26, f"RandomResizedCrop(112) of one clip of {info.width}x{info.height}, epoch by epoch", size=15, bold=True
     )
-    d.text(30, 46, "what loader.describe_clip(0, epoch=e) says before anything is decoded", size=12, color="#555555")
+    d.text(30, 46, "from loader.describe_clip(0, epoch=e), without decoding", size=12, color="#555555")
     for epoch in range(8):
         facts = loader.describe_clip(0, epoch=epoch)
         crop, flip = facts["transforms"][0], facts["transforms"][1]
@@ -356,7 +369,7 @@ def crops() -> Drawing:
 
 
 def counts() -> Drawing:
-    """Pictures decoded in an epoch, by how much may wait."""
+    """Frames decoded in an epoch, with and without a clip cache."""
     folder = CORPUS / "video" / "action"
     names = (
         "arm_wrestling_k400_340x256.mp4",
@@ -371,15 +384,15 @@ def counts() -> Drawing:
         ("1 random clip of each video", fsp.samplers.random(sequence_length=16, stride=4)),
     ]
     budgets = [
-        ("nothing may wait", {"memory_budget": 0, "lookahead_clips": 0, "prefetch_batches": 0}),
-        ("256 MiB may wait", {"memory_budget": "256MiB"}),
+        ("no clip cache", {"memory_budget": 0, "lookahead_clips": 0, "prefetch_batches": 0}),
+        ("256 MiB clip cache", {"memory_budget": "256MiB"}),
     ]
     rows = []
-    for name, rule in tasks:
+    for name, sampler in tasks:
         for budget, keywords in budgets:
             loader = fsp.ClipLoader(
                 files,
-                rule,
+                sampler,
                 batch_size=4,
                 transforms=[fsp.transforms.Resize((112, 112))],
                 shuffle="full",
@@ -388,14 +401,14 @@ def counts() -> Drawing:
                 **keywords,
             )
             rows.append((name, budget, _counted(loader)["frames_decoded_per_frame_delivered"], loader.num_clips))
-    most = max(value for _, _, value, _ in rows)
+    largest = max(value for _, _, value, _ in rows)
     left, right, top = 250, 690, 74
-    d = Drawing(860, top + 74 * len(tasks) + 34, "Pictures decoded for each frame delivered")
-    d.text(20, 26, "Pictures decoded for each frame delivered, one shuffled epoch", size=15, bold=True)
+    d = Drawing(860, top + 74 * len(tasks) + 34, "Frames decoded per frame delivered")
+    d.text(20, 26, "Frames decoded per frame delivered, one shuffled epoch", size=15, bold=True)
     d.text(
         20,
         46,
-        f"{len(files)} videos of H.264 with long groups of pictures; lower is better; from loader.stats()",
+        f"{len(files)} H.264 videos with long GOPs; lower is better; from loader.stats()",
         size=12,
         color="#555555",
     )
@@ -404,8 +417,8 @@ def counts() -> Drawing:
         if number % 2 == 0:
             d.text(20, y + 16, name, size=12, bold=True)
             d.text(20, y + 33, f"{clips} clips", size=11, color="#555555")
-        d.box(left, y, (right - left) * value / most, 20, GREEN if number % 2 else ORANGE)
-        d.text(left + (right - left) * value / most + 8, y + 15, f"{value:.2f}, {budget}", size=11.5)
+        d.box(left, y, (right - left) * value / largest, 20, GREEN if number % 2 else ORANGE)
+        d.text(left + (right - left) * value / largest + 8, y + 15, f"{value:.2f}, {budget}", size=11.5)
     return d
 
 
@@ -417,23 +430,23 @@ EXACT: dict[str, Callable[[], Drawing]] = {
     "shards": shards,
     "crops": crops,
 }
-#: Depend a little on what finishes when.
+#: Figures that depend slightly on timing.
 OTHERS: dict[str, Callable[[], Drawing]] = {"counts": counts}
 
 
 def main() -> None:
-    """Draws them."""
+    """Draws the selected figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "figures")
     parser.add_argument("--only", choices=("exact", *EXACT, *OTHERS))
     options = parser.parse_args()
-    wanted = EXACT | ({} if options.only == "exact" else OTHERS)
+    selected = EXACT | ({} if options.only == "exact" else OTHERS)
     if options.only not in (None, "exact"):
-        wanted = {options.only: wanted[options.only]}
+        selected = {options.only: selected[options.only]}
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FRAMESPOOL_INDEX"] = folder
-        for name, draw in wanted.items():
+        for name, draw in selected.items():
             (options.out / f"{name}.svg").write_text(str(draw()))
 
 

@@ -1,7 +1,7 @@
-"""What MkDocs is told besides mkdocs.yml: files of the repository that pages link to, marks of snippets, help texts.
+"""MkDocs hooks: links to files of the repository, marks of code blocks, generated help texts.
 
-Pages are read on their own too, where the repository is shown, so they link to its files by ordinary relative paths,
-and their fences carry marks for the tests (tests/python/docs_snippets.py). Both are made into what MkDocs understands here.
+The pages are also read in the repository. They therefore link to its files by relative paths, and their code blocks
+have marks for the tests (tests/python/docs_snippets.py). These hooks convert both for MkDocs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Where copies of the repository's files are, in the site.
+#: Folder of the site with copies of repository files.
 _COPIES = "repository"
 _LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]+)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"^( *```)(\w+) (before|output|raises \w+)$", re.MULTILINE)
@@ -30,34 +30,34 @@ _BIN = ROOT / ".venv" / "bin"
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Copies what pages link to outside docs/ into the site, as text that a browser shows."""
+    """Copies the files outside docs/ that pages link to into the site, as text."""
     docs = Path(config.docs_dir)
     for page in [file for file in files if file.is_documentation_page()]:
         text = (docs / page.src_uri).read_text()
         for _, target, _ in _LINK.findall(text):
-            place = _outside(page.src_uri, target)
-            if place is not None and (ROOT / place).is_file() and files.get_file_from_path(_copy(place)) is None:
-                files.append(File.generated(config, _copy(place), abs_src_path=str(ROOT / place)))
+            path = _outside(page.src_uri, target)
+            if path is not None and (ROOT / path).is_file() and files.get_file_from_path(_copy(path)) is None:
+                files.append(File.generated(config, _copy(path), abs_src_path=str(ROOT / path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Links to the repository's files lead to their copies; fences lose the marks of the tests."""
+    """Redirects links to copied files and replaces the test marks of code blocks with titles."""
 
     def link(found: re.Match[str]) -> str:
-        place = _outside(page.file.src_uri, found[2])
-        if place is None:
+        path = _outside(page.file.src_uri, found[2])
+        if path is None:
             return found[0]
-        if not (ROOT / place).is_file():
-            raise PluginError(f"{page.file.src_uri} links to {found[2]}: {place} is no file of the repository")
-        return found[1] + posixpath.relpath(_copy(place), posixpath.dirname(page.file.src_uri) or ".") + found[3]
+        if not (ROOT / path).is_file():
+            raise PluginError(f"{page.file.src_uri} links to {found[2]}: {path} is not a file of the repository")
+        return found[1] + posixpath.relpath(_copy(path), posixpath.dirname(page.file.src_uri) or ".") + found[3]
 
     def fence(found: re.Match[str]) -> str:
         return f"{found[1]}{found[2]}{_TITLES[found[3].split()[0]]}"
 
     markdown = _FENCE.sub(fence, _LINK.sub(link, markdown))
     if page.file.src_uri == "errors.md":
-        # Where docstrings that name an error lead to.
+        # Anchors for the links in docstrings.
         markdown = "[](){#framespool.errors.Error}\n\n" + markdown
         markdown = re.sub(r"^## `(\w+)`$", r"[](){#framespool.errors.\1}\n\n\g<0>", markdown, flags=re.MULTILINE)
     for mark, text in ((_HELP, _help), (_PRESETS, _presets)):
@@ -67,47 +67,47 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """What the theme would fetch for searching without a server is docs/worker.js instead."""
+    """Replaces the theme's remote script for search without a server with docs/worker.js."""
     return output.replace(_SHIM, posixpath.relpath("worker.js", posixpath.dirname(page.file.dest_uri) or "."))
 
 
 def on_post_template(output_content: str, template_name: str, config: Any) -> str:
-    """The page of what is not found is no page to MkDocs."""
+    """Does the same for 404.html, which MkDocs does not treat as a page."""
     return output_content.replace(_SHIM, "worker.js")
 
 
 def _outside(page: str, target: str) -> str | None:
-    """The path from the repository's root of what a page links to, if it is not in docs/."""
-    place = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), target))
-    return None if place.startswith("docs/") else place
+    """The path of a link target from the repository root; ``None`` if it is in docs/."""
+    path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), target))
+    return None if path.startswith("docs/") else path
 
 
-def _copy(place: str) -> str:
-    """Where the copy of a file is; the ending is one that browsers show."""
-    return f"{_COPIES}/{place}" if place.endswith((".txt", ".svg", ".png")) else f"{_COPIES}/{place}.txt"
+def _copy(path: str) -> str:
+    """The path of the copy in the site, with a suffix that browsers display."""
+    return f"{_COPIES}/{path}" if path.endswith((".txt", ".svg", ".png")) else f"{_COPIES}/{path}.txt"
 
 
 def _help() -> str:
-    """``framespool COMMAND --help`` for each command there is."""
-    first = _said("framespool", "--help")
+    """The output of ``framespool COMMAND --help`` for each command."""
+    first = _output("framespool", "--help")
     commands = re.findall(r"^    (\w[\w-]*)(?:  |$)", first, flags=re.MULTILINE)
     if not commands:
-        raise PluginError("framespool --help lists no command that could be recognised")
+        raise PluginError("framespool --help lists no command that could be recognized")
     parts = [f"## framespool\n\n```text\n{first}\n```"]
-    parts += [f"## framespool {name}\n\n```text\n{_said('framespool', name, '--help')}\n```" for name in commands]
+    parts += [f"## framespool {name}\n\n```text\n{_output('framespool', name, '--help')}\n```" for name in commands]
     return "\n\n".join(parts)
 
 
 def _presets() -> str:
-    """What each preset says of itself, and its options."""
-    told = json.loads(
-        _said("python", "-c", "import framespool, json; print(json.dumps(framespool.samplers.presets()))")
+    """The docstring and options of each preset."""
+    texts = json.loads(
+        _output("python", "-c", "import framespool, json; print(json.dumps(framespool.samplers.presets()))")
     )
-    return "\n\n".join(f"### `{name}`\n\n{text}" for name, text in sorted(told.items()))
+    return "\n\n".join(f"### `{name}`\n\n{text}" for name, text in sorted(texts.items()))
 
 
-def _said(program: str, *words: str) -> str:
-    """What a program of .venv prints."""
+def _output(program: str, *words: str) -> str:
+    """The standard output of a program in .venv."""
     environment = {**os.environ, "COLUMNS": "96", "NO_COLOR": "1"}
     try:
         done = subprocess.run([_BIN / program, *words], capture_output=True, text=True, env=environment, check=True)

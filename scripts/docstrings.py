@@ -1,8 +1,7 @@
-"""Docstrings as Markdown, for the reference pages: an extension of griffe.
+"""Converts the docstrings of the package to Markdown for the reference pages; an extension of griffe.
 
-The docstrings are written to be read in an editor: roles such as ``:class:`Video```, arguments told within sentences
-(```` ``stride``: frames from one to the next. ````), code behind ``::``. Here roles become links, what is told of
-arguments becomes a list, and code a block. A role that leads nowhere ends a strict build.
+Docstrings are Google style, with roles such as ``:class:`Video``` and code blocks after ``::``. Roles become links and
+literal blocks become Python blocks. A role of a public object that resolves to nothing public fails the build.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ import griffe
 
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr|data):`(~?)([^`<]*?)(?: <([\w.]+)>)?`", re.DOTALL)
 _LITERAL = re.compile(r"^( *)(.*?):?:\n\n((?:\1 {4,}.*\n|\n)+)", re.MULTILINE)
-_NAMES = r"``\w+``(?:,? (?:and |of |or )?``\w+``|, ``\w+``)*"
-#: A sentence that begins with names and a colon.
-_SECTION_TITLES = re.compile(rf"(?:^|(?<=[.;!?)\]] ))({_NAMES})(?=: | \(|$)", re.MULTILINE)
+#: griffe recognizes the plural only.
+_EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 
-#: The modules whose names are public, the longest first.
+#: Modules with public names, the longest first.
 MODULES = (
     "framespool.compat.torchcodec.decoders",
     "framespool.compat.torchcodec.samplers",
@@ -39,11 +37,11 @@ MODULES = (
 )
 
 
-class Words(griffe.Extension):
-    """Goes over the docstrings when the package has been read."""
+class MarkdownDocstrings(griffe.Extension):
+    """Converts all docstrings after griffe has read the package."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """Called once for each package that is loaded."""
+        """Converts the docstrings of framespool. griffe calls this for each loaded package."""
         if pkg.name == "framespool":
             self.public = _public(pkg)
             self._walk(pkg, set())
@@ -59,12 +57,9 @@ class Words(griffe.Extension):
                 self._walk(member, seen)
 
     def markdown(self, text: str, item: griffe.Object) -> str:
-        """A docstring, as Markdown."""
-        text = _LITERAL.sub(_code, text + "\n").rstrip()
-        paragraphs = re.split(r"\n\n(?!    )", text)
-        names = _arguments(item)
-        told = [_listed(p, names) if not p.startswith((" ", "-", "*", "```")) else p for p in paragraphs]
-        return _ROLE.sub(lambda found: self._link(found, item), "\n\n".join(told))
+        """Converts a docstring to Markdown; sections remain Google style."""
+        text = _EXAMPLE.sub("Examples:", _LITERAL.sub(_code, text + "\n").rstrip())
+        return _ROLE.sub(lambda found: self._link(found, item), text)
 
     def _link(self, found: re.Match[str], item: griffe.Object) -> str:
         name = found[3] or found[2]
@@ -73,12 +68,12 @@ class Words(griffe.Extension):
             if path in self.public:
                 return f"[`{shown}`][{self.public[path]}]"
         if item.path in self.public:
-            raise griffe.GriffeError(f"{item.path}: '{found[0]}' leads to nothing public")
+            raise griffe.GriffeError(f"{item.path}: '{found[0]}' resolves to nothing public; correct the role")
         return f"`{shown}`"
 
 
 def _public(package: griffe.Module) -> dict[str, str]:
-    """Everything public, by each of its paths: the path under which the reference has it."""
+    """Maps every path of each public object to its path in the reference."""
     found: dict[str, str] = {}
     for path in MODULES:
         try:
@@ -100,7 +95,7 @@ def _public(package: griffe.Module) -> dict[str, str]:
                 continue
             if target is None:
                 continue
-            # An error is told of once, where all of them are.
+            # Errors are documented on one page.
             is_error = target.path == f"framespool.errors.{name}" or name == "WorkerError"
             home = f"framespool.errors.{name}" if is_error else here
             found[here] = home
@@ -108,7 +103,7 @@ def _public(package: griffe.Module) -> dict[str, str]:
             if target.is_class:
                 for member, what in target.all_members.items():
                     if not member.startswith("_"):
-                        # What is told of in the words of its class has no entry of its own.
+                        # A member without a docstring has no entry; link to its class.
                         there = f"{home}.{member}" if what.has_docstring else home
                         found[f"{here}.{member}"] = there
                         found.setdefault(f"{target.path}.{member}", there)
@@ -116,48 +111,19 @@ def _public(package: griffe.Module) -> dict[str, str]:
 
 
 def _candidates(name: str, item: griffe.Object) -> list[str]:
-    """What a role's name may stand for, the nearest first."""
+    """Paths that a name in a role can refer to, the nearest scope first."""
     around, holder = [], item
     while holder is not None:
         around.append(f"{holder.path}.{name}")
         around.append(f"{holder.path.rpartition('.')[0]}.{name}")
         holder = holder.parent
-    # A loader's methods are written in the class that all loaders share.
+    # Methods shared by all loaders are documented at ClipLoader.
     more = [f"{module}.{name}" for module in MODULES]
     return [*around, name, *more, f"framespool.ClipLoader.{name}"]
 
 
-def _arguments(item: griffe.Object) -> set[str]:
-    """Names that a docstring may tell of one by one."""
-    if item.is_function:
-        return {parameter.name for parameter in item.parameters}
-    if item.is_class:
-        names = {name for name, member in item.all_members.items() if member.is_attribute}
-        begin = item.all_members.get("__init__")
-        if begin is not None and begin.is_function:
-            names |= {parameter.name for parameter in begin.parameters}
-        return names
-    return set()
-
-
-def _listed(paragraph: str, names: set[str]) -> str:
-    """A paragraph whose sentences that begin with an argument's name are the entries of a list."""
-    flat = " ".join(paragraph.split("\n")) if names else paragraph
-    begins = []
-    for found in _SECTION_TITLES.finditer(flat):
-        mentioned = re.findall(r"``(\w+)``", found[1])
-        if names.issuperset(mentioned):
-            begins.append(found.start())
-    if not begins:
-        return paragraph
-    lead = flat[: begins[0]].strip()
-    entries = [flat[a:b].strip() for a, b in zip(begins, [*begins[1:], len(flat)], strict=True)]
-    entries = [f"- {entry[:-1] if entry.endswith(';') else entry}" for entry in entries]
-    return "\n\n".join([*([lead] if lead else []), "\n".join(entries)])
-
-
 def _code(found: re.Match[str]) -> str:
-    """What stands behind ``::``, as a block of Python."""
+    """Formats the block after ``::`` as a fenced Python block."""
     lines = found[3].rstrip("\n").split("\n")
     deep = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
     lead = f"{found[1]}{found[2]}:\n\n" if found[2] else ""

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Proofs about memory and about what happens at the same time: longer than a test run, or with tools that not everybody has.
+# Checks of memory safety and concurrency that take longer than a test run or need tools that are not installed everywhere.
 #
-#   scripts/dynamic_analysis.sh model       the running loader under thousands of schedules that shuttle chooses (src/loader/shuttle_tests.rs)
-#   scripts/dynamic_analysis.sh mutants     that this model can fail: one mistake at a time in a copy of the loader, each of which it must notice
-#   scripts/dynamic_analysis.sh mutate      mutation testing: the share of mutants of plan, index, order, batch and the pixel pass that the tests kill,
+#   scripts/dynamic_analysis.sh model       the loader under thousands of thread schedules that shuttle chooses (src/loader/shuttle_tests.rs)
+#   scripts/dynamic_analysis.sh mutants     one bug at a time in a copy of the loader, each of which the model must detect
+#   scripts/dynamic_analysis.sh mutate      mutation testing: the share of mutants of plan, index, batch_sampler, batch and transforms that the tests kill,
 #                                on a sample (cargo-mutants; --minutes 45; scripts/mutation_testing.py)
 #   scripts/dynamic_analysis.sh asan        the unit tests and 200 odd files under AddressSanitizer and LeakSanitizer, C included (a nightly Rust)
-#   scripts/dynamic_analysis.sh miri        the memory of batches, which threads write in parts, in Rust's own interpreter (a nightly Rust with miri)
-#   scripts/dynamic_analysis.sh tsan        shows whether ThreadSanitizer can judge this toolchain's locks (a nightly Rust)
+#   scripts/dynamic_analysis.sh miri        batch buffers, which threads write concurrently, under Miri (a nightly Rust with miri)
+#   scripts/dynamic_analysis.sh tsan        shows whether ThreadSanitizer supports this toolchain's locks (a nightly Rust)
 #   scripts/dynamic_analysis.sh valgrind    a Python loop under memcheck: no error of ours, no leak that grows with the batches (valgrind)
-#   scripts/dynamic_analysis.sh soak [...]  an hour of everything, measured (tests/python/soak.py; options go to it)
+#   scripts/dynamic_analysis.sh soak [...]  an hour of all operations, measured (tests/python/soak.py, which gets the options)
 #   scripts/dynamic_analysis.sh             model, mutants, asan and valgrind
 #
-# FRAMESPOOL_MODEL_ROUNDS: schedules that the model tries. FRAMESPOOL_PYTHON: an interpreter that has framespool's wheel, by default
+# .venv's. Videos and images are the test media (scripts/setup.sh tests).
 # .venv's. Videos and pictures are the test media (scripts/setup.sh tests).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,8 +29,8 @@ model() { cargo test --features model --lib loader::shuttle_tests "$@"; }
 mutants() { python scripts/loader_mutants.py "$@"; }
 mutate() { python scripts/mutation_testing.py "$@"; }
 
-# Rust is instrumented by rustc; the C that cargo builds (libjpeg-turbo, its glue, SQLite) by gcc, whose reports rustc's runtime
-# understands. FFmpeg is built before and is not: what it allocates is still looked for when a test ends.
+# Rust is instrumented by rustc. The C code that cargo builds (libjpeg-turbo, its glue, SQLite) is instrumented by gcc, whose reports
+# rustc's runtime understands. FFmpeg is prebuilt and is not instrumented, but its leaks are still reported at the end of a test.
 asan() {
   nightly
   local flags="-fsanitize=address -fno-omit-frame-pointer -g"
@@ -43,15 +43,15 @@ asan() {
   FRAMESPOOL_ODD_FILES=$(realpath "$target/odd-files") "${run[@]}" --test engine -- --ignored odd_files
 }
 
-# The one place of `src` where Rust alone hands out memory by address; other `unsafe` calls C, or is vector code (kernels), which Miri
-# takes hours for and the tests hold against plain code.
+# The only module of `src` in which Rust alone manages memory by address. Other `unsafe` code calls C, or is vector code (kernels), which
+# takes hours under Miri and which the tests compare with scalar code.
 miri() {
   nightly
   cargo +nightly miri --version >/dev/null 2>&1 || die "no miri: rustup component add miri rust-src --toolchain nightly"
   CARGO_TARGET_DIR="$target/miri" cargo +nightly miri test --package framespool --lib batch:: "$@"
 }
 
-# The locks of a std that was not built for ThreadSanitizer are invisible to it: it then calls what a Mutex guards a race.
+# ThreadSanitizer cannot see the locks of a std that was not built for it, and reports data behind a Mutex as a race.
 tsan() {
   nightly
   local folder said
@@ -73,10 +73,10 @@ RUST
   said=$("$folder/sound" 2>&1 || true)
   rm -r "$folder"
   if grep -q 'WARNING: ThreadSanitizer: data race' <<<"$said"; then
-    echo "a program whose only shared data is behind a Mutex is called a race: ThreadSanitizer needs a std built for it"
-    echo "(cargo -Zbuild-std, which needs the component rust-src); 'scripts/dynamic_analysis.sh model' looks for what it would find"
+    echo "false positive for data behind a Mutex: ThreadSanitizer needs a std built for it"
+    echo "(cargo -Zbuild-std, which needs the component rust-src); 'scripts/dynamic_analysis.sh model' checks for races without it"
   else
-    echo "ThreadSanitizer sees this toolchain's locks: its reports on the tests would mean something"
+    echo "ThreadSanitizer sees this toolchain's locks: its reports on the tests would be valid"
   fi
 }
 

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# The environment in which cargo, maturin and the tests run. Source it from bash: source scripts/env.sh
-# It sets paths and starts nothing; what it points at is made by scripts/setup.sh. Sourcing it twice changes nothing.
+# The environment for cargo, maturin and the tests. Source it from bash: source scripts/env.sh
+# It only sets paths, to things that scripts/setup.sh creates. Sourcing it twice changes nothing.
 
 framespool_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# Rust may stand outside PATH, and outside this HOME: look beside HOME, then in the account's own home.
+# Rust may be installed outside PATH and outside HOME: search the sibling folders of HOME, then the account's home.
 if ! command -v cargo >/dev/null; then
   for home in "$HOME" "$(getent passwd "$(id -u)" 2>/dev/null | cut -d: -f6)"; do
     [ -x "$home/.cargo/bin/cargo" ] && PATH=$home/.cargo/bin:$PATH && break
@@ -13,7 +13,7 @@ fi
 # rustup's cargo finds its toolchains through HOME. Where HOME is another one, they lie next to the cargo that was found.
 if command -v cargo >/dev/null && ! cargo --version >/dev/null 2>&1; then
   rustup_home=$(dirname "$(dirname "$(dirname "$(command -v cargo)")")")/.rustup
-  [ -d "$rustup_home" ] && export RUSTUP_HOME=$rustup_home
+  # rustup's cargo finds its toolchains through HOME. If HOME differs, they are next to the cargo that was found.
 fi
 
 case ":$PATH:" in
@@ -23,7 +23,7 @@ esac
 export PATH
 [ -x "$framespool_root/.venv/bin/python" ] && export PYO3_PYTHON=$framespool_root/.venv/bin/python
 
-# FFmpeg: the caller's own, else the one that scripts/setup.sh built or found.
+# FFmpeg: the user's own prefix, else the one that scripts/setup.sh built or found.
 framespool_ffmpeg=${FRAMESPOOL_FFMPEG:-$(cat "$framespool_root/.venv/ffmpeg-prefix" 2>/dev/null || true)}
 if [ -n "$framespool_ffmpeg" ]; then
   case "${PKG_CONFIG_PATH:-}" in
@@ -32,7 +32,7 @@ if [ -n "$framespool_ffmpeg" ]; then
   esac
 fi
 
-# bindgen searches the usual library folders by itself; only LLVM's private ones need a hint. Newest first.
+# bindgen searches the usual library folders; only LLVM's private ones need a hint. Newest first.
 framespool_libclang() {
   local folder
   for folder in ${LIBCLANG_PATH:+"$LIBCLANG_PATH"} /usr/lib/*-linux-gnu /usr/lib64 /usr/lib \
@@ -47,8 +47,8 @@ if [ -z "${LIBCLANG_PATH:-}" ]; then
   esac
 fi
 
-# How Rust is compiled, for the wheel and the tests alike, since cargo shares no build between different settings: names for folders
-# of this machine, which panics would show, and a linker that keeps the functions of crates inside the library.
+# Compiler flags, the same for the wheel and the tests, since cargo shares no build between different flags: remapped paths, because
+# panic messages contain them, and a linker that does not export the functions of crates.
 if command -v rustc >/dev/null; then
   # shellcheck disable=SC2086 # RUSTFLAGS is a list of words
   CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f' ${RUSTFLAGS:-} "--remap-path-prefix=$framespool_root=/framespool" \

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Fuzzing: bytes and numbers that nobody meant, and what must hold whatever they are (tests/fuzz).
+# Fuzzing with arbitrary bytes and arguments (tests/fuzz).
 #
-#   scripts/fuzz.sh check                     a minute of it for CI: what was found before, seeds, changed seeds
-#   scripts/fuzz.sh plain SECONDS [TARGET…]   changed seeds, so long for each target; without instruments, on any toolchain
-#   scripts/fuzz.sh guided SECONDS [TARGET…]  the same guided by coverage: libFuzzer, on the stable toolchain
-#   scripts/fuzz.sh show TARGET FILE…         what one input does
+#   scripts/fuzz.sh check                     one minute for CI: earlier findings, seeds, mutated seeds
+#   scripts/fuzz.sh plain SECONDS [TARGET…]   mutated seeds, SECONDS per target; without instrumentation, on any toolchain
+#   scripts/fuzz.sh guided SECONDS [TARGET…]  coverage-guided with libFuzzer, on the stable toolchain
+#   scripts/fuzz.sh show TARGET FILE…         runs one input and prints the result
 #
-# What goes wrong is left in target/fuzz, with the line that says what it was. Inputs that reach new code are kept in
-# target/fuzz/corpus and used the next time. FUZZ_JOBS processes run side by side (default: as many as there are cores).
+# Failing inputs and their messages are written to target/fuzz. Inputs that reach new code are stored in
+# target/fuzz/corpus and used by the next run. FUZZ_JOBS processes run in parallel (default: the number of cores).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,9 +22,9 @@ source scripts/env.sh
 locked=${CI:+--locked}
 here=$PWD/target/fuzz
 mkdir -p "$here"
-# Targets write a file for each input: in memory, that costs nothing.
+# Targets write one file per input, which is fast in memory.
 [ -w /dev/shm ] && export TMPDIR=/dev/shm
-# Where C asks for memory, nothing else would say no.
+# Limits allocations of C code, which has no other limit.
 ulimit -v $((16 << 20))
 
 export FRAMESPOOL_FUZZ_SEEDS=$here/seeds
@@ -33,13 +33,13 @@ if [ "$goal" != show ]; then
   python tests/fuzz/seeds.py "$FRAMESPOOL_FUZZ_SEEDS"
 fi
 
-# As the Rust tests are built, so that nothing is built twice; overflows are errors in this profile.
+# Same settings as the Rust tests, so that nothing is built twice; overflows are errors in this profile.
 # shellcheck disable=SC2086
 plain() { cargo run --quiet --profile test $locked -p framespool-fuzz --bin fuzz -- "$@"; }
 
 case $goal in
 check)
-  # All packages and features of the Rust tests, so that their builds are used.
+  # All packages and features of the Rust tests, so that their builds are reused.
   # shellcheck disable=SC2086
   FRAMESPOOL_FUZZ_SECONDS=${FUZZ_SECONDS:-60} cargo test --workspace --features framespool-kernels/shim $locked --test replay -- --nocapture
   ;;

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Packs what a machine with an NVIDIA driver and Python needs to try framespool there: no network, no FFmpeg, no Rust.
+# Packs everything to test framespool on a machine with an NVIDIA driver and Python: no network, no FFmpeg, no Rust.
 #
 #   scripts/gpu_bundle.sh [--wheel FILE] [--extra FILE]... [--peers FOLDER] [--out FILE]
 #
-#   --wheel   the wheel to pack (default: the one in target/wheels, which scripts/setup.sh wheel builds if it must)
-#   --extra   another video for the benchmarks, as often as wanted: long 1080p encodes (benches/gpu/encode.py makes some)
-#   --peers   a folder of wheels of other libraries (torchcodec, PyNvVideoCodec, …) to be installed too
+#   --wheel   the wheel to pack (default: the one in target/wheels, built by scripts/setup.sh wheel if needed)
+#   --extra   another video for the benchmarks, repeatable: long 1080p encodes (benches/gpu/encode.py creates some)
+#   --peers   a folder of wheels of other libraries (torchcodec, PyNvVideoCodec, …) to install too
 #   --out     default: target/gpu-bundle.tar
 #
-# There: tar -xf gpu-bundle.tar && framespool-gpu/run.sh            (check, then bench; run.sh --help says more)
-# The test media (target/media) go along. Where FRAMESPOOL_CORPUS names the additional corpus, so do its clips of benches/gpu/clips.txt,
-# with their frame records, in the list's order as far as they fit; those left out are named.
+# There: tar -xf gpu-bundle.tar && framespool-gpu/run.sh            (check, then bench; see run.sh --help)
+# The test media (target/media) are included. If FRAMESPOOL_CORPUS names the additional corpus, so are its clips of
+# benches/gpu/clips.txt with their frame records, in the order of the list as far as they fit; skipped ones are printed.
 set -euo pipefail
 here=$PWD
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-MOST_BYTES=60000000
+MAX_BYTES=60000000
 wheel='' out=$root/target/gpu-bundle.tar peers='' extra=()
 say() { printf 'gpu-bundle: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -41,7 +41,7 @@ if [ -z "$wheel" ]; then
 fi
 [ -f "$wheel" ] || die "no wheel at $wheel"
 [ -f "$media/manifest.json" ] || die "no test media at $media: run scripts/setup.sh tests, which makes them"
-[ -z "$corpus" ] || [ -f "$corpus/manifest.json" ] || die "FRAMESPOOL_CORPUS is $corpus, which holds no manifest.json; correct or unset it"
+[ -z "$corpus" ] || [ -f "$corpus/manifest.json" ] || die "FRAMESPOOL_CORPUS is $corpus, which contains no manifest.json; correct or unset it"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -64,15 +64,15 @@ cp -rL "$media" "$bundle/media"
 
 cat >"$bundle/run.sh" <<'RUN'
 #!/usr/bin/env bash
-# Tries framespool on this machine's GPU: run.sh [check|bench|all|python] [arguments of the program]
+# Tests framespool on this machine's GPU: run.sh [check|bench|all|python] [arguments of the program]
 #
 #   run.sh                                 check, then bench
 #   run.sh check --only decode             items by regular expression (--list names them)
 #   run.sh bench --only 'ceiling|dense'
-#   run.sh python -c '…'                   the interpreter that has framespool
+#   run.sh python -c '…'                   the interpreter in which framespool is installed
 #
-# Needs Python 3.11 or newer and an NVIDIA driver; no network. OUT names the folder for records (default: beside this file).
-# Ends with 3 where there is no GPU.
+# Needs Python 3.11 or newer and an NVIDIA driver; no network. OUT is the folder for records (default: the folder of this file).
+# Exits with 3 if there is no GPU.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 what=${1:-all}
@@ -84,10 +84,10 @@ export FRAMESPOOL_MEDIA=$here/media FRAMESPOOL_INDEX=off PYTHONUNBUFFERED=1 PYTH
 place=${FRAMESPOOL_VENV:-$here/.venv}
 python=$place/bin/python
 if ! "$python" -c 'import framespool' 2>/dev/null; then
-  # --system-site-packages: torch and whatever else is there stays usable. ensurepip may be missing, so pip comes from outside too.
+  # --system-site-packages keeps torch and others usable. ensurepip may be missing, so pip comes from the outer Python too.
   host=$(command -v python3) || { echo "run.sh: no python3 here" >&2; exit 2; }
   "$host" -m venv --system-site-packages "$place" 2>/dev/null || "$host" -m venv --system-site-packages --without-pip "$place"
-  # A venv of a venv does not see the outer one's packages: name them.
+  # A venv created in a venv does not see the outer packages: add their folders.
   site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   "$host" -c 'import sysconfig; print(sysconfig.get_path("purelib")); print(sysconfig.get_path("platlib"))' | sort -u >"$site/outer.pth"
   "$python" -m pip --version >/dev/null 2>&1 || { echo "run.sh: no pip for $python" >&2; exit 2; }
@@ -108,7 +108,7 @@ check | bench) run "$what" "$@" ;;
 all)
   code=0
   run check "$@" || code=$?
-  [ $code -le 1 ] || exit $code # no GPU, or not a thing that bench could do better
+  [ $code -le 1 ] || exit $code # no GPU, or an error that bench would hit too
   run bench "$@" || code=$?
   exit $code
   ;;
@@ -116,9 +116,9 @@ esac
 RUN
 chmod +x "$bundle/run.sh"
 
-# The list's clips of the corpus with their records and the manifest's lines about them, while there is room.
+# The listed clips of the corpus with their frame records and manifest entries, while there is space.
 if [ -n "$corpus" ]; then
-  python3 - "$corpus" benches/gpu/clips.txt "$bundle" "$MOST_BYTES" <<'PYTHON'
+  python3 - "$corpus" benches/gpu/clips.txt "$bundle" "$MAX_BYTES" <<'PYTHON'
 import json, shutil, sys
 from pathlib import Path
 
@@ -126,14 +126,14 @@ corpus, listed, bundle = map(Path, sys.argv[1:4])
 
 
 def archived(path: Path) -> int:
-    """Bytes that a file or folder takes in a tar: its blocks, a header, and another two for a long name."""
+    """Bytes that a file or folder takes in a tar: its blocks, a header, and two more blocks for a long name."""
     return 3 * 512 + (-(-path.stat().st_size // 512) * 512 if path.is_file() else 0)
 
 
 names = [words[0] for line in listed.read_text().splitlines() if (words := line.split("#")[0].split())]
 manifest = json.loads((corpus / "manifest.json").read_text())
 known = {entry["path"]: entry for entry in manifest.pop("files")}
-# Behind everything come the new manifest, at most as long as the old one, new folders, and the tar's last block.
+# Appended last: the new manifest (at most as long as the old one), new folders, and the final block of the tar.
 room = int(sys.argv[4]) - sum(map(archived, bundle.rglob("*"))) - archived(corpus / "manifest.json") - (64 << 10)
 kept, left_out = [], []
 for name in names:
@@ -161,16 +161,16 @@ fi
 mkdir -p "$(dirname "$out")"
 tar --sort=name --owner=0 --group=0 --numeric-owner -C "$work" -cf "$out.part" framespool-gpu
 bytes=$(stat -c %s "$out.part")
-if [ "$bytes" -gt "$MOST_BYTES" ]; then
+if [ "$bytes" -gt "$MAX_BYTES" ]; then
   du -ak "$bundle" | sort -rn | head -n 20 >&2
   rm -f "$out.part"
-  die "the bundle would be $bytes bytes, and $MOST_BYTES are the most: pack fewer --extra or --peers"
+  die "the bundle would be $bytes bytes, over the limit of $MAX_BYTES: pack fewer --extra or --peers"
 fi
 mv "$out.part" "$out"
-# What is in it, and how much of each.
+# Lists the contents with their sizes.
 for part in wheels media corpus extra; do
   [ ! -d "$bundle/$part" ] || say "$(printf '%-6s %5d files %9d bytes' "$part" \
     "$(find "$bundle/$part" -type f | wc -l)" "$(find "$bundle/$part" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum + 0 }')")"
 done
 [ -n "$corpus" ] || say "no clips of a corpus: FRAMESPOOL_CORPUS is not set"
-echo "$out: $bytes bytes ($((bytes * 100 / MOST_BYTES)) % of what may travel)"
+echo "$out: $bytes bytes ($((bytes * 100 / MAX_BYTES)) % of the limit)"

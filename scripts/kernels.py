@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The CUDA kernels: their PTX, and what can be said of them without a GPU.
+"""Compiles the CUDA kernels to PTX and checks them without a GPU.
 
     scripts/kernels.py generate    compiles kernels/cuda/pixel_pass.cu to kernels/cuda/gen/pixel_pass.ptx
-    scripts/kernels.py check       does it again elsewhere: the committed file must be what comes out, byte for byte
-    scripts/kernels.py ptxas       assembles the PTX for GPUs that ptxas 11.8 knows; fails if a kernel spills registers
+    scripts/kernels.py check       compiles again elsewhere; the result must equal the committed file byte for byte
+    scripts/kernels.py ptxas       assembles the PTX for GPUs of ptxas 11.8; fails if a kernel spills registers
     scripts/kernels.py ptxas all   the same with ptxas 11.8, 12.9 and 13.5, for all GPUs from sm_70 to sm_121
-    scripts/kernels.py count       instructions of each kernel in the PTX, by kind
+    scripts/kernels.py count       counts the instructions of each kernel in the PTX, by kind
     scripts/kernels.py nvjpeg      compares nvdec's declarations with nvJPEG's header and library; needs no GPU
     scripts/kernels.py sanitize    runs kernels/tests/device_pass with the kernels under AddressSanitizer and UBSan
 
-NVRTC and ptxas come from PyPI, by name and version, into ${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/framespool};
-they are used as they lie there and installed nowhere. Only the standard library is needed, and a Python that has pip.
+NVRTC and ptxas come from PyPI, by name and version, into ${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/framespool}.
+They run from there and are not installed. Only the standard library is needed, and a Python that has pip.
 """
 
 import collections
@@ -27,13 +27,13 @@ ROOT = Path(__file__).resolve().parent.parent
 CUDA = ROOT / "kernels" / "cuda"
 PTX = CUDA / "gen" / "pixel_pass.ptx"
 
-# The PTX of 11.8 is understood by every driver from release 520 on, which is what this pins.
+# Every driver from release 520 on accepts the PTX of 11.8, which is why this version is pinned.
 NVRTC = ("nvidia-cuda-nvrtc-cu11", "11.8.89")
 NVRTC_OPTIONS = ("--gpu-architecture=compute_70", "--fmad=false", "-default-device", "--std=c++17")
 
 NVJPEG = ("nvidia-nvjpeg-cu12", "12.4.0.76")
 
-# Assemblers, oldest first, and the GPUs that each is asked for.
+# Assemblers, oldest first, each with its GPUs.
 PTXAS = (
     (("nvidia-cuda-nvcc-cu11", "11.8.89"), (70, 72, 75, 80, 86, 87, 89, 90)),
     (("nvidia-cuda-nvcc-cu12", "12.9.86"), (70, 75, 80, 86, 89, 90, 100, 103, 120, 121)),
@@ -51,7 +51,7 @@ def fail(text):
 
 
 def fetch_package(name, version):
-    """The folder that holds this package's files, fetched if it is not there yet."""
+    """The folder with this package's files, fetched if it does not exist yet."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     cache = Path(os.environ.get("FRAMESPOOL_CACHE") or home / "framespool")
     folder = cache / f"{name}-{version}"
@@ -73,14 +73,14 @@ def fetch_package(name, version):
     partial.chmod(0o755)
     try:
         partial.rename(folder)
-    except OSError:  # somebody else was faster
+    except OSError:  # another process was faster
         shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 
 def find_one(folder, pattern):
     found = sorted(folder.rglob(pattern))
-    return found[0] if found else fail(f"{folder} holds no {pattern}; delete that folder and try again")
+    return found[0] if found else fail(f"{folder} contains no {pattern}; delete that folder and try again")
 
 
 class Nvrtc:
@@ -88,7 +88,7 @@ class Nvrtc:
 
     def __init__(self):
         folder = fetch_package(*NVRTC)
-        # The builtins first, by path: NVRTC looks for them by name alone.
+        # Load the builtins first, by path: NVRTC searches for them by name only.
         ctypes.CDLL(str(find_one(folder, "libnvrtc-builtins.so.*")), mode=ctypes.RTLD_GLOBAL)
         self.lib = ctypes.CDLL(str(find_one(folder, "libnvrtc.so.*")))
 
@@ -106,7 +106,7 @@ class Nvrtc:
         return buffer.value.decode()
 
     def compile(self, source, headers):
-        """PTX of `source`, whose `headers` (name to text) are given and not looked for."""
+        """PTX of `source`; `headers` (name to text) are passed in memory, no path is searched."""
 
         def strings(texts):
             texts = [text.encode() for text in texts]
@@ -128,7 +128,7 @@ class Nvrtc:
             fail(f"{error}\n{self.text(program, 'ProgramLog')}")
         log = self.text(program, "ProgramLog").strip()
         if log:
-            fail(f"the compiler warns, and nothing here may:\n{log}")
+            fail(f"the compiler reports warnings; fix them:\n{log}")
         return self.text(program, "PTX")
 
 
@@ -145,8 +145,8 @@ def generate():
 
 def check():
     if PTX.read_text() != compile_ptx():
-        fail(f"{PTX.relative_to(ROOT)} is not what its sources give; scripts/kernels.py generate makes it so")
-    print(f"{PTX.relative_to(ROOT)} is what NVRTC {NVRTC[1]} makes of its sources")
+        fail(f"{PTX.relative_to(ROOT)} does not match its sources; run scripts/kernels.py generate")
+    print(f"{PTX.relative_to(ROOT)} matches its sources, compiled with NVRTC {NVRTC[1]}")
 
 
 def assemble(which, sm):
@@ -157,7 +157,7 @@ def assemble(which, sm):
         command = [str(ptxas), f"-arch=sm_{sm}", "-v", "-o", f"{folder}/out", str(PTX)]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        fail(f"ptxas {which[1]} refuses the PTX for sm_{sm}:\n{done.stderr}")
+        fail(f"ptxas {which[1]} rejects the PTX for sm_{sm}:\n{done.stderr}")
     rows, name, stack, spills = [], None, 0, 0
     for line in done.stderr.splitlines():
         if found := re.search(r"Compiling entry function '(\w+)'", line):
@@ -182,11 +182,11 @@ def assemble_all(all_versions):
                 if stack or spills:
                     spilled.append(f"{kernel} on sm_{sm}")
     if spilled:
-        fail(f"kernels that keep registers in memory: {', '.join(spilled)}")
+        fail(f"kernels that spill registers: {', '.join(spilled)}")
 
 
 def count_instructions():
-    """How often each kind of instruction stands in each kernel: a loop's counts once."""
+    """Static count of each kind of instruction in each kernel: an instruction in a loop counts once."""
     for kernel in re.split(r"(?=\.visible \.entry )", PTX.read_text())[1:]:
         name = re.match(r"\.visible \.entry (\w+)", kernel)[1]
         kinds = collections.Counter()
@@ -206,7 +206,7 @@ def check_nvjpeg():
         FRAMESPOOL_NVJPEG_HEADER=str(folder / "include" / "nvjpeg.h"),
         FRAMESPOOL_NVJPEG_LIBRARY=str(folder / "lib" / "libnvjpeg.so.12"),
     )
-    # The features of all tests, so that nothing is compiled again.
+    # The features of all tests, so that nothing is recompiled.
     test = ["cargo", "test", "--workspace", "--features", "framespool-kernels/shim"]
     test += ["--test", "nvjpeg_header", "--test", "nvjpeg_header_parser"]
     sys.exit(subprocess.run([*test, "--", "--ignored"], cwd=ROOT, env=environment).returncode)
@@ -221,14 +221,14 @@ def sanitize():
             fail(f"{compiler} has no {library}; install the sanitizers of that compiler")
         preload.append(os.path.realpath(path))
     environment = dict(os.environ, CXX=compiler)
-    # The preloaded library must not come between cargo and what it starts: only the test itself runs under it.
+    # The preloaded library must not be loaded into cargo and the compilers: only the test itself runs with it.
     build = ["cargo", "test", "-p", "framespool-kernels", "--features", "sanitize", "--test", "device_pass"]
     done = subprocess.run([*build, "--no-run"], cwd=ROOT, env=environment, capture_output=True, text=True)
     found = re.search(r"Executable .*\((.*device_pass-\w+)\)", done.stderr)
     if done.returncode != 0 or not found:
         fail(f"{' '.join(build)} failed:\n{done.stderr}")
     environment["LD_PRELOAD"] = ":".join(preload)
-    # Rust's test harness leaves a little behind, and the kernels allocate nothing that could leak.
+    # Rust's test harness leaks a little; the kernels allocate nothing.
     environment["ASAN_OPTIONS"] = "detect_leaks=0:abort_on_error=1"
     environment["UBSAN_OPTIONS"] = "print_stacktrace=1"
     sys.exit(subprocess.run([ROOT / found[1]], cwd=ROOT / "kernels", env=environment).returncode)

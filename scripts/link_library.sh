@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The linker of the wheel's library, for scripts/setup.sh: the C compiler, once the list of what the library shows to others holds
-# Python's entry point alone. Crates that are C libraries as well (crc-fast, which comes with object_store) add their functions to it,
-# and have no switch against that where they are used by another crate.
+# The linker of the wheel's library, for scripts/setup.sh: the C compiler, after reducing the list of exported symbols to Python's
+# entry point. Crates that are C libraries too (crc-fast, a dependency of object_store) export their functions,
+# and have no switch to disable that when another crate uses them.
 set -euo pipefail
 for argument in "$@"; do
   case $argument in

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Shows that the model of the loader can fail: in a copy of the sources, one mistake at a time is let in.
+"""Tests that the model of the loader detects bugs: injects one bug at a time into a copy of the sources.
 
-    scripts/dynamic_analysis.sh mutants [NAME...]        all mistakes, or some of them
+    scripts/dynamic_analysis.sh mutants [NAME...]        all bugs, or the named ones
 
-Every mistake is one that somebody could make: a wake-up forgotten, a check left out, two steps in the wrong order. All
-are compiled into one program, which FRAMESPOOL_MUTANT tells which to make. Ends with 1 where the model misses one.
+Every bug is a plausible mistake: a missing wake-up, a missing check, two steps in the wrong order. All are compiled
+into one program; the environment variable FRAMESPOOL_MUTANT selects one. Exits with 1 if the model misses one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / "target" / "mutants"
-#: Longer than any run: the schedules of an unchanged loader take seconds.
+#: Longer than any run: a run of the unchanged loader takes seconds.
 TIMEOUT_SECONDS = 300
 
 
 class Mutant(NamedTuple):
     name: str
     file: str
-    #: Text that stands in the file exactly once, and what takes its place; `{on}` is true in a run of this mutant.
+    #: Text that occurs exactly once in the file, and its replacement; `{on}` is true if this mutant is selected.
     old: str
     new: str
 
@@ -44,13 +44,13 @@ MUTANTS = [
         "b.clips_remaining == 0) && !{on} {\n            self.complete.notify_all();",
     ),
     Mutant(
-        "workers-are-not-told-of-the-end",
+        "workers-are-not-notified-of-the-end",
         SCHEDULER,
         "Ordering::Release);\n        self.work.notify_all();",
         "Ordering::Release);\n        if !{on} { self.work.notify_all(); }",
     ),
     Mutant(
-        "workers-are-not-told-of-work",
+        "workers-are-not-notified-of-work",
         SCHEDULER,
         "if earliest_deadline != NO_DEADLINE || !state.suspended.is_empty() {",
         "if !{on} && (earliest_deadline != NO_DEADLINE || !state.suspended.is_empty()) {",
@@ -122,13 +122,13 @@ MUTANTS = [
         };""",
     ),
     Mutant(
-        "a-worker-that-panics-forgets-its-requests",
+        "a-worker-that-panics-loses-its-requests",
         WORKER,
         "self.scheduler.fail_clip(iteration, seq, self.internal_error(slot.clip, &*panic));",
         "if !{on} { self.scheduler.fail_clip(iteration, seq, self.internal_error(slot.clip, &*panic)); }",
     ),
     Mutant(
-        "told-before-the-part-is-back",
+        "notified-before-the-slot-is-back",
         WORKER,
         "self.copy_cached_bytes(&cached, &mut buffer_slot);\n        drop(buffer_slot);",
         "self.copy_cached_bytes(&cached, &mut buffer_slot);\n"
@@ -161,7 +161,7 @@ Ok(Some(pixels)) => {
 ]
 
 SWITCH = """
-/// Whether this run is to make a mistake.
+/// Whether this mutant is selected.
 pub(crate) fn mutant(name: &str) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
     CHOSEN.get_or_init(|| std::env::var("FRAMESPOOL_MUTANT").ok()).as_deref() == Some(name)
@@ -174,14 +174,14 @@ def die(text: str) -> None:
 
 
 def unapplicable() -> list[str]:
-    """Mistakes whose place in the sources is no longer there, or no longer the only one."""
+    """Mutants whose text no longer occurs in the sources, or occurs more than once."""
     return [m.name for m in MUTANTS if (ROOT / m.file).read_text().count(m.old) != 1]
 
 
 def copy_sources_with_mutants() -> None:
-    """The sources with all mistakes in them, none of which is made unless asked for."""
+    """The sources with all mutants in them, each active only if it is selected."""
     if lost := unapplicable():
-        die(f"the sources have changed where these mistakes were made, write them anew: {', '.join(lost)}")
+        die(f"the sources of these mutants have changed, update them: {', '.join(lost)}")
     shutil.rmtree(COPY, ignore_errors=True)
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in filter(None, tracked.split("\0")):
@@ -209,7 +209,7 @@ def build_program() -> str:
 
 
 def run_mutant(program: str, name: str) -> tuple[bool, str]:
-    """Whether the model passed with this mistake, and what it said if not."""
+    """Whether the model passed with this mutant, and its message otherwise."""
     env = dict(os.environ, FRAMESPOOL_MUTANT=name, RUST_BACKTRACE="0")
     begun = time.monotonic()
     try:
@@ -217,12 +217,12 @@ def run_mutant(program: str, name: str) -> tuple[bool, str]:
             [program, "loader::shuttle_tests"], cwd=COPY, env=env, capture_output=True, timeout=TIMEOUT_SECONDS
         )
     except subprocess.TimeoutExpired:
-        return False, f"does not end within {TIMEOUT_SECONDS} s"
+        return False, f"did not finish within {TIMEOUT_SECONDS} s"
     took = time.monotonic() - begun
     if not done.returncode:
         return True, f"{took:.0f} s"
     lines = (done.stdout + done.stderr).decode(errors="replace").splitlines()
-    # The line behind "thread … panicked at …" says what is wrong; panics on purpose say other things.
+    # The line after "thread … panicked at …" is the failure; deliberate panics have other messages.
     panics = (after for line, after in itertools.pairwise(lines) if "panicked at" in line and "on purpose" not in after)
     said = next(panics, f"ended with {done.returncode}")
     return False, f"{took:.0f} s: {said[:90]}"

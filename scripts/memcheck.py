@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""A short Python loop under valgrind's memcheck, twice: once with few passes over the files, once with more.
+"""Runs a short Python loop under valgrind's memcheck twice: with few passes over the files, then with more.
 
     scripts/dynamic_analysis.sh valgrind
 
-Errors count where framespool's module is on the stack. Memory that nothing points to any more counts where there is
-more of it after more passes: what Python and others leave once per process does not matter, what a loader leaves with
-every batch does.
+Errors count if framespool's module is on the stack. Lost memory counts if it grows with the number of passes: leaks
+once per process, from Python and others, are ignored, leaks per batch are not.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 MODULE = "_framespool"
 PASSES = (1, 3)
-#: Blocks that the longer run may lose beyond the shorter one: those of a thread that ends while the process does.
+#: Blocks that the longer run may lose in addition: those of a thread that ends while the process does.
 SLACK_BLOCKS = 2
 
-#: What runs under valgrind. A thread of two decoders, clips made early, damage, an early stop, pictures, single videos.
+#: The program under valgrind: two decoding threads, prefetched clips, damage, an early stop, images, single videos.
 LOOP = """
 import sys
 import framespool as fsp
@@ -57,12 +56,12 @@ print(batches, "batches")
 
 
 def memcheck(passes: int, files: list[Path], report: Path) -> list[Xml.Element]:
-    """The errors that memcheck reports of a run, leaks included."""
+    """The errors that memcheck reports for a run, leaks included."""
     command = ["valgrind", "--leak-check=full", "--show-leak-kinds=definite", "--num-callers=40", "--xml=yes"]
-    # Straight code of vector instructions makes blocks that valgrind's translator has no room for.
+    # Long basic blocks of vector instructions exceed valgrind's default translation size.
     command += ["--vex-guest-max-insns=20"]
     command += [f"--xml-file={report}", "--child-silent-after-fork=yes", sys.executable, "-c", LOOP, str(passes)]
-    # Python's own allocator would hide what is lost inside its blocks.
+    # Python's own allocator would hide lost memory in its blocks.
     environment = {**os.environ, "PYTHONMALLOC": "malloc"}
     subprocess.run([*command, *map(str, files)], env=environment, check=True)
     return Xml.parse(report).getroot().findall("error")
@@ -84,7 +83,7 @@ def text(error: Xml.Element) -> str:
 
 
 def leaks(errors: list[Xml.Element]) -> Counter[str]:
-    """Lost blocks by where they were allocated: the stack's functions, and their module where there are no names."""
+    """Lost blocks by allocation site: the stack's functions, or their module if they have no names."""
     found: Counter[str] = Counter()
     for error in errors:
         if (error.findtext("kind") or "").startswith("Leak_"):
@@ -100,7 +99,7 @@ def main() -> int:
     files = [media / "video/corrupt/broken.mp4", media / "images/odd/grey_128x128.jpg", *videos]
     missing = [str(file) for file in files if not file.is_file()]
     if missing:
-        print(f"no {', '.join(missing)}: run scripts/setup.sh tests, which makes the test media", file=sys.stderr)
+        print(f"no {', '.join(missing)}: run scripts/setup.sh tests, which generates the test media", file=sys.stderr)
         return 2
     runs = []
     with tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Mutation testing on a sample: the share of mutants that the tests kill, in a copy of the sources.
 
-    scripts/dynamic_analysis.sh mutate [--minutes 45] [AREA...]    a sample of plan, index, batch_sampler, batch and pixels
+    scripts/dynamic_analysis.sh mutate [--minutes 45] [AREA...]    a sample of plan, index, batch_sampler, batch, pixels
 
-cargo-mutants lists the mutants (`cargo mutants --list`); its own runs would build every test program for each one.
-Here an area's unit tests are built and run first, and its other tests only for mutants that survive those. Areas get
-equal shares of the time. Mutants are tried in the order of their hashes: a longer run begins with the same ones.
+cargo-mutants lists the mutants (`cargo mutants --list`); running it would build every test program for each mutant.
+Here an area's unit tests are built and run first, and its other tests only for mutants that survive them. Areas get
+equal shares of the time. Mutants are tried in the order of their hashes, so a longer run starts with the same ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute()
 COPY = TARGET / "mutate"
-#: Many times what the tests take on the unchanged code.
+#: Much longer than the tests take on unchanged code.
 TIMEOUT_SECS = 60
 OUTCOMES = ("caught", "survived", "unviable", "timeout")
 
@@ -40,7 +40,7 @@ class TestProgram(NamedTuple):
 class Area(NamedTuple):
     package: str
     files: tuple[str, ...]
-    #: Run one after another until one fails.
+    #: Run in order until one fails.
     tests: tuple[TestProgram, ...]
 
 
@@ -49,7 +49,7 @@ def engine_area(name: str, *more: TestProgram) -> Area:
 
 
 UNIT_TESTS = TestProgram("--lib")
-# Of the kernels, the reference is what their tests compare with, and scripts/kernels.py tests the CUDA launches.
+# Kernels: without the scalar reference (tests compare with it) and CUDA launches (see scripts/kernels.py).
 PIXEL_PASS = (
     "color",
     "lut",
@@ -82,7 +82,7 @@ def die(text: str) -> None:
 
 
 def copy_sources() -> None:
-    """The sources as they are, newer than what was built of an earlier mutant."""
+    """Restores the sources, with a newer time stamp than the build of an earlier mutant."""
     shutil.rmtree(COPY, ignore_errors=True)
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     for name in subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0"):
@@ -98,14 +98,14 @@ def mutants(area: Area) -> list[dict]:
     command = ["cargo", "mutants", "--list", "--json", "--diff", "--workspace"]
     listed = subprocess.run(command, cwd=COPY, capture_output=True, text=True)
     if listed.returncode:
-        die(f"{listed.stderr.strip()[-300:]}\ncargo install --locked cargo-mutants brings it")
+        die(f"{listed.stderr.strip()[-300:]}\ninstall it: cargo install --locked cargo-mutants")
     ours = [m for m in json.loads(listed.stdout) if m["file"].startswith(area.files)]
     return sorted(ours, key=lambda m: hashlib.sha256(m["name"].encode()).digest())
 
 
 def program(area: Area, tests: TestProgram) -> Path | None:
-    """The built test program; `None` where the sources do not compile."""
-    # Each program is run once: optimising the engine would take longer than its tests do.
+    """The built test program; `None` if the sources do not compile."""
+    # Each program runs once: optimizing the engine would take longer than its tests.
     command = ["cargo", "--config", "profile.test.package.framespool.opt-level=0", "test", "--package", area.package]
     command += [tests.program, "--no-run", "--message-format=json"]
     done = subprocess.run(command, cwd=COPY, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -116,7 +116,7 @@ def program(area: Area, tests: TestProgram) -> Path | None:
 
 
 def run_tests(area: Area) -> str:
-    """One of `OUTCOMES`, for the sources as they are in the copy."""
+    """One of `OUTCOMES`, for the current sources in the copy."""
     folder = COPY / ("kernels" if area.package == "framespool-kernels" else ".")
     env = dict(os.environ, RUST_BACKTRACE="0", CARGO_MANIFEST_DIR=str(folder))
     for tests in area.tests:
@@ -170,7 +170,7 @@ def main() -> int:
             die(f"the tests of {name} fail on the unchanged code ({outcome})")
     end = time.monotonic() + 60 * arguments.minutes
     counts: dict[str, Counter] = {name: Counter() for name in names}
-    # The area that took the least time so far is next: equal shares of time.
+    # Continue with the area that has used the least time: equal shares of time.
     spent = dict.fromkeys(names, 0.0)
     while any(queues.values()) and time.monotonic() < end:
         name = min((name for name in names if queues[name]), key=spent.__getitem__)

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Finds a CPython of a version, or fetches one, and prints the path of its interpreter on the last line.
+# Finds or fetches a CPython of a given version, and prints the path of its interpreter on the last line.
 #
-#   scripts/pythons.sh 3.14           one that is here, else one fetched into the cache; needs no root
-#   scripts/pythons.sh --here 3.14t   only one that is here; code 1 and no output where there is none
+#   scripts/pythons.sh 3.14           an installed one, else one fetched into the cache; needs no root
+#   scripts/pythons.sh --here 3.14t   only an installed one; otherwise exits with 1 without output
 #
-# Looked for on PATH, in /usr/bin, among pyenv's and in the cache. What is fetched are packages of a Debian release that
-# has this Python, with the C library that they were built for, unpacked into
-# ${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/framespool}/python-VERSION. apt checks their signatures; it gets private
-# sources and private state, so that nothing on the system changes. Code 3: no Debian release has this Python.
+# Searches PATH, /usr/bin, pyenv's versions and the cache. If needed, packages of a Debian release that
+# has this Python are fetched, with the C library that they were built for, and unpacked into
+# ${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/framespool}/python-VERSION. apt checks their signatures. It uses a private
+# list of sources and private state, so the system stays unchanged. Exit code 3: no Debian release has this Python.
 set -euo pipefail
 
 fetch=true
@@ -27,7 +27,7 @@ die() {
   exit 1
 }
 
-# Debian releases that have the version; the first one that can be had is taken.
+# Debian releases that have the version; the first available one is used.
 case $version in
   3.11) releases="bookworm" ;;
   3.13) releases="trixie" ;;
@@ -58,24 +58,24 @@ trap 'rm -rf "$work"' EXIT
 log=$work/log
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 [ -f "$keyring" ] || die "$keyring is missing (package debian-archive-keyring)"
-# The mirror that this machine already uses, whatever it is.
+# The mirror that this machine already uses.
 mirror=$(apt-get indextargets --format '$(SITE)' 2>/dev/null | grep -E '/debian/?$' | head -n 1 || true)
 [ -n "$mirror" ] || die "no Debian mirror among apt's sources"
 
-# apt with one release as all that it knows and nothing installed.
+# apt with this release as its only source and no installed packages.
 prepare() {
   apt=$work/apt-$1
   mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
   : >"$apt/status"
   echo "deb [signed-by=$keyring target=Packages lang=none] $mirror $1 main" >"$apt/list"
-  # A mirror's list of a moving release may be past its date; its signature is checked all the same.
+  # A mirror's list of a moving release may have expired; its signature is still checked.
   options=(-qq -o Dir::Etc::sourcelist="$apt/list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$apt/lists"
     -o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache" -o Debug::NoLocking=true -o APT::Sandbox::User=root
     -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2 -o APT::Update::Error-Mode=any)
   apt-get "${options[@]}" update >>"$log" 2>&1
 }
 
-# Packages of a release, with all that they depend on, unpacked into $work/root.
+# Packages of a release with all their dependencies, unpacked into $work/root.
 unpack() {
   local package
   prepare "$1" || return 1
@@ -96,8 +96,8 @@ for release in $releases; do
 done
 [ -n "$release" ] || die "$tried"
 
-# These programs need their own release's C library. A script in the interpreter's place starts it with that release's
-# loader, under the script's name: so sys.executable is the script, and the standard library is found beside it.
+# These programs need their own release's C library. A script replaces the interpreter and starts it with that release's
+# loader, under the script's name. So sys.executable is the script, and the standard library is found next to it.
 interpreter=$work/root/usr/bin/python$version
 loader=$(cd "$work/root" && find . -type f -name 'ld-linux*.so.*' -printf '%P\n' | head -n 1)
 [ -n "$loader" ] || die "the packages of Debian $release have no dynamic loader"
@@ -113,7 +113,7 @@ chmod +x "$interpreter"
 "$interpreter" -c "import hashlib, zlib" >>"$log" 2>&1 && runs "$interpreter" ||
   die "the one of Debian $release does not run: $(tail -n 1 "$log")"
 
-# Renamed into place, so that no other process sees a partial folder.
+# Renamed atomically, so that no other process sees a partial folder.
 rm -rf "$prefix"
 mv "$work/root" "$prefix"
 say "fetched $("$prefix/usr/bin/python$version" --version) from Debian $release"

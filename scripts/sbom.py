@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What is inside the wheel: a CycloneDX list for its `.dist-info/sboms` (PEP 770), and the licences of the Rust crates.
+"""Writes the wheel's CycloneDX SBOM, for its `.dist-info/sboms` (PEP 770), and the licenses of the Rust crates.
 
-    scripts/sbom.py list FILE        writes the list; scripts/setup.sh wheel does
+    scripts/sbom.py list FILE        writes the SBOM; called by scripts/setup.sh wheel
     scripts/sbom.py licences         writes licenses/rust-crates.txt
-    scripts/sbom.py check            says whether that file is what `licences` would write
+    scripts/sbom.py check            checks that this file is up to date
 
-What is asked: cargo, for the crates that are compiled into the library on this platform (no build tools, no macros);
-Cargo.lock, for their checksums; the FFmpeg that is linked, for its version and configuration; the crates' sources, for
-the C libraries in them.
+Sources of the data: cargo, for the crates that are compiled into the library on this platform (no build tools, no
+macros); Cargo.lock, for their checksums; the linked FFmpeg, for its version and configuration; the crates' sources,
+for the C libraries in them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LICENCES = ROOT / "licenses" / "rust-crates.txt"
 PACKAGE = "framespool-python"
 
-#: How FFmpeg says under which licence its parts make it.
+#: FFmpeg's license strings and their SPDX expressions.
 _FFMPEG_LICENCES = {
     "LGPL version 2.1 or later": "LGPL-2.1-or-later",
     "LGPL version 3 or later": "LGPL-3.0-or-later",
@@ -44,7 +44,7 @@ def _run(*command: str) -> str:
     return done.stdout
 
 
-#: In a source distribution the crates of the tests are not there, and cargo strikes them from Cargo.lock.
+#: A source distribution lacks the test crates, and cargo removes them from Cargo.lock.
 LOCKED = [] if (ROOT / "PKG-INFO").is_file() else ["--locked"]
 
 
@@ -60,7 +60,7 @@ def _metadata() -> dict[str, Any]:
 
 @cache
 def crates() -> dict[tuple[str, str], dict[str, Any]]:
-    """What cargo says of each crate whose code is in the library, by name and version."""
+    """cargo's metadata of each crate whose code is in the library, by name and version."""
     edges = "--edges=normal,no-proc-macro"
     tree = _run("cargo", "tree", *LOCKED, f"--package={PACKAGE}", edges, f"--target={_host()}", "--prefix=none")
     wanted = {(words[0], words[1].removeprefix("v")) for line in tree.splitlines() if (words := line.split())}
@@ -78,7 +78,7 @@ def _checksums() -> dict[tuple[str, str], str]:
 
 
 def spdx(licence: str) -> str:
-    """The older way to write a choice, as an SPDX expression."""
+    """The old slash notation of a choice, as an SPDX expression."""
     return re.sub(r"\s*/\s*", " OR ", licence)
 
 
@@ -86,7 +86,7 @@ def spdx(licence: str) -> str:
 
 
 def _prefix() -> Path:
-    """The FFmpeg that is linked, as scripts/env.sh has it."""
+    """The linked FFmpeg's prefix, as set by scripts/env.sh."""
     named = os.environ.get("FRAMESPOOL_FFMPEG")
     noted = ROOT / ".venv" / "ffmpeg-prefix"
     if not named and not noted.is_file():
@@ -95,21 +95,21 @@ def _prefix() -> Path:
 
 
 def _strings(data: bytes, pattern: bytes) -> list[str]:
-    """Strings of a C program that match from their beginning to their end."""
+    """Strings of a C program that match completely."""
     return [found.decode() for found in re.findall(rb"(?<![ -~])" + pattern + rb"(?=\0)", data)]
 
 
 def ffmpeg_facts(data: bytes) -> dict[str, str]:
-    """Version, configuration and licence, from the bytes of a libavutil, or of what it is linked into."""
+    """Version, configuration and license, from the bytes of a libavutil, or of a library that contains it."""
     version = _strings(data, rb"FFmpeg version [^\0]+")
     line = [text for text in _strings(data, rb"--[^\0]+") if "--prefix" in text or "--disable-" in text]
     licence = _strings(data, rb"libav[a-z]+ license: [^\0]+")
     if not (version and line and licence):
-        raise SystemExit("sbom: the FFmpeg that is linked does not say its version, configuration and licence")
+        raise SystemExit("sbom: no version, configuration and license found in the linked FFmpeg")
     words = licence[0].split(": ", 1)[1]
     if words not in _FFMPEG_LICENCES:
         raise SystemExit(
-            f"sbom: an FFmpeg under '{words}' cannot be given to others; configure it without --enable-nonfree"
+            f"sbom: an FFmpeg under '{words}' cannot be redistributed; configure it without --enable-nonfree"
         )
     number = version[0].removeprefix("FFmpeg version ")
     return {"version": number, "configuration": max(line, key=len), "licence": _FFMPEG_LICENCES[words]}
@@ -120,7 +120,7 @@ def _pkg_config_version(name: str) -> str:
     environment = os.environ | {"PKG_CONFIG_PATH": f"{folder}:{os.environ.get('PKG_CONFIG_PATH', '')}"}
     done = subprocess.run(["pkg-config", "--modversion", name], env=environment, capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"sbom: pkg-config does not know {name}, which FFmpeg is linked with: {done.stderr}")
+        raise SystemExit(f"sbom: pkg-config does not find {name}, which FFmpeg is linked with: {done.stderr}")
     return done.stdout.strip()
 
 
@@ -132,13 +132,13 @@ def _folder(crate: str) -> Path:
 def _found(crate: str, file: str, pattern: str) -> str:
     match = re.search(pattern, (_folder(crate) / file).read_text(errors="replace"))
     if match is None:
-        raise SystemExit(f"sbom: {crate} does not say in {file} which version it has")
+        raise SystemExit(f"sbom: no version found in {file} of {crate}")
     return match[1]
 
 
 @cache
 def libraries() -> list[dict[str, Any]]:
-    """Libraries in C, and Rust's own, each with the crate or library that brings it."""
+    """C libraries and the Rust standard library, each with the crate or library that contains it."""
     ffmpeg = ffmpeg_facts((_prefix() / "lib" / "libavutil.a").read_bytes())
     found = [
         {
@@ -223,7 +223,7 @@ def _dependencies(root: str) -> list[dict[str, Any]]:
 
 
 def bill() -> dict[str, Any]:
-    """The list, the same for the same sources: it holds no time and no number drawn."""
+    """The SBOM, reproducible: it contains no time and no random number."""
     version = next(package["version"] for package in crates().values() if package["name"] == PACKAGE)
     root = f"pkg:pypi/framespool@{version}"
     components = list(_components())
@@ -252,21 +252,21 @@ def bill() -> dict[str, Any]:
 
 
 def _texts(package: dict[str, Any]) -> list[str]:
-    """The licences that a crate brings: of a choice with Apache-2.0, which the wheel has anyway, the other ones."""
+    """License texts of a crate; of a choice with Apache-2.0, which the wheel has anyway, the other ones."""
     folder = Path(package["manifest_path"]).parent
     names = re.compile(r"(licen[cs]e|copying|copyright|notice|unlicense)", re.IGNORECASE)
     depths = [folder.glob(depth) for depth in ("*", "*/*", "*/*/*")]
     files = sorted(f for depth in depths for f in depth if names.match(f.name) and f.suffix in ("", ".md", ".txt"))
     files = [f for f in files if f.is_file() and not {"tests", "test", "benches"} & set(f.relative_to(folder).parts)]
     texts = [f.read_text(errors="replace").strip().replace("\r\n", "\n") for f in files]
-    texts = [text for text in texts if text and "GNU GENERAL PUBLIC LICENSE" not in text]  # zstd's other choice
+    texts = [text for text in texts if text and "GNU GENERAL PUBLIC LICENSE" not in text]  # zstd's alternative
     if " OR " in spdx(package["license"]):
         texts = [t for t in texts if "Version 2.0, January 2004" not in t or "Permission is hereby" in t] or texts
     return texts
 
 
 def licence_texts() -> str:
-    """licenses/rust-crates.txt: each text once, under the crates that it is for."""
+    """licenses/rust-crates.txt: each text once, with the list of its crates."""
     groups: dict[str, tuple[str, list[str]]] = {}
     without = []
     for (name, version), package in crates().items():
@@ -293,7 +293,7 @@ def licence_texts() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """The program."""
+    """Command line entry point."""
     match arguments:
         case ["list", file]:
             Path(file).parent.mkdir(parents=True, exist_ok=True)
@@ -303,7 +303,7 @@ def main(arguments: list[str]) -> int:
         case ["check"]:
             if not LICENCES.is_file() or LICENCES.read_text() != licence_texts():
                 print(
-                    "sbom: licenses/rust-crates.txt is not that of Cargo.lock; run scripts/sbom.py licences",
+                    "sbom: licenses/rust-crates.txt does not match Cargo.lock; run scripts/sbom.py licences",
                     file=sys.stderr,
                 )
                 return 1

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Makes a machine ready, each step only where it is not done yet, so that a second run takes seconds.
+# Sets up a machine. Each step runs only if needed, so a second run takes seconds.
 #
 #   scripts/setup.sh           system packages, .venv, FFmpeg, the wheel, and the wheel installed into .venv
 #   scripts/setup.sh tools     system packages, .venv, FFmpeg: enough for cargo and ruff
-#   scripts/setup.sh wheel     the same and the wheel in target/wheels, not installed
-#   scripts/setup.sh tests     all of the first, the programs that tests run (nginx, zsh, fish), and the test media in target/media
+#   scripts/setup.sh wheel     the same, and the wheel in target/wheels, not installed
+#   scripts/setup.sh tests     everything, the programs that tests run (nginx, zsh, fish), and the test media in target/media
 #
-# PYTHON names the interpreter for .venv (default: the first of the usual ones that is 3.11 or newer).
-# FRAMESPOOL_FFMPEG names an FFmpeg prefix of your own; without it scripts/build_ffmpeg.sh builds one.
-# FRAMESPOOL_RELEASE, if set, is for a wheel that is released: it must hold a pinned FFmpeg.
+# PYTHON is the interpreter for .venv (default: the first usual name that is 3.11 or newer).
+# FRAMESPOOL_FFMPEG is the prefix of your own FFmpeg; without it scripts/build_ffmpeg.sh builds one.
+# FRAMESPOOL_RELEASE, if set, marks a release wheel: it must contain a pinned FFmpeg.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,7 @@ case $goal in all | tools | wheel | tests) ;; *) echo "setup: unknown goal '$goa
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
-# Runs a step and says how long it took, where that is worth a line.
+# Runs a step and prints its duration if it is long enough to matter.
 timed() {
   local name=$1 began=$SECONDS
   shift
@@ -25,7 +25,7 @@ timed() {
   [ $((SECONDS - began)) -lt 2 ] || say "$name took $((SECONDS - began)) s"
 }
 
-# Files of a source distribution cannot be run as programs.
+# Files of a source distribution are not executable.
 [ -x scripts/link_library.sh ] || chmod +x scripts/*.sh scripts/*.py
 
 source scripts/env.sh
@@ -40,10 +40,10 @@ fitting_python() {
   return 1
 }
 
-# Whether packages have the names that they have in Fedora and RHEL.
+# Whether packages have the names of Fedora and RHEL.
 fedora_names() { command -v rpm >/dev/null && ! command -v apt-get >/dev/null; }
 
-# One line per thing that is missing: the package, by its name in Debian or in Fedora, then what it is for.
+# One line per missing package: its name in Debian or in Fedora, then its purpose.
 missing() {
   local command debian fedora package python=python3-venv
   lacking() { echo "$(if fedora_names; then echo "$2"; else echo "$1"; fi) ($3)"; }
@@ -62,7 +62,7 @@ find findutils findutils
 cmp diffutils diffutils
 LIST
   if [ "$goal" = tests ]; then
-    # It lies in /usr/sbin, where a user who is not root does not look.
+    # It is in /usr/sbin, which is not on the PATH of a user without root.
     command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || lacking nginx-light nginx "nginx, against which videos by URL are tested"
     for package in zsh fish; do command -v "$package" >/dev/null || echo "$package (the shell $package, whose completions are tested)"; done
     [ -e /usr/include/ffnvcodec/dynlink_nvcuvid.h ] ||
@@ -73,14 +73,14 @@ LIST
   framespool_libclang >/dev/null || lacking libclang clang-devel "libclang, with which bindgen reads C headers"
   compgen -G '/usr/lib/llvm*/lib*/clang/*/include/stddef.h' >/dev/null || compgen -G '/usr/lib*/clang/*/include/stddef.h' >/dev/null ||
     [ -n "${LIBCLANG_PATH:-}" ] || lacking libclang clang-devel "libclang's own headers"
-  # Ubuntu 22.04 has a newer Python beside its own.
+  # Ubuntu 22.04 has a newer Python in addition to its own.
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || ! command -v python3 >/dev/null || python=python3.11-venv
   fitting_python >/dev/null || [ -x .venv/bin/python ] || lacking "$python" python3.12 "Python 3.11 or newer with venv"
   [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] || echo "ca-certificates (to download anything)"
 }
 
-# The packages that hold libclang and its headers, of the version that libclang-dev stands for, without the
-# half gigabyte that libclang-dev itself brings.
+# The packages that contain libclang and its headers, of the version that libclang-dev depends on, without the
+# half gigabyte of libclang-dev itself.
 libclang_packages() {
   local version
   version=$(apt-cache depends libclang-dev 2>/dev/null | sed -n 's/.*Depends: libclang-\([0-9]*\)-dev.*/\1/p' | head -n 1)
@@ -101,10 +101,10 @@ system_packages() {
   if fedora_names; then
     die "install them, then run this again: dnf install" $packages "(on RHEL, first enable CRB and EPEL, where some of them are)$without_rust"
   fi
-  command -v apt-get >/dev/null || die "no apt-get here: install what the list names by this system's own means, then run this again"
+  command -v apt-get >/dev/null || die "no apt-get here: install the listed packages with this system's package manager, then run this again"
   if [ "$(id -u)" -ne 0 ]; then
     sudo -n true 2>/dev/null ||
-      die "not root, and no sudo without a password; have this done, then run this again: apt-get install $(sed 's/^libclang$/libclang-dev/' <<<"$packages" | paste -sd ' ')$without_rust"
+      die "not root, and no sudo without a password; ask an administrator to run this, then run setup again: apt-get install $(sed 's/^libclang$/libclang-dev/' <<<"$packages" | paste -sd ' ')$without_rust"
     as_root=(sudo -n)
   fi
   as_root+=(env DEBIAN_FRONTEND=noninteractive)
@@ -115,7 +115,7 @@ system_packages() {
   say "apt-get install" $packages
   "${as_root[@]}" apt-get -qq install -y --no-install-recommends $packages </dev/null >&2
   list=$(missing)
-  [ -z "$list" ] || die "installed, and still missing: $list"
+  [ -z "$list" ] || die "still missing after the installation: $list"
 }
 
 # ---- Rust ------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ rust() {
   want=$(rust_wanted)
   command -v cargo >/dev/null || die "no cargo, and Rust $want or newer is needed: $(rust_advice "$want")"
   have=$(cargo --version 2>/dev/null | cut -d' ' -f2) || true
-  [ -n "$have" ] || die "$(command -v cargo) does not run: $(cargo --version 2>&1 | head -n 1); 'rustup default stable' usually mends it"
+  [ -n "$have" ] || die "$(command -v cargo) does not run: $(cargo --version 2>&1 | head -n 1); 'rustup default stable' usually fixes it"
   at_least "$have" "$want" ||
     die "cargo is $have, and $want or newer is needed: $(if command -v rustup >/dev/null; then echo "rustup update stable"; else rust_advice "$want"; fi)"
 }
@@ -173,17 +173,17 @@ ffmpeg() {
     prefix=$(scripts/build_ffmpeg.sh </dev/null | tail -n 1)
   fi
   [ -e "$prefix/lib/pkgconfig/libavcodec.pc" ] ||
-    die "'$prefix' holds no lib/pkgconfig/libavcodec.pc; FRAMESPOOL_FFMPEG must be the prefix of an installed FFmpeg"
+    die "'$prefix' contains no lib/pkgconfig/libavcodec.pc; FRAMESPOOL_FFMPEG must be the prefix of an installed FFmpeg"
   if [ -n "${FRAMESPOOL_RELEASE:-}" ]; then
     [ -e "$prefix/BUILT" ] && ! grep -q unpinned "$prefix/BUILT" ||
-      die "FRAMESPOOL_RELEASE is set, and '$prefix' is no build of pinned versions: unset FRAMESPOOL_FFMPEG, so that scripts/build_ffmpeg.sh makes one"
+      die "FRAMESPOOL_RELEASE is set, and '$prefix' is not a build of pinned versions: unset FRAMESPOOL_FFMPEG, so that scripts/build_ffmpeg.sh builds one"
   fi
   [ "$(cat .venv/ffmpeg-prefix 2>/dev/null)" = "$prefix" ] || echo "$prefix" >.venv/ffmpeg-prefix
 }
 
 # ---- wheel -----------------------------------------------------------------------------------------------------
 
-# Everything that decides what the wheel holds, as one number.
+# Checksum of everything that determines the contents of the wheel.
 wheel_key() {
   {
     find Cargo.toml Cargo.lock build.rs pyproject.toml README.md LICENSE THIRD_PARTY.md licenses src kernels nvdec datasets python \
@@ -219,7 +219,7 @@ timed "system packages" system_packages
 rust
 timed ".venv" venv
 timed "FFmpeg" ffmpeg
-source scripts/env.sh # now that .venv and FFmpeg are there
+source scripts/env.sh # again, now that .venv and FFmpeg exist
 if [ "$goal" != tools ]; then
   timed "the wheel" wheel
 fi

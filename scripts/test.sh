@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The tests, in two tiers. Each step is timed; the first failure ends the run. At the end stands what was left out, and why.
+# Runs the tests, in two tiers. Each step is timed; the first failure ends the run. A summary lists skipped tests with reasons.
 #
-#   scripts/test.sh        what README promises: set-up, Rust tests, Python tests, the GPU path on a simulated driver; over the
-#                          generated media alone, also where FRAMESPOOL_CORPUS is set
-#   scripts/test.sh rest   what else must hold before a change goes in: lints, licences, PTX, sanitizers, the wheel in every Python,
-#                          PyTorch, JAX and Ray, stubs, documentation, 300 odd files, and the additional corpus where FRAMESPOOL_CORPUS names one
+#   scripts/test.sh        setup, Rust tests, Python tests, the GPU path on a simulated driver; with the
+#                          generated media only, even if FRAMESPOOL_CORPUS is set
+#   scripts/test.sh rest   all other checks of a change: lints, licenses, PTX, sanitizers, the wheel in every Python,
+#                          PyTorch, JAX and Ray, stubs, documentation, 300 mutated files, and the additional corpus if FRAMESPOOL_CORPUS is set
 #
-# `make test` is the first, `make test-all` both. All test media are made by the set-up. With CI set, Cargo.lock must be up to date.
+# `make test` runs the first, `make test-all` both. The setup generates all test media. With CI set, Cargo.lock must be up to date.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,8 +15,8 @@ case $tier in promised | rest) ;; *) echo "test: unknown tier '$tier'; nothing, 
 corpus=${FRAMESPOOL_CORPUS:-}
 unset FRAMESPOOL_CORPUS
 
-# What was left out: "left out <tab> test <tab> reason"; a test that ran in another step has a line "passed <tab> test". The second
-# tier goes on with the first one's file, so that it counts what only the first has run.
+# Skipped tests: "left out <tab> test <tab> reason"; a test that ran in another step has a line "passed <tab> test". The second
+# tier continues with the file of the first one, so that it also counts tests that only the first one has run.
 table=()
 mkdir -p target
 export FRAMESPOOL_OUTCOMES=$PWD/target/test-outcomes.tsv
@@ -53,14 +53,14 @@ step() {
   table+=("$(printf '%8d  %-6s  %s' $((SECONDS - began)) "$([ $code -eq 0 ] && echo ok || echo FAILED)" "$name")")
   if [ $code -ne 0 ]; then
     summary
-    echo "stopped at '$name', which ended with code $code"
+    echo "stopped at '$name', with exit code $code"
     exit "$code"
   fi
 }
 
 step "set-up" scripts/setup.sh tests
 source scripts/env.sh
-# Tests build what they test, and leave the user's cache alone.
+# Tests build what they test, and do not touch the user's cache.
 export FRAMESPOOL_INDEX=off
 
 locked=${CI:+--locked}
@@ -75,14 +75,14 @@ lints() {
     step "rustfmt" cargo fmt --all --check
     step "ruff" ruff check $python_code
     step "ruff format" ruff format --check $python_code
-    # The test profile, so that FFmpeg's bindings are generated once for clippy and the tests, not once for each.
+    # The test profile, so that FFmpeg's bindings are generated once for clippy and the tests, not once each.
     # With the feature `shim`, the CUDA kernels are compiled as C++ and compared with the reference.
     step "clippy" cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test $locked -- -D warnings
   }
 }
 
 promised() {
-  # What fuzz targets begin with beside the media; without, those for archives would begin with nothing.
+  # Initial inputs of fuzz targets in addition to the media; the targets for archives have no others.
   export FRAMESPOOL_FUZZ_SEEDS=$PWD/target/fuzz/seeds
   step "seeds for fuzz targets" python tests/fuzz/seeds.py "$FRAMESPOOL_FUZZ_SEEDS"
   step "Rust tests" "${rust[@]}"
@@ -90,7 +90,7 @@ promised() {
   step "Python tests" "${pytest[@]}" tests/python --ignore tests/python/gpu
 }
 
-# The tests that read every video or image there is, over the corpus too.
+# The tests that read every video or image, over the corpus too.
 corpus_tier() {
   if [ -z "$corpus" ]; then
     left_out "exact frames, damage, images and the GPU path over the additional corpus" "FRAMESPOOL_CORPUS is not set"
@@ -110,7 +110,7 @@ else
   lints
   corpus_tier
   step "odd files" python tests/adversarial/run.py --cases 300 --seed 1
-  step "loaders given up over odd files" python tests/adversarial/leaks.py --loaders 1000
+  step "loaders dropped while decoding mutated files" python tests/adversarial/leaks.py --loaders 1000
   step "nvJPEG's own header and library" scripts/kernels.py nvjpeg
   step "CUDA kernels, sanitized" scripts/kernels.py sanitize
   step "PTX as committed" scripts/kernels.py check
@@ -123,7 +123,7 @@ else
 fi
 summary
 if [ "$tier" = promised ]; then
-  echo "all passed; what else is checked before a change goes in: make test-all"
+  echo "all passed; run all other checks with: make test-all"
 else
   echo "all passed"
 fi

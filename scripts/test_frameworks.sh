@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Tests with PyTorch, Lightning, Accelerate, JAX, Ray, decord and torchcodec, which the others do without, in a virtual environment
-# of their own.
+# Tests with PyTorch, Lightning, Accelerate, JAX, Ray, decord and torchcodec, in a virtual environment of their own. The other tests
+# do not need these packages.
 #
 #   scripts/test_frameworks.sh                   all of them
-#   scripts/test_frameworks.sh TEST [OPTION...]  pytest's arguments instead
+#   scripts/test_frameworks.sh TEST [OPTION...]  pytest's arguments, instead of all
 #
-# The environment (.venv-frameworks, 2.8 GB) is made when requirements-frameworks.txt has changed, and holds the wheel that
-# scripts/setup.sh built last. FRAMESPOOL_FRAMEWORKS=off leaves everything out and says so; with CI set it must run.
+# The environment (.venv-frameworks, 2.8 GB) is created when requirements-frameworks.txt has changed. It contains the wheel that
+# scripts/setup.sh built last. FRAMESPOOL_FRAMEWORKS=off skips everything and reports it; with CI set the tests must run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,15 +21,15 @@ fi
 venv=.venv-frameworks
 python=$venv/bin/python
 
-# What decides what is installed, as one number. It is written last, so that what was interrupted is done again.
+# Checksum of everything that determines the environment. Written last, so that an interrupted installation is repeated.
 key=$({ .venv/bin/python -V && cat requirements-frameworks.txt requirements-demo.txt requirements-dev.txt benches/peers/link_libraries.py; } | sha256sum)
 if [ "$(cat $venv/requirements.sha256 2>/dev/null)" != "$key" ]; then
   began=$SECONDS
   rm -f $venv/requirements.sha256
   "$python" -m pip --version >/dev/null 2>&1 || { rm -rf $venv && .venv/bin/python -m venv $venv; }
-  # The versions that the other tests have. pip takes no extras in constraints.
+  # The versions of the other tests. pip accepts no extras in constraints.
   sed 's/\[[^]]*\]//' requirements-dev.txt >$venv/constraints.txt
-  # Without dependencies: every package is in the list, but for the gigabytes of GPU libraries that torch asks for.
+  # Without dependencies: the file lists every package except the gigabytes of GPU libraries that torch requests.
   "$python" -m pip install --quiet --disable-pip-version-check --no-deps \
     --constraint $venv/constraints.txt --requirement requirements-frameworks.txt </dev/null
   "$python" benches/peers/link_libraries.py
@@ -40,22 +40,22 @@ PROGRAM
   echo "test_frameworks: installing took $((SECONDS - began)) s, $(du -sm $venv | cut -f1) MB" >&2
 fi
 if ! cmp -s target/wheels/built $venv/wheel; then
-  # Several builds may lie there: the newest is the one meant.
+  # If there are several builds, use the newest.
   "$python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps \
     "$(ls -t target/wheels/framespool-*.whl | head -n 1)" </dev/null
   cp target/wheels/built $venv/wheel
 fi
 
-# Pages that need nothing of this environment are run by the other tests.
+# The other tests run the pages that need nothing of this environment.
 export FRAMESPOOL_INDEX=off FRAMESPOOL_PAGES=frameworks
-# torchcodec brings no FFmpeg: it takes the one of PyAV, which link_libraries.py gave its plain names.
+# torchcodec contains no FFmpeg: it uses the one of PyAV, to which link_libraries.py adds the plain file names.
 export LD_LIBRARY_PATH=$PWD/$venv/lib/ffmpeg:$(echo "$PWD/$venv"/lib/python*/site-packages/av.libs)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 tests=()
-# Pages of README.md and docs/ need some of these packages too, and tests of tables write them with
+# Pages of README.md and docs/ need some of these packages too, and tests of tables write files with
 # pyarrow.
 for name in torch training tensor compat jax ray docs tables arrow lerobot; do
   [ ! -e "tests/python/test_$name.py" ] || tests+=("tests/python/test_$name.py")
 done
 [ $# -eq 0 ] || tests=("$@")
-# A file's tests in one process, and all that start Ray in one (tests/python/conftest.py).
+# All tests of a file in one process, and all tests that start Ray in one (tests/python/conftest.py).
 exec "$python" -m pytest -n 2 --dist loadgroup "${tests[@]}"

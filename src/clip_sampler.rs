@@ -114,7 +114,7 @@ mod common {
             return Ok(());
         }
         Err(Error::Argument(format!(
-            "clip {clip} asked for, but a video of {} frames yields {clips} clips; ask for clips below that",
+            "clip {clip} was requested, but a video of {} frames yields {clips} clips; request a clip below that",
             video.num_frames()
         )))
     }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn every_clip_of_every_rule_has_its_length_and_stays_inside_the_video() {
+    fn sampler_clips_have_their_length_and_stay_in_range() {
         let numbers = [
             Numbers {
                 length: 4,
@@ -280,7 +280,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
-        fn no_numbers_make_a_rule_panic_or_leave_the_video(
+        fn no_arguments_make_a_sampler_panic(
             length in prop_oneof![0..40u32, Just(u32::MAX), Just(1 << 31)],
             stride in prop_oneof![0..40u32, any::<u32>()],
             fps in prop_oneof![0.01..1e3f64, any::<f64>()],

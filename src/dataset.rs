@@ -1,5 +1,5 @@
 //! Stores the videos of a dataset in a few immutable tables, without opening them.
-//! Strings that neighboring entries share are stored once, so that ten million entries take less than 100
+//! Strings that neighboring samples share are stored once, so that ten million samples take less than 100
 //! bytes each.
 
 mod location;
@@ -25,21 +25,21 @@ pub struct Sample {
     pub location: MediaLocation,
     /// The label of a video.
     pub label: i64,
-    /// The part of the video that the entry consists of.
+    /// The segment of the video that the sample consists of.
     pub extent: SegmentRange,
 }
 
-/// The meaning of an entry's head and tail.
+/// The meaning of a sample's prefix and suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum LocationKind {
-    /// Head: a folder with its trailing slash. Tail: a file name in it.
+    /// Prefix: a folder with its trailing slash. Suffix: a file name in it.
     Path,
-    /// Head: an archive. Tail: a member's name.
+    /// Prefix: an archive. Suffix: a member's name.
     Named,
-    /// Head: an archive. The tail is empty.
+    /// Prefix: an archive. The suffix is empty.
     Nameless,
-    /// The head is an index into `others`.
+    /// The prefix id is an index into `other_locations`.
     Other,
 }
 
@@ -50,13 +50,13 @@ pub struct SampleTable {
     prefix_ids: Vec<u32>,
     labels: Vec<i64>,
     suffixes: StringArena,
-    /// The heads: folders and archives.
+    /// Folders and archives.
     prefixes: StringArena,
-    /// Offset and length of archive members; empty if no entry is a member, otherwise one per entry.
+    /// Offset and length of archive members; empty if no sample is a member, otherwise one per sample.
     byte_ranges: Vec<(u64, u64)>,
-    /// One per entry; empty if all entries are whole videos.
+    /// One per sample; empty if all samples are whole videos.
     extents: Vec<SegmentRange>,
-    /// Places that are neither files nor archive members.
+    /// Locations that are neither files nor archive members.
     other_locations: Vec<MediaLocation>,
 }
 
@@ -108,7 +108,7 @@ impl SampleTableBuilder {
         table.labels.push(sample.label);
     }
 
-    /// Returns the index of a string that other entries may share; it is mostly the previous entry's string.
+    /// Returns the index of a string that other samples may share; it is mostly the previous sample's string.
     fn prefix_id(&mut self, text: &[u8]) -> u32 {
         let prefixes = &mut self.table.prefixes;
         if !prefixes.is_empty() && prefixes.get(self.last as usize) == text {
@@ -126,7 +126,7 @@ impl SampleTableBuilder {
         self.last
     }
 
-    /// Returns the entries, without spare capacity.
+    /// Returns the samples, without spare capacity.
     pub fn finish(self) -> SampleTable {
         let mut table = self.table;
         table.kinds.shrink_to_fit();
@@ -155,12 +155,12 @@ impl From<Vec<Sample>> for SampleTable {
 }
 
 impl SampleTable {
-    /// Number of entries.
+    /// Number of samples.
     pub fn len(&self) -> usize {
         self.kinds.len()
     }
 
-    /// Whether there are no entries.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
@@ -197,27 +197,27 @@ impl SampleTable {
         &self.labels
     }
 
-    /// The part of the video that the entry consists of.
+    /// The segment of the video that the sample consists of.
     pub fn extent(&self, number: usize) -> SegmentRange {
         self.extents.get(number).copied().unwrap_or_default()
     }
 
-    /// One entry with all its fields.
+    /// One sample with all its fields.
     pub fn sample(&self, number: usize) -> Sample {
         Sample { location: self.location(number), label: self.label(number), extent: self.extent(number) }
     }
 
-    /// All entries in order.
+    /// All samples in order.
     pub fn iter(&self) -> impl Iterator<Item = Sample> + '_ {
         (0..self.len()).map(|number| self.sample(number))
     }
 
-    /// Whether every entry is a whole file.
+    /// Whether every sample is a whole file.
     pub fn are_whole_files(&self) -> bool {
         self.extents.is_empty() && self.kinds.iter().all(|&kind| kind == LocationKind::Path)
     }
 
-    /// Whether every entry is a whole file, archive member or byte buffer: neither a part nor a folder of
+    /// Whether every sample is a whole file, archive member or byte buffer: neither a segment nor a folder of
     /// frames.
     pub fn are_whole_videos(&self) -> bool {
         self.extents.is_empty()
@@ -227,13 +227,13 @@ impl SampleTable {
                 .any(|location| matches!(location, MediaLocation::ImageSequence(_)))
     }
 
-    /// The path of an entry that is a file, as two parts to concatenate; otherwise `None`.
+    /// The path of a sample that is a file, as two parts to concatenate; otherwise `None`.
     pub fn path_of(&self, number: usize) -> Option<(&[u8], &[u8])> {
         let parts = || (self.prefixes.get(self.prefix_ids[number] as usize), self.suffixes.get(number));
         (self.kinds[number] == LocationKind::Path).then(parts)
     }
 
-    /// For each entry, the first entry of the same file. `None` if all entries are whole videos; these are
+    /// For each sample, the first sample of the same file. `None` if all samples are whole videos; these are
     /// not compared.
     pub fn first_sample_of_file(&self) -> Option<Vec<u32>> {
         if self.extents.is_empty() {
@@ -247,7 +247,7 @@ impl SampleTable {
         Some(files.collect())
     }
 
-    /// The key that identifies an entry's file; `None` for bytes in memory.
+    /// The key that identifies a sample's file; `None` for bytes in memory.
     fn file_key(&self, number: usize) -> Option<FileKey<'_>> {
         let head = self.prefix_ids[number];
         Some(match self.kinds[number] {
@@ -289,7 +289,7 @@ enum FileKey<'a> {
 }
 
 impl PartialEq for SampleTable {
-    /// Compares videos, parts and labels in order. Bytes in memory are compared by content; names of archive
+    /// Compares videos, segments and labels in order. Bytes in memory are compared by content; names of archive
     /// members are ignored.
     fn eq(&self, other: &Self) -> bool {
         let extents = |number| self.extent(number) == other.extent(number);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_back_as_they_were_given() {
+    fn samples_are_returned_unchanged() {
         let frames =
             ImageSequence { folder: "/f".into(), pattern: None, first: 0, count: None, fps: (30, 1) };
         let odd = PathBuf::from(std::ffi::OsString::from_vec(b"/v/\xff\xfe.mp4".to_vec()));

@@ -229,7 +229,7 @@ impl SoftwareDecoder {
             return Ok(Step::More);
         }
         self.stats.frames_decoded += u64::from(!state.index.packets[at.as_usize()].is_second_field());
-        let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
+        let (_, decoder) = self.open.as_mut().expect("prepared when the decode pass started");
         let refused = decoder.send(&self.packet).err();
         state.record_sent(at, refused.as_deref());
         let transforming = state.collect(decoder, &mut self.frame, on_frame, &mut self.stats)?;
@@ -247,7 +247,7 @@ impl SoftwareDecoder {
         on_frame: &mut dyn FnMut(DecodeIndex, &Frame) -> Result<()>,
     ) -> Result<Step> {
         let begun = Instant::now();
-        let (_, decoder) = self.open.as_mut().expect("made ready when the run began");
+        let (_, decoder) = self.open.as_mut().expect("prepared when the decode pass started");
         decoder.drain();
         let transforming = state.collect(decoder, &mut self.frame, on_frame, &mut self.stats)?;
         decoder.flush();

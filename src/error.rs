@@ -86,7 +86,7 @@ pub enum Error {
         source: Arc<std::io::Error>,
     },
     /// The bytes are not a valid video or image.
-    #[error("{site}: {reason}; the file is damaged or not what it seems to be, skip or replace it")]
+    #[error("{site}: {reason}; the file is damaged or not of this type, skip or replace it")]
     Malformed {
         /// Where.
         site: Site,
@@ -95,7 +95,7 @@ pub enum Error {
     },
     /// The file is shorter than its headers state.
     #[error(
-        "{site}: needs bytes {offset}..{end} but the file has {len}; it is truncated, fetch it again or skip it"
+        "{site}: needs bytes {offset}..{end} but the file has {len}; it is truncated, download it again or skip it"
     )]
     Truncated {
         /// Where.
@@ -156,7 +156,7 @@ pub enum Error {
         cap: u64,
     },
     /// A frame index that the video does not have.
-    #[error("{site}: frame {index} asked for, but there are {frames} frames (0 to {}, or -{frames} to -1 from the end)", .frames.saturating_sub(1))]
+    #[error("{site}: frame {index} requested, but there are {frames} frames (0 to {}, or -{frames} to -1 from the end)", .frames.saturating_sub(1))]
     FrameIndex {
         /// Where.
         site: Site,
@@ -166,7 +166,7 @@ pub enum Error {
         frames: u32,
     },
     /// A time at which no frame is displayed.
-    #[error("{site}: nothing is on screen at {seconds} s; the video plays from {begin} s up to, not including, {end} s")]
+    #[error("{site}: no frame is displayed at {seconds} s; the video lasts from {begin} s up to, not including, {end} s")]
     FrameTime {
         /// Where.
         site: Site,
@@ -198,7 +198,7 @@ pub enum Error {
         raised: Arc<dyn Any + Send + Sync>,
     },
     /// The object was used in a forked child process.
-    #[error("{what} was made in process {owner_pid} and used in process {current_pid}: decoder threads do not survive fork(); make it in the process that uses it, or use the spawn or forkserver start method")]
+    #[error("{what} was created in process {owner_pid} and used in process {current_pid}: decoder threads do not survive fork(); create it in the process that uses it, or use the spawn or forkserver start method")]
     Forked {
         /// Which object.
         what: &'static str,
@@ -235,7 +235,7 @@ fn out_of_descriptors(error: &std::io::Error) -> bool {
 /// The next step, where the system's message does not suggest it.
 fn hint(error: &std::io::Error) -> &'static str {
     match out_of_descriptors(error) {
-        true => "; the file is not to blame: close files that are not used, or raise the limit (ulimit -n)",
+        true => "; this is not an error of the file: close unused files, or raise the limit (ulimit -n)",
         false => "",
     }
 }
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_file_place_facts_and_next_step() {
+    fn error_names_file_position_facts_and_next_step() {
         let site = Site::file(&Arc::from("a.mp4")).with(Location::Packet(3, Some(4096)));
         let text = Error::Truncated { site, offset: 4096, end: 5000, len: 4500 }.to_string();
         for part in ["a.mp4", "packet 3", "4096..5000", "4500", "skip it"] {

@@ -79,7 +79,7 @@ impl Gpu {
             stream.fill(address, 0, bytes)?;
         }
         let function = self.functions.get(launch.kernel).ok_or_else(|| Error::Gpu {
-            reason: format!("no kernel is called {}", launch.kernel),
+            reason: format!("no kernel is named {}", launch.kernel),
             lost: false,
         })?;
         Ok(stream.launch(function, launch.grid, launch.block, launch.shared_bytes, &launch.args)?)

@@ -158,18 +158,18 @@ pub fn read_header(source: &dyn ByteSource, limits: &Limits) -> Result<ImageHead
         None if source.is_empty() => return Err(Error::malformed(reader.site(), "the file is empty")),
         None => {
             if let Some(name) = unsupported_format(reader.read_up_to(0, UNSUPPORTED_SNIFF_BYTES)?) {
-                let what = format!("a picture in {name}, where JPEG and PNG are read,");
+                let what = format!("an image in {name} (only JPEG and PNG are read)");
                 return Err(Error::Unsupported { site: reader.site().clone(), what });
             }
-            return Err(Error::malformed(reader.site(), "it begins neither like a JPEG nor like a PNG"));
+            return Err(Error::malformed(reader.site(), "it starts neither like a JPEG nor like a PNG"));
         }
     };
     let (width, height) = (u64::from(header.width), u64::from(header.height));
     if width == 0 || height == 0 {
-        return Err(Error::malformed(reader.site(), format!("the picture is {width}x{height}")));
+        return Err(Error::malformed(reader.site(), format!("the image is {width}x{height}")));
     }
-    Limits::check(reader.site(), "the picture's longer side", width.max(height), u64::from(MAX_SIDE))?;
-    Limits::check(reader.site(), "the picture's number of pixels", width * height, limits.picture_samples)?;
+    Limits::check(reader.site(), "the image's longer side", width.max(height), u64::from(MAX_SIDE))?;
+    Limits::check(reader.site(), "the image's number of pixels", width * height, limits.picture_samples)?;
     Ok(header)
 }
 
@@ -249,8 +249,7 @@ impl ImageDecoder {
         options: DecodeOptions,
     ) -> Result<FrameView<'_>> {
         if options.labels && !header.holds_labels() {
-            let what =
-                "a mask that is no PNG of one channel or with a palette, of 8 bits at most,".to_owned();
+            let what = "a mask that is not a PNG with one channel or a palette and at most 8 bits".to_owned();
             return Err(Error::Unsupported { site: site.clone(), what });
         }
         if !header.can_scale(options.scale) {
@@ -353,7 +352,7 @@ fn open<'a>(
         || (info.width, info.height) != header.scaled_size(options.scale)
     {
         let ((width, height), (was_wide, was_high)) = (info.full, (header.width, header.height));
-        let reason = format!("the picture is {width}x{height}, where its header said {was_wide}x{was_high}");
+        let reason = format!("the image is {width}x{height}, but its header states {was_wide}x{was_high}");
         return Err(Error::malformed(site, reason));
     }
     Ok((opened, params))
@@ -380,7 +379,7 @@ fn view<'a>(info: &JpegInfo, data: [&'a [u8]; 3], strides: [usize; 3]) -> FrameV
 fn decode_error(site: &Site, error: JpegError, params: &JpegParams) -> Error {
     let site = site.clone();
     match error {
-        JpegError::Damaged(message) => Error::Decode { site, reason: format!("libjpeg says: {message}") },
+        JpegError::Damaged(message) => Error::Decode { site, reason: format!("libjpeg reports: {message}") },
         JpegError::Unsupported(message) => {
             Error::Unsupported { site, what: format!("'{message}' (libjpeg)") }
         }
@@ -390,7 +389,7 @@ fn decode_error(site: &Site, error: JpegError, params: &JpegParams) -> Error {
         }
         JpegError::Limit(_) => {
             let cap = params.memory_bytes;
-            Error::Limit { site, what: "the memory that libjpeg asks for, in bytes,", value: cap + 1, cap }
+            Error::Limit { site, what: "the memory that libjpeg requests, in bytes,", value: cap + 1, cap }
         }
         JpegError::Bug(reason) => Error::Internal { site, reason },
     }

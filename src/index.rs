@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_that_leads_a_start_on_screen_is_decoded_from_the_start_before() {
+    fn leading_picture_needs_the_previous_keyframe() {
         let index = open_gop();
         let starts: Vec<u32> = (0..8).map(|f| index.sync_point_for(PresentationIndex(f)).0).collect();
         assert_eq!(starts, [0, 0, 0, 0, 0, 0, 4, 4]);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_the_first_start_and_can_be_decoded_is_decoded_from_there() {
+    fn decodable_leading_pictures_of_first_keyframe() {
         let cut =
             [(-2, false, false), (-1, false, false), (3, true, true), (1, false, true), (2, false, true)];
         let index = VideoIndex::synthetic(&cut);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_a_closed_start_is_decoded_from_it() {
+    fn closed_gop_leading_pictures_need_no_previous() {
         let mut index = open_gop();
         index.packets[4].flags |= CLOSED;
         let starts: Vec<u32> = (0..8).map(|f| index.sync_point_for(PresentationIndex(f)).0).collect();
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_plays_until_the_next_one_and_the_last_until_the_end() {
+    fn frame_lasts_until_the_next_or_the_end() {
         let index = open_gop();
         assert_eq!(index.frame_at(0.0).unwrap(), PresentationIndex(0));
         assert_eq!(index.frame_at(0.0999).unwrap(), PresentationIndex(0));

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_cannot_be_had_is_an_error() {
+    fn failed_allocation_is_an_error() {
         let site = Site::file(&"a.mp4".into());
         let error = reserve(&site, &mut Vec::<u64>::new(), usize::MAX / 8).unwrap_err();
         assert_eq!(error.kind(), "io");

@@ -253,8 +253,11 @@ impl Loader {
         }
         if config.max_clips_in_flight() > MAX_CLIPS_IN_FLIGHT {
             return Err(Error::Argument(format!(
-                "prefetch_batches={} of batch_size={} are {} clips under way, more than {MAX_CLIPS_IN_FLIGHT}; use smaller numbers",
-                config.prefetch, config.order.batch_size, config.max_clips_in_flight()
+                "prefetch_batches={} of batch_size={} are {} clips in flight, more than \
+                 {MAX_CLIPS_IN_FLIGHT}; use smaller numbers",
+                config.prefetch,
+                config.order.batch_size,
+                config.max_clips_in_flight()
             )));
         }
         if let Some(frames) = config.sampling.sequence_length() {

@@ -126,7 +126,7 @@ fn open_url(url: &str, _trust_cached: bool) -> Result<Arc<dyn ByteSource>> {
     let scheme = url.split("://").next().unwrap_or_default();
     Err(Error::Unsupported {
         site: Site::file(&format!("{scheme}://…").into()),
-        what: "reading by URL (the feature `remote` was left out)".into(),
+        what: "reading by URL (the feature `remote` is not enabled)".into(),
     })
 }
 
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_the_end_of_a_file_there_is_nothing_however_far() {
+    fn reads_past_the_end_are_empty() {
         let file = FileSource::open(Path::new("Cargo.toml")).unwrap();
         for offset in [file.len(), i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX] {
             assert_eq!(file.read_at(offset, &mut [0; 4]).unwrap(), 0, "{offset}");
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_and_a_directory_are_told_apart() {
+    fn missing_file_and_directory_are_distinguished() {
         assert!(matches!(FileSource::open(Path::new("no/such.mp4")), Err(Error::NotFound { .. })));
         let error = FileSource::open(Path::new("src")).unwrap_err();
         assert!(matches!(error, Error::Io { .. }));
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_told_from_a_path_by_its_scheme() {
+    fn url_is_recognized_by_its_scheme() {
         for url in ["https://host/a.mp4", "s3://b/k", "HTTP://x", "gs+x://b"] {
             assert_eq!(as_url(Path::new(url)), Some(url));
         }
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_called_by_what_is_no_secret_in_it() {
+    fn url_name_has_no_secrets() {
         for (url, name) in [
             ("https://me:pa@ss@host:1/a/b.mp4?sig=1&x=2#t", "https://host:1/a/b.mp4?…"),
             ("http://host/a@b.mp4#t", "http://host/a@b.mp4"),
@@ -413,14 +413,14 @@ mod tests {
 
     #[cfg(not(feature = "remote"))]
     #[test]
-    fn without_the_feature_a_url_is_refused_without_repeating_it() {
+    fn url_is_rejected_without_the_remote_feature() {
         let error = open(Path::new("https://me:secret@host/a.mp4")).err().unwrap();
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");
         assert!(error.to_string().contains("feature `remote`") && !error.to_string().contains("secret"));
     }
 
     #[test]
-    fn a_pipe_without_a_writer_is_refused_at_once() {
+    fn pipe_without_a_writer_is_rejected_at_once() {
         let path = std::env::temp_dir().join(format!("framespool-pipe-{}", std::process::id()));
         let made = std::process::Command::new("mkfifo").arg(&path).status();
         assert!(made.is_ok_and(|status| status.success()), "mkfifo is part of coreutils");

@@ -154,9 +154,7 @@ impl TransformPipeline {
         match transform {
             Transform::Normalize(n) => {
                 if self.normalize.is_some() {
-                    return Err(Error::Argument(
-                        "two Normalize in one list; give one, with both in it".into(),
-                    ));
+                    return Err(Error::Argument("two Normalize in one list; combine them into one".into()));
                 }
                 if self.dtype.is_integer() {
                     let name = if self.dtype == Dtype::U8 { "uint8" } else { "uint16" };
@@ -179,7 +177,7 @@ impl TransformPipeline {
             }
             Transform::ToneMap { source_peak, target_peak } => {
                 if self.tone.is_some() {
-                    return Err(Error::Argument("two ToneMap in one list; give one".into()));
+                    return Err(Error::Argument("two ToneMap in one list; use one".into()));
                 }
                 let (least, most) = ToneMap::PEAKS;
                 for (name, peak) in [("source_peak", *source_peak), ("target_peak", *target_peak)] {
@@ -197,7 +195,7 @@ impl TransformPipeline {
                 {
                     if !value.iter().all(|v| codes.contains(v)) {
                         return Err(Error::Argument(format!(
-                            "{name} covers with {value:?}; before Normalize values are codes from 0 to 255"
+                            "{name} fills with {value:?}; before Normalize values must be from 0 to 255"
                         )));
                     }
                 }
@@ -208,7 +206,7 @@ impl TransformPipeline {
             _ => {
                 if let Some(mask) = mask {
                     return Err(Error::Argument(format!(
-                        "{name} follows {mask}, which covers pixels; put {mask} after it"
+                        "{name} follows {mask}, which erases pixels; put {mask} after it"
                     )));
                 }
             }
@@ -216,7 +214,7 @@ impl TransformPipeline {
         if transform.views() > 1 {
             if self.views > 0 {
                 return Err(Error::Argument(format!(
-                    "{name} makes views of views; give one of FiveCrop and ThreeCrop"
+                    "{name} follows another multi-crop transform; use one of FiveCrop and ThreeCrop"
                 )));
             }
             self.views = transform.views();
@@ -320,8 +318,8 @@ impl<'a> Outside<'a> {
         }
         if let Some(cut) = self.cut {
             return Err(Error::Argument(format!(
-                "{name} follows {cut}, which cuts corners off: they would show again; put {name} before {cut}, use expand=True, \
-                 or do both in one RandomAffine"
+                "{name} follows {cut}, which cuts corners off, and they would be visible again; put {name} \
+                 before {cut}, use expand=True, or do both in one RandomAffine"
             )));
         }
         // A frame that was padded before may keep its corners; what it loses is checked when the parameters
@@ -359,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_in_one_pass_is_refused() {
+    fn impossible_single_pass_is_rejected() {
         assert!(pipeline(vec![normalize()], Dtype::U8).is_err());
         assert!(pipeline(vec![normalize(), flip()], Dtype::F32).is_err());
         assert!(pipeline(vec![cutout(), flip()], Dtype::F32).is_err());
@@ -369,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pass_has_one_fill_and_one_turn() {
+    fn one_pass_has_one_fill_and_one_rotation() {
         let pad = |fill: f64| {
             let padding = transform::Padding { left: 1, ..Default::default() };
             Transform::Pad { padding, fill: [fill; 3] }
@@ -399,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_is_fixed_from_the_last_transform_that_fixes_it() {
+    fn last_fixing_transform_fixes_the_size() {
         let crop = || Transform::CenterCrop(Size { height: 4, width: 6 });
         assert_eq!(pipeline(vec![flip()], Dtype::U8).unwrap().fixed_size(), None);
         assert_eq!(pipeline(vec![crop(), flip()], Dtype::U8).unwrap().fixed_size(), Some((6, 4)));
@@ -409,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn different_clips_draw_differently_and_the_same_clip_the_same() {
+    fn params_depend_only_on_the_clip() {
         use crate::batch_sampler::rng::RngKey;
         use crate::media::DisplayOrientation;
         let jitter = Transform::RandomAffine {

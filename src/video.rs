@@ -104,7 +104,7 @@ impl LazyClipOutput {
         let Some((builder, mut part, shape)) = self.made else { return Ok(None) };
         part.record_write()?;
         drop(part);
-        Ok(Some((builder.freeze().ok().expect("its part was dropped"), shape)))
+        Ok(Some((builder.freeze().ok().expect("its clip slot was dropped"), shape)))
     }
 }
 
@@ -122,7 +122,7 @@ impl ClipOutput for LazyClipOutput {
                 other => other,
             });
             let (builder, mut parts) = builder?;
-            let part = parts.pop().expect("one clip has one part");
+            let part = parts.pop().expect("one clip has one clip slot");
             self.made = Some((builder, part, *shape));
         }
         let (_, part, _) = self.made.as_mut().expect("just made");

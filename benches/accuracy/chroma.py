@@ -1,25 +1,25 @@
-"""What repeating chroma costs against interpolating it, from half to full size, where the truth is known.
+"""Compares chroma repetition with interpolation, from half to full size, with a known reference.
 
     python benches/accuracy/chroma.py [--json out.json] [--clip-first]
 
-The truth is 4:4:4: frames of the corpus whose luma is averaged over 2x2 pixels, so that their chroma has full
-resolution, and one drawn picture of saturated edges. Its chroma is made 4:2:0 in two ways, stored lossless and resized:
-
-    centre  each sample the mean of 2x2 pixels, sited between them (MPEG-1, JPEG)
-    left    (1 2 1)/4 across about every second pixel, the mean of two down (MPEG-2, H.264, HEVC by default)
+The reference is 4:4:4: frames of the corpus whose luma is averaged over 2x2 pixels, so that their chroma has full
+resolution, and one synthetic image of saturated edges. Its chroma is subsampled to 4:2:0 in two ways, stored lossless
+and resized:
+    center  each sample is the mean of 2x2 pixels, sited between them (MPEG-1, JPEG)
+    left    (1 2 1)/4 horizontally at every second pixel, vertically the mean of two (default of MPEG-2, H.264, HEVC)
 
 The reference is the antialiased float64 resize of the 4:4:4 RGB. Compared with it, in 8 bits:
 
     framespool       Resize of the 4:2:0 file
     repeat           float64: chroma repeated, then resized
-    repeat left      float64: chroma repeated over the two pixels about its left site (half a pixel further left
-                     than `repeat` takes it), then resized
-    linear centre    float64: chroma between the samples on straight lines, taken as sited at the centre; then resized
-    linear left      the same, taken as sited left
+    repeat left      float64: chroma repeated over the two pixels around its left site (half a pixel to the left of
+                     `repeat`), then resized
+    linear center    float64: linear interpolation of chroma that is assumed to be sited at the center; then resized
+    linear left      the same, assumed to be sited left
     swscale          bilinear with accurate_rnd, full_chroma_int, full_chroma_inp
 
-All but `--clip-first` clip to 0..255 after the resize, the reference too, so that only chroma tells them apart.
-Exits with 1 if framespool is more than 1 from `repeat`.
+All except `--clip-first`, and the reference too, clip to 0..255 after the resize, so that only chroma differs.
+Exits with 1 if framespool differs by more than 1 from `repeat`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ GUARANTEED = 1
 
 @dataclass(frozen=True)
 class Error:
-    """How far 8-bit values are from the float64 reference."""
+    """Differences of 8-bit values from the float64 reference."""
 
     psnr: float
     mean: float
@@ -85,14 +85,14 @@ class Error:
 
     @classmethod
     def over(cls, errors: list[Error]) -> Error:
-        """Means over pictures; the worst of all."""
+        """Means over images; the worst of all maxima."""
         mean = (float(np.mean([getattr(e, name) for e in errors])) for name in ("psnr", "mean", "within_2"))
         psnr, off, within = mean
         return cls(psnr, off, max(e.worst for e in errors), within)
 
 
 def full_chroma(name: str) -> Picture:
-    """A 4:2:0 frame at half its size: luma averaged, chroma as it is."""
+    """A 4:2:0 frame at half its size: luma averaged, chroma unchanged."""
     path, _, index = name.partition("@")
     picture = read_picture(corpus() / path, int(index))
     if picture.chroma != "4:2:0" or picture.depth != 8:
@@ -105,7 +105,7 @@ def full_chroma(name: str) -> Picture:
 
 
 def drawn() -> Picture:
-    """Saturated rectangles, thin lines and letters on gray: edges that video does not have but screens do."""
+    """Saturated rectangles, thin lines and letters on gray: edges as on screens, not as in camera video."""
     rng = np.random.default_rng(0)
     image = Image.new("RGB", (960, 540), (128, 128, 128))
     pen = ImageDraw.Draw(image)
@@ -148,7 +148,7 @@ def subsample(picture: Picture, siting: str) -> Picture:
 
 
 def measure(picture: Picture, clip_first: bool) -> tuple[dict[tuple[str, str, str], Error], int]:
-    """Errors by siting, factor and way; and how far framespool is from `repeat`."""
+    """Errors by siting, factor and method; and the largest difference of framespool from `repeat`."""
     errors = {}
     from_repeat = 0
 
@@ -176,9 +176,9 @@ def measure(picture: Picture, clip_first: bool) -> tuple[dict[tuple[str, str, st
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write the numbers here")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     parser.add_argument(
-        "--clip-first", action="store_true", help="clip the full-size RGB, as torchvision would find it, then resize"
+        "--clip-first", action="store_true", help="clip the full-size RGB, as torchvision gets it, then resize"
     )
     arguments = parser.parse_args()
     using = versions(PIL=PIL.__version__)
@@ -191,8 +191,8 @@ def main() -> int:
         height, width = picture.size
         print(f"{name}: {width}x{height}, outside RGB {100 * out_of_gamut(exact_rgb(picture)):.2f} %", flush=True)
 
-    for title, names in (("camera and cartoon, mean over frames", list(FRAMES)), ("drawn picture", [DRAWN])):
-        print(f"\n{title}; PSNR in dB, then how much nearer than framespool (dB)")
+    for title, names in (("camera and cartoon, mean over frames", list(FRAMES)), ("synthetic image", [DRAWN])):
+        print(f"\n{title}; PSNR in dB, then the difference to framespool's (dB)")
         print(f"{'siting':<7} {'factor':<6} {'way':<14} {'PSNR':>6} {'nearer':>7} {'mean':>6} {'max':>6} {'% <=2':>6}")
         for siting in SITINGS:
             for factor in map(str, FACTORS):
@@ -204,7 +204,7 @@ def main() -> int:
                         f" {100 * e.within_2:>6.2f}"
                     )
 
-    print("\nPSNR less framespool's, by picture (dB): above 0, that way is nearer to the truth")
+    print("\nPSNR minus framespool's, by image (dB): above 0, the method is closer to the reference")
     for way in METHODS[2:]:
         print(f"{way:<14} {'siting':<7} {'factor':<6} " + " ".join(f"{name:>9}" for name in pictures))
         for siting in SITINGS:
@@ -220,7 +220,7 @@ def main() -> int:
     write_json(arguments.json, "chroma", using, clip_first=arguments.clip_first, rows=rows)
     if arguments.clip_first:
         return 0
-    print(f"\nframespool's largest distance from `repeat`: {from_repeat}")
+    print(f"\nframespool's largest difference from `repeat`: {from_repeat}")
     return int(from_repeat > GUARANTEED)
 
 

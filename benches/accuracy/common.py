@@ -1,7 +1,7 @@
-"""What the three programs share: pictures as planes, their exact RGB, lossless files of them, differences counted.
+"""Shared by the three programs: images as planes, their exact RGB, lossless files of them, difference counts.
 
-Nothing here knows framespool's arithmetic. Exact RGB is the formula of ITU-R BT.601, BT.709 or BT.2020 (constant
-luminance no) in float64, each chroma sample repeated over the pixels that it covers.
+Nothing here uses framespool's arithmetic. Exact RGB is the formula of ITU-R BT.601, BT.709 or BT.2020 (non-constant
+luminance) in float64, with each chroma sample repeated over the pixels that it covers.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from av.video.reformatter import ColorRange, Colorspace, Interpolation
 
 #: Kr, Kb.
 WEIGHTS = {"BT.601": (0.299, 0.114), "BT.709": (0.2126, 0.0722), "BT.2020": (0.2627, 0.0593)}
-#: Numbers of ITU-T H.273 table 4 that mean these; 2 is "unspecified", which framespool takes as BT.601.
+#: Code points of ITU-T H.273 table 4 for these matrices; 2 is "unspecified", for which framespool uses BT.601.
 MATRIX_OF_TAG = {1: "BT.709", 2: "BT.601", 5: "BT.601", 6: "BT.601", 9: "BT.2020"}
 TAG_OF_MATRIX = {"BT.601": 5, "BT.709": 1, "BT.2020": 9}
 SWSCALE_MATRIX = {"BT.601": Colorspace.ITU601, "BT.709": Colorspace.ITU709, "BT.2020": Colorspace.BT2020}
 FULL_RANGE_TAG = int(ColorRange.JPEG)
 LIMITED_RANGE_TAG = int(ColorRange.MPEG)
 
-#: log2 of the pixels that a chroma sample covers, across and down; None: there is no chroma.
+#: log2 of the pixels that a chroma sample covers, horizontally and vertically; None: no chroma.
 CHROMA = {"4:2:0": (1, 1), "4:2:2": (1, 0), "4:4:4": (0, 0), "4:0:0": None}
 
-#: libswscale's ways: what PyAV asks for by default, and the same with its shortcuts switched off.
+#: Flags of libswscale: PyAV's default, and the same with its shortcuts disabled.
 PLAIN = Interpolation.BILINEAR
 CAREFUL = (
     Interpolation.BILINEAR
@@ -43,7 +43,7 @@ CAREFUL = (
 
 @dataclass(frozen=True)
 class Picture:
-    """Planes of code values, and what these mean."""
+    """Planes of code values, with their matrix, range and depth."""
 
     planes: tuple[np.ndarray, ...]
     chroma: str
@@ -73,7 +73,7 @@ def corpus() -> Path:
 
 
 def picture_of(frame: av.VideoFrame) -> Picture:
-    """The planes of a decoded frame; alpha is left out."""
+    """The planes of a decoded frame, without alpha."""
     parts = frame.format.components
     depth = parts[0].bits
     if frame.format.is_rgb or len(parts) == 2:
@@ -91,7 +91,7 @@ def picture_of(frame: av.VideoFrame) -> Picture:
 
 
 def read_picture(path: Path, index: int) -> Picture:
-    """The frame at `index` by decoding from the start."""
+    """The frame at `index`, by decoding from the start."""
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
@@ -115,7 +115,7 @@ def frame_of(picture: Picture) -> av.VideoFrame:
 
 
 def lossless(pictures: Sequence[Picture]) -> bytes:
-    """A Matroska file of FFV1 with the color tags set; read back and compared, tags too."""
+    """A Matroska file of FFV1 with the color tags set; read back and compared, tags included."""
     first = pictures[0]
     buffer = io.BytesIO()
     with av.open(buffer, "w", format="matroska") as container:
@@ -136,7 +136,7 @@ def lossless(pictures: Sequence[Picture]) -> bytes:
     for put, got in zip(pictures, back, strict=True):
         same = all(np.array_equal(a, b) for a, b in zip(put.planes, got.planes, strict=True))
         if not same or replace(put, planes=()) != replace(got, planes=()) or tags != (put.matrix, put.full_range):
-            raise RuntimeError(f"the file does not hold what was put into it: {replace(put, planes=())}, tags {tags}")
+            raise RuntimeError(f"the file differs from its input: {replace(put, planes=())}, tags {tags}")
     return buffer.getvalue()
 
 
@@ -144,12 +144,12 @@ def lossless(pictures: Sequence[Picture]) -> bytes:
 
 
 def cover(samples: np.ndarray, log2: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
-    """Each sample repeated over the 2^log2[0] x 2^log2[1] (across, down) pixels that it covers."""
+    """Each sample repeated over the 2^log2[0] x 2^log2[1] (horizontal, vertical) pixels that it covers."""
     return samples.repeat(1 << log2[1], axis=0)[: size[0]].repeat(1 << log2[0], axis=1)[:, : size[1]]
 
 
 def components(picture: Picture) -> tuple[np.ndarray, ...]:
-    """Y of 0 to 1 and, each at its own resolution, Cb and Cr of -0.5 to 0.5, for colors within the range."""
+    """Y from 0 to 1 and, each at its own resolution, Cb and Cr from -0.5 to 0.5, for colors within the range."""
     top = (1 << picture.depth) - 1
     unit = 1 << (picture.depth - 8)
     black, luma, chroma = (0, top, top) if picture.full_range else (16 * unit, 219 * unit, 224 * unit)
@@ -161,7 +161,7 @@ def components(picture: Picture) -> tuple[np.ndarray, ...]:
 
 
 def rgb_of(y: np.ndarray, cb: np.ndarray, cr: np.ndarray, matrix: str) -> np.ndarray:
-    """R, G, B in code values of 8 bits, neither rounded nor clipped."""
+    """R, G, B in 8-bit code values, neither rounded nor clipped."""
     kr, kb = WEIGHTS[matrix]
     rgb = np.empty((*y.shape, 3))
     rgb[..., 0] = y + 2 * (1 - kr) * cr
@@ -180,9 +180,9 @@ def exact_rgb(picture: Picture) -> np.ndarray:
 
 
 def between(samples: np.ndarray, axis: int, centred: bool) -> np.ndarray:
-    """Twice as many along the axis, on straight lines between the samples; the ends repeated.
+    """Doubles the resolution along the axis by linear interpolation; the ends are repeated.
 
-    A centred sample lies between two pixels, another on the first of the two.
+    A centered sample is between two pixels, any other one at the first of the two.
     """
     samples = np.moveaxis(samples, axis, 0)
     before = np.concatenate([samples[:1], samples[:-1]])
@@ -203,13 +203,13 @@ def interpolated_rgb(picture: Picture, siting: str) -> np.ndarray:
 def repeated_left_rgb(picture: Picture) -> np.ndarray:
     """Like `exact_rgb`, but 4:2:0 chroma is sited left: sample k covers from half a pixel before 2k to 1.5 after it."""
     y, *chroma = components(picture)
-    # The pixel after 2k is covered half by sample k, half by the next.
+    # The pixel after 2k is covered half by sample k and half by the next one.
     full = (cover(between(c, 1, False)[:, : y.shape[1]], (0, 1), y.shape) for c in chroma)
     return rgb_of(y, *full, picture.matrix)
 
 
 def encode(rgb: np.ndarray, chroma: str, depth: int, matrix: str, full_range: bool) -> Picture:
-    """RGB of full size in a format: chroma averaged, values of more than 8 bits with noise in the new ones."""
+    """RGB of full size in a format: chroma averaged; for more than 8 bits, noise in the added bits."""
     rng = np.random.default_rng(0)
     kr, kb = WEIGHTS[matrix]
     y = (rgb @ [kr, 1 - kr - kb, kb]) / 255
@@ -240,7 +240,7 @@ def out_of_gamut(rgb: np.ndarray) -> float:
 
 
 def triangle(length: int, wanted: int) -> np.ndarray:
-    """The weights of antialiased bilinear resizing along one axis, (wanted, length), rows summing to 1."""
+    """The weights of antialiased bilinear resizing along one axis, shape (size, length); each row sums to 1."""
     scale = length / wanted
     centres = (np.arange(wanted) + 0.5) * scale
     weights = np.maximum(0, 1 - np.abs(np.arange(length) + 0.5 - centres[:, None]) / max(scale, 1))
@@ -248,7 +248,7 @@ def triangle(length: int, wanted: int) -> np.ndarray:
 
 
 def resize(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Antialiased bilinear in float64; nothing is rounded."""
+    """Antialiased bilinear resize in float64, not rounded."""
     if image.shape[:2] == size:
         return image
     height, width = image.shape[:2]
@@ -257,7 +257,7 @@ def resize(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def swscale(picture: Picture, flags: Interpolation = PLAIN, size: tuple[int, int] | None = None) -> np.ndarray:
-    """libswscale's rgb24, told matrix and range."""
+    """libswscale's rgb24 with explicit matrix and range."""
     height, width = size or picture.size
     return (
         frame_of(picture)
@@ -277,7 +277,7 @@ def swscale(picture: Picture, flags: Interpolation = PLAIN, size: tuple[int, int
 
 
 class Tally:
-    """How far 8-bit values are from those they are compared with."""
+    """Differences of 8-bit values from the expected ones."""
 
     def __init__(self, *pairs: tuple[np.ndarray, np.ndarray]) -> None:
         self.counts = np.zeros(256, np.int64)
@@ -311,7 +311,7 @@ class Tally:
 
 
 def share(value: float) -> str:
-    """A percentage that says 100 only if it is."""
+    """A percentage that shows 100 only if it is exact."""
     text = f"{100 * value:.2f}"
     return "99.99+" if text == "100.00" and value < 1 else text
 

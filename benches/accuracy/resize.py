@@ -1,10 +1,10 @@
-"""Resized RGB against torchvision's and PIL's antialiased bilinear resize of the exact full-size RGB.
+"""Compares resized RGB with torchvision's and PIL's antialiased bilinear resize of the exact full-size RGB.
 
     python benches/accuracy/resize.py [--json out.json] [--files video/a.mp4@24 ...]
 
-framespool resizes the planes and converts what is left, so it clips to 0..255 after resizing; torchvision and PIL are
-given the full-size picture and find it clipped already. The third comparison, `clipped last`, resizes the float64 RGB
-before clipping: what then remains is rounding. Exits with 1 if framespool is farther from that than rounding explains.
+framespool resizes the planes and then converts them to RGB, so it clips to 0..255 after resizing. torchvision and PIL
+get the full-size image, which is already clipped. The third comparison, `clipped last`, resizes the float64 RGB
+before clipping; its only remaining difference is rounding. Exits with 1 if framespool differs from it by more.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ FILES = [
     "video/codecs/h264_bbb_b_pyramid.mp4@24",
 ]
 FACTORS = [Fraction(n) for n in ("1/8", "1/4", "1/3", "1/2", "3/5", "3/4", "9/10", "1", "3/2")]
-# Pixels of a side of the blocks, one channel each, in which colors inside and outside RGB are looked for.
+# Side length of the blocks, per channel, in which colors inside and outside RGB are counted.
 BLOCK = 8
 COLUMNS = ("torchvision", "pil", "clipped_last")
-# The components have 15 bits and the weights 14; with the rounding to 8 bits that is at most 1.
+# The components have 15 bits and the weights 14; including the rounding to 8 bits, the error is at most 1.
 GUARANTEED_CLIPPED_LAST = 1
 GUARANTEED_WITHIN_2, GUARANTEED_MEAN = 0.99, 0.5
 
@@ -67,9 +67,9 @@ def by_pil(rgb: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def outside(rgb: np.ndarray) -> dict[str, float]:
-    """Values outside RGB: their share, how far on average, and how many blocks hold them beside others.
+    """Values outside RGB: their share, their mean excess, and the share of blocks with values both inside and outside.
 
-    Where all of a block lies outside, clipping before or after a resize is the same.
+    If a complete block is outside, clipping before or after a resize is the same.
     """
     far = np.abs(rgb - np.clip(rgb, 0, 255))
     out = far >= 0.5
@@ -101,7 +101,9 @@ def measure(name: str) -> tuple[dict, list[dict]]:
     video = fsp.Video(corpus() / path)
     same = Tally((video.frames([int(index)]).data.numpy()[0], full))
     if same.worst > 1:
-        raise RuntimeError(f"{name}: framespool's full size is {same.worst} from the exact RGB; not the same frame?")
+        raise RuntimeError(
+            f"{name}: framespool's full size differs by {same.worst} from the exact RGB; check that it is the same frame"
+        )
     facts = {
         "file": name,
         "pix_fmt": picture.pix_fmt,
@@ -116,7 +118,7 @@ def measure(name: str) -> tuple[dict, list[dict]]:
         ours = video.frames([int(index)], transforms=[fsp.transforms.Resize(size)]).data.numpy()[0]
         theirs = by_pil(full, size)
         if Tally((to_8_bit(resize(full.astype(np.float64), size)), theirs)).worst > 1:
-            raise RuntimeError(f"{name} by {factor}: PIL's resize is not the float64 resize of the same picture")
+            raise RuntimeError(f"{name} by {factor}: PIL's resize differs from the float64 resize of the same image")
         row = {"file": name, "factor": str(factor), "size": f"{size[1]}x{size[0]}"}
         row |= {
             "torchvision": Tally((ours, by_torchvision(full, size))),
@@ -129,7 +131,7 @@ def measure(name: str) -> tuple[dict, list[dict]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write the numbers here")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     parser.add_argument("--files", nargs="+", default=FILES, help="path in the corpus @ frame")
     arguments = parser.parse_args()
     using = versions(torch=torch.__version__, torchvision=torchvision.__version__, PIL=PIL.__version__)
@@ -143,7 +145,7 @@ def main() -> int:
         about = " ".join(facts[key] for key in ("file", "pix_fmt", "size", "matrix", "range"))
         print(
             f"{about}; outside RGB: {100 * facts['outside']:.2f} % of values, on average by {facts['by']:.1f};"
-            f" {100 * facts['mixed']:.2f} % of {BLOCK}x{BLOCK} blocks hold values inside and outside"
+            f" {100 * facts['mixed']:.2f} % of {BLOCK}x{BLOCK} blocks have values inside and outside"
         )
         for row in measured:
             print(line(row["factor"], row), flush=True)
@@ -151,7 +153,7 @@ def main() -> int:
     for factor in map(str, FACTORS):
         together = [row for row in rows if row["factor"] == factor]
         print(line(factor, {c: Tally().merge(row[c] for row in together) for c in COLUMNS}))
-    print("files that keep the promise against torchvision (99 % within 2, mean below 0.5):")
+    print("files within the guarantee against torchvision (99 % within 2, mean below 0.5):")
     for factor in map(str, FACTORS):
         together = [row for row in rows if row["factor"] == factor]
         breaches = [
@@ -163,7 +165,7 @@ def main() -> int:
     facts = [{k: v.facts() if isinstance(v, Tally) else v for k, v in row.items()} for row in rows]
     write_json(arguments.json, "resize", using, files=files, rows=facts)
     worst = max(row["clipped_last"].worst for row in rows)
-    print(f"largest distance from the float64 resize that clips last: {worst}")
+    print(f"largest difference from the float64 resize that clips last: {worst}")
     return int(worst > GUARANTEED_CLIPPED_LAST)
 
 

@@ -1,20 +1,20 @@
-"""Full-size RGB against the exact formula and against libswscale, for every matrix, range, depth and chroma format.
+"""Compares full-size RGB with the exact formula and libswscale, for every matrix, range, depth and chroma format.
 
     python benches/accuracy/rgb.py [--json out.json] [--full-table]
 
-Each picture is put into each format with NumPy, stored lossless (FFV1 in Matroska, color tags set, read back and
-compared), and decoded by framespool from memory. The pictures:
+Each image is converted to each format with NumPy, stored lossless (FFV1 in Matroska, color tags set, read back and
+compared), and decoded by framespool from memory. The images:
 
-    video   three 1080p frames of the corpus, their chroma made full first
-    codes   1920x1080, the planes visit every code value, drawn independently: most of these colors lie outside RGB
+    video   three 1080p frames of the corpus, upsampled to full chroma first
+    codes   1920x1080, planes with every code value, drawn independently: most of these colors are outside RGB
     odd     the first of the frames at 1919x1079
     odd codes
-    all     8 bits, 4:4:4: every triple of code values there is
+    all     8 bits, 4:4:4: every triple of code values
 
-libswscale is asked for rgb24 as PyAV's `reformat` asks it by default, then again with the flags accurate_rnd,
-full_chroma_int and full_chroma_inp (`careful`). Where it interpolates chroma, which the exact formula here repeats,
-that is no error of either; in 4:4:4 and 4:0:0 there is nothing to interpolate. It takes 4:0:0 as full range whatever it
-is told.
+libswscale converts to rgb24 with the defaults of PyAV's `reformat`, then with the flags accurate_rnd,
+full_chroma_int and full_chroma_inp (`careful`). It interpolates chroma, which the exact formula here repeats; that
+difference is an error of neither. In 4:4:4 and 4:0:0 nothing is interpolated. It treats 4:0:0 as full range, whatever
+range is specified.
 Exits with 1 if a value is more than 1 from the exact formula.
 """
 
@@ -56,7 +56,7 @@ GUARANTEED = 1
 
 
 def every_code(size: tuple[int, int], chroma: str, depth: int, matrix: str, full_range: bool) -> Picture:
-    """Planes that hold each code value equally often, in independent random order."""
+    """Planes in which each code value occurs equally often, in independent random order."""
     rng = np.random.default_rng(depth)
     shapes = [size]
     if CHROMA[chroma]:
@@ -67,7 +67,7 @@ def every_code(size: tuple[int, int], chroma: str, depth: int, matrix: str, full
         codes = np.resize(np.arange(1 << depth, dtype=np.uint8 if depth == 8 else np.uint16), height * width)
         planes.append(rng.permutation(codes).reshape(height, width))
         if np.unique(planes[-1]).size != 1 << depth:
-            raise RuntimeError(f"a plane of {width}x{height} does not hold every code value of {depth} bits")
+            raise RuntimeError(f"a plane of {width}x{height} does not contain every code value of {depth} bits")
     return Picture(tuple(planes), chroma, depth, matrix, full_range)
 
 
@@ -125,7 +125,7 @@ def gather(rows: list[dict], *keys: str) -> list[tuple[str, dict[str, Tally]]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write the numbers of every row here")
+    parser.add_argument("--json", type=Path, help="write the results of every row to this file")
     parser.add_argument("--full-table", action="store_true", help="print every row, not only the summaries")
     arguments = parser.parse_args()
     using = versions()
@@ -170,14 +170,14 @@ def main() -> int:
         print("by " + ", ".join(keys))
         for name, row in gather(rows, *keys):
             print(line("  " + name, row))
-    print("\nvalues outside RGB before clipping, % by pictures:")
+    print("\nvalues outside RGB before clipping, % by image:")
     for pictures in dict.fromkeys(row["pictures"] for row in rows):
         outside = [row["out_of_gamut"] for row in rows if row["pictures"] == pictures]
         print(f"  {pictures:<6} {100 * min(outside):.2f} to {100 * max(outside):.2f}")
     facts = [{k: v.facts() if isinstance(v, Tally) else v for k, v in row.items()} for row in rows]
     write_json(arguments.json, "rgb", using, rows=facts)
     worst = max(row["exact"].worst for row in rows)
-    print(f"\nlargest distance from the exact formula: {worst}")
+    print(f"\nlargest difference from the exact formula: {worst}")
     return int(worst > GUARANTEED)
 
 

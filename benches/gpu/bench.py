@@ -1,12 +1,12 @@
-"""How fast is framespool on this GPU, against what its engines can do, and against others?
+"""Measures framespool's throughput on this GPU against its NVDEC engines and against peers.
 
     python benches/gpu/bench.py                              # everything that fits into --total seconds
     python benches/gpu/bench.py --only 'ceiling|dense'       # items by regular expression; --list names them
-    python benches/gpu/bench.py --only workers --seconds 60    # an item's budget
+    python benches/gpu/bench.py --only workers --seconds 60    # budget per item
 
-The record is one file a day: an item that runs again takes the place of its earlier answer, and the ceilings that were
-measured stay known to the items behind, so that a machine that is lent for ten minutes at a time can be used in parts.
-Ends with 0, with 1 where an answer was wrong, with 2 where it was called wrongly, and with 3 where there is no GPU.
+There is one record file per day. An item that runs again replaces its earlier result, and later items use the recorded
+ceilings. So a GPU that is available for ten minutes at a time can be used in parts.
+Exit status: 0, 1 if a result was wrong, 2 for wrong arguments, 3 if there is no GPU.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from items import FAILED, IMPOSSIBLE, REGISTRY, Context, Row, run_in_process, ru
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", help="items to run, a regular expression")
-    parser.add_argument("--list", action="store_true", help="the items and their budgets")
+    parser.add_argument("--only", help="run only items that match this regular expression")
+    parser.add_argument("--list", action="store_true", help="list the items and their budgets")
     parser.add_argument("--seconds", type=float, help="seconds for each item, instead of its own budget")
-    parser.add_argument("--total", type=float, default=570, help="seconds for everything; items behind are left out")
+    parser.add_argument("--total", type=float, default=570, help="total seconds; later items are skipped")
     parser.add_argument("--out", help="the record's file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
@@ -52,16 +52,16 @@ def main() -> int:
         run_in_process(arguments.child, Context(device, arguments.budget, "", time.monotonic()), arguments.into)
         return 0
     place = record_place(device, "bench", arguments.out)
-    print(f"{device.name}, {device.engines} NVDEC engines; the record goes to {place}")
+    print(f"{device.name}, {device.engines} NVDEC engines; writing the record to {place}")
     if is_simulated(device):
-        print("THE DRIVER IS SIMULATED: this tries the script, and no figure says anything of any GPU.")
+        print("SIMULATED DRIVER: this tests the script; the figures are not those of any GPU.")
     rows = run(arguments, place, machine(device))
     print(report(rows))
-    return 1 if any(row.verdict == FAILED for row in rows) else 0
+    return 1 if any(row.result == FAILED for row in rows) else 0
 
 
 def run(arguments: argparse.Namespace, place: Path, facts: dict[str, Any]) -> list[Row]:
-    """Runs the items; the record is written after each, so that a run that is cut off loses the last one only."""
+    """Runs the items; writes the record after each, so that an interrupted run loses only the last one."""
     from measurements.measured_ceilings import collect
 
     begun = time.monotonic()
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace, place: Path, facts: dict[str, Any]) -> li
     for entry in selected(arguments.only):
         left = arguments.total - (time.monotonic() - begun)
         if left < 20:
-            print(f"{entry.name:20}   left out: the {arguments.total:.0f} s of --total are up")
+            print(f"{entry.name:20}   skipped: the {arguments.total:.0f} s of --total are used up")
             continue
         record = earlier(place)
         os.environ["FRAMESPOOL_CEILINGS"] = json.dumps(collect(record.get("rows", [])))
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace, place: Path, facts: dict[str, Any]) -> li
 
 
 def earlier(place: Path) -> dict[str, Any]:
-    """What this day's record holds already."""
+    """The items already in today's record."""
     try:
         return json.loads(place.read_text())
     except (OSError, ValueError):
@@ -97,15 +97,15 @@ FIRST = ("percent_of_ceiling", "ceiling_per_s", "pictures_per_s", "clips_per_s",
 
 
 def report(rows: list[Row]) -> str:
-    """The table, with what matters most in front of the other figures."""
+    """The table; the most important figures come first."""
     lines = []
     for row in rows:
         keys = [key for key in FIRST if key in row.figures]
         keys += [key for key in row.figures if key not in keys and key != "file"]
         figures = ", ".join(f"{key} {short(row.figures[key])}" for key in keys)
-        shown = row.why if row.verdict in (FAILED, IMPOSSIBLE) else figures
-        lines.append([row.item, row.name, row.verdict, row.asked, shown])
-    return table(lines, ["item", "what", "verdict", "asked", "found"], most=260)
+        shown = row.why if row.result in (FAILED, IMPOSSIBLE) else figures
+        lines.append([row.item, row.name, row.result, row.asked, shown])
+    return table(lines, ["item", "what", "result", "asked", "found"], most=260)
 
 
 if __name__ == "__main__":

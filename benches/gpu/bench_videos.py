@@ -1,4 +1,4 @@
-"""Which videos the benchmarks use, by what they are and not by what they are called."""
+"""Selects the videos of the benchmarks by their properties, not by their names."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from common import TRY, extra, timed
 
 @dataclass(frozen=True)
 class BenchVideo:
-    """A video with what its index says."""
+    """A video with data of its index."""
 
     path: Path
     codec: str
     frames: int
-    #: Mean distance between key frames.
+    #: Mean distance between keyframes.
     gop: float
     size: tuple[int, int]
-    #: Whether it is an encode that the bundle's maker added; else one of the clips.
+    #: Whether it is an encode added with --extra, not one of the clips.
     added: bool
 
     @property
@@ -30,7 +30,7 @@ class BenchVideo:
 
     @property
     def kind(self) -> str:
-        """The GOP's length as the tables name it."""
+        """The GOP length as shown in the tables."""
         return "GOP 30" if 24 <= self.gop <= 40 else "GOP 250" if self.gop >= 150 else f"GOP {self.gop:.0f}"
 
 
@@ -49,11 +49,11 @@ def full_hd(codec: str | None = None) -> list[BenchVideo]:
     found = [inspect_video(path, True) for path in extra()] + [
         inspect_video(clip.path, False) for clip in timed("bench")
     ]
-    # 10 000 nearly empty pictures say nothing of decoding.
+    # 10 000 nearly empty pictures are not representative.
     found = [each for each in found if min(each.size) == 1080 and each.frames < 5000]
     return [each for each in found if codec is None or each.codec == codec]
 
 
 def typical(codec: str) -> BenchVideo | None:
-    """One 1080p video of a codec: with the longest GOPs, and then the most frames."""
+    """One 1080p video of a codec: the one with the longest GOPs, then the most frames."""
     return max(full_hd(codec), key=lambda each: (each.added, each.kind == "GOP 250", each.frames), default=None)

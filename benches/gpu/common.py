@@ -1,4 +1,4 @@
-"""What check.py and bench.py share: the machine, the clips, tables and records."""
+"""Shared by check.py and bench.py: the machine, the clips, tables and records."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-#: The repository, or the folder where a bundle was unpacked.
+#: The repository, or the folder of an unpacked bundle.
 ROOT = HERE.parents[1]
 NO_GPU = 3
-#: Small clips and few of them: tries the benchmarks' logic. Nothing of it is a figure.
+#: Few small clips, to test the benchmarks' logic. The figures are not representative.
 TRY = bool(os.environ.get("FRAMESPOOL_TRY"))
 SIMULATED = re.compile("simulated", re.IGNORECASE)
 
-# What is measured must not find an index that somebody made before, nor leave one behind.
+# Measurements must neither use an existing index nor leave one behind.
 os.environ.setdefault("FRAMESPOOL_INDEX", "off")
 
 
-#: What the names of the corpus' clips begin with in tables; the media's have nothing.
+#: Prefix of the corpus clips' names in tables; the media have none.
 CORPUS = "corpus/"
 
 
 @dataclass(frozen=True)
 class Clip:
-    """A file, with what its manifest knows of it."""
+    """A file, with the data of its manifest."""
 
     name: str
     path: Path
@@ -45,7 +45,7 @@ class Clip:
 
     @property
     def frames(self) -> int | None:
-        """Number of frames that the manifest recorded."""
+        """Number of frames recorded in the manifest."""
         return self.facts.get("frames_decoded") if self.facts.get("frame_hashes") else None
 
 
@@ -58,22 +58,22 @@ def media() -> Path:
 
 
 def corpus() -> Path | None:
-    """The additional corpus, or the part of it that a bundle brings."""
+    """The additional corpus, or the part of it in a bundle."""
     if not (place := os.environ.get("FRAMESPOOL_CORPUS")):
         return None
     if not (Path(place) / "manifest.json").is_file():
-        raise SystemExit(f"FRAMESPOOL_CORPUS is {place}, which holds no manifest.json; correct or unset it")
+        raise SystemExit(f"FRAMESPOOL_CORPUS is {place}, which contains no manifest.json; correct or unset it")
     return Path(place)
 
 
 def listed(name: str) -> list[tuple[str, frozenset[str]]]:
-    """The lines of media.txt or clips.txt: a path or a pattern of paths, and the groups that it belongs to."""
+    """The lines of media.txt or clips.txt: a path or a pattern of paths, and its groups."""
     lines = (line.split("#")[0].split() for line in (HERE / name).read_text().splitlines())
     return [(words[0], frozenset(words[1:])) for words in lines if words]
 
 
 def tier(root: Path, lines: list[tuple[str, frozenset[str]]], prefix: str) -> list[Clip]:
-    """The files of a manifest that a list names, in the list's order."""
+    """The files of a manifest that a list selects, in the list's order."""
     facts = {entry["path"]: entry for entry in json.loads((root / "manifest.json").read_text())["files"]}
     groups: dict[str, frozenset[str]] = {}
     for pattern, more in lines:
@@ -83,7 +83,7 @@ def tier(root: Path, lines: list[tuple[str, frozenset[str]]], prefix: str) -> li
 
 
 def clips(group: str, match: str = "") -> list[Clip]:
-    """The clips of a group, the media's and then the corpus'; `match` is a regular expression for names."""
+    """The clips of a group, of the media and then of the corpus; `match` is a regular expression for names."""
     found = tier(media(), listed("media.txt"), "")
     if (place := corpus()) is not None:
         found += tier(place, listed("clips.txt"), CORPUS)
@@ -91,43 +91,43 @@ def clips(group: str, match: str = "") -> list[Clip]:
 
 
 def timed(group: str, match: str = "") -> list[Clip]:
-    """Clips to measure: the corpus', which are camera footage, or the media's where it has none."""
+    """Clips to measure: those of the corpus, which are camera footage, or of the media if it has none."""
     found = clips(group, match)
     of_corpus = [clip for clip in found if clip.name.startswith(CORPUS)]
     return of_corpus if of_corpus and not TRY else [clip for clip in found if clip not in of_corpus]
 
 
 def extra() -> list[Path]:
-    """Videos that the bundle's maker added, or that the user names: long 1080p encodes for the benchmarks."""
+    """Videos added with --extra, or named by the user: long 1080p encodes for the benchmarks."""
     place = Path(os.environ.get("FRAMESPOOL_EXTRA") or ROOT / "extra")
     return sorted(place.glob("*.mp4")) if place.is_dir() else []
 
 
 def slug(name: str) -> str:
-    """A GPU's name as a folder's: "NVIDIA H100 80GB HBM3" is nvidia-h100-80gb-hbm3."""
+    """A GPU's name as a folder name: "NVIDIA H100 80GB HBM3" is nvidia-h100-80gb-hbm3."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def devices_or_exit() -> list[Any]:
-    """The GPUs; without one the program ends here, at once, and says why."""
+    """The GPUs; without one the program exits with the reason."""
     try:
         from framespool import gpu
     except ImportError as error:
         print(f"framespool is not installed for {sys.executable}: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     if not (devices := gpu.devices()):
-        print(f"no GPU here, so nothing was run: {gpu.unavailable_reason()}", file=sys.stderr)
+        print(f"no GPU here, nothing was run: {gpu.unavailable_reason()}", file=sys.stderr)
         raise SystemExit(NO_GPU)
     return devices
 
 
 def is_simulated(device: Any) -> bool:
-    """Whether the driver is the one of tests/simulated_gpu: nothing that is measured on it says anything of a GPU."""
+    """Whether the driver is tests/simulated_gpu, whose figures are not those of any GPU."""
     return bool(SIMULATED.search(device.name))
 
 
 def nvidia_smi(*fields: str) -> dict[str, str]:
-    """Fields of `nvidia-smi --query-gpu` for the first GPU; empty where it is not there."""
+    """Fields of `nvidia-smi --query-gpu` for the first GPU; empty if it is not installed."""
     if not (tool := shutil.which("nvidia-smi")):
         return {}
     command = [tool, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
@@ -155,7 +155,7 @@ def missing(module: str) -> str | None:
 
 
 def machine(device: Any) -> dict[str, Any]:
-    """What the figures were taken on."""
+    """The hardware and versions of the measurement."""
     import framespool
 
     cpu = "unknown"
@@ -184,7 +184,7 @@ def machine(device: Any) -> dict[str, Any]:
 
 
 def record_place(device: Any, kind: str, out: str | None) -> Path:
-    """Where the record goes. Ends the program where a simulated GPU's figures would land among the real ones."""
+    """Path of the record. Exits if figures of a simulated GPU would be written among real ones."""
     records = (ROOT / "benches" / "record").resolve()
     if out:
         place = Path(out)
@@ -194,13 +194,13 @@ def record_place(device: Any, kind: str, out: str | None) -> Path:
         place = records / slug(device.name) / f"{datetime.date.today().isoformat()}-{kind}.json"
     if (is_simulated(device) or TRY) and records in [place.resolve(), *place.resolve().parents]:
         why = "the driver is simulated" if is_simulated(device) else "FRAMESPOOL_TRY is set"
-        print(f"{device.name}: {why}, and the figures are kept out of {records}", file=sys.stderr)
+        print(f"{device.name}: {why}, so the figures must not be written to {records}", file=sys.stderr)
         raise SystemExit(2)
     return place
 
 
 def write(place: Path, record: dict[str, Any]) -> None:
-    """Writes a record so that a reader never sees half of it."""
+    """Writes a record atomically."""
     place.parent.mkdir(parents=True, exist_ok=True)
     unfinished = place.with_name(place.name + ".part")
     unfinished.write_text(json.dumps(record, indent=1, sort_keys=False) + "\n")
@@ -208,7 +208,7 @@ def write(place: Path, record: dict[str, Any]) -> None:
 
 
 def table(rows: list[list[str]], headers: list[str], most: int = 150) -> str:
-    """Rows in columns; the last column is not padded, and long lines are cut."""
+    """Rows in columns; the last column is not padded, and long lines are truncated."""
     rows = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     lines = []
@@ -219,7 +219,7 @@ def table(rows: list[list[str]], headers: list[str], most: int = 150) -> str:
 
 
 def short(value: Any) -> str:
-    """A figure for people."""
+    """A figure in readable form."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, dict):

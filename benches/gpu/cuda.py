@@ -1,4 +1,4 @@
-"""The checks' own few driver calls, by ctypes, in the primary context that framespool and torch use too."""
+"""The driver calls of the checks, through ctypes, in the primary context that framespool and torch use too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OUT_OF_MEMORY = 2
 
 
 class Driver:
-    """libcuda with the first device's primary context, which is left current on this thread."""
+    """libcuda with the first device's primary context, which becomes current on this thread."""
 
     def __init__(self) -> None:
         self.lib = ctypes.CDLL("libcuda.so.1")
@@ -25,13 +25,13 @@ class Driver:
             raise RuntimeError(f"{name} answered {code}")
 
     def memory(self) -> tuple[int, int]:
-        """Free and all bytes."""
+        """Free and total bytes."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.check("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
 
     def allocate(self, size: int) -> int | None:
-        """Plain device memory; None where there is not enough."""
+        """Plain device memory; None if there is not enough."""
         address = ctypes.c_uint64()
         code = self.lib.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size))
         if code == OUT_OF_MEMORY:
@@ -45,7 +45,7 @@ class Driver:
 
     @contextmanager
     def occupied(self, leave_bytes: int) -> Iterator[int]:
-        """Takes all of the device's memory but so many bytes; yields what is then free."""
+        """Allocates all device memory except this many bytes; yields the free bytes."""
         held, step = [], 1 << 40
         try:
             while step >= 1 << 20:

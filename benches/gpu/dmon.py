@@ -1,4 +1,4 @@
-"""What `nvidia-smi dmon` says of the engines while something runs."""
+"""Engine utilization during a measurement, from `nvidia-smi dmon`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import TracebackType
 
 
 class Dmon:
-    """Reads utilisation once a second in a thread; a context manager."""
+    """Reads the utilization once per second in a thread; a context manager."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, float]] = []
@@ -46,7 +46,7 @@ class Dmon:
             self.thread.join(timeout=5)
 
     def figures(self) -> dict[str, float]:
-        """Medians of what was seen while something ran; the first and the last second are not whole ones."""
+        """Medians of the samples; the first and last seconds are incomplete and excluded."""
         seen = self.lines[1:-1] or self.lines
         columns = {"dec": "dec_percent", "sm": "sm_percent"}
         return {
@@ -57,12 +57,12 @@ class Dmon:
 
 
 def parse(line: str, names: list[str]) -> tuple[list[str], dict[str, float] | None]:
-    """The names of the columns, which come now and then in a line of their own, and a row if the line is one."""
+    """The column names, which dmon repeats now and then, and a row if the line is one."""
     words = line.lstrip("# ").split()
     if line.startswith("#"):
         return (words, None) if "dec" in words else (names, None)
     row = {}
     for name, word in zip(names, words, strict=False):
         with contextlib.suppress(ValueError):
-            row[name] = float(word)  # "-" stands for what the GPU does not say
+            row[name] = float(word)  # "-" means that the GPU does not report it
     return names, row or None

@@ -1,11 +1,11 @@
-"""Makes 1080p encodes of 300 frames with GOPs of 30 and 250 for the bundle: scripts/gpu_bundle.sh --extra FILE.
+"""Creates 1080p encodes of 300 frames with GOPs of 30 and 250 for the bundle: scripts/gpu_bundle.sh --extra FILE.
 
     benches/peers/.venv/bin/python benches/gpu/encode.py --out target/gpu-extra
 
-Of the corpus' files where FRAMESPOOL_CORPUS names it, else of the generated ones. The corpus' 1080p files have key
-frames where their authors put them (GOPs of 70 to 250), and the generated ones are shorter than 300 frames: x264 and
-x265 with their defaults make the lengths that the benchmarks speak of. Runs on the machine that makes the bundle, in
-the peers' environment, whose PyAV has the encoders; framespool itself has none.
+The sources are files of the corpus if FRAMESPOOL_CORPUS is set, else generated ones. The corpus' 1080p files have
+irregular keyframes (GOPs of 70 to 250), and the generated ones are shorter than 300 frames. x264 and x265 with their
+defaults create the GOP lengths that the benchmarks name. Run it on the machine that creates the bundle, in the peers'
+environment, whose PyAV has the encoders; framespool itself has none.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ sys.path.insert(0, str(ROOT / "benches" / "peers"))
 from long_gop import retimed, to_and_fro  # noqa: E402
 
 FRAMES = 300
-#: What they are made of: a file of 60 and one of 25 frames a second. Small ones: all of it must travel.
+#: Sources: a file of 60 and one of 25 frames per second. Small files, since the bundle must contain the result.
 OF_CORPUS = ("robot_bag_60p.mp4", "desk_drawing_25p.mp4")
 OF_MEDIA = ("bunny_60p.mp4", "bunny_25p.mp4")
-#: Encoder, GOP, and which of the two.
+#: Encoder, GOP, and index of the source.
 WANTED = (("libx264", 250, 0), ("libx264", 250, 1), ("libx264", 30, 0), ("libx265", 250, 1))
 
 
 def encode(encoder: str, gop: int, source: Path, target: Path) -> None:
-    """300 frames, played to and fro so that no cut brings a key frame of its own."""
+    """300 frames, played forward and backward so that no cut causes a keyframe."""
     unfinished = target.with_suffix(".part")
     with av.open(str(source)) as reading, av.open(str(unfinished), "w", format="mp4") as writing:
         like = reading.streams.video[0]
@@ -45,7 +45,7 @@ def encode(encoder: str, gop: int, source: Path, target: Path) -> None:
         stream.width, stream.height, stream.pix_fmt = like.width, like.height, "yuv420p"
         stream.time_base = stream.codec_context.time_base = Fraction(1, rate)
         for frame in islice(retimed(to_and_fro(kept, 0), Fraction(1, rate)), FRAMES):
-            frame.pict_type = 0  # the source's would be taken as orders
+            frame.pict_type = 0  # the encoder would use the source's picture types
             writing.mux(stream.encode(frame))
         writing.mux(stream.encode())
     unfinished.rename(target)

@@ -1,4 +1,4 @@
-"""Whether two roads give the same: bytes, or the same kind of error at the same place."""
+"""Compares the results of two backends: the same bytes, or the same kind of error at the same position."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import framespool as fsp
 
 @dataclass
 class Comparison:
-    """What was compared so far."""
+    """Summary of the comparisons so far."""
 
     frames: int = 0
     cases: int = 0
@@ -32,7 +32,7 @@ class Comparison:
 
 @dataclass
 class Outcome:
-    """What one call gave: tensors, or an error."""
+    """The result of one call: tensors, or an error."""
 
     tensors: list[Any] = field(default_factory=list)
     error: fsp.Error | None = None
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def differ(place: str, ours: Outcome, theirs: Outcome, into: Comparison) -> None:
-    """Compares two outcomes; `theirs` is the CPU road's, which is right."""
+    """Compares two outcomes; `theirs` is the CPU's, which is the reference."""
     into.cases += 1
     if theirs.error is not None or ours.error is not None:
         into.errors += 1
@@ -69,7 +69,7 @@ def differ(place: str, ours: Outcome, theirs: Outcome, into: Comparison) -> None
 
 
 def byte_difference(a: bytes, b: bytes) -> tuple[int, int, int]:
-    """How many bytes differ, where the first one is, and by how much at most."""
+    """Number of different bytes, position of the first one, and the largest difference."""
     try:
         import numpy as np
     except ImportError:
@@ -81,7 +81,7 @@ def byte_difference(a: bytes, b: bytes) -> tuple[int, int, int]:
 
 
 def error_location(error: fsp.Error | None) -> Any:
-    """What two roads must agree on: the kind of error and its place."""
+    """The parts on which two backends must agree: the kind of error and its position."""
     return None if error is None else (type(error), getattr(error, "packet", None), getattr(error, "frame", None))
 
 
@@ -90,7 +90,7 @@ def say(error: fsp.Error | None) -> str:
 
 
 def batches(loader: fsp.ClipLoader) -> Iterable[tuple[Outcome, Any]]:
-    """Each batch of an epoch, or the error in its place; the batches behind an error are had too."""
+    """Each batch of an epoch, or the error in its position; batches after an error are included."""
     running = iter(loader)
     for _ in range(len(loader)):
         held: list[Any] = []

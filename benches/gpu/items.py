@@ -1,5 +1,6 @@
-"""Items of a check or a benchmark: each runs in a process of its own, which may crash, hang or lose its GPU without
-taking the others' answers along.
+"""Items of a check or a benchmark. Each runs in its own process.
+
+An item may crash, hang or lose its GPU without losing the results of the others.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ IMPOSSIBLE = "not possible"
 
 @dataclass
 class Row:
-    """One line of the table."""
+    """One row of the table."""
 
     name: str
     asked: str
-    verdict: str
-    #: Why it is not "ok"; may say more where it is.
+    result: str
+    #: The reason if it is not "ok"; otherwise an optional remark.
     why: str = ""
     figures: dict[str, Any] = field(default_factory=dict)
     item: str = ""
@@ -39,10 +40,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Context:
-    """What items are given."""
+    """Arguments of the items."""
 
     device: Any
-    #: Seconds that an item may spend on what can be cut short; it says how far it came.
+    #: Seconds for work that can be shortened; the item reports how far it got.
     budget_seconds: float
     match: str
     begun: float
@@ -59,7 +60,7 @@ class RegisteredItem:
     name: str
     run: Item
     budget_seconds: float
-    #: Of nvdec.md's list of what to look at first, or "".
+    #: Entry of the hardware checklist that it covers, or "".
     checklist: str
 
 
@@ -77,7 +78,7 @@ def item(name: str, *, seconds: float = 60, checklist: str = "") -> Callable[[It
 
 
 def selected(only: str | None) -> list[RegisteredItem]:
-    """Items whose name matches the regular expression, in the order of their registration."""
+    """Items whose name matches the regular expression, in order of registration."""
     chosen = [entry for entry in REGISTRY.values() if not only or re.search(only, entry.name)]
     if not chosen:
         raise SystemExit(f"--only {only} matches no item; there are: {', '.join(REGISTRY)}")
@@ -85,7 +86,7 @@ def selected(only: str | None) -> list[RegisteredItem]:
 
 
 def run_in_process(name: str, context: Context, into: Path) -> None:
-    """The child's side: runs one item and writes each row as a line as soon as it is there."""
+    """In the child process: runs one item and writes each row as a line immediately."""
     begun = time.monotonic()
     with into.open("a") as file:
         rows = REGISTRY[name].run(context)
@@ -94,9 +95,9 @@ def run_in_process(name: str, context: Context, into: Path) -> None:
                 row = next(rows)
             except StopIteration:
                 break
-            except Exception as error:  # an item that fails is an answer
+            except Exception as error:  # an item that fails is a result
                 text = f"{type(error).__name__}: {error}"
-                row = Row(name, "the item runs to its end", FAILED, " ".join(text.split())[:600])
+                row = Row(name, "the item completes", FAILED, " ".join(text.split())[:600])
                 rows = iter(())
             row.item, row.seconds = name, round(time.monotonic() - begun, 3)
             row.why = " ".join(row.why.split())
@@ -108,7 +109,7 @@ def run_in_process(name: str, context: Context, into: Path) -> None:
 def run_in_subprocess(
     entry: RegisteredItem, script: Path, arguments: list[str], budget_seconds: float, extra_seconds: float
 ) -> list[Row]:
-    """The parent's side: the rows that the child wrote, and one more where it did not end well."""
+    """In the parent process: the rows that the child wrote, and an additional one if it failed."""
     with tempfile.TemporaryDirectory() as scratch:
         into = Path(scratch) / "rows"
         into.touch()
@@ -121,7 +122,7 @@ def run_in_subprocess(
                 code = child.wait(timeout=budget_seconds + extra_seconds)
                 ended = "" if code == 0 else describe(code)
             except subprocess.TimeoutExpired:
-                ended = f"did not end in {budget_seconds + extra_seconds:.0f} s, and was stopped"
+                ended = f"did not finish within {budget_seconds + extra_seconds:.0f} s and was killed"
                 stop(child)
             except BaseException:
                 stop(child)
@@ -130,22 +131,24 @@ def run_in_subprocess(
         if ended:
             said = " ".join(log.read_text(errors="replace").split())[-500:]
             rows.append(
-                Row(entry.name, "the item's process ends well", FAILED, f"{ended}. It said: {said}", item=entry.name)
+                Row(
+                    entry.name, "the item's process exits normally", FAILED, f"{ended}. Output: {said}", item=entry.name
+                )
             )
         return rows
 
 
 def describe(code: int) -> str:
-    """A process' exit status in words."""
+    """A process' exit status as text."""
     if code >= 0:
-        return f"the process ended with code {code}"
+        return f"the process exited with code {code}"
     with contextlib.suppress(ValueError):
-        return f"the process ended by {signal.Signals(-code).name}"
-    return f"the process ended by signal {-code}"
+        return f"the process was killed by {signal.Signals(-code).name}"
+    return f"the process was killed by signal {-code}"
 
 
 def stop(child: subprocess.Popen[bytes]) -> None:
-    """Ends a child that was started in a session of its own, with whatever it started."""
+    """Kills a child that was started in its own session, with its descendants."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

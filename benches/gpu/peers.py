@@ -1,7 +1,7 @@
-"""Other libraries that put frames of a video on a GPU, each by the best road that it documents.
+"""Other libraries that decode video frames on a GPU, each with its documented fastest method.
 
-A peer's answer passes where each frame is near the right one (mean absolute difference over RGB at full size at most
-TOLERANCE: color conversions differ) and nearer to it than to its neighbours, so that an index off by one is found.
+A peer's output passes if each frame is close to the correct one (mean absolute difference over RGB at full size at most
+TOLERANCE, since color conversions differ) and closer to it than to its neighbors, which detects an index off by one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 import framespool as fsp
 
 TOLERANCE = 3.0
-#: Every so many rows and columns are compared.
+#: Step of the rows and columns that are compared.
 STEP = 4
 
 Clip = tuple[str, Sequence[int]]
 
 
 class Peer:
-    """Random clips by display indices, on the GPU, resized there."""
+    """Random clips by frame index in presentation order, on the GPU, resized there."""
 
     name = ""
     module = ""
@@ -58,7 +58,7 @@ class Peer:
         raise NotImplementedError
 
     def reader(self, path: str) -> Any:
-        """Each thread keeps one reader for each file open: opening anew would cost more."""
+        """Each thread keeps one reader per file open: reopening would cost more."""
         kept = self.local.__dict__.setdefault("readers", {})
         if path not in kept:
             kept[path] = self.open(path)
@@ -77,7 +77,7 @@ class Peer:
             return small.round_().clamp_(0, 255).to(torch.uint8)
 
     def run(self, clips: Sequence[Clip]) -> Iterator[Any]:
-        """All clips in order; what runs ahead is bounded."""
+        """All clips in order, with bounded lookahead."""
         waiting = []
         for clip in clips:
             waiting.append(self.pool.submit(self.clip, clip))
@@ -87,7 +87,7 @@ class Peer:
             yield future.result()
 
     def wrong(self, clip: Clip) -> str:
-        """Whether a clip at full size shows the right frames."""
+        """Whether a clip at full size has the correct frames."""
         import torch
 
         path, indices = clip
@@ -101,14 +101,14 @@ class Peer:
             off = {i: float((frame - right[i]).abs().mean()) for i in (index - 1, index, index + 1) if i in right}
             if off[index] > TOLERANCE:
                 return f"frame {index} differs by {off[index]:.2f} in the mean; {TOLERANCE} would pass"
-            # Where hardly anything moves, neighbours look alike.
+            # Without motion, neighbors look alike.
             if off[index] > min(off.values()) + 0.5:
                 return f"frame {index} looks like frame {min(off, key=off.__getitem__)}"
         return ""
 
 
 class TorchCodec(Peer):
-    """VideoDecoder on "cuda", exact seeking; its newer NVDEC backend where it has one."""
+    """VideoDecoder on "cuda", exact seeking; with its newer NVDEC backend if it has one."""
 
     name = module = "torchcodec"
 
@@ -138,7 +138,7 @@ class PyNvVideoCodec(Peer):
         import torch
 
         frames = reader.get_batch_frames_by_index(list(indices))
-        # Its surfaces are used again at the next call.
+        # The next call reuses its surfaces.
         return torch.stack([torch.from_dlpack(frame) for frame in frames])
 
 

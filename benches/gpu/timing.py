@@ -1,4 +1,4 @@
-"""Loaders against the clock: warm, after their first answers were checked, with the CPU that they take."""
+"""Times warm loaders after verifying their first batches, with CPU time and engine utilization."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import framespool as fsp
 from dmon import Dmon
 from items import FAILED, OK, Row
 
-#: What a training script would ask for.
+#: Typical transforms of a training script.
 SIZE = 224
 CHECKED_BATCHES = 3
 
 
 @dataclass
 class Run:
-    """What one epoch, or a part of it, took."""
+    """Measurements of one epoch, or of a part of it."""
 
     seconds: float
     cpu_seconds: float
@@ -51,17 +51,17 @@ def digest(batch: fsp.Batch) -> str:
     return seen.hexdigest()
 
 
-def wrong(make: Callable[..., fsp.ClipLoader], count: int = CHECKED_BATCHES, **road: Any) -> str:
-    """Compares the first batches with the CPU's; "" where they are the same."""
-    ours, theirs = iter(make(**road)), iter(make(device="cpu", decoder="cpu"))
+def find_difference(make: Callable[..., fsp.ClipLoader], count: int = CHECKED_BATCHES, **options: Any) -> str:
+    """Compares the first batches with the CPU's; "" if they are equal."""
+    ours, theirs = iter(make(**options)), iter(make(device="cpu", decoder="cpu"))
     for number, (a, b) in enumerate(zip(range(count), theirs, strict=False)):
         if digest(next(ours)) != digest(b):
-            return f"batch {number} (of {a + 1} compared) is not the CPU's"
+            return f"batch {number} (of {a + 1} compared) differs from the CPU's"
     return ""
 
 
 def synchronize(batch: fsp.Batch) -> None:
-    """Waits for a batch's last bytes: they may still be on their way in a stream."""
+    """Waits for a batch's last bytes, which may still be in flight in a stream."""
     frames = batch.frames if isinstance(batch.frames, list) else [batch.frames]
     last = frames[-1]
     while len(last.shape) > 1:
@@ -70,7 +70,7 @@ def synchronize(batch: fsp.Batch) -> None:
 
 
 def epoch(loader: fsp.ClipLoader, number: int, most_seconds: float) -> Run:
-    """Delivers an epoch, or as much of it as fits into the time; nothing is done with the batches."""
+    """Delivers an epoch, or as much of it as fits into the time; does nothing with the batches."""
     before = loader.stats()
     loader.set_epoch(number)
     begin, cpu = time.perf_counter(), time.process_time()
@@ -97,7 +97,7 @@ def epoch(loader: fsp.ClipLoader, number: int, most_seconds: float) -> Run:
 
 
 def medians(runs: Sequence[Run]) -> dict[str, float]:
-    """Figure by figure over the runs."""
+    """Each figure over the runs."""
     return {key: statistics.median(run.figures[key] for run in runs) for key in runs[0].figures}
 
 
@@ -109,12 +109,12 @@ def measure(
     seconds: float,
     ceiling: float | None,
     repeats: int = 3,
-    **road: Any,
+    **options: Any,
 ) -> Row:
-    """Answers first, then a warm-up, then `repeats` timed epochs with dmon beside them."""
-    if problem := wrong(make, **road):
+    """Verification first, then a warm-up, then `repeats` timed epochs with dmon running."""
+    if problem := find_difference(make, **options):
         return Row(name, asked, FAILED, problem)
-    loader = make(**road)
+    loader = make(**options)
     epoch(loader, 0, seconds / 2)
     with Dmon() as dmon:
         runs = [epoch(loader, 1 + number, seconds) for number in range(repeats)]

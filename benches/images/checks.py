@@ -1,7 +1,7 @@
-"""Which lines there are, what is expected of each, and whether it gives that.
+"""The lines of the tables, the expected result of each, and its checks.
 
-Three checks of a line: with all chance pinned, its pixels against float64 arithmetic and its labels against the files';
-for random tasks, what it draws, read back from a picture of coordinates; and two batches as they are timed.
+Each line has three checks. With all random parameters pinned: its pixels against float64 arithmetic and its labels
+against the files'. For random tasks: its draws, read back from an image of coordinates. And two batches as timed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import reference
 from processes import Worker, WorkerError
 from tasks import BATCH, Job, geometry_only, pinned, timed
 
-# Images of each set that are compared, and draws that are read back.
+# Compared images of each set, and draws that are read back.
 COMPARED = 6
 DRAWS = 192
 
-# Mean absolute difference from the reference, in code values. Rounding once gives 0.25; a shift by one pixel, on these
-# pictures at 224x224, 7.
+# Mean absolute difference from the reference, in code values. Rounding once gives 0.25; a shift by one pixel gives 7
+# on these images at 224x224.
 SAME = 0.0
 ROUNDED = 0.75
-# Colors are cut off to 8 bits after each step, not rounded.
+# Colors are truncated to 8 bits after each step, not rounded.
 CUT_OFF = 1.25
-# Chroma is repeated, not interpolated, or libjpeg made a smaller picture first.
+# Chroma is repeated, not interpolated, or libjpeg decoded a smaller image first.
 NEAR = 1.75
 
 
@@ -40,7 +40,7 @@ class Entry:
     variant: str = ""
     tolerance: float = ROUNDED
     kernel: str = "triangle"
-    # Whether PyTorch's DataLoader makes the batches, so that a number of workers must be found.
+    # Whether PyTorch's DataLoader creates the batches, which needs a choice of the number of workers.
     by_loader: bool = False
     note: str = ""
 
@@ -101,7 +101,7 @@ ENTRIES["decode"] = [
 
 
 def check(worker: Worker, entry: Entry, source: Path, folder: Path) -> dict[str, Result]:
-    """By the name of each check, until one fails."""
+    """Results by name of the check, up to the first failure."""
     results: dict[str, Result] = {}
     steps = {"pixels": pixels, "draws": draws, "batches": batches}
     if timed(entry.task) is None:
@@ -125,7 +125,7 @@ def images_of(worker: Worker, job: Job, count: int) -> tuple[list[np.ndarray], l
 
 
 def pixels(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
-    """All chance pinned; pictures go one by one, since what pins a part of them depends on their shape."""
+    """All random parameters pinned; images are tested one by one, since pinning a crop depends on their shape."""
     apart = []
     for name in image_sets.SETS:
         files = image_sets.make(name, source, folder, 1)
@@ -142,26 +142,26 @@ def pixels(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
 
 
 def draws(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
-    """What is drawn for one picture again and again."""
+    """Repeated draws for one image."""
     plain = geometry_only(timed(entry.task))
     files = [(image_sets.coordinates(folder), 0)] * DRAWS
     job = Job(entry.task, files, entry.variant, batch=BATCH, draws=plain, seed=7)
     images, _ = images_of(worker, job, DRAWS)
-    trouble = reference.check_draw_statistics(plain, [reference.read_back(job, image) for image in images])
-    return Result(trouble or "fair dice", wrong=bool(trouble))
+    failure = reference.check_draw_statistics(plain, [reference.read_back(job, image) for image in images])
+    return Result(failure or "fair dice", wrong=bool(failure))
 
 
 def batches(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
-    """Two batches as they are timed: type, shape, an order that is not the files', plausible values."""
+    """Two batches as timed: type, shape, an order that differs from the files', plausible values."""
     files = image_sets.make("imagenet", source, folder, 3 * BATCH)
     job = Job(entry.task, files, entry.variant, draws=timed(entry.task), seed=3)
     images, labels = images_of(worker, job, 2 * BATCH)
     if len(images) != 2 * BATCH:
         raise ValueError(f"{len(images)} images in two batches")
     if labels == [label for _, label in files[: len(labels)]]:
-        raise ValueError("the order is that of the files")
+        raise ValueError("the order is not shuffled")
     got = np.stack([reference.code_values(job, image).mean(axis=(0, 1)) for image in images]).mean(axis=0)
     whole = np.stack([reference.rgb(path).mean(axis=(0, 1)) for path, _ in files[:41]]).mean(axis=0)
-    # A grid takes a sixth, rotation a tenth; otherwise another part of the same pictures is seen.
+    # A grid covers a sixth, rotation a tenth; otherwise another region of the same images is seen.
     apart = float(np.abs(got - whole * (0.75 if entry.task == "augment" else 1)).max())
     return Result(f"mean off by {apart:.0f}", wrong=apart > 30)

@@ -1,8 +1,8 @@
-"""The files that the sides read: in a folder of class folders, each of some hundreds a file of its own name.
+"""The files that the adapters read: class folders, each with a few hundred distinct file names.
 
-`photos` are the corpus' photographs as they are, by links. `imagenet` are these re-encoded to ImageNet's mean size,
-500x375 or 375x500, quality 90, 4:2:0; the photographs' middle, so that nothing is stretched. Both repeat the same
-pictures: 41 differ. `coordinates` is a picture from whose pixels one can read where they were.
+`photos` are the corpus' photographs, as links. `imagenet` are the same re-encoded to ImageNet's mean size,
+500x375 or 375x500, quality 90, 4:2:0; center crops, so that nothing is stretched. Both repeat the same
+41 images. `coordinates` is an image whose pixels encode their position.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from PIL import Image, ImageOps
 SETS = ("photos", "imagenet")
 LONG, SHORT = 500, 375
 QUALITY = 90
-# Of the picture of coordinates: width, height, and the code values at its first and last pixel.
+# Image of coordinates: width, height, and the code values at its first and last pixel.
 COORDINATES = (512, 384)
 FIRST, LAST = 16.0, 240.0
 
@@ -64,7 +64,7 @@ def make(name: str, source: Path, folder: Path, count: int) -> list[tuple[str, i
 
 
 def coordinates(folder: Path) -> str:
-    """Red grows from left to right, green from top to bottom; blue is full, which no filling is."""
+    """Red increases from left to right, green from top to bottom; blue is 255, which no fill value is."""
     width, height = COORDINATES
     picture = np.full((height, width, 3), 255, np.uint8)
     picture[:, :, 0] = np.linspace(FIRST, LAST, width).round()[None, :]
@@ -75,11 +75,11 @@ def coordinates(folder: Path) -> str:
 
 
 def facts(files: list[tuple[str, int]]) -> str:
-    """Mean size of the different pictures among the files."""
+    """Mean size of the distinct images among the files."""
     different = {Path(path).stem[:-4]: path for path, _ in files}.values()
     sizes = []
     for path in different:
         with Image.open(path) as image:
             sizes.append((image.width, image.height, os.path.getsize(path)))
     width, height, size = np.mean(sizes, axis=0)
-    return f"{len(sizes)} different pictures, {width:.0f}x{height:.0f} and {size / 1024:.0f} KiB in the mean"
+    return f"{len(sizes)} different images, {width:.0f}x{height:.0f} and {size / 1024:.0f} KiB on average"

@@ -1,4 +1,4 @@
-"""Starts the sides' processes and speaks with them (worker.py has the other end)."""
+"""Starts the adapters' processes and communicates with them (worker.py is the other end)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ DALI_PYTHON = HERE / ".venv-dali" / "bin" / "python"
 
 
 class WorkerError(RuntimeError):
-    """A side cannot do what it was asked; the others go on."""
+    """An adapter cannot do the job; the others continue."""
 
 
 def environment() -> dict[str, str]:
-    """One thread for whatever counts cores by itself, no index from before, and the FFmpeg that setup.sh linked."""
+    """One thread for libraries that count cores themselves, no existing index, and the FFmpeg that setup.sh linked."""
     libraries = [Path(sys.prefix) / "lib" / "ffmpeg", Path(sysconfig.get_paths()["platlib"]) / "av.libs"]
     inherited = os.environ.get("LD_LIBRARY_PATH")
     return {
@@ -42,7 +42,7 @@ class Worker:
                 text=True,
             )
         except OSError as error:
-            raise WorkerError(f"{python}: {error.strerror}; setup.sh makes it") from None
+            raise WorkerError(f"{python}: {error.strerror}; run setup.sh to create it") from None
         self.version = self.answer()["version"]
 
     def send(self, request: dict) -> None:
@@ -50,7 +50,7 @@ class Worker:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # the process is gone: reading its answer says how
+            pass  # the process has ended: reading its answer reports the status
 
     def answer(self) -> dict:
         line = self.process.stdout.readline()

@@ -1,7 +1,7 @@
-"""What the pixels should be, in float64, how far a side's answer is from that, and what its random draws were.
+"""The expected pixels in float64, the difference of a library's output from them, and the values of its random draws.
 
-The decoded picture is Pillow's. Everything after it is linear but for clamps: resize as a matrix product, rotation,
-colors, mask, normalisation.
+The decoded image is Pillow's. Everything after it is linear except for clamps: resize as a matrix product, rotation,
+colors, mask, normalization.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ def rgb(path: str | Path) -> np.ndarray:
 
 
 def weights(source: int, resized: int, kernel: str) -> np.ndarray:
-    """(resized, source): "triangle" is bilinear widened by the scale, as Pillow's; "two taps" is the nearest two pixels
-    whatever the scale, which aliases; "area" is means of boxes where the picture shrinks in both directions."""
+    """Weights, shape (resized, source).
+
+    "triangle" is bilinear widened by the scale, as in Pillow; "two taps" uses the nearest two pixels at any scale
+    (it aliases); "area" is means of boxes if the image shrinks in both directions.
+    """
     scale = source / resized
     centres = (np.arange(resized) + 0.5) * scale
     reach = max(scale, 1.0) if kernel == "triangle" else 1.0
@@ -46,7 +49,7 @@ def resize(picture: np.ndarray, width: int, height: int, kernel: str) -> np.ndar
 
 
 def rotate(picture: np.ndarray, degrees: float) -> np.ndarray:
-    """Counter-clockwise about the middle, bilinear, black outside."""
+    """Rotates counter-clockwise about the center, bilinear, black outside."""
     height, width, _ = picture.shape
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     x, y = np.meshgrid(np.arange(width) - (width - 1) / 2, np.arange(height) - (height - 1) / 2)
@@ -63,10 +66,9 @@ def rotate(picture: np.ndarray, degrees: float) -> np.ndarray:
 def expected(job: Job, path: str, kernel: str, longer: Callable[[float], int], up: bool) -> np.ndarray:
     """(H, W, 3) in code values, of a job whose draws are pinned.
 
-    `kernel` is that of weights(), or "once": of two resizes one is made, from the picture as it was. Of `eval`
-    libraries have different views: `longer` makes the longer side whole (torchvision cuts it off, DALI
-    rounds), and where a centre crop's corner lies between two pixels, `up` takes the farther one (DALI), otherwise it
-    is the even one (torchvision).
+    `kernel` is that of weights(), or "once": one of two resizes is made, from the original image. Libraries
+    differ in `eval`. `longer` rounds the longer side to an integer (torchvision truncates, DALI rounds). If the corner of a center
+    crop is between two pixels, `up` takes the farther one (DALI), otherwise it is the even one (torchvision).
     """
     picture = rgb(path).astype(np.float64)
     height, width, _ = picture.shape
@@ -95,7 +97,7 @@ def expected(job: Job, path: str, kernel: str, longer: Callable[[float], int], u
 
 
 def code_values(job: Job, image: np.ndarray) -> np.ndarray:
-    """An answer as (H, W, 3) in code values; fails on any other shape or type than the task's."""
+    """An output as (H, W, 3) in code values; fails for any shape or dtype other than the task's."""
     shape = {"decode": image.shape[:2] + (3,), "square": (SQUARE, SQUARE, 3)}.get(job.task, (3, CROP, CROP))
     wanted = np.dtype(np.uint8 if job.task in ("decode", "square") else np.float32)
     if image.shape != shape or image.dtype != wanted:
@@ -106,7 +108,7 @@ def code_values(job: Job, image: np.ndarray) -> np.ndarray:
 
 
 def difference(job: Job, image: np.ndarray, path: str, kernel: str) -> tuple[float, float]:
-    """Mean and largest absolute difference, in code values. What is not a number differs by infinity."""
+    """Mean and largest absolute difference, in code values; infinity for NaN."""
     got = code_values(job, image)
     best = (np.inf, np.inf)
     views = [(int, False), (round, False), (int, True), (round, True)] if job.task == "eval" else [(int, False)]
@@ -121,45 +123,45 @@ def difference(job: Job, image: np.ndarray, path: str, kernel: str) -> tuple[flo
 
 @dataclass(frozen=True)
 class Drawn:
-    """What was done to the picture of coordinates, read back from the result."""
+    """The transform of the image of coordinates, read back from the result."""
 
     area: float
     ratio: float
     mirrored: bool
     angle: float
-    # Where the middle came from, as parts of width and height.
+    # Source of the result's center, as fractions of width and height.
     middle: tuple[float, float]
 
 
 def read_back(job: Job, image: np.ndarray) -> Drawn:
     picture = code_values(job, image)
-    rows, columns = np.nonzero(picture[:, :, 2] > 250)  # not filling, nor blended with it
+    rows, columns = np.nonzero(picture[:, :, 2] > 250)  # neither fill value nor blended with it
     if len(rows) < 100:
-        raise ValueError("next to nothing of the picture is left")
-    # Red and green as planes over the result's pixels, whose slopes say how a step there moves in the picture.
+        raise ValueError("nearly nothing of the image is visible")
+    # Red and green as planes over the result's pixels; their slopes are the steps in the source image.
     places = np.stack([columns - (CROP - 1) / 2, rows - (CROP - 1) / 2, np.ones(len(rows))], axis=1)
     planes, *_ = np.linalg.lstsq(places, picture[rows, columns, :2], rcond=None)
     planes /= LAST - FIRST
     middle = tuple(planes[2] - FIRST / (LAST - FIRST))
-    # Columns are where one step to the right, and one down, leads: in parts of the picture's width and height.
+    # Columns: the effect of one step to the right, and one down, in fractions of the image's width and height.
     steps = planes[:2].T
-    # `augment` works on a square, `train` on the picture as it is.
+    # `augment` works on a square, `train` on the original image.
     size = np.array(COORDINATES if job.task == "train" else (ENLARGED, ENLARGED))
     right, down = (steps * size[:, None]).T
     width, height = np.linalg.norm(right) * CROP, np.linalg.norm(down) * CROP
     mirrored = bool(right[0] * down[1] - right[1] * down[0] < 0)
-    # The result turned counter-clockwise by a looks, for a step down, to the picture's left by sin a.
+    # In a result rotated counter-clockwise by a, a step down is a step to the left by sin a in the image.
     angle = math.degrees(math.atan2(-down[0], down[1]))
     return Drawn(width * height / float(np.prod(size)), width / height, mirrored, angle, middle)
 
 
 def check_draw_statistics(draws: Draws, drawn: list[Drawn]) -> str:
-    """What is wrong with the draws, or nothing."""
+    """Errors of the draws; empty if none."""
     areas, ratios = [d.area for d in drawn], [d.ratio for d in drawn]
     angles, mirrored = [d.angle for d in drawn], np.mean([d.mirrored for d in drawn])
     low, high = draws.area
     span = high - low
-    # Where a part of that area does not fit, another is drawn: the mean is below the middle of the range.
+    # If a crop of that area does not fit, another one is drawn: the mean is below the middle of the range.
     claims = {
         f"areas are {min(areas):.2f} to {max(areas):.2f}": low - 0.03 <= min(areas) <= low + 0.25 * span
         and high - 0.35 * span <= max(areas) <= high + 0.03,
@@ -171,6 +173,6 @@ def check_draw_statistics(draws: Draws, drawn: list[Drawn]) -> str:
         and max(angles) <= draws.angle[1] + 1.5,
         f"angles are {min(angles):.1f} to {max(angles):.1f} only": max(angles) - min(angles)
         >= 0.7 * (draws.angle[1] - draws.angle[0]),
-        "parts do not move": all(np.std(axis) > 0.03 for axis in zip(*(d.middle for d in drawn), strict=True)),
+        "crops do not move": all(np.std(axis) > 0.03 for axis in zip(*(d.middle for d in drawn), strict=True)),
     }
     return "; ".join(words for words, holds in claims.items() if not holds)

@@ -1,10 +1,10 @@
-"""JPEG to what a model wants: framespool against its peers on the CPU, two threads, in one run.
+"""Times JPEG preprocessing: framespool against its peers on the CPU, two threads, in one run.
 
     benches/images/.venv/bin/python benches/images/run.py --json out.json
     benches/images/.venv/bin/python benches/images/run.py --tasks train,eval --sets imagenet --rounds 9
     benches/images/.venv/bin/python benches/images/run.py --check --sides dali,torchvision --baseline "DALI"
 
-README.md says what is measured and what is not fair about it.
+README.md describes the measurement and its limits.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from checks import Entry
 from processes import Worker, WorkerError
 from tasks import TASKS, Job, timed
 
-# At the end of the path: what all benches share.
+# Appended to the path: modules that all benches share.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from suite.machine import cpu_model  # noqa: E402
 
-#: Worker processes that a DataLoader may have, by the threads of the others.
+#: Numbers of worker processes that a DataLoader may have, by thread count of the others.
 WORKERS = {1: (0, 1), 2: (0, 1, 2, 4)}
-# Batches that a side makes ahead: framespool's and DALI's two, SPDL's, and of each worker of a DataLoader two.
+# Prefetched batches: two of framespool and DALI, SPDL's own number, and two per worker of a DataLoader.
 AHEAD = 4
 AHEAD_BY_WORKER = 2
-# Batches that decide about a number of workers, at least: whole rounds of the most workers.
+# Minimum number of batches to choose a number of workers: complete rounds of the largest number.
 CALIBRATION = 8
 
 
@@ -46,7 +46,7 @@ class Table:
 
     @property
     def title(self) -> str:
-        shards = f", {self.shards} shards in a process each" if self.shards > 1 else ""
+        shards = f", {self.shards} shards in one process each" if self.shards > 1 else ""
         return f"{self.task}, {self.pictures}, {self.threads} thread{'s' * (self.threads > 1)}{shards}"
 
 
@@ -61,8 +61,7 @@ class Line:
 
     @property
     def warm_up(self) -> int:
-        """Batches before the timed ones. All that was made ahead is among them, so that the timed ones are made while
-        the clock runs."""
+        """Batches before the timed ones: all prefetched batches, so that the timed ones are created while timing."""
         return max(AHEAD, AHEAD_BY_WORKER * self.workers) + 1
 
     @property
@@ -74,7 +73,7 @@ class Line:
 
 
 def run_round(workers: list[Worker], jobs: list[Job], batches: int, warm_up: int) -> dict:
-    """All shards are made ready, then start together; the turn's wall time is that of the slowest."""
+    """All shards get ready, then start together; the turn's wall time is that of the slowest."""
     for worker, job in zip(workers, jobs, strict=True):
         worker.send({"do": "prepare", "job": job.to_json()})
     for worker in workers:
@@ -128,7 +127,7 @@ class Run:
         return [Job.from_json({**job, "shard_id": shard}) for shard in range(table.shards)]
 
     def calibrate(self, table: Table, line: Line, workers: list[Worker]) -> None:
-        """The number of workers that gives the most images a second."""
+        """The number of workers with the highest throughput."""
         rates = {}
         for line.workers in WORKERS[table.threads]:
             batches = max(CALIBRATION, self.arguments.batches // 2)
@@ -138,7 +137,7 @@ class Run:
         line.notes.append(f"images/s by workers: {listed}")
 
     def measure(self, table: Table, workers: dict[str, list[Worker]]) -> list[Line]:
-        """In every round each line has its turn, in an order that rotates: noise meets all alike."""
+        """Each line has one turn per round, in rotating order, so that noise affects all equally."""
         lines = [
             Line(entry)
             for entry in self.entries(table.task)
@@ -173,9 +172,9 @@ class Run:
             rate, cpu = (statistics.median(turn[what] for turn in line.turns) for what in ("images_per_s", "cpu_ms"))
             pairs = list(zip(line.turns, base.turns, strict=True))
             faster = statistics.median(own["images_per_s"] / other["images_per_s"] for own, other in pairs)
-            dearer = statistics.median(own["cpu_ms"] / other["cpu_ms"] for own, other in pairs)
-            told = "; ".join(str(result) for result in self.results.get(line.entry, {}).values())
-            print(f"  {line.label:<42}{rate:>9.0f}{cpu:>8.2f}{faster:>13.2f}{dearer:>11.2f}  {told}")
+            cpu_ratio = statistics.median(own["cpu_ms"] / other["cpu_ms"] for own, other in pairs)
+            summary = "; ".join(str(result) for result in self.results.get(line.entry, {}).values())
+            print(f"  {line.label:<42}{rate:>9.0f}{cpu:>8.2f}{faster:>13.2f}{cpu_ratio:>11.2f}  {summary}")
         for line in lines:
             for note in [line.entry.note, *line.notes] if self.arguments.notes else [line.entry.note]:
                 if note:
@@ -183,7 +182,7 @@ class Run:
 
 
 def check(run: Run, task: str) -> None:
-    """Fills the run's results, and says what is wrong."""
+    """Stores the run's results and returns errors."""
     entries = run.entries(task)
     for side in dict.fromkeys(entry.side for entry in entries):
         worker = run.start(side)
@@ -215,20 +214,20 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--tasks", type=words, default=list(TASKS), help="comma-separated (default: all)")
     parser.add_argument("--sets", type=words, default=list(image_sets.SETS), help="photos, imagenet (default: both)")
     parser.add_argument("--sides", type=words, help="framespool,dali,torchvision,pillow,opencv,spdl (default: all)")
-    parser.add_argument("--baseline", default="framespool", help="the line that ratios are to (default framespool)")
-    parser.add_argument("--rounds", type=int, default=7, help="turns of each line (default 7)")
+    parser.add_argument("--baseline", default="framespool", help="reference line of the ratios (default framespool)")
+    parser.add_argument("--rounds", type=int, default=7, help="turns per line (default 7)")
     parser.add_argument(
         "--batches",
         type=int,
         default=16,
-        help="timed batches of a turn (default 16; multiples of 4 are fair to 4 workers)",
+        help="timed batches per turn (default 16; use multiples of 4 for 4 workers)",
     )
-    parser.add_argument("--batch", type=int, default=32, help="images of a batch (default 32)")
-    parser.add_argument("--check", action="store_true", help="check answers and time nothing")
-    parser.add_argument("--notes", action="store_true", help="also tell what was tried for each line")
+    parser.add_argument("--batch", type=int, default=32, help="images per batch (default 32)")
+    parser.add_argument("--check", action="store_true", help="verify the output only")
+    parser.add_argument("--notes", action="store_true", help="also print the settings tried for each line")
     parser.add_argument("--pictures", type=Path, help="JPEG files in class folders (default: the corpus' photographs)")
-    parser.add_argument("--work", type=Path, help="where the made files are kept (default: nowhere)")
-    parser.add_argument("--json", type=Path, help="write all that was measured here")
+    parser.add_argument("--work", type=Path, help="folder to keep generated files (default: not kept)")
+    parser.add_argument("--json", type=Path, help="write all results to this file")
     arguments = parser.parse_args()
     for kind, known in (("tasks", TASKS), ("sets", image_sets.SETS)):
         for name in getattr(arguments, kind):
@@ -273,14 +272,14 @@ def main() -> None:
         for name, reason in run.left_out.items():
             print(f"{name}: left out ({reason})")
         if arguments.json:
-            told = {
+            answers = {
                 entry.task + " " + entry.label: {n: vars(r) for n, r in of.items()} for entry, of in run.results.items()
             }
             facts = {"cpu": cpu_model(), "loads": loads, "versions": run.versions, "left_out": run.left_out}
             facts |= {"pictures": sizes, "tasks": {task: TASKS[task] for task in arguments.tasks}}
-            arguments.json.write_text(json.dumps({**facts, "answers": told, "tables": record}, indent=1))
+            arguments.json.write_text(json.dumps({**facts, "answers": answers, "tables": record}, indent=1))
     if any(result.wrong for of in run.results.values() for result in of.values()):
-        sys.exit("some answers are wrong; their lines were not timed")
+        sys.exit("some lines have wrong output and were not timed")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes what run.py needs: the peers' virtual environment (1.8 GB), and DALI's own (1 GB).
+# Creates the environments for run.py: the peers' virtual environment (1.8 GB), and DALI's own (1 GB).
 #
-#   benches/images/setup.sh             makes or refreshes both
-#   benches/images/setup.sh --no-dali   leaves out DALI's
+#   benches/images/setup.sh             creates or updates both
+#   benches/images/setup.sh --no-dali   skips DALI's
 #
-# IMAGES_VENV chooses another place, PEERS_PYTHON another interpreter (CPython 3.11 is what the pins were tried with).
-# Nothing outside these folders is changed. The newest wheel of framespool in target/wheels is installed too; run this
+# IMAGES_VENV selects another folder, PEERS_PYTHON another interpreter (the pins were tested with CPython 3.11).
+# Nothing else is changed. The newest framespool wheel in target/wheels is installed too; run this
 # again after each build.
 set -euo pipefail
 
@@ -20,7 +20,7 @@ wheel=$(ls -t "$here"/../../target/wheels/framespool-*.whl 2>/dev/null | head -n
 if [ -n "$wheel" ]; then
   "$venv/bin/python" -m pip install --quiet --no-deps --force-reinstall "$wheel"
 else
-  echo "setup.sh: no framespool wheel in target/wheels (maturin build --release makes one); peers only"
+  echo "setup.sh: no framespool wheel in target/wheels (maturin build --release builds one); peers only"
 fi
 
 if [ "${1:-}" != --no-dali ]; then

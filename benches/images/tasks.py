@@ -1,4 +1,4 @@
-"""The tasks in numbers, and what a side is asked for. No side's library is imported here."""
+"""Parameters of the tasks, and the job of an adapter. No library is imported here."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 BATCH = 32
 CROP = 224
-# Shorter side of evaluation.
+# Shorter side for evaluation.
 SHORTER = 256
-# Side of the square that is rotated in `augment`: 1.2 times the crop.
+# Side of the square that `augment` rotates: 1.2 times the crop.
 ENLARGED = 269
 # Side of the square of `square`.
 SQUARE = 640
@@ -19,10 +19,10 @@ STD = (0.229, 0.224, 0.225)
 
 TASKS = {
     "decode": "JPEG to RGB at full size, 8 bits",
-    "train": f"random resized crop {CROP}, mirror, normalise; float32 NCHW",
+    "train": f"random resized crop {CROP}, mirror, normalize; float32 NCHW",
     "augment": f"resize to {ENLARGED}x{ENLARGED}, rotate, random resized crop {CROP}, color twist, grid mask, mirror, "
-    "normalise; float32 NCHW",
-    "eval": f"shorter side to {SHORTER}, centre crop {CROP}, normalise; float32 NCHW",
+    "normalize; float32 NCHW",
+    "eval": f"shorter side to {SHORTER}, center crop {CROP}, normalize; float32 NCHW",
     "square": f"resize to {SQUARE}x{SQUARE}, 8 bits NHWC, with labels",
 }
 
@@ -31,10 +31,10 @@ TASKS = {
 class Draws:
     """Ranges that random parameters are drawn from, one draw per image. Equal ends pin a parameter."""
 
-    # As a share of the picture's area, and width / height.
+    # As a share of the image's area, and width / height.
     area: tuple[float, float]
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
-    # Probability of exchanging left and right.
+    # Probability of a horizontal flip.
     mirror: float = 0.5
     # Degrees, counter-clockwise.
     angle: tuple[float, float] = (0.0, 0.0)
@@ -72,34 +72,36 @@ def timed(task: str) -> Draws | None:
 
 
 def pinned(task: str, ratio: float) -> Draws | None:
-    """No chance left: the whole picture, whose width / height is `ratio`. Hue and contrast are left alone, since
-    libraries turn hues in different spaces, and contrast about different grays; nothing grows, since some clamp after
-    each step."""
+    """No randomness: the complete image, whose width / height is `ratio`.
+
+    Hue and contrast are not changed: libraries rotate hues in different spaces and adjust contrast around different
+    grays. Nothing gets brighter, since some clamp after each step.
+    """
     whole = Draws(area=(1.0, 1.0), ratio=(ratio, ratio), mirror=0.0)
     if task == "train":
         return whole
     if task == "augment":
         pins = {"angle": (15.0, 15.0), "brightness": (0.8, 0.8), "saturation": (0.7, 0.7), "grid_tile": (64, 64)}
-        # The crop sees the square that has been rotated.
+        # The crop is taken from the rotated square.
         return replace(whole, ratio=(1.0, 1.0), **pins)
     return None
 
 
 def geometry_only(draws: Draws) -> Draws:
-    """The same without what changes or covers colors, so that a picture of coordinates can be read back."""
+    """Without transforms that change or cover colors, so that an image of coordinates can be read back."""
     plain = {"brightness": (1.0, 1.0), "contrast": (1.0, 1.0), "saturation": (1.0, 1.0), "hue": (0.0, 0.0)}
     return replace(draws, grid_tile=None, **plain)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a side makes batches of. Files are (path, label), all of them seen once, in whole batches."""
+    """The input of an adapter. Files are (path, label), all used once, in complete batches."""
 
     task: str
     files: list[tuple[str, int]]
     variant: str = ""
     threads: int = 2
-    # Of a DataLoader.
+    # For a DataLoader.
     workers: int = 0
     batch: int = BATCH
     shuffle: bool = True

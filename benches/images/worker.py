@@ -1,10 +1,10 @@
-"""One side in its own process: takes lines of JSON on stdin, answers each with a line of JSON.
+"""One adapter in its own process: reads lines of JSON on stdin, answers each with a line of JSON.
 
     {"do": "check", "job": {...}, "count": n, "path": p}   the job's first n images and labels into the .npz file p
-    {"do": "prepare", "job": {...}}                        begins the job and takes its first batch
+    {"do": "prepare", "job": {...}}                        starts the job and takes its first batch
     {"do": "go", "warm_up": m, "batches": n}               takes m batches, times the next n, then ends the job
 
-Between "go" and the next "prepare" nothing of the job is left that could run beside another side's turn.
+Between "go" and the next "prepare" nothing of the job is left running during another library's turn.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from tasks import Job
 
 
 def cpu_seconds() -> float:
-    """Of this process and of the worker processes that it has now. What ended ones took is not in it, so none may end
-    between two readings."""
-    # The clock of another process, as clock_getcpuclockid() numbers it.
+    """CPU seconds of this process and its current worker processes.
+
+    Those of ended workers are not included, so no worker may end between two readings.
+    """
+    # The clock of another process, as numbered by clock_getcpuclockid().
     clocks = [(~child.pid << 3) | 2 for child in multiprocessing.active_children()]
     return time.process_time() + sum(map(time.clock_gettime, clocks))
 
@@ -58,7 +60,7 @@ class Worker:
         return {}
 
     def go(self, warm_up: int, batches: int) -> dict:
-        # Here and not in prepare(): while another shard is still made ready, this one goes on making batches ahead.
+        # Here and not in prepare(): while other shards get ready, this one continues to prefetch.
         for _ in range(warm_up):
             next(self.running)
         images, cpu, start = 0, cpu_seconds(), time.perf_counter()
@@ -67,7 +69,7 @@ class Worker:
         wall, cpu = time.perf_counter() - start, cpu_seconds() - cpu
         self.running.close()
         self.running = None
-        # Loaders that are held by cycles end here, not in the next side's turn.
+        # Loaders in reference cycles end here, not during the next library's turn.
         gc.collect()
         return {"images": images, "wall_s": wall, "cpu_s": cpu, "peak_bytes": peak_bytes()}
 
@@ -83,7 +85,7 @@ def main() -> None:
     try:
         worker = Worker(sys.argv[1])
         answer({"version": worker.side.version()})
-    except Exception as error:  # noqa: BLE001 - whatever an import raises is the answer
+    except Exception as error:  # noqa: BLE001 - any import error is the answer
         answer({"error": f"{type(error).__name__}: {error}"})
         return
     for line in sys.stdin:
@@ -94,9 +96,9 @@ def main() -> None:
             else:
                 request["job"] = Job.from_json(request["job"])
                 answer(getattr(worker, request.pop("do"))(**request))
-        except Exception as error:  # noqa: BLE001 - whatever a library raises is its answer
+        except Exception as error:  # noqa: BLE001 - any error of a library is its answer
             answer({"error": f"{type(error).__name__}: {error}"})
-    # Not the interpreter's own end: some libraries hang in it.
+    # Skips the interpreter's exit, in which some libraries hang.
     os._exit(0)
 
 

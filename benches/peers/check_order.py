@@ -1,9 +1,9 @@
-"""framespool's order="torch" against PyTorch itself: DistributedSampler, DataLoader, randperm; and what each costs.
+"""Compares framespool's order="torch" with PyTorch (DistributedSampler, DataLoader, randperm), and times both.
 
-    python benches/peers/check_order.py                  thousands of configurations, then the costs
-    python benches/peers/check_order.py --long           lists of 214,748,363 and 214,748,364 too (4 GB, minutes):
-                                                         from the second length on, randperm works in another way
-    python benches/peers/check_order.py --clips 0        no costs
+    python benches/peers/check_order.py                  thousands of configurations, then timing
+    python benches/peers/check_order.py --long           also lists of 214,748,363 and 214,748,364 (4 GB, minutes):
+                                                         from the second length on, randperm uses another algorithm
+    python benches/peers/check_order.py --clips 0        no timing
 
 Run it with the interpreter of benches/peers/.venv.
 """
@@ -38,7 +38,7 @@ def theirs(n: int, batch: int, shards: int, rank: int, seed: int, epoch: int, sh
     sampler = DistributedSampler(range(n), num_replicas=shards, rank=rank, shuffle=shuffle, seed=seed, drop_last=drop)
     sampler.set_epoch(epoch)
     if n > 200:
-        return list(BatchSampler(sampler, batch, drop))  # what DataLoader makes of it, without fetching
+        return list(BatchSampler(sampler, batch, drop))  # the batches of DataLoader, without fetching
     loader = DataLoader(range(n), batch_size=batch, sampler=sampler, drop_last=drop, collate_fn=list)
     return list(loader)
 
@@ -79,8 +79,8 @@ class Batches(IterableDataset):
 
 
 def check_workers() -> int:
-    """PyTorch takes turns over workers: the batches must come as one process makes them."""
-    warnings.filterwarnings("ignore", message="This DataLoader will create")  # more of them than cores
+    """PyTorch takes turns over workers: the batches must be in the order of one process."""
+    warnings.filterwarnings("ignore", message="This DataLoader will create")  # more workers than cores
     compared = 0
     for order in ("framespool", "torch"):
         for clips, workers in [(100, 1), (100, 2), (101, 3), (7, 4)]:
@@ -115,7 +115,7 @@ def costs(n: int) -> None:
     listed = time.perf_counter() - began - made
     of_list = sys.getsizeof(as_list) + sum(map(sys.getsizeof, as_list[:1000])) * n // 1000
     print(f"torch.randperm({n:,}): {made:.2f} s, {indices.nbytes / 1e6:.0f} MB")
-    print(f"its .tolist(), which DistributedSampler makes: {listed:.2f} s more, {of_list / 1e6:.0f} MB more")
+    print(f"its .tolist(), which DistributedSampler calls: {listed:.2f} s more, {of_list / 1e6:.0f} MB more")
     del indices, as_list
     kinds = [("framespool", "full"), ("framespool", "buffer"), ("torch", "full"), ("dali", "buffer")]
     for kind, shuffle in kinds:
@@ -131,14 +131,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=5000, help="configurations (default: 5000)")
     parser.add_argument("--seed", type=int, default=0, help="which configurations (default: 0)")
-    parser.add_argument(
-        "--clips", type=int, default=10**7, help="clips for the costs, 0 for none (default: 10,000,000)"
-    )
-    parser.add_argument("--long", action="store_true", help="lists around the length where randperm changes its way")
+    parser.add_argument("--clips", type=int, default=10**7, help="clips for timing, 0 for none (default: 10,000,000)")
+    parser.add_argument("--long", action="store_true", help="also lists around the length where randperm changes")
     arguments = parser.parse_args()
     compared = check_batches(random.Random(arguments.seed), arguments.count)
-    print(f"{arguments.count:,} configurations, {compared:,} batches: the same as PyTorch {torch.__version__} makes")
-    print(f"{check_workers()} batches of 1 to 4 worker processes: in the order of one process")
+    print(f"{arguments.count:,} configurations, {compared:,} batches: equal to PyTorch {torch.__version__}")
+    print(f"{check_workers()} batches of 1 to 4 worker processes: in the same order as with one process")
     if arguments.long:
         check_long()
     if arguments.clips:

@@ -1,10 +1,10 @@
-"""Full-size RGB of framespool against `ffmpeg -pix_fmt rgb24`, over the first frames of every video of the corpus.
+"""Compares full-size RGB of framespool with `ffmpeg -pix_fmt rgb24`, for the first frames of every video of the corpus.
 
     python benches/peers/check_rgb.py [--frames 8]
 
-Needs the `ffmpeg` program on PATH. FFmpeg's default conversion is itself up to 3 off the exact formula for 8-bit 4:2:0
-(framespool is within 1, which the Rust tests show); for other formats it also interpolates chroma, where framespool
-repeats it, so larger differences at color edges are FFmpeg's choice of filter, and the table says how rare they are.
+Needs the `ffmpeg` program on PATH. FFmpeg's default conversion differs by up to 3 from the exact formula for 8-bit
+4:2:0 (framespool is within 1, see the Rust tests). For other formats it also interpolates chroma, which framespool
+repeats; the larger differences at color edges come from that filter, and the table shows how rare they are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 
 def reference(path: Path, frames: int, height: int, width: int) -> np.ndarray:
-    """The first frames as FFmpeg shows them, rotation applied."""
+    """The first frames decoded by FFmpeg, rotation applied."""
     command = ["ffmpeg", "-v", "error", "-i", str(path), "-map", "0:v:0", "-vsync", "passthrough"]
     command += ["-frames:v", str(frames), "-pix_fmt", "rgb24", "-f", "rawvideo", "-"]
     raw = subprocess.run(command, capture_output=True, check=True).stdout
@@ -51,17 +51,17 @@ def main() -> int:
         except (fsp.Error, ValueError, subprocess.CalledProcessError) as error:
             skipped.append(f"{path}: {error}")
             continue
-        # Where the two decoders order or round frames differently, frames are not the same pictures.
+        # If the two decoders order or conceal frames differently, the frames do not correspond.
         difference = np.abs(ours.astype(np.int16) - theirs)
         beyond = float((difference > 3).mean())
         rows[facts["pix_fmt"]].append((path, len(ours), int(difference.max()), beyond))
-    print(f"{'pixel format':<14} {'files':>5} {'frames':>6} {'worst':>5}  {'values more than 3 off':>22}")
+    print(f"{'pixel format':<14} {'files':>5} {'frames':>6} {'worst':>5}  {'values off by over 3':>22}")
     for pix_fmt, files in sorted(rows.items()):
         worst, beyond = max(f[2] for f in files), max(f[3] for f in files)
         print(f"{pix_fmt:<14} {len(files):>5} {sum(f[1] for f in files):>6} {worst:>5}  {beyond:>21.4%}")
         for path, _, worst, beyond in files:
             if worst > 3:
-                print(f"    {path}: worst {worst}, {beyond:.4%} of values more than 3 off")
+                print(f"    {path}: worst {worst}, {beyond:.4%} of values off by more than 3")
     for line in skipped:
         print("not compared:", line)
     return 0

@@ -1,10 +1,10 @@
-"""The preset "slowfast" against PySlowFast's arithmetic in PyTorch itself: `torch.linspace` in float32, clamped and
-truncated; and PyTorch against the NumPy form of it with which the tests work where there is no PyTorch.
+"""Compares the preset "slowfast" with PySlowFast's arithmetic in PyTorch: `torch.linspace` in float32, clamped and
+truncated. Also compares PyTorch with the NumPy form of it that the tests use.
 
     python benches/peers/check_sampling.py [--cases 20000] [--seed 0]
 
 Run by hand; needs torch. PyTorch chooses its routines by the CPU: with AVX2, AVX-512 or on Arm they round a product and
-a sum once, and that is what the preset does. `ATEN_CPU_CAPABILITY=default` shows how rarely the others differ.
+a sum once, as the preset does. `ATEN_CPU_CAPABILITY=default` shows how rarely the others differ.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from presets_golden import torch_linspace  # noqa: E402
 
 
 def differing_values(rng: np.random.Generator, cases: int) -> int:
-    """How often the NumPy form gives another float32 than torch.linspace."""
+    """Number of cases in which the NumPy form differs from torch.linspace in a float32 value."""
     differing = 0
     for _ in range(cases):
         start = rng.choice([0.0, rng.uniform(0, 5000)])
@@ -37,7 +37,7 @@ def differing_values(rng: np.random.Generator, cases: int) -> int:
 
 
 def differing_clips(rng: np.random.Generator, cases: int) -> int:
-    """How often the preset shows other frames than PyTorch."""
+    """Number of cases in which the preset selects other frames than PyTorch."""
     differing = 0
     for _ in range(cases):
         count, rate = int(rng.choice([1, 4, 8, 16, 32, 64])), int(rng.choice([1, 2, 4, 8]))
@@ -53,7 +53,7 @@ def differing_clips(rng: np.random.Generator, cases: int) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=20_000, help="of each kind (default: 20000)")
+    parser.add_argument("--cases", type=int, default=20_000, help="cases of each kind (default: 20000)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)

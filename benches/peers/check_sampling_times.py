@@ -1,18 +1,18 @@
-"""The presets that go by times and windows, against torchcodec, torchvision and torch themselves.
+"""Compares the presets that use times and windows with torchcodec, torchvision and torch.
 
     benches/peers/.venv/bin/python benches/peers/check_sampling_times.py [--rounds 60] [files…]
 
-- torchcodec: its samplers decode real files; the frames that come back are recognised by their times. What torch draws
-  is recorded and handed to framespool. Regular clips also come out of a loader over the file.
-- torchvision: its ``VideoClips`` and its clip samplers, what ``torch.randperm`` draws recorded.
-- PyTorchVideo, Transformers and Qwen-VL are not installed here: torch's part of their formulas runs live, and so do
-  fractions of the times that PyAV reads.
-- torch's own arithmetic against what tests/python/published.py says that it is.
+- torchcodec: its samplers decode real files; returned frames are identified by their times. torch's draws are
+  recorded and passed to framespool. Regular clips are also compared with those of a loader over the file.
+- torchvision: its ``VideoClips`` and its clip samplers, with the draws of ``torch.randperm`` recorded.
+- PyTorchVideo, Transformers and Qwen-VL are not installed here: the parts of their formulas that use torch run live,
+  with fractions of the times that PyAV reads.
+- torch's arithmetic against its reimplementation in tests/python/reference_formulas.py.
 
 Run by hand, with the interpreter of benches/peers/.venv.
 """
 
-# ruff: noqa: E402 - the environment comes before what is imported in it
+# ruff: noqa: E402 - the environment must be set before the imports
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ import numpy as np
 from environment import worker_environment
 
 if str(Path(sys.prefix) / "lib" / "ffmpeg") not in os.environ.get("LD_LIBRARY_PATH", ""):
-    # torchcodec finds FFmpeg by a path that a process must be started with.
+    # torchcodec finds FFmpeg by a path that must be set when the process starts.
     os.execve(sys.executable, [sys.executable, *sys.argv], worker_environment())
 
 try:
@@ -57,7 +57,7 @@ from random_clips import corpus
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "python"))
 import reference_formulas
 
-#: Small pictures, of many kinds of times: Matroska's milliseconds, rates of 1001, uneven frames, a first frame at 10 s.
+#: Small videos with many kinds of times: Matroska's milliseconds, rates of 1001, uneven frames, a first frame at 10 s.
 FILES = [
     "action/asl/again.mkv",
     "action/basketball_426x240.mp4",
@@ -72,7 +72,7 @@ compared: Counter[str] = Counter()
 
 
 class File:
-    """A video as torchcodec sees it."""
+    """A video opened with torchcodec."""
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
@@ -94,14 +94,14 @@ class File:
         return [[self.frame_at[time] for time in clip] for clip in batch.pts_seconds.tolist()]
 
     def sample(self, rule: fsp.samplers.Preset, clip: int, draws: list[Any] | None = None) -> list[int]:
-        """What framespool makes of it, for these draws."""
+        """framespool's result for these draws."""
         return _framespool.sample(rule._sampler_args(), (self.times, self.end), clip, draws, (0, 0))[0]
 
     def count(self, rule: fsp.samplers.Preset) -> int:
         return _framespool.num_clips_of(rule._sampler_args(), (self.times, self.end))
 
     def loaded(self, rule: fsp.samplers.Preset) -> list[list[int]]:
-        """What comes out of a loader."""
+        """The result of a loader."""
         small = [fsp.transforms.Resize((16, 16))]
         batches = fsp.ClipLoader([self.path], rule, batch_size=16, transforms=small, shuffle=False, seed=0)
         rows = [row for batch in batches for row in np.from_dlpack(batch.indices).tolist()]
@@ -110,7 +110,7 @@ class File:
 
 @contextmanager
 def recorded(name: str) -> Iterator[list[torch.Tensor]]:
-    """What a function of torch returns in the meantime."""
+    """Replaces the return value of a function of torch."""
     real, values = getattr(torch, name), []
 
     def wrapped(*arguments: Any, **keywords: Any) -> torch.Tensor:
@@ -128,7 +128,7 @@ def compare(what: str, place: Any, mine: Any, theirs: Any) -> None:
 
 
 def refused(call: Callable[[], Any], *kinds: type[BaseException]) -> Any:
-    """What a call returns, or nothing where it fails in one of these ways."""
+    """The result of a call, or None if it fails with one of these exceptions."""
     try:
         return call()
     except kinds:
@@ -171,7 +171,7 @@ def check_torchcodec(file: File, rng: random.Random) -> None:
             start = options["sampling_range_start"]
             draws = [value - (len(file) + start if start < 0 else start) for value in drawn[0].tolist()]
         if batch is None:
-            # One clip that fails is enough for the original; without a range, each does, and regular ones are none.
+            # One failing clip is enough for the original; without a range, each one fails; regular ones do not exist.
             clips = range(file.count(rule))
             refusals = [refused(lambda: file.sample(rule, i, draws), fsp.ArgumentError) is None for i in clips]  # noqa: B023
             compare(f"torchcodec {name}, refused", place, any(refusals) or not refusals, True)
@@ -212,7 +212,7 @@ def check_torchvision(file: File, rng: random.Random) -> None:
     torch.manual_seed(seed)
     with recorded("randperm") as drawn:
         flat = list(RandomClipSampler(clips, number))
-    order = drawn[1].tolist()  # the last step shuffles what was chosen
+    order = drawn[1].tolist()  # the last step shuffles the selection
     chosen = [0] * len(flat)
     for place, clip in zip(order, flat, strict=True):
         chosen[place] = clip
@@ -223,7 +223,7 @@ def check_torchvision(file: File, rng: random.Random) -> None:
 
 
 def ticks(path: str) -> tuple[list[Fraction], Fraction]:
-    """When frames appear and when the last one ends, as PyAV reads it, in fractions of a second."""
+    """Start times of frames and the end of the last one, read by PyAV, as fractions of a second."""
     with av.open(path) as container:
         stream = container.streams.video[0]
         packets = [packet for packet in container.demux(stream) if packet.pts is not None]
@@ -235,7 +235,7 @@ def ticks(path: str) -> tuple[list[Fraction], Fraction]:
 def check_pytorchvideo(file: File, rng: random.Random) -> None:
     begins, end = ticks(file.path)
     if len(begins) != len(file) or float(end) != file.end:
-        return  # PyAV's packets are not torchcodec's frames: another video
+        return  # PyAV's packets do not match torchcodec's frames: use another video
     length = rng.choice([Fraction(1, 2), Fraction(16, 30), 0.5, 16 / 30, Fraction(8, 25), 0.3])
     clips, samples = rng.choice([1, 2, 3, 10]), rng.choice([None, 4, 8, 16])
     rule = fsp.samplers.preset(
@@ -304,7 +304,7 @@ def check_formulas(rng: random.Random) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("files", nargs="*", type=Path, help="videos (default: seven of the corpus)")
-    parser.add_argument("--rounds", type=int, default=60, help="of each kind and file")
+    parser.add_argument("--rounds", type=int, default=60, help="rounds of each kind and file")
     arguments = parser.parse_args()
     capability = torch.backends.cpu.get_cpu_capability()
     print(
@@ -312,7 +312,7 @@ def main() -> None:
         f"torchvision {torchvision.__version__}"
     )
     if capability == "DEFAULT":
-        print("torch runs without AVX2 here and rounds its ranges differently: some comparisons may fail")
+        print("torch runs without AVX2 and rounds its ranges differently; some comparisons may fail")
     warnings.filterwarnings("ignore", message="There aren't enough frames")
     paths = arguments.files or [corpus() / "video" / name for name in FILES]
     for path in paths:

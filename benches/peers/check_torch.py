@@ -1,5 +1,6 @@
-"""The hand-over of framespool's frames to torch and NumPy: no copy, the same values. Run by hand, on a video or the
-corpus' own, with the interpreter of benches/peers/.venv.
+"""Checks that framespool's frames reach torch and NumPy without a copy and with the same values.
+
+Run by hand, on a given video or one of the corpus, with the interpreter of benches/peers/.venv.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ def main() -> None:
     assert tuple(as_torch.shape) == as_numpy.shape, (as_torch.shape, as_numpy.shape)
     address = as_numpy.__array_interface__["data"][0]
     assert as_torch.data_ptr() == address, f"torch reads {as_torch.data_ptr():#x}, NumPy {address:#x}"
-    assert as_torch.data_ptr() == torch.from_dlpack(data).data_ptr(), "each hand-over gives another buffer"
+    assert as_torch.data_ptr() == torch.from_dlpack(data).data_ptr(), "each conversion returns another buffer"
     assert np.array_equal(as_torch.numpy(), as_numpy)
 
-    # The tensors must outlive what they came from.
+    # The tensors must outlive their source.
     kept = as_torch.clone()
     del data, as_numpy, video
     assert torch.equal(as_torch, kept)
@@ -42,7 +43,7 @@ def main() -> None:
     for place, index in enumerate(indices):
         single = torch.from_dlpack(again.frames([index]).data)[0]
         assert torch.equal(single, kept[place]), f"frame {index} alone differs from the same frame in a clip"
-    print(f"check_torch.py: passed, {tuple(kept.shape)} handed over without a copy (torch {torch.__version__})")
+    print(f"check_torch.py: passed, {tuple(kept.shape)} exported without a copy (torch {torch.__version__})")
 
 
 if __name__ == "__main__":

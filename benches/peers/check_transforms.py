@@ -1,12 +1,13 @@
-"""framespool's transforms against torchvision v2's, one by one and in lists, on a decoded frame, the same with muted
-colors, and a made one. What is random is drawn by framespool and done again with torchvision's functions, step by
-step, on its uint8 tensors and on PIL images.
+"""Compares framespool's transforms with torchvision v2's, one by one and in lists.
+
+The input is a decoded frame, the same with muted colors, and a synthetic one. framespool draws the random parameters;
+torchvision's functions then apply them, step by step, to its uint8 tensors and to PIL images.
 
     python benches/peers/check_transforms.py [--seeds 3] [--only hue]
 
-Run by hand; needs torchvision and Pillow beside the packages of benches/peers/.venv. Differences are in code values, 0
-to 255, also where the result is normalised. Steps that round and clamp after each one cannot be equal to one pass which
-does so once, and torchvision's uint8 tensors cut fractions off where PIL rounds: the table says how far that goes.
+Run by hand; needs torchvision and Pillow in addition to the packages of benches/peers/.venv. Differences are in code
+values, 0 to 255, also for normalized results. Steps that each round and clamp cannot equal one pass that
+does so once, and torchvision's uint8 tensors truncate where PIL rounds: the table shows the resulting differences.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ TENSOR, PIL, FORMULA = "torchvision", "PIL", "formula"
 Drawn = dict[str, Any]
 
 
-# --- Pictures -------------------------------------------------------------------------------------------------------
+# --- Images ---------------------------------------------------------------------------------------------------------
 
 
 def decoded(frames: int) -> np.ndarray:
@@ -66,13 +67,13 @@ def made(height: int = 251, width: int = 333) -> np.ndarray:
     return picture.round().astype(np.uint8)
 
 
-# --- What torchvision makes of a transform and its numbers -----------------------------------------------------------
+# --- torchvision's result for a transform and its parameters ---------------------------------------------------------
 
 
 def mode(transform: Any, *, resizes: bool) -> InterpolationMode:
     if transform.interpolation == "bilinear":
         return InterpolationMode.BILINEAR
-    # Resizing, torchvision's NEAREST takes another pixel than its NEAREST_EXACT and PIL do.
+    # For resizing, torchvision's NEAREST takes another pixel than its NEAREST_EXACT and PIL.
     return InterpolationMode.NEAREST_EXACT if resizes else InterpolationMode.NEAREST
 
 
@@ -94,7 +95,7 @@ def resize(picture: Any, transform: t.Resize) -> Any:
 
 
 def random_crop(picture: Any, transform: t.RandomCrop, drawn: Drawn) -> Any:
-    """Its place counts in the padded picture."""
+    """Its position is relative to the padded image."""
     picture = F.pad(picture, list(transform.padding), fill=whole(transform.fill))
     if transform.pad_if_needed:
         missing = [max(0, wanted - there) for wanted, there in zip(transform.size, size_of(picture), strict=True)]
@@ -139,31 +140,31 @@ def jitter(picture: Any, drawn: Drawn) -> Any:
 
 def erase(picture: Any, holes: Sequence[float], value: Sequence[float]) -> Any:
     rows, columns = size_of(picture)
-    paint = torch.tensor(value)[:, None, None]
+    fill_color = torch.tensor(value)[:, None, None]
     if isinstance(picture, torch.Tensor):
-        paint = paint.to(picture.dtype)
+        fill_color = fill_color.to(picture.dtype)
     for top, left, height, width in zip(*[iter(whole(holes))] * 4, strict=True):
         bottom, right = min(rows, top + height), min(columns, left + width)
         top, left = max(0, top), max(0, left)
         if bottom > top and right > left:
-            picture = F.erase(picture, top, left, bottom - top, right - left, paint)
+            picture = F.erase(picture, top, left, bottom - top, right - left, fill_color)
     return picture
 
 
 def grid_mask(picture: torch.Tensor, transform: t.GridMask) -> torch.Tensor:
-    """DALI's formula, with shifts in tiles. All numbers must be constants."""
+    """DALI's formula, with shifts in tiles. All parameters must be constants."""
     tile, ratio, shift_x, shift_y = (getattr(transform, name)[0] for name in ("tile", "ratio", "shift_x", "shift_y"))
     angle = math.radians(transform.degrees[0])
     y, x = np.mgrid[0 : picture.shape[-2], 0 : picture.shape[-1]]
     across = (x * math.cos(angle) - y * math.sin(angle)) / tile - shift_x
     down = (x * math.sin(angle) + y * math.cos(angle)) / tile - shift_y
     covered = (across - np.floor(across) < ratio) & (down - np.floor(down) < ratio)
-    paint = torch.tensor(transform.fill)[:, None, None].to(picture.dtype)
-    return torch.where(torch.from_numpy(covered), paint, picture)
+    fill_color = torch.tensor(transform.fill)[:, None, None].to(picture.dtype)
+    return torch.where(torch.from_numpy(covered), fill_color, picture)
 
 
 def color_twist(picture: torch.Tensor, transform: t.ColorTwist) -> torch.Tensor:
-    """DALI's formula: middle gray is 128. All numbers must be constants."""
+    """DALI's formula: middle gray is 128. All parameters must be constants."""
     brightness, contrast, saturation, hue = (
         getattr(transform, name)[0] for name in ("brightness", "contrast", "saturation", "hue")
     )
@@ -176,7 +177,7 @@ def color_twist(picture: torch.Tensor, transform: t.ColorTwist) -> torch.Tensor:
 
 
 def one_step(picture: Any, transform: t.Transform, drawn: Drawn) -> Any:
-    """The picture after one transform; a list of pictures from one that makes views."""
+    """The image after one transform; a list of images for a transform that makes views."""
     applied = drawn.get("applied", 1.0) > 0.5
     match transform:
         case t.Resize():
@@ -235,7 +236,7 @@ def one_step(picture: Any, transform: t.Transform, drawn: Drawn) -> Any:
 
 
 def theirs(frames: np.ndarray, transforms: list[t.Transform], drawn: list[Drawn], against: str) -> np.ndarray:
-    """(views, T, H, W, 3) as torchvision or PIL make it."""
+    """(views, T, H, W, 3) from torchvision or PIL."""
     made_of_each = []
     for frame in frames:
         views = [Image.fromarray(frame) if against == PIL else torch.from_numpy(frame).permute(2, 0, 1)]
@@ -248,12 +249,12 @@ def theirs(frames: np.ndarray, transforms: list[t.Transform], drawn: list[Drawn]
     return np.stack([np.stack(view) for view in zip(*made_of_each, strict=True)])
 
 
-# --- What is compared -------------------------------------------------------------------------------------------------
+# --- Comparison -------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Case:
-    """Transforms for a picture of (height, width)."""
+    """Transforms for an image of (height, width)."""
 
     name: str
     make: Callable[[int, int], list[t.Transform]]
@@ -264,7 +265,7 @@ class Case:
 
 @dataclass
 class Differences:
-    """Absolute differences in code values, gathered over seeds."""
+    """Absolute differences in code values, collected over seeds."""
 
     values: list[np.ndarray] = field(default_factory=list)
 
@@ -273,13 +274,13 @@ class Differences:
 
     def columns(self) -> str:
         all_values = np.concatenate(self.values)
-        # Normalised values come back from units of 1 / (255 std): what rounding leaves there is not a difference.
+        # Normalized values come back in units of 1 / (255 std): the remaining rounding is not a difference.
         within = " ".join(f"{100 * (all_values <= limit + 0.01).mean():7.2f}" for limit in (0, 1, 2, 4))
         return f"{all_values.max():6.1f} {all_values.mean():7.3f} {within}"
 
 
 def same(*transforms: t.Transform) -> Callable[[int, int], list[t.Transform]]:
-    """The same for pictures of all sizes."""
+    """The same for images of all sizes."""
     return lambda height, width: list(transforms)
 
 
@@ -428,7 +429,7 @@ def list_cases() -> Iterator[Case]:
 
 
 def compare(case: Case, pictures: dict[str, np.ndarray], seeds: int) -> Iterator[str]:
-    """A row for each picture and each library."""
+    """A row per image and library."""
     for picture in case.pictures:
         array = pictures[picture]
         frames = array if array.ndim == 4 else array[None]
@@ -463,7 +464,7 @@ def compare(case: Case, pictures: dict[str, np.ndarray], seeds: int) -> Iterator
 
 
 def signatures() -> Iterator[str]:
-    """Where arguments or their defaults are not torchvision's."""
+    """Arguments and defaults that differ from torchvision's."""
     for name in t.__all__:
         if not hasattr(v2, name) or name == "Transform":
             continue
@@ -498,7 +499,7 @@ def main() -> int:
                 for row in compare(case, pictures, options.seeds):
                     print(row, flush=True)
         print()
-    print("Arguments that are not torchvision's:")
+    print("Arguments that differ from torchvision's:")
     for line in signatures():
         print("   ", line)
     return 0

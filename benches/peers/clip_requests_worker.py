@@ -1,4 +1,4 @@
-"""A loader over a million clip requests: what it takes to make it, to its first batch, and in memory (scaling.py).
+"""Time and memory to create a loader over a million clip requests, up to its first batch (scaling.py).
 
 `videos` entries name the request's files in turn, with `clips_per_video` random clips each.
 """

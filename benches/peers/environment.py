@@ -1,4 +1,4 @@
-"""What the processes of a benchmark are started with."""
+"""Environment variables of the processes of a benchmark."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 
 def worker_environment() -> dict[str, str]:
-    """One thread for whatever counts cores by itself, no index from before, and the FFmpeg that setup.sh linked."""
+    """One thread for libraries that count cores themselves, no existing index, and the FFmpeg that setup.sh linked."""
     libraries = [Path(sys.prefix) / "lib" / "ffmpeg", Path(sysconfig.get_paths()["platlib"]) / "av.libs"]
     inherited = os.environ.get("LD_LIBRARY_PATH")
     return {
         **os.environ,
-        # What is measured brings an index of its own or none: not the one that this machine's user has filled.
+        # A measurement uses its own index or none, not the user's.
         "FRAMESPOOL_INDEX": os.environ.get("FRAMESPOOL_INDEX", "off"),
         "OMP_NUM_THREADS": "1",
         "LD_LIBRARY_PATH": ":".join([*map(str, libraries), *([inherited] if inherited else [])]),

@@ -1,8 +1,8 @@
-"""One epoch, or its first clips, by framespool's loader or by PyTorch's DataLoader with an adapter in it.
+"""One epoch, or its first clips, with framespool's loader or with PyTorch's DataLoader and an adapter.
 
-The side (`side` of the request) is "framespool", "framespool_buffer", "framespool_stick" or the name of an adapter.
-framespool draws the clips and says which in `order`; the others are told, in `items`. Asked by shuffled_epochs.py,
-scaling.py, and shards.py, which has several processes begin at the same time (`meet`), each with its part (`shard_id`).
+The library (`side` of the request) is "framespool", "framespool_buffer", "framespool_stick" or the name of an adapter.
+framespool draws the clips and returns them in `order`; the others get them in `items`. Used by shuffled_epochs.py,
+scaling.py, and shards.py, whose processes start simultaneously (`meet`), each with its shard (`shard_id`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import zlib
 import numpy as np
 import oneshot
 
-# Every PRINT-th row and column of every frame goes into the checksum: enough to see any other frame, and free.
+# Every PRINT-th row and column of every frame is part of the checksum: enough to detect a wrong frame, and cheap.
 PRINT = 16
 
 
@@ -45,7 +45,7 @@ def by_loader(request: dict) -> dict:
     oneshot.together(request.get("meet"), request.get("num_shards", 1))
     with oneshot.UsageMeter() as epoch:
         for batch in loader:
-            # A list of clips where no transform makes all videos' frames the same size.
+            # A list of clips if no transform gives all videos' frames the same size.
             whole = not isinstance(batch.frames, list)
             frames = np.from_dlpack(batch.frames) if whole else np.stack([*map(np.from_dlpack, batch.frames)])
             digest = checksum(frames, digest)
@@ -82,8 +82,8 @@ def by_data_loader(request: dict) -> dict:
 
         def __getitem__(self, place: int):
             video, indices = request["items"][place]
-            # The file is opened for each item: a reader kept open per file and worker would fill the memory of a
-            # job over more than some hundred files.
+            # The file is opened for each item: a reader kept open per file and worker would exhaust the memory of a
+            # job over several hundred files.
             return torch.from_numpy(adapter.clip(request["files"][video], indices, request["size"])), video
 
     clips, kept = 0, []

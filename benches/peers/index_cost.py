@@ -1,9 +1,9 @@
-"""What it costs to know the frames of a thousand MP4s: seconds and bytes read, framespool against its peers.
+"""Measures seconds and bytes read to index the frames of a thousand MP4s, framespool against its peers.
 
     benches/peers/.venv/bin/python benches/peers/index_cost.py --json out.json
     benches/peers/.venv/bin/python benches/peers/index_cost.py --files 200 --repeats 1 --storage
 
-README.md says what is measured and what is not fair about it.
+README.md describes the measurement and its limits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from random_clips import corpus, cpu_model, default_work_folder
 HERE = Path(__file__).resolve().parent
 DALI_PYTHON = HERE / ".venv-dali" / "bin" / "python"
 BASELINE = "framespool_video"
-# A loader that finds all in an index made before; the others begin with none.
+# A loader with a stored index; the others start with none.
 WARM = "framespool_warm"
 SIDES = (BASELINE, "framespool", WARM, "framespool_index", "torchcodec", "decord", "pyav", "spdl", "dali")
 MB = 1_000_000
@@ -40,12 +40,12 @@ def ask(side: str, files: list[many_files.File], index: str, threads: int | None
 
 
 def run(side: str, files: list[many_files.File], threads: int | None, storage: bool) -> dict:
-    """One measurement, refused if a number of frames is not the one that was written."""
+    """One measurement, rejected if a frame count is wrong."""
     with tempfile.TemporaryDirectory() as index:
         if side == WARM:
             before = ask("framespool", files, index, threads)
             if "index" in before["unknown"]:
-                raise oneshot.WorkerError("this build keeps no index")
+                raise oneshot.WorkerError("this build stores no index")
         for file in files:
             prepare(file.path, storage)
         answer = ask(side, files, index, threads)
@@ -53,14 +53,14 @@ def run(side: str, files: list[many_files.File], threads: int | None, storage: b
     expected = [file.num_frames for file in files]
     if answer.get("counts", expected) != expected:
         wrong = sum(a != b for a, b in zip(answer["counts"], expected, strict=True))
-        raise oneshot.WorkerError(f"WRONG: another number of frames in {wrong} files")
+        raise oneshot.WorkerError(f"WRONG: wrong number of frames in {wrong} files")
     if answer["total"] != sum(expected):
         raise oneshot.WorkerError(f"WRONG: {answer['total']} frames, not {sum(expected)}")
     return answer
 
 
 def prepare(path: Path, storage: bool) -> None:
-    """Puts a file into the page cache, or out of it."""
+    """Loads a file into the page cache, or evicts it."""
     if not storage:
         path.read_bytes()
         return
@@ -95,11 +95,11 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=1000, help="MP4s (default 1000, 0.8 GB)")
     parser.add_argument("--sides", default=",".join(SIDES), help="comma-separated (default: all)")
-    parser.add_argument("--repeats", type=int, default=3, help="processes of each side (default 3)")
+    parser.add_argument("--repeats", type=int, default=3, help="processes per library (default 3)")
     parser.add_argument("--threads", type=int, help="framespool's num_threads (default: its own)")
-    parser.add_argument("--storage", action="store_true", help="files out of the page cache before each run")
-    parser.add_argument("--work", type=Path, default=default_work_folder(), help="where the files are kept")
-    parser.add_argument("--json", type=Path, help="write everything measured here")
+    parser.add_argument("--storage", action="store_true", help="evict the files from the page cache before each run")
+    parser.add_argument("--work", type=Path, default=default_work_folder(), help="folder of the files")
+    parser.add_argument("--json", type=Path, help="write all results to this file")
     arguments = parser.parse_args()
     for option in ("files", "repeats"):
         if getattr(arguments, option) < 1:
@@ -134,7 +134,7 @@ def main() -> None:
 
     print(f"\n{cpu_model()}, {os.cpu_count()} cores; Python {platform.python_version()}; load {os.getloadavg()[0]:.1f}")
     total = sum(file.num_frames for file in files)
-    where = "out of the page cache" if arguments.storage else "in the page cache"
+    where = "not in the page cache" if arguments.storage else "in the page cache"
     print(f"{len(files)} files, {num_bytes / MB:.0f} MB, {total} frames, {where}; {arguments.repeats} repeats")
     for side, own in runs.items():
         print(f"  {side:<18}{own[0]['version']}")

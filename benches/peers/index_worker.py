@@ -1,4 +1,4 @@
-"""Finds out how many frames each of many files has, the way one side does it (index_cost.py).
+"""Counts the frames of many files with one library (index_cost.py).
 
 Adapters open a reader of every file; "framespool_video" is the adapter of that name. "framespool" builds a loader of
 all windows, which indexes every file first, on all cores or on `threads`; "dali" builds its reader, which does so too.
@@ -45,9 +45,9 @@ def by_command(files: list[str], index: str) -> dict:
         listed = Path(scratch) / "files.txt"
         listed.write_text("".join(f"{path} 0\n" for path in files))
         with oneshot.UsageMeter() as meter:
-            # Its output is not the answer's.
+            # Its output is not part of the answer.
             subprocess.run([program, "index", listed, "--index", index], check=True, stdout=sys.stderr)
-    # What it left must be all that a loader needs.
+    # The stored index must be all that a loader needs.
     after = by_loader(files, None, index)
     return {"version": framespool.__version__, "usage": meter.usage, "total": after["total"], "stats": after["stats"]}
 

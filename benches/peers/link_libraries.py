@@ -1,11 +1,11 @@
-"""Supplies the shared libraries that the wheels of torch, torchcodec and SPDL expect to find on the system.
+"""Provides the shared libraries that the wheels of torch, torchcodec and SPDL expect on the system.
 
 torch: the wheel on PyPI links some fourteen GPU libraries, gigabytes of wheels, and cannot be imported without them.
-    Nothing here uses a GPU, so one small library takes their names, whose functions all answer "no device".
-torchcodec, SPDL: both load whichever FFmpeg they find by its plain name. PyAV's wheel carries a recent one under
-    mangled names; links give it the plain ones. So the three run the same decoder, and no system package is needed.
+    Nothing here uses a GPU, so one small library replaces them; its functions all return "no device".
+torchcodec, SPDL: both load the FFmpeg with the plain file name. PyAV's wheel contains a recent one under
+    mangled names; links add the plain ones. So the three use the same decoder, and no system package is needed.
 
-Run by setup.sh with the interpreter of the virtual environment it is meant for. Needs gcc and binutils.
+Run by setup.sh with the interpreter of the virtual environment. Needs gcc and binutils.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def output_of(*command: str | Path) -> str:
 
 
 def missing_gpu_symbols(folder: Path) -> tuple[set[str], dict[str, set[str]]]:
-    """The GPU libraries that the libraries in `folder` name, and the functions they want, by symbol version."""
+    """The GPU libraries that the libraries in `folder` need, and the functions used, by symbol version."""
     libraries: set[str] = set()
     wanted: dict[str, set[str]] = {}
     defined: set[str] = set()
@@ -51,14 +51,14 @@ def missing_gpu_symbols(folder: Path) -> tuple[set[str], dict[str, set[str]]]:
 
 def stand_in_for_gpu_libraries(folder: Path) -> None:
     stand_in = folder / "libno_gpu.so"
-    # Made anew each time, since another torch asks for other functions.
+    # Recreated each time, since another torch uses other functions.
     stand_in.unlink(missing_ok=True)
     libraries, wanted = missing_gpu_symbols(folder)
     names = sorted(set().union(*wanted.values()))
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "no_gpu.c"
         source.write_text("".join(f"int {name}(void) {{ return {CUDA_ERROR_NO_DEVICE}; }}\n" for name in names))
-        # The loader refuses a versioned reference to a library of that name which defines no versions.
+        # The loader rejects a versioned reference to a library of that name that defines no versions.
         versions = Path(scratch) / "no_gpu.map"
         versions.write_text(
             "".join(
@@ -80,7 +80,7 @@ def stand_in_for_gpu_libraries(folder: Path) -> None:
 def link_ffmpeg(bundled: Path, links: Path) -> None:
     links.mkdir(exist_ok=True)
     for path in bundled.glob("lib*.so.*"):
-        # libavcodec-5e6b81c2.so.62.28.102 is asked for as libavcodec.so.62
+        # libavcodec-5e6b81c2.so.62.28.102 is loaded as libavcodec.so.62
         match = re.fullmatch(r"(lib(?:av|sw)\w+)-[0-9a-f]+(\.so\.\d+)[.\d]*", path.name)
         if match:
             link = links / "".join(match.groups())

@@ -1,4 +1,4 @@
-"""Test videos as people have them: x264 with its defaults, one key frame in 250."""
+"""Generates typical test videos: x264 with its defaults, one keyframe in 250 frames."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 import av
 
 OPTIONS = {"preset": "medium", "crf": "23", "g": "250", "bf": "3"}
-# Between two videos of a dataset that are made from one source.
+# Offset between two videos of a dataset that have the same source.
 OFFSET = 37
 
 
 def encode(source: Path, folder: Path) -> Path:
-    """The long-GOP H.264 encode of `source` in `folder`; made if it is not there."""
+    """The long-GOP H.264 encode of `source` in `folder`; created if it does not exist."""
     target = folder / f"{source.stem}_x264_g250.mp4"
     if not target.exists():
         with av.open(str(source)) as reading:
@@ -25,10 +25,10 @@ def encode(source: Path, folder: Path) -> Path:
 
 
 def dataset(sources: list[Path], num_videos: int, num_frames: int, folder: Path) -> list[Path]:
-    """`num_videos` videos of exactly `num_frames` frames, made from `sources` in turn where they are not there yet.
+    """`num_videos` videos of exactly `num_frames` frames, created from `sources` in turn if they do not exist.
 
-    A source is played to its end, backwards to its begin, and so on: nowhere is a cut, at which x264 would put a key
-    frame of its own. Videos of one source begin at different frames of it.
+    A source is played to its end, backward to its start, and so on: there is no cut at which x264 would insert a
+    keyframe. Videos of one source start at different frames of it.
     """
     targets = []
     for number in range(num_videos):
@@ -63,7 +63,7 @@ def write(
 ) -> None:
     """Encodes `frames` with the size and colors of the stream `like`."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Under another name until it is whole, so that an interrupted run leaves nothing that looks finished.
+    # Under a temporary name until it is complete, so that an interrupted run leaves no partial file.
     unfinished = target.with_suffix(".part")
     with av.open(str(unfinished), "w", format="mp4") as writing:
         stream = writing.add_stream("libx264", rate=rate, options=OPTIONS)
@@ -72,7 +72,7 @@ def write(
         for tag in ("color_primaries", "color_trc", "colorspace", "color_range"):
             setattr(stream.codec_context, tag, getattr(like.codec_context, tag))
         for frame in frames:
-            # The encoder chooses its picture types; the source's would be taken as orders.
+            # The encoder must choose its own picture types, not copy the source's.
             frame.pict_type = 0
             writing.mux(stream.encode(frame))
         writing.mux(stream.encode())

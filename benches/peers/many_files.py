@@ -1,4 +1,4 @@
-"""A thousand short MP4s as a dataset has them: a few encodes, cut to different lengths without encoding again."""
+"""Generates a thousand short MP4s: a few encodes, cut to different lengths without re-encoding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST_SECONDS = 10
 SHORTEST_SECONDS = 2
 RATE = 30
 ENCODES_PER_SOURCE = 3
-# One file in ten has its tables in front.
+# One file in ten has its tables at the start.
 FASTSTART_EVERY = 10
 
 
@@ -29,9 +29,9 @@ class File:
 
 
 def make(sources: list[Path], num_files: int, folder: Path, seed: int = 0) -> list[File]:
-    """`num_files` files in `folder`, made where they are not there yet. Sizes alternate, lengths are drawn."""
+    """`num_files` files in `folder`, created if they do not exist. Sizes alternate, lengths are random."""
     folder.mkdir(parents=True, exist_ok=True)
-    # No more of them than there are files: a trial of a few files makes a few.
+    # At most as many encodes as files: a trial with a few files creates a few.
     masters = list(islice(encodes(sources, folder / "masters"), num_files))
     files = []
     for number in range(num_files):
@@ -77,7 +77,7 @@ def encode(source: Path, width: int, height: int, part: int, target: Path) -> No
 
 @cache
 def whole_prefixes(master: Path) -> tuple[int, ...]:
-    """How many packets can be taken from the begin so that no picture that is shown among theirs is missing."""
+    """Number of leading packets after which no earlier frame in presentation order is missing."""
     with av.open(str(master)) as reading:
         shown = [packet.pts for packet in reading.demux(video=0) if packet.pts is not None]
     latest = accumulate(shown, max)

@@ -1,7 +1,7 @@
-"""A process per measurement: it is asked one thing in JSON, answers in JSON and ends.
+"""One process per measurement: it gets one request in JSON, answers in JSON and exits.
 
-So what a library keeps, in memory or in threads, never reaches the next measurement, and the peak of the process's
-memory is that of the measurement. What is measured is marked with `UsageMeter`; starting and importing lie outside it.
+So a library's caches and threads never affect the next measurement, and the peak memory of the process
+is that of the measurement. `UsageMeter` marks the measured part; starting and importing are outside it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ HERE = Path(__file__).resolve().parent
 
 
 class WorkerError(RuntimeError):
-    """A side cannot do what it was asked; the others go on."""
+    """A library cannot do the job; the others continue."""
 
 
 def ask(program: str, request: dict, python: Path | str = sys.executable, timeout_s: float = 3600) -> dict:
-    """Runs `program` of this folder with the request. Raises WorkerError with what it says, or how it ended."""
+    """Runs `program` of this folder with the request. Raises WorkerError with its message or exit status."""
     try:
         done = subprocess.run(
             [python, HERE / program],
@@ -47,7 +47,7 @@ def ask(program: str, request: dict, python: Path | str = sys.executable, timeou
 
 
 def together(folder: str | None, count: int, timeout_s: float = 300) -> None:
-    """Waits until ``count`` processes have come here, so that they are measured side by side."""
+    """Waits until ``count`` processes have arrived, so that they are measured in parallel."""
     if folder is None:
         return
     (Path(folder) / str(os.getpid())).touch()
@@ -65,18 +65,18 @@ def serve(handle: Callable[[dict], dict]) -> None:
     os.dup2(2, 1)
     try:
         answer = handle(json.load(sys.stdin))
-    except Exception as error:  # noqa: BLE001 - whatever a library raises is its answer
+    except Exception as error:  # noqa: BLE001 - any error of a library is its answer
         answer = {"error": f"{type(error).__name__}: {error}"}
     print(json.dumps(answer), file=answers, flush=True)
-    # Not the interpreter's own end: some libraries hang in it, or take a second to free what the kernel frees at once.
+    # Skips the interpreter's exit: some libraries hang in it, or take a second to free memory.
     os._exit(0)
 
 
 class UsageMeter:
-    """What a piece of work takes: wall time, CPU time and bytes read, of this process and the children that ended.
+    """Resources of a piece of work: wall time, CPU time and bytes read, of this process and the children that ended.
 
-    Bytes read are those that read() and its kin returned, from the page cache too (`rchar` of /proc/self/io). Pages of
-    mapped files are not in it; they are in `storage_bytes` (`read_bytes`) when they come from storage.
+    Bytes read are those returned by read() and similar calls, also from the page cache (`rchar` of /proc/self/io). Pages
+    of mapped files are not included; they are in `storage_bytes` (`read_bytes`) if they come from storage.
     """
 
     def __enter__(self) -> UsageMeter:
@@ -101,7 +101,7 @@ def _counts() -> dict[str, float]:
 
 
 def memory_bytes(what: str = "VmRSS") -> int:
-    """Resident memory of this process now; "VmHWM" for its peak."""
+    """Current resident memory of this process; "VmHWM" for its peak."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(what + ":"):
             return int(line.split()[1]) * 1024

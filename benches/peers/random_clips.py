@@ -1,8 +1,8 @@
-"""Random clips out of long-GOP 1080p H.264: CPU time per clip, framespool against its peers, one thread each.
+"""Measures random clips from long-GOP 1080p H.264: CPU time per clip, framespool against its peers, one thread each.
 
     benches/peers/.venv/bin/python benches/peers/random_clips.py --clips 6 --repeats 2 --json out.json
 
-README.md says what is measured and what is not fair about it.
+README.md describes the measurement and its limits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 import reference
 from environment import worker_environment
 
-# At the end of the path: what all benches share.
+# Appended to the path: modules that all benches share.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from suite.machine import cpu_model  # noqa: E402
 
@@ -86,7 +86,7 @@ class Worker:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # the process is gone: reading its answer says how
+            pass  # the process has ended: reading its answer reports the status
         return self._answer()
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ def default_work_folder() -> Path:
 
 
 def recorded_frames(path: Path) -> Path | None:
-    """The corpus' own list of the frames of a file, if the file is of the corpus."""
+    """The corpus' frame record of a file, if the file is in the corpus."""
     if not os.environ.get("FRAMESPOOL_CORPUS") or not path.is_relative_to(corpus()):
         return None
     recorded = corpus() / "frames" / f"{path.relative_to(corpus())}.txt"
@@ -124,7 +124,7 @@ def default_files(work: Path) -> list[Path]:
 
 
 def draw_clips(files: list[Path], clips_per_file: int, seed: int) -> list[Clip]:
-    """Uniform starts; each file has its own generator, so that leaving out a file does not change the others' clips."""
+    """Uniform starts; each file has its own generator, so that skipping a file does not change the others' clips."""
     span = (SEQUENCE_LENGTH - 1) * STRIDE + 1
     clips = []
     for path in files:
@@ -149,10 +149,12 @@ def start_workers(names: list[str], warm: bool) -> dict[str, Worker]:
 
 
 def check(names: list[str], clips: list[Clip], per_file: int, warm: bool) -> dict[str, dict]:
-    """What each peer gets wrong: frames checked and wrong ones by file, full size and resized together; the greatest
-    mean difference of a full-size frame; and the failure that ended its checks, if one did.
+    """Errors of each peer, and the failure that ended its checks, if any.
 
-    In processes of their own, so that readers which these checks leave open do not weigh on the timing.
+    Counts checked and wrong frames by file, at full size and resized; reports the largest mean difference of a
+    full-size frame.
+
+    The checks run in separate processes, so that readers that stay open do not affect the timing.
     """
     workers = start_workers(names, warm)
     results = {name: {"by_file": {}, "difference": 0.0, "failure": None} for name in workers}
@@ -185,7 +187,7 @@ def check(names: list[str], clips: list[Clip], per_file: int, warm: bool) -> dic
 
 
 def measure(workers: dict[str, Worker], clips: list[Clip], repeats: int) -> list[Sample]:
-    """Every peer decodes each clip before the next clip comes, in an order that rotates: noise meets all alike."""
+    """Every peer decodes each clip before the next one, in rotating order, so that noise affects all equally."""
     warm = any(worker.warm for worker in workers.values())
     first_of_file = list({clip.path: clip for clip in reversed(clips)}.values())
     for worker in workers.values():
@@ -219,7 +221,7 @@ def summarise(samples: list[Sample], baseline: str) -> dict[str, dict[str, float
     return summary
 
 
-def verdicts(checks: dict[str, dict], file_names: list[str]) -> dict[str, dict[str, int]]:
+def results_by_peer(checks: dict[str, dict], file_names: list[str]) -> dict[str, dict[str, int]]:
     return {
         name: {key: sum(result["by_file"][file][key] for file in file_names) for key in ("frames", "wrong")}
         for name, result in checks.items()
@@ -230,28 +232,28 @@ def verdicts(checks: dict[str, dict], file_names: list[str]) -> dict[str, dict[s
 def print_table(title: str, summary: dict[str, dict], answers: dict[str, dict[str, int]], baseline: str) -> None:
     print(f"\n{title}")
     print(f"  {'peer':<14}{'CPU ms/clip':>12}{'wall ms':>10}{'  / ' + baseline:>14}  answers")
-    # A peer with wrong frames stands below all the others, however fast it was.
+    # A peer with wrong frames is listed below all others, whatever its speed.
     for name in sorted(summary, key=lambda name: (answers[name]["wrong"] > 0, summary[name]["cpu_ms"])):
         row = summary[name]
         ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
         wrong, frames = answers[name]["wrong"], answers[name]["frames"]
-        verdict = f"WRONG {wrong} of {frames} frames" if wrong else f"right ({frames} frames)"
-        print(f"  {name:<14}{row['cpu_ms']:>12.1f}{row['wall_ms']:>10.1f}{ratio:>14}  {verdict}")
+        outcome = f"WRONG {wrong} of {frames} frames" if wrong else f"right ({frames} frames)"
+        print(f"  {name:<14}{row['cpu_ms']:>12.1f}{row['wall_ms']:>10.1f}{ratio:>14}  {outcome}")
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clips", type=int, default=4, help="clips per file (default 4)")
-    parser.add_argument("--repeats", type=int, default=2, help="times every peer decodes every clip (default 2)")
+    parser.add_argument("--repeats", type=int, default=2, help="repetitions of every clip (default 2)")
     parser.add_argument("--files", type=Path, nargs="+", help="videos; default: 1080p of the corpus and x264 encodes")
     parser.add_argument("--peers", default=",".join(adapters.NAMES), help="comma-separated (default: all)")
-    parser.add_argument("--baseline", default="framespool", help="the peer that ratios are taken to")
+    parser.add_argument("--baseline", default="framespool", help="reference peer of the ratios")
     parser.add_argument("--warm", action="store_true", help="keep each file's reader open between clips")
     parser.add_argument("--check", type=int, default=1, help="clips per file whose frames are checked (default 1)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--work", type=Path, default=default_work_folder(), help="where the encodes are kept")
-    parser.add_argument("--json", type=Path, help="write every sample here")
-    parser.add_argument("--list", action="store_true", help="say which peers load, with their versions, and stop")
+    parser.add_argument("--work", type=Path, default=default_work_folder(), help="folder of the encodes")
+    parser.add_argument("--json", type=Path, help="write every sample to this file")
+    parser.add_argument("--list", action="store_true", help="print which peers load, with their versions, and exit")
     arguments = parser.parse_args()
     for option in ("clips", "repeats", "check"):
         if getattr(arguments, option) < 1:
@@ -276,7 +278,7 @@ def main() -> None:
     checks = check(names, clips, arguments.check, arguments.warm)
     for name, result in checks.items():
         if result["failure"]:
-            print(f"{name}: left out, failed on {result['failure']}")
+            print(f"{name}: skipped, failed on {result['failure']}")
     workers = start_workers([name for name in checks if not checks[name]["failure"]], arguments.warm)
     if not workers:
         sys.exit("no peer left to measure")
@@ -297,9 +299,9 @@ def main() -> None:
         for path in files
     }
     for file_name, summary in by_file.items():
-        print_table(file_name, summary, verdicts(checks, [file_name]), arguments.baseline)
+        print_table(file_name, summary, results_by_peer(checks, [file_name]), arguments.baseline)
     overall = summarise(samples, arguments.baseline)
-    print_table("all files", overall, verdicts(checks, list(by_file)), arguments.baseline)
+    print_table("all files", overall, results_by_peer(checks, list(by_file)), arguments.baseline)
     if arguments.json:
         report = {
             "cpu": cpu_model(),

@@ -1,8 +1,8 @@
-"""What the frames of a file are, and whether a peer's answer shows them.
+"""The correct frames of a file, and whether a peer's output has them.
 
 The reference is one sequential decode by PyAV, whose planes must have the hashes that the corpus records. A peer's
-frame is wrong if it is far from that frame, or if a neighbour fits it twice as well: an index off by one is found
-even where each frame resembles the next, while another color conversion or filter is no offence.
+frame is wrong if it is far from the reference, or if a neighbor fits it twice as well. This detects an index off by
+one even if consecutive frames are similar, and accepts another color conversion or filter.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from pathlib import Path
 import av
 import numpy as np
 
-# Every STEP-th row and column is compared: exact pixels of the full-size frame, at a sixteenth of the memory.
+# Every STEP-th row and column is compared: exact pixels of the full-size frame, with a sixteenth of the memory.
 STEP = 4
 # Resized frames are compared in means of BLOCK x BLOCK pixels.
 BLOCK = 4
 NEIGHBOURS = 2
-# Mean absolute difference over RGB. Full size: swscale, video_reader-rs' own conversion and exact arithmetic lie within
+# Mean absolute difference over RGB. Full size: swscale, video_reader-rs' own conversion and exact arithmetic are within
 # 2 of each other. Resized: filters add to that.
 FULL_SIZE_TOLERANCE = 2.0
 RESIZED_TOLERANCE = 4.0
-# A right frame differs by conversion or filter, about equally from all its neighbours where little moves; a wrong one
-# differs hardly from the neighbour it is. Half parts the two.
+# A correct frame differs by conversion or filter, about equally from all its neighbors if there is little motion. A
+# wrong one hardly differs from the neighbor that it is. Half separates the two cases.
 NEIGHBOUR_FITS = 0.5
 
 
 @dataclass
 class ReferenceFrames:
-    """Of one file: how many frames it has, and the looks of those that the checks will need."""
+    """One file: its number of frames, and the pixels of those that the checks need."""
 
     num_frames: int
     full_size: dict[int, np.ndarray]
     resized: dict[int, np.ndarray]
 
     def count_wrong(self, indices: list[int], frames: np.ndarray, size: int | None) -> tuple[int, float]:
-        """How many of the frames are not the ones at `indices`, and the mean difference of the worst one."""
+        """The number of frames that are not those at `indices`, and the mean difference of the worst one."""
         looks, tolerance = (self.full_size, FULL_SIZE_TOLERANCE) if size is None else (self.resized, RESIZED_TOLERANCE)
         if frames.shape != (len(indices), *looks[indices[0]].shape):
             return len(indices), float("inf")
@@ -55,7 +55,7 @@ class ReferenceFrames:
 
 
 def block_means(image: np.ndarray) -> np.ndarray:
-    """Means of BLOCK x BLOCK pixels, in which antialiasing filters hardly differ and motion still shows."""
+    """Means of BLOCK x BLOCK pixels, in which antialiasing filters hardly differ and motion is still visible."""
     height, width, channels = image.shape
     rows, columns = height // BLOCK, width // BLOCK
     blocks = image[: rows * BLOCK, : columns * BLOCK].reshape(rows, BLOCK, columns, BLOCK, channels)
@@ -67,7 +67,7 @@ def mean_difference(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def misfit(a: np.ndarray, b: np.ndarray) -> float:
-    """The mean difference apart from each channel's own shift, which a color conversion may bring."""
+    """The mean difference without each channel's own offset, which a color conversion may cause."""
     difference = a.astype(np.float32) - b
     return float(np.abs(difference - difference.mean(axis=(0, 1))).mean())
 
@@ -77,13 +77,13 @@ def neighbourhood(index: int, num_frames: int) -> range:
 
 
 def count_frames(path: Path) -> int:
-    """Frames shown, by the packets; decode() finds out if that is not so."""
+    """Number of displayed frames according to the packets; decode() checks it."""
     with av.open(str(path)) as container:
         return sum(packet.pts is not None for packet in container.demux(video=0))
 
 
 def decode(path: Path, indices: set[int], size: int, recorded: Path | None) -> ReferenceFrames:
-    """Decodes the whole file once and keeps the frames at `indices` and their neighbours."""
+    """Decodes the complete file once and keeps the frames at `indices` and their neighbors."""
     num_frames = count_frames(path)
     keep = {i for index in indices for i in neighbourhood(index, num_frames)}
     reference = ReferenceFrames(num_frames, {}, {})
@@ -94,7 +94,7 @@ def decode(path: Path, indices: set[int], size: int, recorded: Path | None) -> R
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
         for position, frame in enumerate(container.decode(stream)):
-            # Where the corpus knows the frames their order is known, whatever times the container gives them.
+            # The corpus' frame record gives the order, whatever timestamps the container has.
             if not recorded and previous_pts is not None and frame.pts <= previous_pts:
                 raise ValueError(f"{path}: frame {position} has pts {frame.pts} after {previous_pts}")
             previous_pts = frame.pts

@@ -1,9 +1,9 @@
-"""How framespool's loader scales: threads, memory under a budget, and a million tickets.
+"""Measures how framespool's loader scales: threads, memory under a budget, and a million clip requests.
 
     benches/peers/.venv/bin/python benches/peers/scaling.py --json out.json
     benches/peers/.venv/bin/python benches/peers/scaling.py --parts threads --videos 2 --repeats 5
 
-README.md says what is measured and what is not fair about it.
+README.md describes the measurement and its limits.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from random_clips import SIZE, corpus, cpu_model, default_work_folder
 from shuffled_epochs import BATCH, FRAMES, TASKS
 
 PARTS = ("threads", "memory", "tickets")
-# A million tickets: many videos with one clip each, and few with many.
+# A million clip requests: many videos with one clip each, and few with many.
 CLIP_REQUESTS = ((1_000_000, 1), (1_000, 1_000))
 MIB = 1 << 20
 
 
 def epoch(files: list[Path], sampling: dict, **more) -> dict:
-    """One epoch in a process of its own."""
+    """One epoch in its own process."""
     with tempfile.TemporaryDirectory() as index:
         request = {
             "side": "framespool",
@@ -47,9 +47,9 @@ def epoch(files: list[Path], sampling: dict, **more) -> dict:
 
 
 def threads(files: list[Path], sampling: dict, counts: list[int], repeats: int) -> dict:
-    """The same epoch by number of threads, in alternation, and by as many processes of one thread at a time.
+    """The same epoch by number of threads, in alternation, and by as many concurrent processes of one thread.
 
-    Each of the processes does a whole epoch and they share nothing: together they show what the machine can give.
+    Each process runs a complete epoch and they share nothing: together they show the limit of the machine.
     """
     runs: dict[str, list[dict]] = {}
     digests = set()
@@ -60,7 +60,7 @@ def threads(files: list[Path], sampling: dict, counts: list[int], repeats: int) 
         digests.update(answer["digest"] for answer in answers)
         usages = [answer["usage"] for answer in answers]
         return {
-            # Of one epoch, where several are made at a time.
+            # Of one epoch, if several run concurrently.
             "wall_s": 1 / sum(1 / usage["wall_s"] for usage in usages),
             "cpu_s": statistics.mean(usage["cpu_s"] for usage in usages),
         }
@@ -88,14 +88,14 @@ def threads(files: list[Path], sampling: dict, counts: list[int], repeats: int) 
 
 
 def memory(files: list[Path], sampling: dict, budgets: list[int]) -> list[dict]:
-    """Peak resident memory of an epoch by budget, and how much of it came after the loader was made."""
+    """Peak resident memory of an epoch by budget, and the part of it allocated after the loader was created."""
     rows = []
     print(f"\nmemory: {len(files)} videos, {sampling}")
     print(f"  {'budget MiB':<14}{'epoch s':>9}{'peak RSS MiB':>14}{'of epoch MiB':>14}{'store MiB':>11}")
     for budget in [None, *budgets]:
         answer = epoch(files, sampling, memory_budget=None if budget is None else budget * MIB)
         if "memory_budget" in answer["unknown"]:
-            print("  left out: this build has no memory_budget")
+            print("  skipped: this build has no memory_budget")
             break
         store = answer["stats"].get("clip_cache_peak_bytes")
         held = "-" if store is None else f"{store / MIB:.0f}"
@@ -111,7 +111,7 @@ def memory(files: list[Path], sampling: dict, budgets: list[int]) -> list[dict]:
 
 def tickets(files: list[Path], repeats: int) -> list[dict]:
     rows = []
-    print(f"\ntickets: random clips of {len(files)} videos, listed again and again")
+    print(f"\ntickets: random clips of {len(files)} videos, listed repeatedly")
     columns = (
         f"{'to make s':>11}{'first batch s':>15}{'bytes/ticket':>14}{'first batch MiB':>17}{'the list, B/entry':>19}"
     )
@@ -149,11 +149,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--parts", default=",".join(PARTS), help="comma-separated (default: all)")
     parser.add_argument("--task", default="windows_1_16", choices=TASKS, help="the sampling of threads and memory")
     parser.add_argument("--videos", type=int, default=4, help="videos of 300 frames for them (default 4)")
-    parser.add_argument("--threads", type=whole_list, default=[1, 2], help="the first is compared with (default 1,2)")
+    parser.add_argument(
+        "--threads", type=whole_list, default=[1, 2], help="the first one is the reference (default 1,2)"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--budgets", type=whole_list, default=[0, 64, 256, 1024, 2048], help="in MiB")
-    parser.add_argument("--work", type=Path, default=default_work_folder(), help="where the encodes are kept")
-    parser.add_argument("--json", type=Path, help="write everything measured here")
+    parser.add_argument("--work", type=Path, default=default_work_folder(), help="folder of the encodes")
+    parser.add_argument("--json", type=Path, help="write all results to this file")
     arguments = parser.parse_args()
     for option in ("videos", "repeats"):
         if getattr(arguments, option) < 1:

@@ -1,9 +1,9 @@
-"""An epoch shared out over 1, 2 and 4 processes: framespool's loader against PyTorch's DataLoader with a peer in it.
+"""Measures an epoch divided among 1, 2 and 4 processes: framespool's loader against PyTorch's DataLoader with a peer.
 
     benches/peers/.venv/bin/python benches/peers/shards.py --json out.json
     benches/peers/.venv/bin/python benches/peers/shards.py --shards 1,2 --videos 2 --repeats 1
 
-README.md says what is measured and what is not fair about it.
+README.md describes the measurement and its limits.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ import oneshot
 from random_clips import SIZE, corpus, cpu_model, default_work_folder
 from shuffled_epochs import BATCH, FRAMES, TASKS
 
-#: The second keeps each process at its own stretch of the dataset, so that none decodes what another does.
+#: The second one keeps each process at its own range of the dataset, so that no two processes decode the same video.
 OWN = ("framespool", "framespool_stick")
 
 
 class Race:
-    """One dataset and one rule of sampling, shared out over processes that begin at the same time."""
+    """One dataset and one clip sampler, divided among processes that start simultaneously."""
 
     def __init__(self, files: list[Path], arguments: argparse.Namespace) -> None:
         self.files = files
         self.arguments = arguments
-        #: Clips of the epoch as one process delivers them: (video, display indices).
+        #: Clips of the epoch as delivered by one process: (video, indices in presentation order).
         self.order: list[list] = []
 
     def _ask(self, side: str, shards: int, each) -> list[dict]:
@@ -50,13 +50,13 @@ class Race:
                 "meet": meet,
                 "num_shards": shards,
             }
-            # An index of its own for each process and epoch: no epoch has paid for another's.
+            # A new index for each process and epoch: no epoch benefits from another's.
             with tempfile.TemporaryDirectory() as index:
                 requests = [{**common, "index": f"{index}/{shard}", **each(shard)} for shard in range(shards)]
                 return list(pool.map(lambda request: oneshot.ask("epoch_worker.py", request), requests))
 
     def framespool(self, side: str, shards: int) -> dict:
-        """A whole epoch; every clip must come once over all shards, and all shards must have as many batches."""
+        """A complete epoch; every clip must occur once, and all shards must have equally many batches."""
         threads = max(1, self.arguments.cores // shards)
         answers = self._ask(side, shards, lambda shard: {"shard_id": shard, "threads": threads})
         got = [clip for answer in answers for clip in answer["order"]]
@@ -64,14 +64,14 @@ class Race:
             self.order = got
         wanted, clips = {_key(clip) for clip in self.order}, {_key(clip) for clip in got}
         batches = {-(-answer["clips"] // BATCH) for answer in answers}
-        # Where shards are no equal parts, a clip or two come again to make them so.
+        # If the shards are not equal parts, a clip or two is repeated to make them so.
         again = len(got) - len(wanted)
         if clips != wanted or not 0 <= again < shards * BATCH or len(batches) != 1:
-            raise oneshot.WorkerError(f"{shards} shards do not hold each clip once in equal parts")
+            raise oneshot.WorkerError(f"{shards} shards do not contain each clip once in equal parts")
         return self._result(answers, share=1.0)
 
     def peer(self, side: str, shards: int) -> dict:
-        """The first clips of each shard's part of the same order, as many in all whatever the number of shards."""
+        """The first clips of each shard's part of the same order, the same total for any number of shards."""
         workers = max(1, self.arguments.cores // shards)
         count = self.arguments.peer_clips // shards
         answers = self._ask(
@@ -80,7 +80,7 @@ class Race:
         return self._result(answers, share=count * shards / len(self.order))
 
     def _result(self, answers: list[dict], share: float) -> dict:
-        # The epoch ends when the slowest has ended.
+        # The epoch ends when the slowest process has finished.
         wall = max(answer["usage"]["wall_s"] for answer in answers)
         return {
             "wall_s": wall / share,
@@ -102,21 +102,21 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--task", default="windows_1_16", choices=TASKS)
     parser.add_argument("--videos", type=int, default=8, help="videos of 300 frames (default 8)")
     parser.add_argument("--sides", default="framespool,framespool_stick,torchcodec,decord")
-    parser.add_argument("--peer-clips", type=int, default=32, help="that a peer is timed on, in all (default 32)")
-    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="shared out over the processes")
+    parser.add_argument("--peer-clips", type=int, default=32, help="total clips to time a peer with (default 32)")
+    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="cores divided among the processes")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--work", type=Path, default=default_work_folder(), help="where the encodes are kept")
-    parser.add_argument("--json", type=Path, help="write everything measured here")
+    parser.add_argument("--work", type=Path, default=default_work_folder(), help="folder of the encodes")
+    parser.add_argument("--json", type=Path, help="write all results to this file")
     arguments = parser.parse_args()
     arguments.sides = arguments.sides.split(",")
     unknown = set(arguments.sides) - {*OWN, *adapters.NAMES}
     if unknown or OWN[0] not in arguments.sides:
         parser.error(
-            f"--sides needs framespool, and any of {', '.join((*OWN[1:], *adapters.NAMES))} beside it, "
+            f"--sides needs framespool, and any of {', '.join((*OWN[1:], *adapters.NAMES))} in addition, "
             f"got {','.join(arguments.sides)}"
         )
     if any(arguments.peer_clips % (count * BATCH) for count in arguments.shards):
-        parser.error(f"--peer-clips must be whole batches of {BATCH} for every number of shards")
+        parser.error(f"--peer-clips must be a multiple of {BATCH} for every number of shards")
     return arguments
 
 
@@ -127,7 +127,7 @@ def main() -> None:
         sys.exit(f"no videos in {corpus()}: set FRAMESPOOL_CORPUS")
     race = Race(long_gop.dataset(sources, arguments.videos, FRAMES, arguments.work), arguments)
     print(f"{cpu_model()}, {os.cpu_count()} cores; Python {platform.python_version()}; load {os.getloadavg()[0]:.1f}")
-    race.framespool(OWN[0], 1)  # not timed: it says the order
+    race.framespool(OWN[0], 1)  # not timed: it returns the order
     settings = [(side, count) for side in arguments.sides for count in arguments.shards]
     runs: dict[tuple[str, int], list[dict]] = {setting: [] for setting in settings}
     left_out: dict[str, str] = {}

@@ -1,8 +1,8 @@
-"""One random clip of each short video: framespool against its peers, one thread each, cold and warm.
+"""Measures one random clip of each short video: framespool against its peers, one thread each, cold and warm.
 
     benches/peers/.venv/bin/python benches/peers/short_clips.py --repeats 5 --json out.json
 
-README.md says what is measured and what is not fair about it.
+README.md describes the measurement and its limits.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ SEQUENCE_LENGTH = 16
 OWN = "framespool"
 SIDES = (OWN, "framespool_video", *(name for name in adapters.NAMES if name != OWN))
 ALL = "all"
-# Counts of framespool's that are worth seeing beside the times.
+# framespool's counters that are shown with the times.
 COUNTS = ("frames_decoded", "packets_skipped", "videos_indexed", "index_hits", "bytes_read")
 
 
 class Job:
-    """The clips, and how a side is asked for them."""
+    """The clips, and the request for a library."""
 
     def __init__(self, files: list[Path], seed: int, stride: int, index: str) -> None:
         self.groups: dict[str, list] = {}
@@ -43,7 +43,7 @@ class Job:
             "seed": seed,
             "index": index,
         }
-        # framespool draws the clips, and the index is warm from now on.
+        # framespool draws the clips, and its index is warm from now on.
         for group, plan in self.ask(OWN, plan=True)["plan"].items():
             for clip, indices in zip(self.groups[group], plan, strict=True):
                 clip[1] = indices
@@ -55,8 +55,8 @@ class Job:
         return sum(map(len, self.groups.values())) if group == ALL else len(self.groups[group])
 
     def check(self, names: list[str]) -> dict[str, dict]:
-        """By side: its version, and by group frames checked, wrong ones, and files without an answer."""
-        verdicts = {}
+        """By library: its version, and by group the checked frames, wrong ones, and failed files."""
+        checks = {}
         with tempfile.TemporaryDirectory() as scratch:
             folders = {name: Path(scratch) / name for name in names}
             for name, folder in folders.items():
@@ -66,13 +66,13 @@ class Job:
                 except oneshot.WorkerError as error:
                     print(f"{name}: left out ({error})")
                     continue
-                verdicts[name] = {key: answer[key] for key in ("version", "import_s", "unknown", "failures")}
-                verdicts[name]["groups"] = {group: {"frames": 0, "wrong": 0, "failed": 0} for group in self.groups}
+                checks[name] = {key: answer[key] for key in ("version", "import_s", "unknown", "failures")}
+                checks[name]["groups"] = {group: {"frames": 0, "wrong": 0, "failed": 0} for group in self.groups}
             for group, clips in self.groups.items():
                 for number, (path, indices) in enumerate(clips):
                     expected = reference.decode(Path(path), set(indices), SIZE, recorded_frames(Path(path)))
-                    for name in verdicts:
-                        counts = verdicts[name]["groups"][group]
+                    for name in checks:
+                        counts = checks[name]["groups"][group]
                         for size in (None, SIZE):
                             saved = folders[name] / f"{group}_{number}_{size}.npy"
                             if not saved.exists():
@@ -80,14 +80,14 @@ class Job:
                                 continue
                             counts["wrong"] += expected.count_wrong(indices, np.load(saved), size)[0]
                             counts["frames"] += len(indices)
-        for verdict in verdicts.values():
-            each = verdict["groups"].values()
-            verdict["groups"][ALL] = {key: sum(counts[key] for counts in each) for key in ("frames", "wrong", "failed")}
-        return verdicts
+        for check in checks.values():
+            each = check["groups"].values()
+            check["groups"][ALL] = {key: sum(counts[key] for counts in each) for key in ("frames", "wrong", "failed")}
+        return checks
 
 
 def measure(job: Job, names: list[str], repeats: int, passes: int) -> dict[str, list[list[dict]]]:
-    """By side and repeat, the passes of one process; the order of the sides rotates, and so does that of the groups."""
+    """By library and repeat, the passes of one process; the order of libraries and of groups rotates."""
     runs: dict[str, list[list[dict]]] = {name: [] for name in names}
     order = list(names)
     for repeat in range(repeats):
@@ -108,7 +108,7 @@ def values(runs: list[list[dict]], group: str, what: str, warm: bool) -> list[fl
 
 
 def rows(job: Job, runs: dict, group: str) -> dict[str, dict]:
-    """By side: medians of clips/s and CPU ms per clip, and of the paired ratios to framespool."""
+    """By library: medians of clips/s and CPU ms per clip, and of the paired ratios to framespool."""
     table = {}
     for name, own in runs.items():
         row = table[name] = {}
@@ -122,13 +122,13 @@ def rows(job: Job, runs: dict, group: str) -> dict[str, dict]:
     return table
 
 
-def print_table(job: Job, table: dict[str, dict], verdicts: dict[str, dict], group: str) -> None:
+def print_table(job: Job, table: dict[str, dict], checks: dict[str, dict], group: str) -> None:
     print(f"\n{group} ({job.clips(group)} clips)")
     columns = "".join(f"{state + ' clips/s':>14}{'CPU ms':>8}{'wall x':>8}{'CPU x':>7}" for state in ("cold", "warm"))
     print(f"  {'side':<18}{columns}  answers")
 
     def place(name: str) -> tuple:
-        counts = verdicts[name]["groups"][group]
+        counts = checks[name]["groups"][group]
         return counts["wrong"] + counts["failed"] > 0, table[name]["cold_wall_s"]
 
     for name in sorted(table, key=place):
@@ -141,15 +141,15 @@ def print_table(job: Job, table: dict[str, dict], verdicts: dict[str, dict], gro
                 continue
             shown = ["-" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
             cells += f"{1 / wall:>14.1f}{cpu * 1e3:>8.1f}{shown[0]:>8}{shown[1]:>7}"
-        counts = verdicts[name]["groups"][group]
+        counts = checks[name]["groups"][group]
         words = [f"WRONG {counts['wrong']} of {counts['frames']} frames"] if counts["wrong"] else []
         words += [f"no answer for {counts['failed']} files"] if counts["failed"] else []
-        verdict = ", ".join(words) or f"right ({counts['frames']} frames)"
-        print(f"  {name:<18}{cells}  {verdict}")
+        outcome = ", ".join(words) or f"right ({counts['frames']} frames)"
+        print(f"  {name:<18}{cells}  {outcome}")
 
 
 def print_stages(job: Job, own: list[list[dict]]) -> None:
-    """What framespool's own counters say of a pass over all clips."""
+    """framespool's counters for a pass over all clips."""
     clips = job.clips(ALL)
     print(f"\nframespool's own counters ({clips} clips)")
     for state, warm in (("cold", False), ("warm", True)):
@@ -168,11 +168,11 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=Path, nargs="+", help="videos; default: video/action of the corpus")
     parser.add_argument("--sides", default=",".join(SIDES), help="comma-separated (default: all)")
-    parser.add_argument("--repeats", type=int, default=5, help="processes of each side (default 5)")
-    parser.add_argument("--passes", type=int, default=3, help="in each process: one cold, the others warm (default 3)")
-    parser.add_argument("--stride", type=int, default=2, help="1 for videos of fewer than 31 frames (default 2)")
+    parser.add_argument("--repeats", type=int, default=5, help="processes per library (default 5)")
+    parser.add_argument("--passes", type=int, default=3, help="passes per process, the first one cold (default 3)")
+    parser.add_argument("--stride", type=int, default=2, help="stride; 1 for videos under 31 frames (default 2)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, help="write everything measured here")
+    parser.add_argument("--json", type=Path, help="write all results to this file")
     arguments = parser.parse_args()
     for option in ("repeats", "passes", "stride"):
         if getattr(arguments, option) < 1:
@@ -193,20 +193,20 @@ def main() -> None:
             job = Job([path.resolve() for path in files], arguments.seed, arguments.stride, index)
         except oneshot.WorkerError as error:
             sys.exit(f"framespool, which draws the clips: {error}")
-        verdicts = job.check(arguments.sides)
-        runs = measure(job, list(verdicts), arguments.repeats, arguments.passes)
+        checks = job.check(arguments.sides)
+        runs = measure(job, list(checks), arguments.repeats, arguments.passes)
     print(f"\n{cpu_model()}, {os.cpu_count()} cores; Python {platform.python_version()}; load {os.getloadavg()[0]:.1f}")
     what = f"{SEQUENCE_LENGTH} frames, stride {arguments.stride}, to {SIZE}x{SIZE}"
     print(f"{what}; one thread; {arguments.repeats} repeats")
-    for name, verdict in verdicts.items():
-        print(f"  {name:<18}{verdict['version']}; imported in {verdict['import_s'] * 1e3:.0f} ms")
-        for path, reason in verdict["failures"].items():
+    for name, check in checks.items():
+        print(f"  {name:<18}{check['version']}; imported in {check['import_s'] * 1e3:.0f} ms")
+        for path, reason in check["failures"].items():
             print(f"    {Path(path).name}: {reason}")
-        if verdict["unknown"]:
-            print(f"    this build does not know {', '.join(verdict['unknown'])}")
+        if check["unknown"]:
+            print(f"    this build does not support {', '.join(check['unknown'])}")
     tables = {group: rows(job, runs, group) for group in (*job.groups, ALL)}
     for group, table in tables.items():
-        print_table(job, table, verdicts, group)
+        print_table(job, table, checks, group)
     if OWN in runs:
         print_stages(job, runs[OWN])
     if arguments.json:
@@ -214,7 +214,7 @@ def main() -> None:
             "cpu": cpu_model(),
             "python": platform.python_version(),
             "clips": job.groups,
-            "checks": verdicts,
+            "checks": checks,
             "tables": tables,
             "runs": runs,
         }

@@ -1,8 +1,8 @@
-"""One short clip of each video, by one side, in a process that has just started (short_clips.py).
+"""One short clip of each video, with one library, in a new process (short_clips.py).
 
-The first pass over the clips is what a fresh process costs, the later ones what a warm process costs. "framespool" is
-its loader with one thread, "framespool_video" a `Video` per clip; others are adapters that open each file anew.
-With `save` the frames are written there instead, with `plan` framespool says which clips there are; nothing is timed.
+The first pass over the clips measures a new process, the later ones a warm process. "framespool" is
+its loader with one thread, "framespool_video" a `Video` per clip; others are adapters that reopen each file.
+With `save` the frames are written to that folder, with `plan` framespool returns the clips; neither is timed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BATCH = 8
 
 
 class Loaders:
-    """framespool's loaders, one for each group of videos; they stay for all passes."""
+    """framespool's loaders, one per group of videos, kept for all passes."""
 
     def __init__(self, request: dict) -> None:
         import framespool
@@ -40,7 +40,7 @@ class Loaders:
         return self.loaders[key]
 
     def plan(self, group: str) -> list[list[int]]:
-        """Display indices of each video's clip."""
+        """Frame indices in presentation order of each video's clip."""
         loader = self.of(group, None, BATCH)
         return [loader.describe_clip(clip, epoch=0)["indices"] for clip in range(loader.num_clips)]
 
@@ -52,7 +52,7 @@ class Loaders:
             yield from map(np.from_dlpack, batch.frames)
 
     def stats(self) -> dict[str, float]:
-        """Sums over the loaders of what can be added up."""
+        """Sums of the additive counters over the loaders."""
         sums: dict[str, float] = {}
         for loader in self.loaders.values():
             for name, value in loader.stats().items():
@@ -78,7 +78,7 @@ class Clips:
         for path, indices in self.groups[group]:
             try:
                 yield self.adapter.clip(path, indices, size)
-            except Exception as error:  # noqa: BLE001 - whatever a library raises counts as a failure of this file
+            except Exception as error:  # noqa: BLE001 - any error of a library is a failure of this file
                 self.failures[path] = f"{type(error).__name__}: {error}"
                 yield None
 
@@ -103,7 +103,7 @@ def answer(request: dict) -> dict:
     for number in range(request.get("passes", 0)):
         before = side.stats()
         usage = {}
-        # Each pass begins with another group: the first one pays what the process pays once.
+        # Each pass starts with another group: the first one includes one-time costs of the process.
         names = list(request["groups"])
         for group in names[request["first"] :] + names[: request["first"]]:
             with oneshot.UsageMeter() as meter:

@@ -1,9 +1,9 @@
-"""Shuffled epochs over long-GOP 1080p H.264: framespool's loader against PyTorch's DataLoader with a peer in it.
+"""Measures shuffled epochs over long-GOP 1080p H.264: framespool against PyTorch's DataLoader with a peer.
 
     benches/peers/.venv/bin/python benches/peers/shuffled_epochs.py --repeats 3 --json out.json
     benches/peers/.venv/bin/python benches/peers/shuffled_epochs.py --videos 2 --tasks windows_1_16 --peer-clips 16
 
-README.md says what is measured and what is not fair about it.
+README.md describes the measurement and its limits.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ MIB = 1 << 20
 
 @dataclass
 class Contender:
-    """What is known of one side in one task."""
+    """Results of one library in one task."""
 
     name: str
     version: str = ""
     workers: int | None = None
-    # Of the first epoch: the same epoch again must give the same bytes.
+    # Of the first epoch: a repeated epoch must give the same bytes.
     digest: int | None = None
     frames_checked: int = 0
     frames_wrong: int = 0
@@ -56,14 +56,14 @@ class Contender:
 
 
 class Task:
-    """One dataset, one rule of sampling; asks sides in processes of their own (epoch_worker.py)."""
+    """One dataset, one clip sampler; runs each library in its own process (epoch_worker.py)."""
 
     def __init__(self, name: str, files: list[Path], arguments: argparse.Namespace) -> None:
         self.name = name
         self.files = files
         self.arguments = arguments
         self.span = (TASKS[name]["sequence_length"] - 1) * TASKS[name]["stride"] + 1
-        # Every clip of the epoch in delivery order, as (video, display indices): the first framespool epoch says it.
+        # Every clip of the epoch in delivery order, as (video, frame indices); reported by the first framespool epoch.
         self.order: list[list] = []
         self.num_clips = sum(expected_clips(TASKS[name]) for _ in files)
 
@@ -81,7 +81,7 @@ class Task:
         }
         if side not in OWN:
             return oneshot.ask("epoch_worker.py", {**request, **more})
-        # An index of its own each time: the epoch before must not have paid for this one's.
+        # A new index each time, so that no epoch benefits from the previous one.
         with tempfile.TemporaryDirectory() as index:
             return oneshot.ask("epoch_worker.py", {**request, "index": index, **more})
 
@@ -114,17 +114,17 @@ class Task:
             self.order = answer["order"]
 
     def epoch(self, side: Contender, **more) -> dict:
-        """One epoch of framespool, which must hold every clip exactly once."""
+        """One epoch of framespool, which must contain every clip exactly once."""
         answer = self.ask(side.name, **more)
         if sorted(map(start_of, answer["order"])) != self.expected(answer["order"]):
-            raise oneshot.WorkerError("the epoch does not hold each clip exactly once")
+            raise oneshot.WorkerError("the epoch does not contain each clip exactly once")
         answer["usage"]["clips"] = answer["clips"]
         decoded = answer["stats"]["frames_decoded"]
         answer["pictures_per_picture"] = decoded / (FRAMES * len(self.files))
         return answer
 
     def expected(self, order: list) -> list[tuple]:
-        """The clips of an epoch, as start_of() has them; starts of random clips are taken from `order`."""
+        """The clips of an epoch, in the form of start_of(); starts of random clips are taken from `order`."""
         sampling = TASKS[self.name]
         if sampling["rule"] == "windows":
             starts = range(0, FRAMES - self.span + 1, sampling["step"])
@@ -138,7 +138,7 @@ class Task:
     def peer_run(self, side: Contender, count: int, workers: int) -> dict:
         """`count` clips, spread over the epoch: the first ones of the shuffled order.
 
-        Workers are given whole batches, so there must be equally many for each.
+        Workers get complete batches, so each must have equally many.
         """
         share = BATCH * max(1, *self.arguments.workers)
         count = -(-count // share) * share
@@ -147,7 +147,7 @@ class Task:
         return answer
 
     def calibrate(self, side: Contender) -> None:
-        """Finds the number of workers that takes the least wall time."""
+        """Finds the number of workers with the least wall time."""
         choices = self.arguments.workers
         if len(choices) == 1:
             side.workers = choices[0]
@@ -159,7 +159,7 @@ class Task:
         side.notes.append(f"wall ms/clip by workers: {listed}")
 
     def pictures_per_picture(self) -> float:
-        """What a reader that starts at the key frame before each clip decodes, for each picture of the dataset."""
+        """Frames that a reader decodes if it starts at the keyframe before each clip, per frame of the dataset."""
         needed = [Pictures.of(path) for path in self.files]
         total = sum(needed[video].to_decode(indices) for video, indices in self.order)
         return total / (FRAMES * len(self.files))
@@ -167,7 +167,7 @@ class Task:
 
 @dataclass
 class Pictures:
-    """Places in decode order: of key packets, and of the pictures shown up to each display index."""
+    """Positions in decode order: of keyframes, and of the frames displayed up to each index in presentation order."""
 
     keys: list[int]
     place: list[int]
@@ -182,7 +182,7 @@ class Pictures:
         return Pictures(keys, place, list(accumulate(place, max)))
 
     def to_decode(self, indices: list[int]) -> int:
-        # What is shown earlier must come out earlier: up to the last of them in decode order.
+        # Frames that are displayed earlier must be output earlier: up to the last of them in decode order.
         return self.last_place[indices[-1]] + 1 - self.keys[bisect_right(self.keys, self.place[indices[0]]) - 1]
 
 
@@ -199,7 +199,7 @@ def expected_clips(sampling: dict) -> int:
 
 
 def run_task(task: Task, names: list[str]) -> tuple[dict[str, Contender], dict[str, str]]:
-    """Checks, then times: in each repeat every side has its turn, in an order that rotates."""
+    """Checks, then times: every library has a turn in each repeat, in rotating order."""
     left_out = {}
     sides = {}
 
@@ -220,7 +220,7 @@ def run_task(task: Task, names: list[str]) -> tuple[dict[str, Contender], dict[s
             side.runs.append(task.peer_run(side, task.arguments.peer_clips, side.workers))
 
     for name in (OWN[0], *(name for name in names if name != OWN[0])):
-        # framespool's first epoch is not timed: it says the order, in which the others are checked and calibrated.
+        # framespool's first epoch is not timed: it reports the order for checking and calibrating the others.
         done = attempt(name, task.check, task.first_epoch if name in OWN else task.calibrate)
         if not done and name == OWN[0]:
             sys.exit(f"framespool: {left_out[name]}")
@@ -258,11 +258,11 @@ def print_task(task: Task, sides: dict[str, Contender], left_out: dict[str, str]
         ]
         decoded = side.runs[0].get("pictures_per_picture", peers_decode)
         wrong = side.frames_wrong
-        verdict = f"WRONG {wrong} of {side.frames_checked}" if wrong else f"right ({side.frames_checked} frames)"
+        outcome = f"WRONG {wrong} of {side.frames_checked}" if wrong else f"right ({side.frames_checked} frames)"
         label = name if side.workers is None else f"{name}, {side.workers} worker{'s' * (side.workers != 1)}"
         print(
             f"  {label:<24}{wall * clips:>9.1f}{cpu * clips:>9.1f}{1 / wall:>9.1f}{decoded:>9.2f}"
-            f"{ratios[0]:>12.2f}{ratios[1]:>11.2f}  {verdict}"
+            f"{ratios[0]:>12.2f}{ratios[1]:>11.2f}  {outcome}"
         )
     for name, side in sides.items():
         timed = side.runs[0]["usage"]["clips"]
@@ -271,15 +271,15 @@ def print_task(task: Task, sides: dict[str, Contender], left_out: dict[str, str]
         for note in side.notes:
             print(f"    {name}: {note}")
     building = statistics.median(run["building"]["wall_s"] for run in own.runs)
-    print(f"    framespool: building the loader, index included, took {building * 1e3:.0f} ms more")
+    print(f"    framespool: building the loader, including the index, took {building * 1e3:.0f} ms more")
     for name, reason in left_out.items():
         print(f"    {name}: left out ({reason})")
 
 
 def budgets(task: Task, own: Contender) -> list[dict]:
-    """framespool again under each budget, a process each."""
+    """framespool under each budget, one process each."""
     rows = []
-    print(f"\n{task.name}: framespool over memory budgets (peak RSS holds all else too)")
+    print(f"\n{task.name}: framespool by memory budget (peak RSS includes everything else)")
     print(f"  {'budget MiB':<12}{'epoch s':>9}{'CPU s':>9}{'decoded':>9}{'store MiB':>11}{'peak RSS MiB':>14}  answers")
     for budget in task.arguments.budgets:
         try:
@@ -288,7 +288,7 @@ def budgets(task: Task, own: Contender) -> list[dict]:
             print(f"  {budget:<12}left out ({error})")
             continue
         if "memory_budget" in run["unknown"]:
-            print("  left out: this build has no memory_budget")
+            print("  skipped: this build has no memory_budget")
             break
         same = run["digest"] == own.digest and run["order"] == task.order
         store = run["stats"].get("clip_cache_peak_bytes")
@@ -310,7 +310,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--sides", default="framespool,framespool_buffer,torchcodec,decord", help="these, or any adapter's name"
     )
-    parser.add_argument("--repeats", type=int, default=3, help="epochs of each side (default 3)")
+    parser.add_argument("--repeats", type=int, default=3, help="epochs per library (default 3)")
     parser.add_argument("--peer-clips", type=int, default=48, help="clips that peers are timed on (default 48)")
     parser.add_argument("--calibration-clips", type=int, default=16)
     parser.add_argument("--workers", type=whole_list, default=[0, 1, 2], help="worker counts to choose from")
@@ -319,8 +319,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--budgets", type=whole_list, default=[0, 64, 256, 1024, 2048], help="in MiB")
     parser.add_argument("--check", type=int, default=4, help="clips whose frames are checked (default 4)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--work", type=Path, default=default_work_folder(), help="where the encodes are kept")
-    parser.add_argument("--json", type=Path, help="write everything measured here")
+    parser.add_argument("--work", type=Path, default=default_work_folder(), help="folder of the encodes")
+    parser.add_argument("--json", type=Path, help="write all results to this file")
     arguments = parser.parse_args()
     for option in ("videos", "repeats", "peer_clips", "calibration_clips", "check"):
         if getattr(arguments, option) < 1:

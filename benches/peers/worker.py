@@ -1,7 +1,7 @@
-"""One peer in a process of its own: takes requests as JSON lines on stdin, answers on stdout.
+"""One peer in its own process: reads requests as JSON lines on stdin, answers on stdout.
 
-A process each, because the peers bring FFmpegs and thread pools that would disturb one another, and because process
-CPU time is then the peer's alone, whatever threads it starts.
+Separate processes because the FFmpegs and thread pools of the peers would disturb one another, and because process
+CPU time then belongs to the peer alone, whatever threads it starts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def serve(name: str, requests, answers) -> None:
         answer(error=f"{error}")
         return
     answer(version=peer.version())
-    # Read at the end of each request rather than at its start: what a peer's threads burn between two requests counts.
+    # Read at the end of each request, not at its start: CPU time of a peer's threads between two requests counts.
     cpu_before = time.process_time()
     for line in requests:
         request = json.loads(line)
@@ -33,7 +33,7 @@ def serve(name: str, requests, answers) -> None:
         wall_before = time.perf_counter()
         try:
             frames = clip(request["path"], request["indices"], request["size"])
-        except Exception as error:  # noqa: BLE001 - whatever a peer raises is its answer, and the others go on
+        except Exception as error:  # noqa: BLE001 - any error of a peer is its answer, and the others continue
             answer(error=f"{type(error).__name__}: {error}")
             continue
         wall = time.perf_counter() - wall_before

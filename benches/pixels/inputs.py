@@ -1,6 +1,6 @@
-"""Frames of a real video and random augmentations, as files that every side reads.
+"""Frames of a real video and random augmentations, as files that all workers read.
 
-In a folder: frames.yuv (planes of each frame, no padding), rgb.npy (the same as rounded exact RGB, for the sides that
+In a folder: frames.yuv (planes of each frame, no padding), rgb.npy (the same as rounded exact RGB, for libraries that
 start from RGB), raw.mkv (the same frames as uncompressed video, for torchcodec), clips.txt (augmentations) and
 facts.json.
 """
@@ -16,18 +16,18 @@ from pathlib import Path
 import numpy as np
 
 SIDE = 224
-# Shorter side 256 of 1920x1080, and the corner of torchvision's centre crop in it.
+# Shorter side 256 of 1920x1080, and the corner of torchvision's center crop in it.
 RESIZED = (455, 256)
 CORNER = (116, 16)
 MEAN = np.array([0.485, 0.456, 0.406])
 STD = np.array([0.229, 0.224, 0.225])
 
 NUM_FRAMES = 16
-# Frames that share an augmentation.
+# Number of frames that share an augmentation.
 CLIP = 16
 CHECKED_FRAMES = (0, 5, 10, 15)
 NUM_CLIPS = 64
-# What the steps of an augmentation are called, in the order in which they are added.
+# Names of the steps of an augmentation, in the order in which they are added.
 STEPS = ("rrc", "flip", "color", "contrast", "rotate", "grid")
 
 YIQ = np.array([[0.299, 0.587, 0.114], [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]])
@@ -35,7 +35,7 @@ YIQ = np.array([[0.299, 0.587, 0.114], [0.5959, -0.2746, -0.3213], [0.2115, -0.5
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Of one clip."""
+    """The augmentation of one clip."""
 
     # Left, top, width, height.
     crop: tuple[int, int, int, int]
@@ -68,7 +68,7 @@ def split(planes: np.ndarray, width: int, height: int) -> tuple[np.ndarray, np.n
 
 
 def random_resized_crop(generator: random.Random, width: int, height: int) -> tuple[int, int, int, int]:
-    """As torchvision draws it: area 0.08 to 1 of the frame, aspect 3/4 to 4/3."""
+    """torchvision's draw: area 0.08 to 1 of the frame, aspect 3/4 to 4/3."""
     for _ in range(10):
         area = width * height * generator.uniform(0.08, 1)
         aspect = math.exp(generator.uniform(math.log(3 / 4), math.log(4 / 3)))
@@ -114,8 +114,9 @@ def draw(generator: random.Random, width: int, height: int, hue: bool) -> Augmen
 
 
 def draw_all(seed: int, width: int, height: int) -> list[Augmentation]:
-    """The clips that are checked are the first; all but the last of these leave the hue alone, which torchvision
-    turns in another color space."""
+    """The checked clips are the first ones; all but the last keep their hue, since torchvision rotates it in another
+    color space.
+    """
     generator = random.Random(seed)
     return [draw(generator, width, height, hue=n >= len(CHECKED_FRAMES) - 1) for n in range(NUM_CLIPS)]
 
@@ -134,7 +135,7 @@ def decode(path: Path) -> tuple[np.ndarray, int, int]:
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         if stream.format.name != "yuv420p" or (stream.width, stream.height) != (1920, 1080):
-            raise ValueError(f"{path}: 8-bit YUV 4:2:0 of 1920x1080 is needed")
+            raise ValueError(f"{path}: must be 8-bit YUV 4:2:0 of 1920x1080")
         total = sum(packet.pts is not None for packet in container.demux(stream))
         wanted = {n * (total - 1) // (NUM_FRAMES - 1) for n in range(NUM_FRAMES)}
         container.seek(0)
@@ -150,7 +151,7 @@ def write_raw_video(path: Path, frames: np.ndarray, width: int, height: int) -> 
     with av.open(str(path), "w", format="matroska") as container:
         stream = container.add_stream("rawvideo", rate=25)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        # BT.709, limited, as the other sides are told.
+        # BT.709, limited range, as for the other libraries.
         stream.codec_context.colorspace, stream.codec_context.color_range = 1, 1
         for n, planes in enumerate(frames):
             frame = video_frame(planes, width, height)
@@ -160,7 +161,7 @@ def write_raw_video(path: Path, frames: np.ndarray, width: int, height: int) -> 
 
 
 def video_frame(planes: np.ndarray, width: int, height: int):
-    """As PyAV's own, tagged BT.709, limited range."""
+    """A PyAV frame, tagged BT.709, limited range."""
     import av
 
     frame = av.VideoFrame.from_ndarray(planes.reshape(height * 3 // 2, width), format="yuv420p")
@@ -184,7 +185,7 @@ def write(folder: Path, video: Path, seed: int) -> None:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The folder as the Python sides read it."""
+    """The input folder, for the Python adapters."""
 
     folder: Path
     width: int

@@ -1,7 +1,7 @@
-"""What the pixels should be, in float64, and how far a side's answer is from that.
+"""The expected pixels in float64, and the difference of a library's output from them.
 
-The full-size picture is the matrix of BT.709 (or BT.601, limited range) with chroma repeated, clamped to 0..255 and not
-rounded. Everything after it is linear but for the last clamp: resize as a matrix product, colors, rotation, mask.
+The full-size image is the matrix of BT.709 (or BT.601, limited range) with chroma repeated, clamped to 0..255 and not
+rounded. Everything after it is linear except the last clamp: resize as a matrix product, colors, rotation, mask.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import numpy as np
 from inputs import CORNER, MEAN, RESIZED, SIDE, STD, Augmentation, split
 
 KR_KB = {"bt709": (0.2126, 0.0722), "bt601": (0.299, 0.114)}
-# torchvision's, OpenCV's and DALI's gray, whatever the picture's own matrix.
+# Gray of torchvision, OpenCV and DALI, whatever the image's own matrix.
 GRAY = np.array([0.299, 0.587, 0.114])
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Which of the right answers a side means to give."""
+    """The variant of correct output that a library aims at."""
 
     # "triangle": bilinear widened by the scale, as PIL and torchvision. "area": means of boxes, OpenCV's INTER_AREA.
     # "bilinear": the two nearest pixels, whatever the scale, which aliases.
     kernel: str = "triangle"
     matrix: str = "bt709"
-    # The gray that contrast keeps: the picture's mean (framespool, torchvision), or a constant (DALI).
+    # The gray that contrast keeps: the image's mean (framespool, torchvision), or a constant (DALI).
     contrast_centre: float | None = None
-    # Mean absolute difference, in code values, above which the answer is WRONG and its time is not told. Rounding once
-    # gives 0.25. On the default inputs a shift by one and a half source pixels gives 0.9, BT.601 in BT.709's place
-    # 1.0 to 1.2. Sides that are known to round more coarsely say so and have another bound.
+    # Mean absolute difference, in code values, above which the output is WRONG and its time is not shown. Rounding once
+    # gives 0.25. On the default inputs a shift by one and a half source pixels gives 0.9, BT.601 instead of BT.709
+    # 1.0 to 1.2. Libraries that are known to round more coarsely have a separate bound.
     tolerance: float = 0.75
 
 
@@ -46,8 +46,7 @@ def exact_rgb(planes: np.ndarray, width: int, height: int, matrix: str) -> np.nd
 
 
 def weights(source: int, start: float, length: float, resized: int, kernel: str) -> np.ndarray:
-    """(resized, source): each output position's weights over the pixels of an axis. Pixels outside the crop weigh
-    nothing."""
+    """(resized, source): each output position's weights over the pixels of an axis; 0 outside the crop."""
     scale = length / resized
     centres = start + (np.arange(resized) + 0.5) * scale
     left = np.arange(source, dtype=np.float64)
@@ -71,7 +70,7 @@ def resize(rgb: np.ndarray, crop: tuple[float, ...], size: tuple[int, int], kern
 
 
 def rotate(picture: np.ndarray, clip: Augmentation) -> np.ndarray:
-    """About the centre, bilinear, black outside."""
+    """Rotates around the center, bilinear, black outside."""
     height, width, _ = picture.shape
     x, y = np.meshgrid(np.arange(width) - (width - 1) / 2, np.arange(height) - (height - 1) / 2)
     from_x = clip.cos * x - clip.sin * y + (width - 1) / 2
@@ -112,7 +111,7 @@ def augmented(rgb: np.ndarray, clip: Augmentation, steps: tuple[str, ...], expec
 
 
 def resized(rgb: np.ndarray, case: str, kernel: str) -> np.ndarray:
-    """(SIDE, SIDE, 3) in code values: the whole as a square, or the middle of the whole at shorter side 256."""
+    """(SIDE, SIDE, 3) in code values: the complete image as a square, or its center crop at shorter side 256."""
     height, width, _ = rgb.shape
     if case == "direct":
         return resize(rgb, (0, 0, width, height), (SIDE, SIDE), kernel)
@@ -123,11 +122,11 @@ def resized(rgb: np.ndarray, case: str, kernel: str) -> np.ndarray:
 
 
 def code_values(elements: np.ndarray) -> np.ndarray:
-    """(3, H, W) normalised to (H, W, 3) from 0 to 255."""
+    """(3, H, W) normalized to (H, W, 3) from 0 to 255."""
     return (elements.transpose(1, 2, 0).astype(np.float64) * STD + MEAN) * 255
 
 
 def difference(got: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
-    """Mean and largest absolute difference, in code values. What is not a number differs by infinity."""
+    """Mean and largest absolute difference, in code values; infinity for NaN."""
     apart = np.nan_to_num(np.abs(got - expected), nan=np.inf)
     return float(apart.mean()), float(apart.max())

@@ -1,9 +1,9 @@
-"""The CPU pixel pass against its peers: one 1080p picture to what a model wants, one thread each, in one run.
+"""Times the CPU transform pipeline against its peers: a 1080p frame to model input, one thread each, in one run.
 
     benches/peers/.venv/bin/python benches/pixels/run.py --json out.json
     benches/peers/.venv/bin/python benches/pixels/run.py --groups direct,augment --rounds 30
 
-README.md says what is measured and what is not fair about it.
+README.md describes the measurement and its limits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import reference
 from inputs import CHECKED_FRAMES, NUM_FRAMES, SIDE, STEPS, Inputs
 from reference import Expected
 
-# At the end of the path: both folders have a reference.py.
+# Appended to the path: both folders have a reference.py.
 sys.path += [str(Path(__file__).resolve().parents[1] / "peers"), str(Path(__file__).resolve().parents[1])]
 from environment import worker_environment  # noqa: E402
 from suite.machine import cpu_model  # noqa: E402
@@ -44,16 +44,16 @@ ROUNDED_EACH_STEP = 1.25
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of a table: a side with one of its cases."""
+    """A line of a table: a library with one of its cases."""
 
     label: str
     side: str
     case: str
-    # Nothing is expected of sides that make no pixels.
+    # Nothing is expected of entries that output no pixels.
     expected: Expected | None = Expected()
-    # Clips of the check whose answer is compared: torchvision turns hues in another color space.
+    # Checked clips whose output is compared: torchvision rotates hues in another color space.
     checked: int = len(CHECKED_FRAMES)
-    # What is compared is the case, unless the side has other words for it.
+    # The compared case, unless the library has another name for it.
     same_as: str | None = None
     note: str = ""
 
@@ -64,7 +64,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Difference:
-    """A line that is another line's time less a third's, round by round."""
+    """A line that is another line's time minus a third's, round by round."""
 
     label: str
     of: str
@@ -74,13 +74,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Group:
-    """A table. The ratios are to its first entry."""
+    """A table. The ratios are relative to its first entry."""
 
     title: str
     frames: int
     entries: list[Entry]
     differences: list[Difference] = field(default_factory=list)
-    # Different frames taken by turns.
+    # Different frames, used in turn.
     ring: int = NUM_FRAMES
 
 
@@ -97,7 +97,7 @@ def resize_entries(case: str) -> list[Entry]:
     def with_(side: str, flags: str = "") -> tuple[str, str]:
         return side, f"{case}-{flags}" if flags else case
 
-    # The odd width of `crop` makes swscale take other paths.
+    # The odd width of `crop` makes swscale use other paths.
     swscale, dark = (ROUNDED_DOWN_TWICE, "; 2 too dark, half the chroma") if case == "direct" else (0.75, "")
     entries = [
         Entry("framespool", "framespool", case),
@@ -110,7 +110,7 @@ def resize_entries(case: str) -> list[Entry]:
                 "fir_planes",
                 "box",
                 same_as="crop",
-                note="resizes only what the crop shows; its edge pixels differ",
+                note="resizes only the region of the crop; its edge pixels differ",
             )
         )
     entries += [
@@ -143,7 +143,7 @@ def aliasing_entries() -> list[Entry]:
 def torchcodec_entries(case: str, label: str) -> tuple[list[Entry], list[Difference]]:
     read = Entry("reading that video", "decode", "raw", None, note="PyAV")
     entry = Entry(f"{label}, with reading", "torchcodec", case, Expected(tolerance=ROUNDED_DOWN), note="raw video")
-    return [entry, read], [Difference(label, entry.label, read.label, "the first less the second")]
+    return [entry, read], [Difference(label, entry.label, read.label, "the first minus the second")]
 
 
 def full_entries() -> list[Entry]:
@@ -184,19 +184,19 @@ def all_groups(videos: list[Path]) -> dict[str, Group]:
     resized, less_reading = torchcodec_entries("direct", "torchcodec Resize")
     full, full_less_reading = torchcodec_entries("full", "torchcodec, no Resize")
     many = f"{NUM_FRAMES} frames by turns"
-    warm = "the same frame again and again"
+    warm = "the same frame repeatedly"
     return {
         "direct": Group(
-            f"1080p to 224x224, normalised float32, channels first; {many}",
+            f"1080p to 224x224, normalized float32, channels first; {many}",
             32,
             resize_entries("direct") + resized + aliasing_entries(),
             less_reading,
         ),
-        "crop": Group(f"1080p, shorter side to 256, centre crop 224, same output; {many}", 32, resize_entries("crop")),
+        "crop": Group(f"1080p, shorter side to 256, center crop 224, same output; {many}", 32, resize_entries("crop")),
         "warm": Group(f"1080p to 224x224 as above; {warm}", 32, resize_entries("direct"), ring=1),
         "full": Group(f"1080p to RGB, 8 bits, channels last; {many}", 16, full_entries() + full, full_less_reading),
         "full_warm": Group(f"1080p to RGB as above; {warm}", 16, full_entries(), ring=1),
-        "decode": Group(f"what stands before it; {many}", 32, decode_entries(videos)),
+        "decode": Group(f"decoding before it; {many}", 32, decode_entries(videos)),
         "augment": Group(
             "augmentation, each step with those before it; a new one every 16 frames", 32, augment_entries()
         ),
@@ -204,11 +204,11 @@ def all_groups(videos: list[Path]) -> dict[str, Group]:
 
 
 class WorkerError(Exception):
-    """A side could not do what it was asked."""
+    """An adapter cannot do the job."""
 
 
 class Worker:
-    """A side in its own process."""
+    """An adapter in its own process."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self.process = subprocess.Popen(
@@ -228,7 +228,7 @@ class Worker:
             self.process.stdin.write(" ".join(map(str, words)) + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # the process is gone: reading its answer says how
+            pass  # the process has ended: reading its answer reports the status
         return self._answer()
 
     def close(self) -> None:
@@ -238,7 +238,7 @@ class Worker:
 
 
 def build_worker() -> Path:
-    """The Rust worker, built from the sources as they are: what is measured is never older than they."""
+    """The Rust worker, built from the current sources."""
     built = subprocess.run(
         ["cargo", "build", "--release", "--locked", "--message-format=json-render-diagnostics"],
         cwd=HERE,
@@ -269,7 +269,7 @@ def start_workers(groups: dict[str, Group], folder: Path, facts: Inputs, builds:
 
 
 def check(groups: dict[str, Group], workers: dict[str, Worker], folder: Path, facts: Inputs) -> dict[str, dict]:
-    """By side and case: how far its answers are from what they should be, or what failed."""
+    """By library and case: the difference of its output from the expected one, or the failure."""
     checker = AnswerChecker(facts)
     results: dict[str, dict] = {}
     for entry in dict.fromkeys(entry for group in groups.values() for entry in group.entries):
@@ -285,7 +285,7 @@ def check(groups: dict[str, Group], workers: dict[str, Worker], folder: Path, fa
 
 
 class AnswerChecker:
-    """The right answers, made as they are asked for."""
+    """The expected results, computed on demand."""
 
     def __init__(self, facts: Inputs) -> None:
         self.facts = facts
@@ -310,7 +310,7 @@ class AnswerChecker:
         return result
 
     def expected(self, n: int, entry: Entry, expected: Expected) -> np.ndarray:
-        """Of the n-th checked frame, which belongs to the n-th clip."""
+        """For the n-th checked frame, which belongs to the n-th clip."""
         matrix = expected.matrix
         if matrix not in self.rgb:
             width, height = self.facts.width, self.facts.height
@@ -336,8 +336,10 @@ def measurable(group: Group, workers: dict[str, Worker], checks: dict[str, dict]
 def measure(
     groups: dict[str, Group], workers: dict[str, Worker], checks: dict[str, dict], rounds: int
 ) -> tuple[list[Sample], dict[str, int]]:
-    """Every round asks every side of every table, the sides of a table one right after another in an order that
-    rotates: noise meets all alike. Also the bytes of scratch that a case needed, by case."""
+    """Runs every entry of every table per round, the entries of a table in direct sequence and in rotating order.
+
+    So noise affects all equally. Also returns the bytes of scratch memory, by case.
+    """
     samples: list[Sample] = []
     scratch: dict[str, int] = {}
     orders = {name: measurable(group, workers, checks) for name, group in groups.items()}
@@ -374,7 +376,7 @@ def with_differences(samples: list[Sample], groups: dict[str, Group]) -> list[Sa
 
 
 def summarise(samples: list[Sample], group: str, baseline: str) -> dict[str, dict[str, float | None]]:
-    """Median CPU and wall time of a frame, and the median of the ratios to the baseline, round by round."""
+    """Median CPU and wall time per frame, and the median of the ratios to the baseline, round by round."""
     own = [sample for sample in samples if sample.group == group]
     by_label: dict[str, dict[int, Sample]] = {}
     for sample in own:
@@ -390,7 +392,7 @@ def summarise(samples: list[Sample], group: str, baseline: str) -> dict[str, dic
             "cpu_ms": statistics.median(sample.cpu_ms for sample in mine.values()),
             "wall_ms": statistics.median(sample.wall_ms for sample in mine.values()),
             "ratio": ratio(label, baseline),
-            # The other build's to this one's.
+            # The other build's relative to this one's.
             "to_twin": ratio(label, label.removesuffix(OTHER_LABEL)) if label.endswith(OTHER_LABEL) else None,
         }
         for label, mine in by_label.items()
@@ -405,10 +407,10 @@ def print_table(group: Group, summary: dict[str, dict[str, float | None]], check
         answers = f"{result['mean']:.2f}, {result['max']:.0f}" if "mean" in result else ""
         notes = [line.note] if line.note else []
         if "from_triangle" in result:
-            notes.append(f"{result['from_triangle']:.1f} from the triangle's picture")
+            notes.append(f"{result['from_triangle']:.1f} from the triangle's image")
         if result.get("failure") or result.get("wrong"):
-            verdict = f"failed: {result['failure']}" if result.get("failure") else f"WRONG: off by {answers}"
-            print(f"  {line.label:<42}{verdict}  {'; '.join(notes)}".rstrip())
+            outcome = f"failed: {result['failure']}" if result.get("failure") else f"WRONG: off by {answers}"
+            print(f"  {line.label:<42}{outcome}  {'; '.join(notes)}".rstrip())
         elif line.label in summary:
             row = summary[line.label]
             ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
@@ -419,7 +421,7 @@ def print_table(group: Group, summary: dict[str, dict[str, float | None]], check
 
 
 def print_shares(group: Group, summary: dict[str, dict[str, float | None]]) -> None:
-    """The pass as a part of decoding, and as a multiple of reading the planes."""
+    """The pipeline as a share of decoding, and as a multiple of reading the planes."""
     labels = [entry.label for entry in group.entries if entry.label in summary]
     passes = [label for label in labels if label.startswith("framespool")]
     print(f"\n  {'':<42}" + "".join(f"{label.removeprefix('framespool, '):>18}" for label in passes))
@@ -431,7 +433,7 @@ def print_shares(group: Group, summary: dict[str, dict[str, float | None]]) -> N
 
 
 def described(group: Group) -> dict[str, dict[str, str]]:
-    """By label: where its answers stand among the checks, and what is to be known of it."""
+    """By label: the key of its check, and notes."""
     lines = {entry.label: {"key": f"{entry.side} {entry.case}", "note": entry.note} for entry in group.entries}
     return lines | {line.label: {"key": "", "note": line.note} for line in group.differences}
 
@@ -461,13 +463,13 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = ", ".join(all_groups([]))
     parser.add_argument("--groups", help=f"comma-separated, of {names} (default: all)")
-    parser.add_argument("--sides", help="comma-separated; framespool is always there (default: all)")
-    parser.add_argument("--rounds", type=int, default=15, help="times that every side is asked (default 15)")
-    parser.add_argument("--video", type=Path, help="where the frames are from (default: drone_city_24p.mp4)")
+    parser.add_argument("--sides", help="comma-separated; framespool is always included (default: all)")
+    parser.add_argument("--rounds", type=int, default=15, help="number of rounds (default 15)")
+    parser.add_argument("--video", type=Path, help="source of the frames (default: drone_city_24p.mp4)")
     parser.add_argument("--seed", type=int, default=0, help="of the augmentations")
-    parser.add_argument("--worker", type=Path, help="a Rust worker built before, instead of building one")
+    parser.add_argument("--worker", type=Path, help="path of an existing Rust worker, instead of building one")
     parser.add_argument("--other", type=Path, help="a second Rust worker, whose framespool is measured too")
-    parser.add_argument("--json", type=Path, help="write every sample here")
+    parser.add_argument("--json", type=Path, help="write every sample to this file")
     arguments = parser.parse_args()
     if arguments.rounds < 1:
         parser.error(f"--rounds must be at least 1, got {arguments.rounds}")
@@ -496,7 +498,7 @@ def main() -> None:
     groups = chosen_groups(arguments)
     video = arguments.video or corpus() / "video" / "1080p" / "drone_city_24p.mp4"
     if not video.exists():
-        sys.exit(f"no video {video}: set FRAMESPOOL_CORPUS or name one with --video")
+        sys.exit(f"no video {video}: set FRAMESPOOL_CORPUS or pass one with --video")
     builds = {"framespool": arguments.worker or build_worker()}
     if arguments.other:
         builds[OTHER_BUILD] = arguments.other
@@ -509,7 +511,7 @@ def main() -> None:
         facts = Inputs.read(folder)
         workers = start_workers(groups, folder, facts, builds)
         if "framespool" not in workers:
-            sys.exit("without framespool there is nothing to compare with")
+            sys.exit("framespool failed, nothing to compare with")
         versions = {name: worker.version for name, worker in workers.items()}
         checks = check(groups, workers, folder, facts)
         samples, scratch = measure(groups, workers, checks, arguments.rounds)
@@ -519,8 +521,8 @@ def main() -> None:
     samples = with_differences(samples, groups)
     crates = {name: versions_of_crates()[name] for name in ("fast_image_resize", "yuv")}
     print(f"\n{cpu_model()}, {os.cpu_count()} cores; Python {platform.python_version()}")
-    print(f"frames of {video.name}; one thread; {arguments.rounds} rounds; milliseconds a frame, medians")
-    print("ratio: CPU time to that of the table's first line, median of the rounds' ratios")
+    print(f"frames of {video.name}; one thread; {arguments.rounds} rounds; milliseconds per frame, medians")
+    print("ratio: CPU time relative to the table's first line, median over rounds")
     print("off by: from float64, in code values 0 to 255, the worst of the frames checked\n")
     for name, version in versions.items():
         print(f"  {name:<14}{version}")
@@ -530,7 +532,7 @@ def main() -> None:
         print_table(group, summaries[name], checks)
         if name == "decode":
             print_shares(group, summaries[name])
-    print("\nframespool's memory for rows in the making, bytes a worker")
+    print("\nframespool's scratch memory for rows, bytes per worker")
     for case, size in scratch.items():
         print(f"  {case:<42}{size:>8}")
     if arguments.json:

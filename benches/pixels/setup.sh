@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes what run.py needs: the peers' virtual environment (benches/peers/setup.sh), DALI's own, and the Rust worker.
+# Creates the environments for run.py: the peers' virtual environment (benches/peers/setup.sh), DALI's own, and the Rust worker.
 #
-#   benches/pixels/setup.sh             makes or refreshes all
-#   benches/pixels/setup.sh --no-dali   leaves out DALI, about 1 GB
+#   benches/pixels/setup.sh             creates or updates all
+#   benches/pixels/setup.sh --no-dali   skips DALI, about 1 GB
 #
 # PEERS_VENV and PEERS_PYTHON are those of benches/peers/setup.sh.
 set -euo pipefail

@@ -1,4 +1,4 @@
-"""A Python side in a process of its own: the same requests and answers as the Rust worker's (README.md)."""
+"""A Python adapter in its own process: the same requests and answers as the Rust worker's (README.md)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def serve(name: str, folder: Path, requests, answers) -> None:
             side.run(ring, frames, first_clip)
             cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
             answer(cpu_ms=1e3 * cpu, wall_ms=1e3 * wall, frames=frames, scratch_bytes=None)
-        except Exception as error:  # noqa: BLE001 - whatever a side raises is its answer, and the others go on
+        except Exception as error:  # noqa: BLE001 - any error of an adapter is its answer, and the others continue
             answer(error=f"{type(error).__name__}: {error}")
 
 

@@ -1,5 +1,5 @@
-"""What `make bench` is made of: the list of benches, their environments, the machine, the records, what is shown.
+"""Parts of `make bench`: the list of benches, their environments, the machine, the records, the published tables.
 
-Only the standard library is needed, so that the tests can hold README and docs against the records anywhere; plots.py,
-beside this folder, draws with matplotlib.
+Only the standard library is needed, so that the tests can compare README and docs with the records anywhere; plots.py,
+next to this folder, needs matplotlib.
 """

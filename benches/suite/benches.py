@@ -1,6 +1,6 @@
-"""The list: every comparison that `make bench` runs, how it is asked, and what its answers are held against.
+"""The list of comparisons of `make bench`, with their arguments and the way their output is verified.
 
-long_gop.py and many_files.py in benches/peers make the videos that several of them read; they measure nothing.
+long_gop.py and many_files.py in benches/peers generate the videos that several of them read; they measure nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from suite.parsers import clips, epochs, images, system
 from suite.record import Result
 
-#: Stands for the corpus' folder in a bench's words.
+#: Placeholder for the corpus' folder in a bench's arguments.
 CORPUS = "{corpus}"
 ACTION = f"{CORPUS}/video/action"
 HD = f"{CORPUS}/video/1080p"
@@ -26,18 +26,18 @@ REFERENCE_CHECK = (
 class Bench:
     name: str
     title: str
-    #: The program, from benches/ on, and where it finds its libraries (environments.py).
+    #: The program, relative to benches/, and the environment of its libraries (environments.py).
     program: str
     environment: str
-    #: What it is asked in a run that becomes a record, and in a trial.
+    #: Its arguments in a recorded run, and in a trial.
     words: list[str]
     short_words: list[str]
-    #: Minutes on two cores, of both; the first time on a machine, the videos are made besides.
+    #: Minutes on two cores, of both; and on the first run on a machine, to generate the videos.
     minutes: float
     short_minutes: float
-    #: How its answers are checked.
+    #: How its output is verified.
     checked: str
-    #: From its JSON to tables.
+    #: Converts its JSON to tables.
     read: Callable[[dict[str, Any]], Result]
     first_time_minutes: float = 0.0
     variables: dict[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ BENCHES = {
     for bench in (
         Bench(
             "random_clips",
-            "Random clips out of long-GOP 1080p H.264, one thread",
+            "Random clips from long-GOP 1080p H.264, one thread",
             "peers/random_clips.py",
             "peers",
             ["--clips", "3", "--repeats", "2"],
@@ -61,7 +61,7 @@ BENCHES = {
         ),
         Bench(
             "short_clips",
-            "One clip of each short action video, cold and warm, one thread",
+            "One clip of each short action video, new and same process, one thread",
             "peers/short_clips.py",
             "peers",
             ["--repeats", "3"],
@@ -74,7 +74,7 @@ BENCHES = {
         ),
         Bench(
             "index_cost",
-            "Which frames a thousand MP4s have",
+            "Frame index of 1,000 MP4 files",
             "peers/index_cost.py",
             "peers-dali",
             ["--repeats", "3"],
@@ -87,7 +87,7 @@ BENCHES = {
         ),
         Bench(
             "shuffled_epochs",
-            "Shuffled epochs over long-GOP 1080p H.264, against PyTorch's DataLoader",
+            "Shuffled epochs over long-GOP 1080p H.264, compared with PyTorch's DataLoader",
             "peers/shuffled_epochs.py",
             "peers",
             ["--repeats", "3", "--peer-clips", "32", "--budgets", "0,256,2048"],
@@ -114,7 +114,7 @@ BENCHES = {
         ),
         Bench(
             "shards",
-            "An epoch shared out over processes",
+            "An epoch divided among processes",
             "peers/shards.py",
             "peers",
             ["--repeats", "3"],
@@ -141,7 +141,7 @@ BENCHES = {
         ),
         Bench(
             "pixels",
-            "The pixel pass alone, 1080p, one thread",
+            "Transforms without decoding, 1080p, one thread",
             "pixels/run.py",
             "pixels",
             ["--rounds", "15"],
@@ -154,7 +154,7 @@ BENCHES = {
         ),
         Bench(
             "remote",
-            "Videos by URL, with latency before each answer",
+            "Videos by URL, with a latency per response",
             "remote.py",
             "peers",
             [f"{HD}/desk_drawing_25p.mp4", f"{HD}/robot_bag_60p.mp4", f"{ACTION}/arm_wrestling_k400_340x256.mp4"]
@@ -168,7 +168,7 @@ BENCHES = {
         ),
         Bench(
             "ray",
-            "framespool.ray against the local loader on one machine",
+            "framespool.ray compared with the local loader on one machine",
             "ray_throughput.py",
             "frameworks",
             ["--repeats", "5"],
@@ -181,7 +181,7 @@ BENCHES = {
         ),
         Bench(
             "start_up",
-            "Ten million entries before the first clip",
+            "Start-up of a loader over ten million samples",
             "start_up.py",
             "peers",
             ["--entries", "10000000"],

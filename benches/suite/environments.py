@@ -1,4 +1,4 @@
-"""The virtual environments that the programs run in, made by their own set-up scripts where they are missing or old."""
+"""The virtual environments of the programs, created by their own setup scripts if they are missing or outdated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Missing(RuntimeError):
-    """An environment cannot be had; the others go on."""
+    """An environment is not available; the others continue."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Environment:
     name: str
     folder: Path
     setup: list[str]
-    #: What decides what is installed, beside the wheel.
+    #: Files that determine what is installed, in addition to the wheel.
     sources: list[str]
-    #: Others that the set-up fills too.
+    #: Other environments that the setup fills too.
     beside: list[Path]
     gigabytes: float
 
@@ -32,11 +32,11 @@ class Environment:
 
     @property
     def stamp(self) -> Path:
-        """What was installed last, as one number. Several set-ups may fill one folder."""
+        """Checksum of what was installed last. Several setups may fill one folder."""
         return self.folder / f"bench-{self.name}.sha256"
 
     def key(self) -> str:
-        """Of everything that is installed, framespool's wheel among it: scripts/setup.sh writes `built` beside that."""
+        """Checksum of everything installed, including framespool's wheel (`built`, written by scripts/setup.sh)."""
         digest = hashlib.sha256()
         for path in (*(ROOT / source for source in self.sources), ROOT / "target" / "wheels" / "built"):
             digest.update(path.read_bytes() if path.exists() else b"-")
@@ -47,15 +47,15 @@ class Environment:
         return there and self.stamp.exists() and self.stamp.read_text() == self.key()
 
     def make(self, log: Path) -> None:
-        """Runs the set-up where it is needed. Raises Missing with the log's last line."""
+        """Runs the setup if needed. Raises Missing with the log's last line."""
         if self.ready():
             return
         key = self.key()
         with log.open("w") as out:
             code = subprocess.run(self.setup, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode
-        told = log.read_text(errors="replace").strip().splitlines()
+        output = log.read_text(errors="replace").strip().splitlines()
         if code or not self.python.exists():
-            raise Missing(f"{' '.join(self.setup)} ended with code {code}: {told[-1] if told else 'it said nothing'}")
+            raise Missing(f"{' '.join(self.setup)} ended with code {code}: {output[-1] if output else 'no output'}")
         self.stamp.write_text(key)
 
 
@@ -64,7 +64,7 @@ def _folder(variable: str, default: str) -> Path:
 
 
 def environments() -> dict[str, Environment]:
-    """By the name that benches.py uses. PEERS_VENV and IMAGES_VENV are those of the set-up scripts."""
+    """By the name that benches.py uses. PEERS_VENV and IMAGES_VENV are those of the setup scripts."""
     peers = _folder("PEERS_VENV", "benches/peers/.venv")
     of_peers = ["benches/peers/setup.sh", "benches/peers/requirements.txt", "benches/peers/link_libraries.py"]
     of_images = ["benches/images/setup.sh", "benches/images/requirements.txt", "benches/images/requirements-dali.txt"]
@@ -93,7 +93,7 @@ def environments() -> dict[str, Environment]:
             2.8,
         ),
         Environment("pixels", peers, ["benches/pixels/setup.sh"], of_pixels, [ROOT / "benches/pixels/.venv-dali"], 1.0),
-        # Asking pytest for its version sets everything up and runs no test.
+        # `pytest --version` sets everything up and runs no test.
         Environment(
             "frameworks",
             ROOT / ".venv-frameworks",

@@ -1,4 +1,4 @@
-"""The machine that a benchmark runs on: what it is, and how much of it others had meanwhile."""
+"""The machine of a benchmark: its properties, and how much other processes used it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-#: Cores that others may keep busy before a result is marked: this share of all cores, and at least so many.
+#: Cores that other processes may use before a result is marked: this share of all cores, and at least this many.
 BUSY_SHARE = 0.1
 BUSY_CORES = 0.2
 # From <linux/prctl.h>.
 PR_SET_CHILD_SUBREAPER = 36
-# How long processes that outlived their parents may take to end by themselves.
+# Time for processes that outlived their parents to end.
 ORPHANS_SECS = 5.0
 
 
 def cpu_model() -> str:
-    """The processor's name as /proc/cpuinfo has it."""
+    """The processor's name from /proc/cpuinfo."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -37,7 +37,7 @@ def cores() -> int:
 
 
 def facts() -> dict[str, Any]:
-    """What a record says of the machine: nothing that names it, and no paths."""
+    """The machine's fields of a record: no host name and no paths."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": cpu_model(),
@@ -49,7 +49,7 @@ def facts() -> dict[str, Any]:
 
 
 def in_words(machine: dict[str, Any]) -> str:
-    """`AMD EPYC, 2 cores, 8 GiB, Linux 6.1, Python 3.11.7`, without what a record does not say."""
+    """`AMD EPYC, 2 cores, 8 GiB, Linux 6.1, Python 3.11.7`, without fields that a record lacks."""
     words = [machine["cpu"], f"{machine['cores']} cores"]
     words += [f"{machine['memory_gib']:.0f} GiB"] if machine.get("memory_gib") else []
     words += [machine["kernel"]] if machine.get("kernel") else []
@@ -60,22 +60,22 @@ def in_words(machine: dict[str, Any]) -> str:
 def adopt_orphans() -> None:
     """Makes this process the parent of its descendants whose own parents have ended.
 
-    Their CPU time then counts as this process's children's, not as somebody else's, and none of them outlives a bench.
+    Their CPU time then counts as that of this process's children, and none of them outlives a bench.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def reap_orphans(patience_secs: float = ORPHANS_SECS) -> None:
-    """Waits for the adopted ones, then ends those that are left. Call it when no child of one's own is running."""
-    given_up = time.monotonic() + patience_secs
+def reap_orphans(timeout_secs: float = ORPHANS_SECS) -> None:
+    """Waits for the adopted ones, then kills the remaining ones. Call it while no child of this process is running."""
+    deadline = time.monotonic() + timeout_secs
     with contextlib.suppress(ChildProcessError):
-        # One that cannot be killed, as it waits for a disk, is left behind.
-        while time.monotonic() < given_up + ORPHANS_SECS:
+        # A process that cannot be killed, because it waits for a disk, is left behind.
+        while time.monotonic() < deadline + ORPHANS_SECS:
             pid, _ = os.waitpid(-1, os.WNOHANG)
             if pid:
                 continue
-            if time.monotonic() > given_up:
+            if time.monotonic() > deadline:
                 for child in _children():
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(child, signal.SIGKILL)
@@ -88,7 +88,7 @@ def _children() -> list[int]:
 
 
 def busy_seconds() -> float:
-    """CPU seconds that all of the machine's cores have worked since it started, and that its host took from it."""
+    """CPU seconds of all cores since boot, and those stolen by the host."""
     user, nice, system, _idle, _wait, irq, soft, steal, *_ = map(
         int, Path("/proc/stat").read_text().splitlines()[0].split()[1:]
     )
@@ -102,13 +102,13 @@ def own_seconds() -> float:
 
 
 def busy_limit(num_cores: int) -> float:
-    """Cores that others may use before a result counts as taken on a busy machine."""
+    """Cores that others may use before a result counts as measured on a busy machine."""
     return max(BUSY_CORES, BUSY_SHARE * num_cores)
 
 
 @dataclass
 class Watch:
-    """How much others computed between `start()` and `stop()`: the machine's CPU time less one's own."""
+    """CPU use of other processes between `start()` and `stop()`: the machine's CPU time minus this process's."""
 
     began: float
     busy: float
@@ -120,7 +120,7 @@ class Watch:
         return Watch(time.monotonic(), busy_seconds(), own_seconds(), os.getloadavg()[0])
 
     def stop(self) -> dict[str, Any]:
-        """As a record's `load`. Of orphans, only those that have been reaped count as one's own."""
+        """As a record's `load`. Of orphans, only reaped ones count as this process's."""
         seconds = time.monotonic() - self.began
         others = (busy_seconds() - self.busy) - (own_seconds() - self.own)
         elsewhere = max(0.0, others / seconds) if seconds > 0 else 0.0

@@ -1,24 +1,24 @@
-"""A record: what one bench measured, in the same form for all of them. `benches/record/DATE-NAME.json`.
+"""A record: the results of one bench, in a common form. `benches/record/DATE-NAME.json`.
 
-schema, bench, title        1; the bench's name in benches.py, and what it is in a line
-date, began, seconds        of the run: 2026-11-22; 2026-11-22T20:40:00Z and 812 (absent where nobody noted them)
-short                       true for a trial: never a record
-source                      how the figures came here: "measured", or what else was done
-text                        the text record beside it, which says more
-build                       framespool's revision (absent where nobody noted it)
-machine, load               machine.py; `quiet`: whether others left the machine alone (null: nobody noted it),
-                            `said`: in words
+schema, bench, title        1; the bench's name in benches.py, and its one-line description
+date, began, seconds        of the run: 2026-11-22; 2026-11-22T20:40:00Z and 812 (absent if unknown)
+short                       true for a trial, which is not recorded
+source                      origin of the figures: "measured", or a description
+text                        the text record with the same name, which has more detail
+build                       framespool's revision (absent if unknown)
+machine, load               machine.py; `quiet`: whether other processes left the machine idle (null: unknown),
+                            `said`: as text
 versions                    framespool's and each peer's
-command, data               how it was asked, and over what
+command, data               its arguments and its input
 answers                     `checked`, and `how`
-left_out                    sides without figures, with the reason
+left_out                    libraries without figures, with the reason
 tables                      each with one measure:
   name, title, unit         `unit` is that of the values
   better                    "lower" or "higher"
-  baseline, ratio           the row that ratios are to, and of what they are; above 1 this row takes more
+  baseline, ratio           the row that ratios refer to, and their quantity; above 1 this row takes more
   rows                      label; own (framespool's); value and ratio, each median, low, high, n and spread
-                            ("quartiles", "range", or null where only the median is known); right (null where nothing
-                            was to be checked); answers, note
+                            ("quartiles", "range", or null if only the median is known); right (null if nothing
+                            was checked); answers, note
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from typing import Any
 
 SCHEMA = 1
 FOLDER = Path(__file__).resolve().parents[1] / "record"
-#: Fewer values than this have a range instead of quartiles.
+#: With fewer values than this, a range is shown instead of quartiles.
 QUARTILES_FROM = 5
 MEASURED = "measured"
 
-# What must be there, and of which kind. What is not listed here may be absent.
+# Required fields and their types. Fields not listed here may be absent.
 RECORD = {
     "schema": int, "bench": str, "title": str, "date": str, "short": bool, "source": str, "machine": dict, "load": dict,
     "versions": dict, "command": str, "data": str, "answers": dict, "left_out": dict, "tables": list,
@@ -48,7 +48,7 @@ SPREADS = ("quartiles", "range", None)
 
 @dataclass(frozen=True)
 class Spread:
-    """A median, and how far the middle half of the values, or all of them, lie apart."""
+    """A median, with the range of the middle half of the values, or of all."""
 
     median: float
     low: float | None = None
@@ -69,7 +69,7 @@ class Spread:
 
 
 def _round(value: float) -> float:
-    """Six digits: more than any clock here is good for."""
+    """Six digits: more than the precision of any clock here."""
     return float(f"{value:.6g}")
 
 
@@ -97,7 +97,7 @@ class Table:
 
 @dataclass
 class Result:
-    """What parsers/ makes of a program's own JSON: the part of a record that differs from bench to bench."""
+    """The result of a parser: the part of a record that differs from bench to bench."""
 
     tables: list[Table]
     versions: dict[str, str]
@@ -106,7 +106,7 @@ class Result:
 
 
 def paired(own: Mapping[Hashable, float], base: Mapping[Hashable, float]) -> Spread | None:
-    """Ratios of values that were measured side by side: of the same key."""
+    """Ratios of values with the same key, which were measured side by side."""
     ratios = [value / base[key] for key, value in own.items() if base.get(key)]
     return Spread.of(ratios) if ratios else None
 
@@ -114,7 +114,7 @@ def paired(own: Mapping[Hashable, float], base: Mapping[Hashable, float]) -> Spr
 def paired_rows(
     values: Mapping[str, Mapping[Hashable, float]], baseline: str, describe: Callable[[str], dict[str, Any]]
 ) -> list[Row]:
-    """A row for each side, with its ratios to the baseline. `describe(side)` has the row's other fields."""
+    """A row per library, with its ratios to the baseline. `describe(side)` returns the row's other fields."""
     base = values.get(baseline, {})
     return [
         Row(**{"label": side, **describe(side)}, value=Spread.of(of.values()), ratio=paired(of, base))
@@ -134,7 +134,7 @@ def to_json(result: Result) -> dict[str, Any]:
 
 
 def problems(record: Any) -> list[str]:
-    """What is not as this module says it must be."""
+    """Differences from the form that this module describes."""
     found = _kinds("record", record, RECORD)
     if found:
         return found
@@ -143,7 +143,7 @@ def problems(record: Any) -> list[str]:
     if not record["tables"]:
         found.append("no tables")
     if "quiet" not in record["load"] or "checked" not in record["answers"]:
-        found.append("load says not whether it was quiet, or answers not whether they were checked")
+        found.append("load lacks quiet, or answers lacks checked")
     for table in record["tables"]:
         found += _kinds("table", table, TABLE)
         if found:
@@ -153,9 +153,9 @@ def problems(record: Any) -> list[str]:
             found.append(f"{where}: better is {table['better']!r}")
         labels = [row.get("label") for row in table["rows"]]
         if not labels or len(set(labels)) < len(labels):
-            found.append(f"{where}: no rows, or two of one label")
+            found.append(f"{where}: no rows, or two with the same label")
         if table.get("baseline") is not None and table["baseline"] not in labels:
-            found.append(f"{where}: no row {table['baseline']!r}, to which ratios are")
+            found.append(f"{where}: no row {table['baseline']!r}, which is the baseline")
         for row in table["rows"]:
             found += [f"{where}: {problem}" for problem in _row_problems(row)]
     return found
@@ -171,7 +171,7 @@ def _row_problems(row: Any) -> list[str]:
         if not isinstance(middle, int | float) or spread.get("spread") not in SPREADS or spread.get("n", 0) < 1:
             found.append(f"{row['label']}: its {what} is no spread")
         elif (low is None) != (spread["spread"] is None) or (low is not None and not low <= middle <= high):
-            found.append(f"{row['label']}: its {what}'s median does not lie between low and high")
+            found.append(f"{row['label']}: its {what}'s median is not between low and high")
     return found
 
 
@@ -179,14 +179,14 @@ def _kinds(what: str, value: Any, kinds: Mapping[str, type]) -> list[str]:
     if not isinstance(value, dict):
         return [f"{what}: not an object"]
     return [
-        f"{what}: {name!r} is missing or no {kind.__name__}"
+        f"{what}: {name!r} is missing or not of type {kind.__name__}"
         for name, kind in kinds.items()
         if not isinstance(value.get(name), kind)
     ]
 
 
 def write(path: Path, record: dict[str, Any]) -> None:
-    """Refuses what is not a record, so that a change of a program's JSON shows at once."""
+    """Rejects an invalid record, so that a change of a program's JSON is detected at once."""
     found = problems(record)
     if found:
         raise ValueError(f"{path.name}: not a record: {'; '.join(found)}")
@@ -194,7 +194,7 @@ def write(path: Path, record: dict[str, Any]) -> None:
 
 
 def _text(record: dict[str, Any]) -> str:
-    """JSON with a line for each row, for those who read it or its changes."""
+    """JSON with one line per row, readable and easy to compare."""
 
     def inner(value: Any, indent: int) -> str:
         return json.dumps(value, indent=1, ensure_ascii=False).replace("\n", "\n" + " " * indent)
@@ -218,7 +218,7 @@ def read(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Found:
-    """A table of a record, and where it stands."""
+    """A table of a record, with its origin."""
 
     path: Path
     record: dict[str, Any]
@@ -230,7 +230,7 @@ class Found:
 
 
 class Records:
-    """All records of a folder, in order of time."""
+    """All records of a folder, in chronological order."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self.records = sorted(
@@ -239,7 +239,7 @@ class Records:
         )
 
     def newest(self, bench: str, table: str) -> Found | None:
-        """The newest record of the bench that has this table: not every run fills all of them."""
+        """The newest record of the bench that has this table: some runs fill only a part of the tables."""
         for path, record in reversed(self.records):
             for each in record["tables"] if record["bench"] == bench else ():
                 if each["name"] == table:
@@ -248,7 +248,7 @@ class Records:
 
 
 def free_path(folder: Path, date: str, bench: str) -> Path:
-    """DATE-NAME, or DATE-NAME-2 and so on where there is one of that day: records are never overwritten."""
+    """DATE-NAME, or DATE-NAME-2 and so on if that exists: records are never overwritten."""
     name = f"{date}-{bench.replace('_', '-')}"
     paths = (folder / f"{name}{'' if number == 1 else f'-{number}'}.json" for number in range(1, 1000))
     return next(path for path in paths if not path.exists() and not path.with_suffix(".txt").exists())

@@ -1,4 +1,4 @@
-"""Runs one bench after the other, each in a process group of its own, and makes a record of what it wrote."""
+"""Runs the benches in order, each in its own process group, and records their results."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from suite import machine, record
 from suite.benches import CORPUS, Bench
 from suite.environments import ROOT, Missing, environments
 
-#: A bench may take this many times what is expected of it, and so many minutes more, before it counts as hung.
+#: A bench counts as hung after this multiple of its expected duration plus this many minutes.
 TIMEOUT_FACTOR = 8
 MIN_TIMEOUT_MINUTES = 20
-# How long others are watched before a run begins.
+# Seconds to measure the load by others before a run starts.
 POLL_SECS = 1.0
 
 
 class BenchError(RuntimeError):
-    """A bench gave no result; the others go on."""
+    """A bench gave no result; the others continue."""
 
 
 def corpus() -> Path | None:
@@ -36,16 +36,16 @@ def corpus() -> Path | None:
 
 
 def elsewhere_now() -> str:
-    """How busy the machine is while nothing of ours runs."""
+    """Load of the machine while no bench runs."""
     watch = machine.Watch.start()
     time.sleep(POLL_SECS)
     load = watch.stop()
     words = f"load {load['after']:.1f}, others use {load['elsewhere_cores']:.1f} cores"
-    return words if load["quiet"] else words + ": NOT QUIET, results will say so"
+    return words if load["quiet"] else words + ": NOT QUIET, the records will state it"
 
 
 def scrubbed(text: str) -> str:
-    """Without this machine's folders: a record says what was measured, not where its files lay."""
+    """Without this machine's folders: a record states what was measured, not where its files were."""
     places = {
         str(corpus() or ""): "$FRAMESPOOL_CORPUS",
         str(ROOT): ".",
@@ -53,7 +53,7 @@ def scrubbed(text: str) -> str:
         str(Path.home()): "~",
     }
     for folder, word in places.items():
-        # Whole names only: /root is no part of /rootless, and a home of / is none of anything.
+        # Complete names only: /root is not part of /rootless, and a home of / is ignored.
         if len(folder) > 1:
             text = re.sub(re.escape(folder) + r"(?![\w.-])", lambda _, word=word: word, text)
     return text
@@ -68,7 +68,7 @@ def scrubbed_json(value: Any) -> Any:
 
 
 def build() -> str | None:
-    """framespool's revision, where git knows it."""
+    """framespool's revision, if git knows it."""
     asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
     return asked.stdout.strip() or None
 
@@ -82,7 +82,7 @@ def call(program: list[str]) -> bool:
 
 
 class Run:
-    """A folder of results, which can be gone on with."""
+    """A folder of results, which can be continued."""
 
     def __init__(self, name: str, short: bool, again: bool) -> None:
         self.name = name
@@ -94,7 +94,7 @@ class Run:
         return self.folder / f"{bench.name}.json"
 
     def has(self, bench: Bench) -> bool:
-        """Whether there is nothing to do. A trial's result is never taken for a measurement."""
+        """Whether there is nothing to do. A trial's result does not count as a measurement."""
         path = self.result(bench)
         return not self.again and path.exists() and record.read(path)["short"] == self.short
 
@@ -109,13 +109,13 @@ class Run:
         result.with_suffix(".kept").write_text(json.loads(result.read_text())["began"])
 
     def one(self, bench: Bench, setup: bool) -> Path:
-        """Sets up what the bench needs, runs it, and writes NAME.json, NAME.txt and NAME.log. Raises Failed."""
+        """Sets up the environment of the bench, runs it, and writes NAME.json, NAME.txt and NAME.log. Raises Failed."""
         self.folder.mkdir(parents=True, exist_ok=True)
         environment = environments()[bench.environment]
         try:
             if setup and not environment.ready():
                 log = self.folder / f"{bench.name}.setup.log"
-                print(f"setting up {environment.name}: {' '.join(environment.setup)} (told in {log.name})", flush=True)
+                print(f"setting up {environment.name}: {' '.join(environment.setup)} (log: {log.name})", flush=True)
                 environment.make(log)
         except Missing as error:
             raise BenchError(scrubbed(str(error))) from None
@@ -138,8 +138,8 @@ class Run:
         load = watch.stop()
         if not raw.exists():
             raise BenchError(f"ended with code {code} and no figures; {(self.folder / bench.name).name}.log says more")
-        told = json.loads(raw.read_text())
-        result = bench.read(told)
+        raw_results = json.loads(raw.read_text())
+        result = bench.read(raw_results)
         others = f"others used {load['elsewhere_cores']:.2f} cores"
         load["said"] = f"load {load['before']:.1f} before and {load['after']:.1f} after, {others}"
         shown = f"benches/{bench.program} " + " ".join(words).replace(CORPUS, "$FRAMESPOOL_CORPUS")
@@ -152,9 +152,9 @@ class Run:
             "seconds": round(seconds),
             "short": self.short,
             "source": record.MEASURED,
-            # Environments that are taken as they are may hold another build.
+            # Environments that are used without updating may have another build.
             "build": build() if setup else None,
-            "machine": machine.facts() | ({"python": told["python"]} if "python" in told else {}),
+            "machine": machine.facts() | ({"python": raw_results["python"]} if "python" in raw_results else {}),
             "load": load,
             "command": shown,
             "answers": {"checked": True, "how": bench.checked, "ended": code},
@@ -166,7 +166,7 @@ class Run:
         return self.result(bench)
 
     def _call(self, bench: Bench, command: list[str], variables: dict[str, str], limit_secs: float) -> tuple[int, str]:
-        """Its exit code, and what it printed. Its complaints go into NAME.log, and to the terminal."""
+        """Its exit code and its stdout. Its stderr goes to NAME.log and to the terminal."""
         path = self.folder / f"{bench.name}.log"
         began = time.monotonic()
         with path.open("w") as log, tempfile.TemporaryFile("w+") as printed:
@@ -186,7 +186,7 @@ class Run:
                 raise BenchError(f"hung: ended after {(time.monotonic() - began) / 60:.0f} minutes") from None
             except KeyboardInterrupt:
                 _end(process)
-                machine.reap_orphans(patience_secs=0)
+                machine.reap_orphans(timeout_secs=0)
                 raise
             printed.seek(0)
             text = printed.read()
@@ -197,7 +197,7 @@ class Run:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the program and all that it started in its group."""
+    """Kills the program and all processes of its group."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
@@ -210,9 +210,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def heading(made: dict[str, Any]) -> str:
     """The first lines of a text record."""
-    quiet = "the machine was quiet" if made["load"]["quiet"] else "NOT QUIET: others used the machine meanwhile"
+    quiet = "the machine was quiet" if made["load"]["quiet"] else "NOT QUIET: other processes used the machine"
     lines = [
-        f"{made['title']}, {made['date']}" + (" (a trial: figures mean little)" if made["short"] else ""),
+        f"{made['title']}, {made['date']}" + (" (a trial: figures are not representative)" if made["short"] else ""),
         "",
         f"    {made['command']}",
         "",

@@ -1,5 +1,5 @@
-//! Reads JSON annotations in the format of ActivityNet: one part of a video per segment.
-//! HACS, THUMOS and FineAction use the same format. Segments that are left out are reported in a note.
+//! Reads JSON annotations in the format of ActivityNet: one sample per segment.
+//! HACS, THUMOS and FineAction use the same format. Segments that are skipped are reported in a note.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,15 +16,15 @@ use crate::{Dataset, Sample, SegmentBounds, NO_LABEL};
 
 /// Reads `{"database": {id: {"subset": …, "annotations": [{"segment": [start, end], "label": …}, …]}, …}}`.
 ///
-/// - A segment in seconds is a part of its video. A video without annotations, such as those of a test split,
-///   is a whole, unlabeled entry.
+/// - A segment in seconds is a segment of its video. A video without annotations, such as those of a test split,
+///   is a whole, unlabeled sample.
 /// - `file` is the path of a video below `root`, with `{id}`. If it ends in `.*`, the folder is listed to
 ///   find the extension.
 /// - Labels are indices in the sorted names of all classes of the file, or in `classes`. `subset` keeps the
 ///   videos of one subset; the classes are still those of the whole file.
 /// - The keys of a video, with its `id`, and those of its segment become columns. If both have the same key,
 ///   that of the segment becomes `annotation_…`.
-/// - Segments that end at or before their start are left out, with a note.
+/// - Segments that end at or before their start are skipped, with a note.
 pub fn activitynet(
     annotations: impl AsRef<Path>,
     root: &Path,
@@ -93,7 +93,7 @@ pub fn activitynet(
     dataset.notes.extend(missing_files.report(path, missing, present)?);
     if let Some(first) = empty.first() {
         dataset.notes.push(format!(
-            "{}: {} segments end where they begin or before, and are left out; the first is {first}",
+            "{}: {} segments whose end is not after their start are skipped; the first is {first}",
             path.display(),
             empty.len()
         ));
@@ -119,19 +119,19 @@ fn labels(video: &Value) -> impl Iterator<Item = &str> {
     found.iter().filter_map(|annotation| text(annotation.get("label")))
 }
 
-/// The part that a segment covers, or `None` if it is empty.
+/// The bounds of a segment, or `None` if it is empty.
 fn parse_segment(annotation: &Value) -> Result<Option<SegmentBounds>, String> {
     let pair = match annotation.get("segment") {
         Some(Value::List(pair)) => pair.iter().filter_map(Value::as_f64).collect::<Vec<_>>(),
         _ => Vec::new(),
     };
     let [start, end] = pair[..] else {
-        return Err("segment is no [start, end] in seconds".to_owned());
+        return Err("segment is not [start, end] in seconds".to_owned());
     };
     Ok((start < end).then_some(SegmentBounds::Seconds { start: Some(start), end: Some(end) }))
 }
 
-/// Sets the column values of an entry.
+/// Sets the column values of a sample.
 fn set(
     columns: &mut ColumnsBuilder,
     sample: usize,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_any_extension_are_found_and_missing_ones_told() {
+    fn missing_files_are_reported() {
         let any = |files: &[&str], missing| read(DATABASE, None, "v_{id}.*", files, missing);
         let dataset = any(&["v_zz.mkv", "v_aa.mp4", "v_bb.webm"], MissingFilePolicy::Error).unwrap();
         assert_eq!(dataset.samples[0].path, Path::new("v_zz.mkv"));
@@ -223,11 +223,11 @@ mod tests {
         assert!(error.contains("v_aa.*; 2 of 3 are missing"), "{error}");
         let dataset = any(&["v_zz.mkv"], MissingFilePolicy::Skip).unwrap();
         assert_eq!((dataset.samples.len(), dataset.columns[0].values.len()), (2, 2));
-        assert!(dataset.notes[0].contains("2 of 3 entries are left out"), "{:?}", dataset.notes);
+        assert!(dataset.notes[0].contains("2 of 3 samples are skipped"), "{:?}", dataset.notes);
     }
 
     #[test]
-    fn empty_segments_are_left_out_and_told() {
+    fn empty_segments_are_skipped_with_a_note() {
         let document = DATABASE.replace("[20, 30.5]", "[20, 20]");
         let dataset = fixed(&document, None).unwrap();
         assert_eq!((dataset.samples.len(), dataset.columns[0].values.len()), (3, 3));
@@ -238,18 +238,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_file_and_video() {
+    fn errors_name_file_and_video() {
         for (document, part) in [
             (r#"{"videos": {}}"#.to_owned(), "t.json has no \"database\""),
             (r#"{"database": {}}"#.to_owned(), "lists no videos"),
             (
                 DATABASE.replace("[20, 30.5]", "[20]"),
-                "t.json, video 'zz': annotation 1: segment is no [start, end]",
+                "t.json, video 'zz': annotation 1: segment is not [start, end]",
             ),
             (DATABASE.replace("[20, 30.5]", "[\"20\", 30]"), "annotation 1: segment"),
             (DATABASE.replace("\"zz\"", "\"../zz\""), "id '../zz' cannot be part"),
             (DATABASE.replace("\"annotations\": []", "\"annotations\": 3"), "video 'bb': annotations are 3"),
-            (DATABASE.replace("\"bb\"", "\"aa\""), "is there twice"),
+            (DATABASE.replace("\"bb\"", "\"aa\""), "appears twice"),
         ] {
             let error = fixed(&document, None).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

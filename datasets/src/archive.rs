@@ -1,5 +1,5 @@
-//! Reads files that each contain many videos or images, on several threads, into one list of entries.
-//! The order of entries is that of the files, regardless of the number of threads. Omitted entries are
+//! Reads files that each contain many videos or images, on several threads, into one list of samples.
+//! The order of samples is that of the files, regardless of the number of threads. Omitted samples are
 //! counted.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -14,12 +14,12 @@ use framespool::source::{self, ArchiveMember};
 use crate::column_value::{Column, ColumnsBuilder, Value};
 use crate::SegmentBounds;
 
-/// How to handle an entry, or the rest of a file, that is damaged or lacks something.
+/// How to handle a sample, or the rest of a file, that is damaged or lacks something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorPolicy {
     /// Return the first error.
     Raise,
-    /// Leave the entry out and count it.
+    /// Skip the sample and count it.
     Skip,
 }
 
@@ -52,14 +52,14 @@ pub struct ArchiveSample {
     pub label: i64,
     /// The name of the label, where the file gives one.
     pub label_name: Option<String>,
-    /// The part of the video that the entry covers; `None` is the whole video.
+    /// The segment of the video that the sample covers; `None` is the whole video.
     pub segment: Option<SegmentBounds>,
     /// Further values for the columns, by name.
     pub column_values: Vec<(String, Value)>,
 }
 
 impl ArchiveSample {
-    /// An entry for a whole video or image.
+    /// A sample for a whole video or image.
     pub(crate) fn new(location: SampleLocation, label: i64) -> Self {
         Self { location, label, label_name: None, segment: None, column_values: Vec::new() }
     }
@@ -70,13 +70,13 @@ impl ArchiveSample {
 pub struct ArchiveListing {
     /// Videos and images, in the order in which the files store them.
     pub samples: Vec<ArchiveSample>,
-    /// Number of entries left out. The lost rest of a damaged file counts once.
+    /// Number of samples skipped. The lost rest of a damaged file counts once.
     pub skipped: u64,
     /// The reasons for the first ones.
     pub errors: Vec<Error>,
 }
 
-/// Number of reasons kept. When thousands of entries fail, the reason is usually the same.
+/// Number of reasons kept. When thousands of samples fail, the reason is usually the same.
 const MAX_ERRORS: usize = 8;
 
 impl ArchiveListing {
@@ -92,7 +92,7 @@ impl ArchiveListing {
         Ok(())
     }
 
-    /// Moves the further values of the entries into columns, each as long as `samples`.
+    /// Moves the further values of the samples into columns, each as long as `samples`.
     ///
     /// # Errors
     /// `Argument` if there are more names than columns are allowed, which means that the names are data
@@ -119,11 +119,11 @@ impl ArchiveListing {
 pub type InterruptCheck<'a> = &'a dyn Fn() -> Result<()>;
 
 /// Reads files on several threads, including the caller's, which calls `interrupt`. `read` gets a check that
-/// it must call between entries. `nothing` describes what was looked for, for the error if there are no
-/// entries.
+/// it must call between samples. `nothing` describes what was looked for, for the error if there are no
+/// samples.
 ///
 /// # Errors
-/// The error of the first file, in file order, for which `read` fails; `Argument` if there are no entries at
+/// The error of the first file, in file order, for which `read` fails; `Argument` if there are no samples at
 /// all.
 pub(crate) fn read_files(
     files: &[PathBuf],
@@ -205,7 +205,7 @@ pub(crate) fn read_files(
         let why = all.errors.first().map_or(String::new(), |reason| format!("; the first reason: {reason}"));
         let first = files.first().map_or("no file at all".into(), |file| source::display_name(file));
         return Err(Error::Argument(format!(
-            "nothing to load in {} file(s), of which the first is {first}: {nothing} ({} left out{why})",
+            "nothing to load in {} file(s), the first is {first}: {nothing} ({} skipped{why})",
             files.len(),
             all.skipped,
         )));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_that_of_the_files_whatever_the_threads() {
+    fn order_does_not_depend_on_threads() {
         for threads in [1, 2, 7, 100] {
             let all =
                 read_files(&files(50), threads, &|| Ok(()), "", |path, _| Ok(packed(number(path)))).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_file_that_fails_is_the_error_whatever_the_threads() {
+    fn first_failed_file_is_the_error() {
         for threads in [1, 2, 7] {
             for _ in 0..20 {
                 let read = |path: &Arc<Path>, _: InterruptCheck| match number(path) {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn watching_stops_all_of_them() {
+    fn interrupt_stops_all_threads() {
         let patient = |path: &Arc<Path>, check_interrupt: InterruptCheck| {
             for _ in 0..1000 {
                 check_interrupt()?;
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_at_all_says_what_was_looked_for_and_what_was_left_out() {
+    fn empty_listing_names_what_was_looked_for() {
         let read = |_: &Arc<Path>, _: InterruptCheck| {
             let mut none = ArchiveListing::default();
             for n in 0..20 {

@@ -1,5 +1,5 @@
 //! Reads Arrow IPC files and streams whose rows are videos or images, given as path, URI or bytes.
-//! Produces one entry per row, in the order of files and rows, and further columns.
+//! Produces one sample per row, in the order of files and rows, and further columns.
 //! Listing does not read the bytes of videos and images.
 
 mod batch;
@@ -21,7 +21,7 @@ use crate::columnar::{
 use batch::BatchReader;
 use message_reader::MessageReader;
 
-/// Reads files: the entries, and the names of their labels.
+/// Reads files: the samples, and the names of their labels.
 ///
 /// - A text column as source has paths or `file:` URIs. A column of bytes, or a struct with a field `bytes`,
 ///   has the videos or images themselves, each a [`ArchiveMember`](framespool::source::ArchiveMember) of the file.
@@ -31,7 +31,7 @@ use message_reader::MessageReader;
 /// # Errors
 /// `Malformed`, `Truncated` or `Limit` for a damaged file, with the offset; `Unsupported` for a compressed
 /// one, and for requested columns of other types; `Argument` for a column that is missing or has another
-/// type, and for a row, with its number. With `Skip` rows, record batches and files are counted and left out.
+/// type, and for a row, with its number. With `Skip` rows, record batches and files are counted and skipped.
 pub fn arrow(
     files: &[PathBuf],
     options: &TableOptions,

@@ -1,5 +1,5 @@
-//! Reads an annotation table of AVA (persons and their actions at key seconds): a part of a video per key
-//! second. All rows of the same second of a video form one entry, whose actions are a column and not its
+//! Reads an annotation table of AVA (persons and their actions at key seconds): a segment of a video per key
+//! second. All rows of the same second of a video form one sample, whose actions are a column and not its
 //! label.
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use crate::{Dataset, Sample, SegmentBounds, NO_LABEL};
 /// Over a century: longer times are typing errors.
 const MAX_SECONDS: f64 = 4e9;
 
-/// Where the videos of AVA are stored, and how long the parts are.
+/// Where the videos of AVA are stored, and how long the segments are.
 #[derive(Clone, Copy, Debug)]
 pub struct AvaOptions<'a> {
     /// The folder of the videos.
@@ -26,7 +26,7 @@ pub struct AvaOptions<'a> {
     /// Path of a video below `root`, with `{video_id}`. If it ends in `.*`, the folder is listed to find the
     /// extension.
     pub file: &'a str,
-    /// Length of a part, with the key second in its middle.
+    /// Length of a segment, with the key second in its middle.
     pub span_seconds: f64,
     /// The second of the movie at which the file begins.
     pub begin_seconds: f64,
@@ -46,7 +46,7 @@ struct KeySecond {
 
 /// Reads `video_id,second,x1,y1,x2,y2,action_id[,person_id]` per line, without a header.
 ///
-/// Rows with the same video and second form one entry, in the order of their first rows; its label is -1. The
+/// Rows with the same video and second form one sample, in the order of their first rows; its label is -1. The
 /// columns are `video_id`, `second`, and, with one item per row, `boxes` (lists of x1, y1, x2, y2 in 0..1),
 /// `actions` and `persons`. A row that ends after the second, or has only empty fields there, is a key second
 /// without boxes.
@@ -76,7 +76,7 @@ pub fn ava(annotations: impl AsRef<Path>, options: &AvaOptions<'_>) -> Result<Da
         let (start, end) = (middle - options.span_seconds / 2.0, middle + options.span_seconds / 2.0);
         if end <= 0.0 {
             return Err(wrong(format!(
-                "second {} is before the file begins, at second {}; correct begin_seconds",
+                "second {} is before the start of the file at second {}; correct begin_seconds",
                 key.second, options.begin_seconds
             )));
         }
@@ -107,7 +107,7 @@ fn keys(path: &Path) -> Result<Vec<KeySecond>> {
         // For larger times, adding half a span would have no effect.
         let second = number("second", second)?;
         if second.abs() > MAX_SECONDS {
-            return Err(format!("second {second} is beyond any movie; at most {MAX_SECONDS} is read"));
+            return Err(format!("second {second} is out of range; at most {MAX_SECONDS} is accepted"));
         }
         let index = *key_index.entry((video.clone(), second.to_bits())).or_insert_with(|| {
             let (boxes, actions, persons) = (Vec::new(), Vec::new(), Vec::new());
@@ -124,7 +124,7 @@ fn keys(path: &Path) -> Result<Vec<KeySecond>> {
                 key.actions.push(integer("action_id", action)?);
                 key.persons.push(person.first().map_or(Ok(-1), |person| integer("person_id", person))?);
             }
-            _ => return Err(format!("has {} fields; 2, 7 or 8 are wanted", found.len())),
+            _ => return Err(format!("has {} fields; expected 2, 7 or 8", found.len())),
         }
         Ok(())
     })?;
@@ -137,7 +137,7 @@ fn number(name: &str, text: &str) -> Result<f64, String> {
 }
 
 fn integer(name: &str, text: &str) -> Result<i64, String> {
-    text.parse().map_err(|_| format!("{name} '{}' is not a whole number", shortened(text)))
+    text.parse().map_err(|_| format!("{name} '{}' is not an integer", shortened(text)))
 }
 
 #[cfg(test)]
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_cut_out_of_a_movie_begin_later() {
+    fn trimmed_files_start_later() {
         let cut = AvaOptions { span_seconds: 2.0, begin_seconds: 901.5, ..options(Path::new("/v")) };
         let dataset = read(ROWS, &cut).unwrap();
         assert_eq!(
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_videos_are_an_error_or_a_note() {
+    fn missing_videos_are_an_error_or_noted() {
         let root = TempFolder::new();
         root.write("z.mkv", "");
         let any = AvaOptions { file: "{video_id}.*", ..options(&root.0) };
@@ -213,12 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_row_is_named_by_file_and_line() {
+    fn errors_name_file_and_line() {
         for (row, part) in [
             ("a", "has one field"),
             ("a,902,0.1,0.2", "has 4 fields"),
             ("a,902,0.1,0.2,0.3,0.4,80,1,2", "has 9 fields"),
-            ("a,999999999999999999990902,0.1,0.2,0.3,0.4,80", "beyond any movie"),
+            ("a,999999999999999999990902,0.1,0.2,0.3,0.4,80", "is out of range"),
             ("a,soon,0.1,0.2,0.3,0.4,80", "second 'soon'"),
             ("a,902,0.1,0.2,left,0.4,80", "x2 'left'"),
             ("a,902,0.1,0.2,0.3,0.4,walk", "action_id 'walk'"),

@@ -26,7 +26,7 @@ impl Classes {
         let Some(given) = given else { return Ok(Self::sorted(found)) };
         let classes = Self::numbered(given.to_vec());
         if classes.labels.len() < given.len() {
-            return Err(Error::Argument("classes must differ from each other, got a name twice".to_owned()));
+            return Err(Error::Argument("classes must be distinct, got a name twice".to_owned()));
         }
         Ok(classes)
     }
@@ -42,7 +42,7 @@ impl Classes {
         self.labels
             .get(name)
             .copied()
-            .ok_or_else(|| format!("'{}' is none of the {} classes", shortened(name), self.names.len()))
+            .ok_or_else(|| format!("'{}' is not one of the {} classes", shortened(name), self.names.len()))
     }
 }
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_places_in_sorted_order_unless_classes_are_given() {
+    fn labels_are_indices_in_sorted_order_by_default() {
         let classes = Classes::sorted(["b", "Z", "b", "a"].into_iter());
         assert_eq!((classes.names.join(" "), classes.label("b")), ("Z a b".to_owned(), Ok(2)));
         let given = ["b".to_owned(), "a".to_owned()];

@@ -1,5 +1,5 @@
-//! Values that a list gives for its entries besides source and label, and columns of them.
-//! A column is as long as its dataset, with [`Value::Null`] where an entry has no value. The order of keys
+//! Values that a list gives for its samples besides source and label, and columns of them.
+//! A column is as long as its dataset, with [`Value::Null`] where a sample has no value. The order of keys
 //! is kept.
 
 use std::collections::{HashMap, HashSet};
@@ -17,9 +17,9 @@ pub enum Value {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// A whole number beyond [`i64::MAX`].
+    /// An integer beyond [`i64::MAX`].
     Unsigned(u64),
     /// Any other number.
     Float(f64),
@@ -48,7 +48,7 @@ impl Value {
         }
     }
 
-    /// A list of whole numbers.
+    /// A list of integers.
     pub(crate) fn integers(numbers: impl IntoIterator<Item = i64>) -> Self {
         Value::List(numbers.into_iter().map(Value::Integer).collect())
     }
@@ -132,7 +132,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
         while let Some((name, value)) = items.next_entry::<String, Value>()? {
             // Most parsers keep the last value of a duplicate key and lose the others.
             if !names.insert(name.clone()) {
-                return Err(A::Error::custom(format!("key \"{}\" is there twice", shortened(&name))));
+                return Err(A::Error::custom(format!("key \"{}\" appears twice", shortened(&name))));
             }
             map.push((name, value));
         }
@@ -140,12 +140,12 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 }
 
-/// The values of all entries under one name.
+/// The values of all samples under one name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// The name as given in the file.
     pub name: String,
-    /// One value per entry.
+    /// One value per sample.
     pub values: Vec<Value>,
 }
 
@@ -196,7 +196,7 @@ fn integer_list(text: &str) -> Option<Value> {
     whole.then_some(value)
 }
 
-/// Columns that are filled entry by entry. A name may first occur late, and may be absent in some entries.
+/// Columns that are filled sample by sample. A name may first occur late, and may be absent in some samples.
 #[derive(Default)]
 pub(crate) struct ColumnsBuilder {
     columns: Vec<Column>,
@@ -204,14 +204,14 @@ pub(crate) struct ColumnsBuilder {
 }
 
 impl ColumnsBuilder {
-    /// Sets the value of an entry under `name`; entry numbers must not decrease.
+    /// Sets the value of a sample under `name`; sample numbers must not decrease.
     pub fn set(&mut self, sample: usize, name: &str, value: Value) -> Result<(), String> {
         let position = match self.positions.get(name) {
             Some(&position) => position,
             None if self.columns.len() == MAX_COLUMNS => {
                 return Err(format!(
-                    "'{}' would be column {}, and a dataset has at most {MAX_COLUMNS}; put what differs from entry to \
-                     entry under one key",
+                    "'{}' would be column {}, and a dataset has at most {MAX_COLUMNS}; put keys that differ \
+                     from sample to sample under one key",
                     shortened(name),
                     MAX_COLUMNS + 1
                 ))
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_turn_up_late_or_end_early_are_filled_up() {
+    fn late_or_short_columns_are_filled() {
         let mut columns = ColumnsBuilder::default();
         columns.set(0, "a", Value::Integer(1)).unwrap();
         columns.set(2, "b", Value::Integer(2)).unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_data_do_not_fill_memory() {
+    fn unbounded_keys_do_not_fill_memory() {
         let mut columns = ColumnsBuilder::default();
         for name in 0..MAX_COLUMNS {
             columns.set(name, &name.to_string(), Value::Null).unwrap();

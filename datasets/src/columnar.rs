@@ -1,4 +1,4 @@
-//! Selects the columns of a table and converts its rows into entries, for all table formats.
+//! Selects the columns of a table and converts its rows into samples, for all table formats.
 //! A row is a video or an image, given as path, URI or bytes. Reads no file itself.
 
 mod table_column;
@@ -53,7 +53,7 @@ pub(crate) enum CellLocation {
     Null,
 }
 
-/// Reads files of one format: `read` appends the entries of a file, and `class_names` returns the names that
+/// Reads files of one format: `read` appends the samples of a file, and `class_names` returns the names that
 /// a file has for the integer labels of a column.
 pub(crate) fn read_tables(
     files: &[PathBuf],
@@ -128,7 +128,7 @@ impl TableOptions {
         let named = |what: &str, name: &str| {
             find_column(columns, name).ok_or_else(|| {
                 Error::Argument(format!(
-                    "{} has no column '{}', which is to be the {what}; it has {}",
+                    "{} has no column '{}' to use as the {what}; it has {}",
                     display_name(path),
                     shortened(name),
                     shortened(&known())
@@ -142,12 +142,12 @@ impl TableOptions {
         };
         if bytes.is_none() && !source.is_text() {
             let hint = match source.field(PATH_FIELD) {
-                Some(path) => format!("; its field '{}' may be meant", path.name),
+                Some(path) => format!("; did you mean its field '{}'?", path.name),
                 None => String::new(),
             };
             return Err(Error::Argument(format!(
-                "{}: column '{}' holds neither text nor bytes, one for each row{hint}; give the column of videos or \
-                 pictures as source=",
+                "{}: column '{}' contains neither text nor bytes, one value per row{hint}; give the column \
+                 of videos or images as source=",
                 display_name(path),
                 source.name
             )));
@@ -171,7 +171,7 @@ impl TableOptions {
                     let column = named("column", name)?;
                     if bytes.as_ref().is_some_and(|bytes| column.contains(bytes)) {
                         let text = format!(
-                            "{}: column '{name}' is that of the videos or pictures; leave it out of columns=",
+                            "{}: column '{name}' contains the videos or images; omit it from columns=",
                             display_name(path)
                         );
                         return Err(Error::Argument(text));
@@ -185,8 +185,8 @@ impl TableOptions {
         wanted.retain(|column| names.insert(column.name.clone()));
         if wanted.len() > MAX_COLUMNS && self.others.is_none() {
             return Err(Error::Argument(format!(
-                "{} has {} columns of numbers, flags and text, and a dataset has at most {MAX_COLUMNS}; name those that are \
-                 wanted as columns=",
+                "{} has {} columns of numbers, booleans and text, and a dataset has at most {MAX_COLUMNS}; \
+                 select some with columns=",
                 display_name(path),
                 wanted.len()
             )));
@@ -195,7 +195,7 @@ impl TableOptions {
     }
 }
 
-/// Converts the rows of a file into entries.
+/// Converts the rows of a file into samples.
 pub(crate) struct RowConverter<'a> {
     path: &'a Arc<Path>,
     options: &'a TableOptions,
@@ -226,7 +226,7 @@ impl<'a> RowConverter<'a> {
         let items = self.wanted.iter().map(|column| column.name.clone()).zip(values).collect();
         let made = self.sample(row, Value::Map(items), cell).map_err(|reason| {
             Error::Argument(format!(
-                "{}, row {row}: {reason}; on_error=\"skip\" leaves out such rows",
+                "{}, row {row}: {reason}; on_error=\"skip\" skips such rows",
                 display_name(self.path)
             ))
         });
@@ -239,7 +239,7 @@ impl<'a> RowConverter<'a> {
         }
     }
 
-    /// Converts a row into an entry.
+    /// Converts a row into a sample.
     fn sample(
         &self,
         row: u64,
@@ -254,7 +254,7 @@ impl<'a> RowConverter<'a> {
                 }
                 other => {
                     let shown = other.map_or("missing".to_owned(), Value::shown);
-                    return Err(format!("\"{}\" is {shown}, the path of a video is wanted", keys.source));
+                    return Err(format!("\"{}\" is {shown}, expected the path of a video", keys.source));
                 }
             },
             Some((column, Some(CellLocation::Range(offset, len)))) => {
@@ -264,7 +264,7 @@ impl<'a> RowConverter<'a> {
             Some((column, Some(CellLocation::Encoded))) => {
                 SampleLocation::TableCell { file: self.path.clone(), column: column.clone(), row }
             }
-            Some((column, _)) => return Err(format!("there is nothing in column '{column}'")),
+            Some((column, _)) => return Err(format!("column '{column}' has no value")),
         };
         let (label, label_name) = keys.label(&object)?;
         let segment = keys.segment(&object)?;

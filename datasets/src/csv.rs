@@ -48,11 +48,11 @@ impl CsvLineParser {
 
     fn split(&self, written: usize, ended: usize) -> Result<Vec<String>, String> {
         let text = std::str::from_utf8(&self.text[..written])
-            .map_err(|_| "has a field that is cut inside a letter")?;
+            .map_err(|_| "has a field that ends inside a character")?;
         let mut begin = 0;
         let mut fields = Vec::with_capacity(ended);
         for end in &self.ends[..ended] {
-            let field = text.get(begin..*end).ok_or("has a field that is cut inside a letter")?;
+            let field = text.get(begin..*end).ok_or("has a field that ends inside a character")?;
             fields.push(field.trim().to_owned());
             begin = *end;
         }
@@ -79,7 +79,7 @@ impl<'a> CsvRow<'a> {
         // Spreadsheets and data frames write integers as floats.
         let digits =
             text.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0')).map_or(text, |(d, _)| d);
-        digits.parse().map_err(|_| format!("{name} '{}' is not a whole number", shortened(text)))
+        digits.parse().map_err(|_| format!("{name} '{}' is not an integer", shortened(text)))
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn read(
         };
         if found.len() != names.len() {
             return Err(format!(
-                "has {} fields where the header has {}; quote fields that hold commas",
+                "has {} fields where the header has {}; quote fields that contain commas",
                 found.len(),
                 names.len()
             ));
@@ -112,7 +112,7 @@ pub(crate) fn read(
         Ok(())
     })?;
     let Some(header) = header else {
-        let text = format!("{} is empty; a header is wanted: {}", path.display(), needed.join(","));
+        let text = format!("{} is empty; expected a header: {}", path.display(), needed.join(","));
         return Err(Error::Argument(text));
     };
     Ok(header.iter().zip(kept).map(|(name, fields)| Column::of_fields(name, &fields)).collect())
@@ -126,7 +126,7 @@ fn check_header(mut header: Vec<String>, needed: &[&str]) -> Result<Vec<String>,
             *name = format!("column {number}");
         }
         if !seen.insert(name.clone()) {
-            return Err(format!("two columns are called '{}'; rename one", shortened(name)));
+            return Err(format!("two columns are named '{}'; rename one", shortened(name)));
         }
     }
     let missing: Vec<&str> = needed.iter().copied().filter(|name| !seen.contains(*name)).collect();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_file_and_line() {
+    fn errors_name_file_and_line() {
         for (text, part) in [
             ("id,x\r\n\r\na,\"b\r\n", "line 3: has a quotation mark that is not closed"),
             ("id,x\na,b,c\n", "line 2: has 3 fields where the header has 2"),
@@ -175,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn a_column_without_a_name_is_called_by_its_number() {
+    fn unnamed_column_is_named_by_its_number() {
         let columns = table(",id,\n0,a,x\n").unwrap();
         assert_eq!((columns[0].name.as_str(), columns[2].name.as_str()), ("column 1", "column 3"));
     }
 
     #[test]
-    fn numbers_that_went_through_a_data_frame_are_whole() {
+    fn floats_without_fraction_are_integers() {
         let folder = TempFolder::new();
         let path = folder.write("t.csv", "id,n\na,12.0\nb,12.5\n");
         let mut found = Vec::new();

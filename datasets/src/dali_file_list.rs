@@ -1,5 +1,5 @@
 //! Reads lists in the format of DALI's video readers: `file label [start [end]]`.
-//! Seconds become parts in seconds or, if a frame rate is given, the frames to which DALI rounds them.
+//! Seconds become segments in seconds or, if a frame rate is given, the frames to which DALI rounds them.
 
 use std::path::Path;
 
@@ -35,9 +35,8 @@ pub enum DaliUnit {
 /// Reads `file label [start [end]]` per line, separated by white space, like DALI's `readers.video` and
 /// `experimental.readers.video`: names contain no spaces, and the end is exclusive.
 ///
-/// - A line whose start equals its end is left out, and so is one that is empty after rounding. DALI leaves
-///   them out too, and the order of a run that is compared with it depends on the number of entries. A note
-///   has their number.
+/// - A line whose start equals its end, or whose segment is empty after rounding, is skipped, as in DALI: the
+///   clip order of DALI depends on the number of samples. A note has the number of skipped lines.
 /// - Rounding is exact for times with up to nine decimals, where DALI uses floating point.
 /// - Blank lines and lines that begin with `#` are skipped. Relative paths are relative to `root`, or else to
 ///   the folder of the list.
@@ -80,7 +79,7 @@ pub fn dali_file_list(path: impl AsRef<Path>, root: Option<&Path>, unit: DaliUni
     })?;
     if let Some(first) = empty.first() {
         dataset.notes.push(format!(
-            "{}: {} lines are left out, as DALI does, since their parts have no frames; the first is line {first}",
+            "{}: {} lines are skipped, as in DALI, because their segments have no frames; the first is line {first}",
             path.display(),
             empty.len()
         ));
@@ -88,7 +87,7 @@ pub fn dali_file_list(path: impl AsRef<Path>, root: Option<&Path>, unit: DaliUni
     not_empty(path, dataset, "file label [start [end]]")
 }
 
-/// The part, or `None` if it contains no frames.
+/// The segment, or `None` if it contains no frames.
 fn bounds_of(start: &str, end: Option<&str>, unit: DaliUnit) -> Result<Option<SegmentBounds>, String> {
     match unit {
         DaliUnit::Frames => {
@@ -96,7 +95,7 @@ fn bounds_of(start: &str, end: Option<&str>, unit: DaliUnit) -> Result<Option<Se
             // If only one of them counts from the end, their order depends on the length of the video.
             match end.filter(|end| (start < 0) == (*end < 0)) {
                 Some(end) if end < start => {
-                    Err(format!("the part begins at frame {start} and ends at {end}"))
+                    Err(format!("the segment starts at frame {start} and ends at {end}"))
                 }
                 Some(end) if end == start => Ok(None),
                 _ => Ok(Some(SegmentBounds::Frames { start, end })),
@@ -106,7 +105,7 @@ fn bounds_of(start: &str, end: Option<&str>, unit: DaliUnit) -> Result<Option<Se
             let (start, end) = (seconds(start)?, end.map(seconds).transpose()?);
             match end {
                 Some(end) if end < start => {
-                    return Err(format!("the part begins at {start} s and ends at {end} s"))
+                    return Err(format!("the segment starts at {start} s and ends at {end} s"))
                 }
                 Some(end) if end == start => return Ok(None),
                 _ => {}
@@ -122,9 +121,7 @@ fn bounds_of(start: &str, end: Option<&str>, unit: DaliUnit) -> Result<Option<Se
 
 fn frame(text: &str) -> Result<i64, String> {
     let number = text.parse().ok().filter(|frame: &i64| frame.unsigned_abs() <= u64::from(u32::MAX));
-    number.ok_or_else(|| {
-        format!("frame '{}' is not a whole number of 32 bits; are these seconds?", shortened(text))
-    })
+    number.ok_or_else(|| format!("frame '{}' is not a 32-bit integer; are these seconds?", shortened(text)))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -133,7 +130,7 @@ fn seconds(text: &str) -> Result<f64, String> {
             format!("time '{}' is not a number of seconds up to {MAX_SECONDS}", shortened(text))
         })?;
     if number < 0.0 {
-        return Err(format!("time {number} is before the video; count seconds from its begin"));
+        return Err(format!("time {number} is before the video; count seconds from its start"));
     }
     Ok(number)
 }
@@ -174,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_parts_are_left_out_and_told() {
+    fn empty_segments_are_skipped_with_a_note() {
         for (text, unit) in [
             ("a 0\na 1 2 2\na 2 0.5 0.5\n", DaliUnit::Seconds),
             ("a 0\na 1 2 2\na 2 -3 -3\n", DaliUnit::Frames),
@@ -182,14 +179,14 @@ mod tests {
             let dataset = read(text, unit).unwrap();
             assert_eq!(dataset.samples.len(), 1);
             let [note] = &dataset.notes[..] else { panic!("{:?}", dataset.notes) };
-            assert!(note.contains("2 lines are left out") && note.ends_with("line 2"), "{note}");
+            assert!(note.contains("2 lines are skipped") && note.ends_with("line 2"), "{note}");
         }
         let error = read("a 1 2 2\n", DaliUnit::Frames).unwrap_err().to_string();
-        assert!(error.contains("lists no videos (") && error.contains("1 lines are left out"), "{error}");
+        assert!(error.contains("lists no videos (") && error.contains("1 lines are skipped"), "{error}");
     }
 
     #[test]
-    fn times_are_rounded_by_the_rate_as_told() {
+    fn times_are_rounded_by_the_given_rate() {
         let round = |text: &str, start_up, end_up, fps| {
             read(text, DaliUnit::Rounded { start_up, end_up, fps }).map(|dataset| parts(&dataset)[0])
         };
@@ -203,12 +200,12 @@ mod tests {
         assert_eq!(round("a 0 0.1 4.3", true, false, (30, 1)).unwrap(), frames(3, 129));
         assert_eq!(round("a 0 0.1 4.3", false, true, (30, 1)).unwrap(), frames(3, 129));
         assert_eq!(round("a 0 1 2", true, false, (30000, 1001)).unwrap(), frames(30, 59));
-        assert!(round("a 0 0.51 0.55", true, false, (25, 1)).unwrap_err().to_string().contains("left out"));
+        assert!(round("a 0 0.51 0.55", true, false, (25, 1)).unwrap_err().to_string().contains("skipped"));
         assert!(round("a 0 1 2", true, false, (0, 1)).unwrap_err().to_string().contains("fps"));
     }
 
     #[test]
-    fn a_wrong_line_is_named_by_file_and_number() {
+    fn errors_name_file_and_line() {
         use DaliUnit::{Frames, Seconds};
         for (line, unit, part) in [
             ("a.mp4", Seconds, "has 1 fields"),

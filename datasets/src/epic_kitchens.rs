@@ -1,6 +1,6 @@
-//! Reads an annotation table of EPIC-KITCHENS: one part of a video per action.
+//! Reads an annotation table of EPIC-KITCHENS: one segment of a video per action.
 //! Actions are bounded in seconds for video files, and in frames for folders of frames.
-//! Actions that are left out are reported in a note.
+//! Actions that are skipped are reported in a note.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ pub struct EpicKitchensOptions<'a> {
 /// - The label is `verb_class` or `noun_class`, and -1 if neither is requested or the table has none, as for
 ///   a test split.
 /// - All columns of the table become columns of the dataset.
-/// - Actions that end at or before their start are left out, with a note.
+/// - Actions that end at or before their start are skipped, with a note.
 pub fn epic_kitchens(annotations: impl AsRef<Path>, options: &EpicKitchensOptions<'_>) -> Result<Dataset> {
     let path = annotations.as_ref();
     let pattern = PathPattern::parse(options.file, &["participant_id", "video_id"])?;
@@ -74,7 +74,7 @@ pub fn epic_kitchens(annotations: impl AsRef<Path>, options: &EpicKitchensOption
     }
     if let Some(first) = empty.first() {
         dataset.notes.push(format!(
-            "{}: {} actions end where they begin or before, and are left out; the first is on line {first}",
+            "{}: {} actions whose end is not after their start are skipped; the first is on line {first}",
             path.display(),
             empty.len()
         ));
@@ -88,7 +88,9 @@ pub fn epic_kitchens(annotations: impl AsRef<Path>, options: &EpicKitchensOption
 fn frames(row: &csv::CsvRow<'_>, [start, stop]: [&str; 2]) -> Result<Option<SegmentBounds>, String> {
     let (start, stop) = (row.integer(start)?, row.integer(stop)?);
     if start < 0 || stop > i64::from(u32::MAX) {
-        return Err(format!("an action from frame {start} to {stop} is none; frames are counted from 1"));
+        return Err(format!(
+            "an action from frame {start} to {stop} is out of range; frames are counted from 1"
+        ));
     }
     // Frames are numbered from 1, but a few tables have actions that begin at 0.
     let bounds = SegmentBounds::Frames { start: start.max(1) - 1, end: Some(stop) };
@@ -98,7 +100,7 @@ fn frames(row: &csv::CsvRow<'_>, [start, stop]: [&str; 2]) -> Result<Option<Segm
 fn seconds(row: &csv::CsvRow<'_>, [start, stop]: [&str; 2]) -> Result<Option<SegmentBounds>, String> {
     let time = |name: &str| {
         let text = row.get(name);
-        clock(text).ok_or_else(|| format!("{name} '{}' is no time; write 00:01:02.34", shortened(text)))
+        clock(text).ok_or_else(|| format!("{name} '{}' is not a time; write 00:01:02.34", shortened(text)))
     };
     let (start, stop) = (time(start)?, time(stop)?);
     Ok((start < stop).then_some(SegmentBounds::Seconds { start: Some(start), end: Some(stop) }))
@@ -122,7 +124,7 @@ fn name_labels(path: &Path, dataset: &mut Dataset) -> Result<()> {
     let mut names = Vec::new();
     csv::read(path, &["id", "key"], |row| {
         if row.integer("id")? != names.len() as i64 {
-            return Err(format!("class {} stands where class {} is wanted", row.get("id"), names.len()));
+            return Err(format!("found class {}, expected class {}", row.get("id"), names.len()));
         }
         names.push(row.get("key").to_owned());
         Ok(false)
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn actions_are_parts_in_seconds_or_in_frames() {
+    fn actions_are_segments_in_seconds_or_frames() {
         let root = Path::new("/v");
         let dataset = read(ROWS, &options(root)).unwrap();
         let sample = &dataset.samples[0];
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_without_classes_have_no_labels_and_classes_may_have_names() {
+    fn tables_without_classes_have_no_labels() {
         let folder = TempFolder::new();
         let test =
             "participant_id,video_id,start_timestamp,stop_timestamp\nP01,P01_11,00:00:00.00,00:00:01.89\n";
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_actions_are_left_out_and_told() {
+    fn empty_actions_are_skipped_with_a_note() {
         let rows = format!("{ROWS}a,P01,P01_01,00:00:05.00,00:00:05.00,9,8,1,1,[1]\n");
         for in_frames in [false, true] {
             let dataset =
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_row_is_named_by_file_and_line() {
+    fn errors_name_file_and_line() {
         let row = |start, stop, frame, id| format!("a,P01,{id},{start},{stop},{frame},9,1,1,[1]\n");
         for (row, in_frames, part) in [
             (row("5", "00:00:06", "1", "x"), false, "start_timestamp '5' is no time"),

@@ -50,7 +50,7 @@ pub(crate) fn root_of<'a>(list: &'a Path, root: Option<&'a Path>) -> &'a Path {
 /// Rejects an empty delimiter.
 pub(crate) fn check_delimiter(delimiter: Option<&str>) -> Result<()> {
     if delimiter == Some("") {
-        let text = "delimiter must not be empty, got \"\"; leave it out to separate fields by white space";
+        let text = "delimiter must not be empty, got \"\"; omit it to separate fields by white space";
         return Err(Error::Argument(text.to_owned()));
     }
     Ok(())
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_blank_lines_and_foreign_line_ends_are_passed_over() {
+    fn comments_and_blank_lines_are_skipped() {
         let text = "\u{feff}# path label\r\n\r\n  a.mp4   1  \r\n   # more\r\nb#2.mp4 2";
         assert_eq!(read(text, None).unwrap(), owned([("/r/a.mp4", 1), ("/r/b#2.mp4", 2)]));
     }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_paths_are_relative_to_the_list_and_absolute_ones_stay() {
+    fn relative_paths_are_relative_to_the_list() {
         let folder = TempFolder::new();
         let list = folder.write("lists/train.txt", "v/a.mp4 0\n/data/b.mp4 1\n");
         let dataset = file_list(list, None, None).unwrap();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named_by_file_and_number() {
+    fn errors_name_file_and_line() {
         for (line, delimiter, part) in [
             ("a.mp4 x7", None, "'x7'"),                                     // mistyped
             ("a.mp4 1.5", None, "'1.5'"),                                   // not an integer

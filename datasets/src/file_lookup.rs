@@ -13,12 +13,12 @@ use framespool::source::{as_url, display_name};
 use crate::lines::{line_error, site};
 use crate::{has_extension, VIDEO_EXTENSIONS};
 
-/// How to handle entries whose file does not exist.
+/// How to handle samples whose file does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingFilePolicy {
     /// An error.
     Error,
-    /// Leave them out, and add a note to the dataset.
+    /// Skip them, and add a note to the dataset.
     Skip,
 }
 
@@ -83,14 +83,14 @@ fn list_folder(folder: &Path) -> Result<FolderListing> {
 pub(crate) fn check_listable(folder: &Path) -> Result<()> {
     match as_url(folder) {
         Some(_) => Err(Error::Argument(format!(
-            "{}: what is at a URL cannot be listed; name the files, with their extensions, in a list",
+            "{}: a URL cannot be listed; name the files, with their extensions, in a list",
             display_name(folder)
         ))),
         None => Ok(()),
     }
 }
 
-/// Counts entries whose file is not there.
+/// Counts samples whose file does not exist.
 #[derive(Default)]
 pub(crate) struct MissingFiles {
     first: Option<(Option<u64>, String)>,
@@ -106,21 +106,21 @@ impl MissingFiles {
         }
     }
 
-    /// The error or the note if any files are missing; `samples` is the number of entries whose files exist.
+    /// The error or the note if any files are missing; `samples` is the number of samples whose files exist.
     pub fn report(self, list: &Path, missing: MissingFilePolicy, samples: usize) -> Result<Option<String>> {
         let Some((line, what)) = self.first else { return Ok(None) };
         let all = self.count + samples as u64;
         if missing == MissingFilePolicy::Skip && samples > 0 {
             return Ok(Some(format!(
-                "{}: {} of {all} entries are left out, their files are missing; the first: {what}",
+                "{}: {} of {all} samples are skipped because their files are missing; the first: {what}",
                 list.display(),
                 self.count
             )));
         }
         let others = match (self.count, missing) {
-            (count, _) if samples == 0 => format!("none of {count} files is there, check root"),
-            (1, _) => "leave such entries out with missing=\"skip\"".to_owned(),
-            (count, _) => format!("{count} of {all} are missing; leave them out with missing=\"skip\""),
+            (count, _) if samples == 0 => format!("none of {count} files exists, check root"),
+            (1, _) => "skip such samples with missing=\"skip\"".to_owned(),
+            (count, _) => format!("{count} of {all} are missing; skip them with missing=\"skip\""),
         };
         let reason = format!("{what}; {others}");
         Err(match line {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_the_first_line_and_the_count() {
+    fn missing_files_are_reported_with_first_line() {
         let missing_files = |count: u64| {
             let mut missing_files = MissingFiles::default();
             (0..count).for_each(|n| missing_files.add(Some(n + 2), || format!("file {n}")));
@@ -162,6 +162,6 @@ mod tests {
         let error = missing_files(2).report(list, MissingFilePolicy::Error, 5).unwrap_err().to_string();
         assert!(error.contains("l.csv, line 2: file 0; 2 of 7 are missing"), "{error}");
         let error = missing_files(3).report(list, MissingFilePolicy::Skip, 0).unwrap_err().to_string();
-        assert!(error.contains("none of 3 files is there, check root"), "{error}");
+        assert!(error.contains("none of 3 files exists, check root"), "{error}");
     }
 }

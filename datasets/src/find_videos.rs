@@ -37,7 +37,7 @@ mod tests {
     use crate::tests::TempFolder;
 
     #[test]
-    fn folders_of_any_shape_lists_and_single_videos_are_found() {
+    fn folders_lists_and_single_videos_are_found() {
         let root = TempFolder::new();
         for (name, text) in [
             ("stray.mp4", ""),

@@ -17,7 +17,7 @@ use crate::{has_extension, Dataset, Sample, NO_LABEL, VIDEO_EXTENSIONS};
 /// - If videos are directly in `root` and none in subfolders, they are unlabeled: label -1, no classes. Both
 ///   at once is an error, since some would be lost or mislabeled.
 /// - `extensions` (with or without dot, in any case) replaces [`VIDEO_EXTENSIONS`].
-/// - Hidden files and folders (`.name`) are left out. Links to folders are followed, except to a folder that
+/// - Hidden files and folders (`.name`) are skipped. Links to folders are followed, except to a folder that
 ///   contains them. A broken link counts as a file, and opening it reports what is missing.
 pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<Dataset> {
     let root = root.as_ref();
@@ -57,7 +57,7 @@ pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<D
             video.path.display()
         ))),
         (None, None) => Err(Error::Argument(format!(
-            "{} holds no such files, looked for ones ending in .{}; check the folder, or give extensions",
+            "{} holds no such files, looked for names ending in .{}; check the folder, or give extensions",
             root.display(),
             extensions.join(" .")
         ))),
@@ -79,8 +79,8 @@ fn normalized_extensions(extensions: Option<&[String]>) -> Result<Vec<String>> {
     let wanted: Vec<String> = given.iter().map(|e| e.trim_start_matches('.').to_owned()).collect();
     if wanted.is_empty() || wanted.iter().any(String::is_empty) {
         return Err(Error::Argument(format!(
-            "extensions must name at least one and none may be empty, got {given:?}; e.g. [\"mp4\", \"mkv\"], or \
-             leave it out for all usual video files"
+            "extensions must name at least one and none may be empty, got {given:?}; e.g. [\"mp4\", \
+             \"mkv\"], or omit it for all usual video files"
         )));
     }
     Ok(wanted)
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::tests::TempFolder;
 
-    /// (path below root, label) of each entry.
+    /// (path below root, label) of each sample.
     fn listed(root: &Path, dataset: &Dataset) -> Vec<(String, i64)> {
         let below = |e: &Sample| e.path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
         dataset.samples.iter().map(|e| (below(e), e.label)).collect()
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_the_sub_folders_in_the_order_of_their_bytes() {
+    fn classes_are_subfolders_in_byte_order() {
         let root =
             tree(&["b/2.mp4", "b/10.mp4", "a/x/deep.MKV", "a/y.avi", "Z/1.webm", "b/notes.txt", "README"]);
         let dataset = folder(&root.0, None).unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_videos_only_is_unlabelled() {
+    fn folder_of_videos_only_is_unlabeled() {
         let root = tree(&["b.mp4", "a.mp4", "extras/cover.jpg"]);
         let dataset = folder(&root.0, None).unwrap();
         assert_eq!(listed(&root.0, &dataset), [("a.mp4".to_owned(), -1), ("b.mp4".to_owned(), -1)]);
@@ -185,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn stray_videos_beside_class_folders_are_refused_rather_than_lost() {
+    fn videos_beside_class_folders_are_rejected() {
         let root = tree(&["stray.mp4", "a/1.mp4"]);
         let text = folder(&root.0, None).unwrap_err().to_string();
         assert!(text.contains("stray.mp4") && text.contains("class folders"), "{text}");
     }
 
     #[test]
-    fn hidden_files_and_folders_are_left_out() {
+    fn hidden_files_and_folders_are_skipped() {
         let root = tree(&["a/1.mp4", "a/._1.mp4", ".cache/2.mp4", "a/.trash/3.mp4"]);
         let dataset = folder(&root.0, None).unwrap();
         assert_eq!(listed(&root.0, &dataset), [("a/1.mp4".to_owned(), 0)]);
@@ -210,7 +210,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_are_followed_but_never_in_circles() {
+    fn links_are_followed_without_cycles() {
         use std::os::unix::fs::symlink;
         let root = tree(&["a/1.mp4", "a/in/2.mp4"]);
         let elsewhere = tree(&["far.mp4"]);

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_become_a_column_and_names_may_lack_their_extension() {
+    fn names_may_lack_their_extension() {
         let dataset = read("a/v1 300 2\nmy video.avi\t250  -1\n", Some(".mp4")).unwrap();
         let rows: Vec<_> = dataset.samples.iter().map(|e| (e.path.to_str().unwrap(), e.label)).collect();
         assert_eq!(rows, [("/r/a/v1.mp4", 2), ("/r/my video.avi", -1)]);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named_by_file_and_number() {
+    fn errors_name_file_and_line() {
         for (line, part) in [
             ("v.mp4", "one field"),
             ("v.mp4 3", "two fields"),

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named_by_file_and_number() {
+    fn errors_name_file_and_line() {
         for line in ["a.avi 3", "a.avi", "a.avi x"] {
             let lists = folder(&[("wave_test_split1.txt", &format!("ok.avi 1\n{line}\n"))]);
             let error = hmdb51(&lists.0, Path::new("/v"), 1, true).unwrap_err().to_string();

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_places_in_the_list_of_labels() {
+    fn labels_are_indices_in_the_label_list() {
         let dataset =
             read("34870;Drumming Fingers\r\n9;Swiping Left\r\n10\r\n", "Swiping Left\nDrumming Fingers\n")
                 .unwrap();
@@ -65,9 +65,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named_by_file_and_number() {
+    fn errors_name_file_and_line() {
         for (line, labels, part) in [
-            ("8;Waving", "Swiping Left\n", "train.csv, line 2: 'Waving' is none of the 1 classes"),
+            ("8;Waving", "Swiping Left\n", "train.csv, line 2: 'Waving' is not one of the 1 classes"),
             (";Swiping Left", "Swiping Left\n", "train.csv, line 2: id ''"),
             ("../8", "Swiping Left\n", "id '../8'"),
             ("8", "a\na\n", "labels.csv: classes must differ"),

@@ -19,9 +19,9 @@ pub struct SampleKeys {
     pub source: String,
     /// The label: a number, a name, or a list of numbers.
     pub label: String,
-    /// The start of the part.
+    /// The start of the segment.
     pub start: String,
-    /// The end of the part.
+    /// The end of the segment.
     pub end: String,
     /// Start and end are frame numbers, not seconds.
     pub in_frames: bool,
@@ -29,11 +29,11 @@ pub struct SampleKeys {
 
 /// Reads one object per line.
 ///
-/// - Every object needs its source. Other keys may be missing or `null`: the label is then -1, and the part
+/// - Every object needs its source. Other keys may be missing or `null`: the label is then -1, and the segment
 ///   the whole video.
 /// - Labels are integers or names. With names, the classes are the sorted names. A list of integers becomes a
-///   column under that key, and the entry's own label is -1.
-/// - A part is half open, `start..end`, in seconds or, with `in_frames`, in frames from 0.
+///   column under that key, and the sample's own label is -1.
+/// - A segment is half open, `start..end`, in seconds or, with `in_frames`, in frames from 0.
 /// - All other keys become columns, with missing values for objects that lack them.
 /// - Blank lines are skipped. Relative paths are relative to `root`, or else to the folder of the file.
 pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &SampleKeys) -> Result<Dataset> {
@@ -51,7 +51,7 @@ pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &SampleKeys
             Some(Value::Text(file)) if !file.is_empty() => local_path(file)?,
             other => {
                 let shown = other.map_or("missing".to_owned(), Value::shown);
-                return Err(format!("\"{}\" is {shown}, the path of a video is wanted", keys.source));
+                return Err(format!("\"{}\" is {shown}, expected the path of a video", keys.source));
             }
         };
         let mut sample = Sample::new(resolve_path(root, &*file), NO_LABEL);
@@ -60,7 +60,7 @@ pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &SampleKeys
             let first = *numbered.get_or_insert((line, sample.label_name.is_none()));
             if first.1 != sample.label_name.is_none() {
                 return Err(format!(
-                    "labels are numbers here and names there: line {} has the other kind",
+                    "labels are numbers on some lines and names on others: line {} differs from the lines before it",
                     first.0
                 ));
             }
@@ -107,23 +107,23 @@ impl SampleKeys {
             None | Some(Value::List(_)) => Ok((NO_LABEL, None)),
             Some(Value::Integer(label)) => Ok((*label, None)),
             Some(Value::Text(name)) => Ok((NO_LABEL, Some(name.clone()))),
-            Some(other) => Err(format!("\"{}\" is {}, no label", self.label, other.shown())),
+            Some(other) => Err(format!("\"{}\" is {}, not a label", self.label, other.shown())),
         }
     }
 
-    /// Whether an item of an object belongs in a column: all except source, label and part, but including a
+    /// Whether an item of an object belongs in a column: all except source, label and segment, but including a
     /// list of labels.
     pub(crate) fn is_column(&self, name: &str, value: &Value) -> Result<bool, String> {
         if name == self.label && matches!(value, Value::List(_)) {
             return match value {
                 Value::List(items) if items.iter().all(|i| matches!(i, Value::Integer(_))) => Ok(true),
-                _ => Err(format!("\"{name}\" is a list of other things than whole numbers")),
+                _ => Err(format!("\"{name}\" is a list with values that are not integers")),
             };
         }
         Ok(![&self.source, &self.label, &self.start, &self.end].iter().any(|key| *key == name))
     }
 
-    /// The part of the video that an object selects.
+    /// The segment of the video that an object selects.
     pub(crate) fn segment(&self, object: &Value) -> Result<Option<SegmentBounds>, String> {
         let (start, end) = (object.get(&self.start), object.get(&self.end));
         if start.is_none() && end.is_none() {
@@ -133,7 +133,9 @@ impl SampleKeys {
             let frame = |name: &str, value: Option<&Value>| match value {
                 None => Ok(None),
                 Some(Value::Integer(frame)) if (0..=i64::from(u32::MAX)).contains(frame) => Ok(Some(*frame)),
-                Some(other) => Err(format!("\"{name}\" is {}, a frame from 0 on is wanted", other.shown())),
+                Some(other) => {
+                    Err(format!("\"{name}\" is {}, expected a frame index of at least 0", other.shown()))
+                }
             };
             let (start, end) = (frame(&self.start, start)?.unwrap_or(0), frame(&self.end, end)?);
             (end.is_none_or(|end| start < end), SegmentBounds::Frames { start, end })
@@ -143,7 +145,7 @@ impl SampleKeys {
                 None => Ok(None),
                 Some((Some(seconds), _)) if seconds.is_finite() => Ok(Some(seconds)),
                 Some((_, other)) => {
-                    Err(format!("\"{name}\" is {}, a number of seconds is wanted", other.shown()))
+                    Err(format!("\"{name}\" is {}, expected a number of seconds", other.shown()))
                 }
             };
             let (start, end) = (seconds(&self.start, start)?, seconds(&self.end, end)?);
@@ -181,7 +183,7 @@ pub(crate) fn local_path(text: &str) -> Result<Cow<'_, str>, String> {
             percent_decoded(&path).map(Cow::Owned)
         }
         _ => Err(format!(
-            "'{}' is on no disk of this machine; copy the file and write its path",
+            "'{}' is not on a disk of this machine; copy the file and write its path",
             shortened(text)
         )),
     }
@@ -195,11 +197,11 @@ fn percent_decoded(path: &str) -> Result<String, String> {
         let code = piece.get(..2).filter(|code| code.bytes().all(|b| b.is_ascii_hexdigit()));
         let byte = code.and_then(|code| u8::from_str_radix(code, 16).ok());
         bytes.push(byte.ok_or_else(|| {
-            format!("'{}' has a % that two hexadecimal digits do not follow", shortened(path))
+            format!("'{}' has a % without two hexadecimal digits after it", shortened(path))
         })?);
         bytes.extend(&piece.as_bytes()[2..]);
     }
-    String::from_utf8(bytes).map_err(|_| format!("'{}' does not stand for UTF-8 text", shortened(path)))
+    String::from_utf8(bytes).map_err(|_| format!("'{}' does not decode to UTF-8 text", shortened(path)))
 }
 
 #[cfg(test)]
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_a_video_and_its_other_keys_are_columns() {
+    fn other_keys_of_an_object_are_columns() {
         let text = concat!(
             "{\"uri\": \"a.mp4\", \"label\": 3, \"caption\": \"é\", \"score\": 0.5}\r\n\r\n",
             "{\"start\": 1.5, \"uri\": \"/b.mp4\", \"end\": 2, \"meta\": {\"k\": [1, null]}}\n",
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_may_be_in_frames() {
+    fn segments_may_be_in_frames() {
         let dataset = read("{\"uri\":\"a\",\"start\":3}\n{\"uri\":\"a\",\"end\":9}", true).unwrap();
         let parts: Vec<_> = dataset.samples.iter().map(|e| e.segment).collect();
         let frames = |start, end| Some(SegmentBounds::Frames { start, end });
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_that_are_no_numbers_are_refused() {
+    fn non_numeric_bounds_are_rejected() {
         for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             for key in ["start", "end"] {
                 let object = Value::Map(vec![(key.to_owned(), Value::Float(wrong))]);
@@ -275,19 +277,19 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named_by_file_and_number() {
+    fn errors_name_file_and_line() {
         for (line, in_frames, part) in [
             ("[1]", false, "is a list of 1, not an object with a \"uri\""),
             ("{\"path\": \"a\"}", false, "\"uri\" is missing"),
             ("{\"uri\": 3}", false, "\"uri\" is 3"),
             ("{\"uri\": \"a\"", false, "is not JSON"),
             ("{\"uri\": \"a\"} {\"uri\": \"b\"}", false, "is not JSON"),
-            ("{\"uri\": \"gs://bucket/a.mp4\"}", false, "'gs://bucket/a.mp4' is on no disk"),
-            ("{\"uri\": \"file://host/a.mp4\"}", false, "is on no disk"),
+            ("{\"uri\": \"gs://bucket/a.mp4\"}", false, "'gs://bucket/a.mp4' is not on a disk"),
+            ("{\"uri\": \"file://host/a.mp4\"}", false, "is not on a disk"),
             ("{\"uri\": \"file:///a%2\"}", false, "hexadecimal"),
             ("{\"uri\": \"a\", \"label\": 1.5}", false, "\"label\" is 1.5, no label"),
-            ("{\"uri\": \"a\", \"label\": [1.5]}", false, "other things than whole numbers"),
-            ("{\"uri\": \"a\", \"label\": \"run\"}", false, "line 1 has the other kind"),
+            ("{\"uri\": \"a\", \"label\": [1.5]}", false, "a list with values that are not integers"),
+            ("{\"uri\": \"a\", \"label\": \"run\"}", false, "line 1 differs from the lines before it"),
             ("{\"uri\": \"a\", \"start\": \"1\"}", false, "\"start\" is '1'"),
             ("{\"uri\": \"a\", \"start\": 2, \"end\": 2}", false, "\"start\" 2 is not before \"end\" 2"),
             ("{\"uri\": \"a\", \"end\": 1e999}", false, "is not JSON"),

@@ -47,7 +47,7 @@ pub fn kinetics(
             return Err(format!("youtube_id '{}' cannot be part of a file's name", shortened(id)));
         }
         if start < 0 || end < start {
-            return Err(format!("a clip from {start} s to {end} s is none"));
+            return Err(format!("a clip from {start} s to {end} s is empty"));
         }
         let file = format!("{id}_{start:06}_{end:06}{extension}");
         if splits.len() < 16 {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn clips_are_found_in_each_arrangement_and_labelled_by_sorted_class() {
+    fn clips_are_found_in_each_layout() {
         let table = format!("{HEADER}\"zumba, slow\",-a_1,2,12,train,0\nair drumming,b,1003,1013,train,1\nair drumming,c,7,17,val,0\n");
         let files = [
             "-a_1_000002_000012.mp4",
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_clips_are_an_error_or_a_note() {
+    fn missing_clips_are_an_error_or_noted() {
         let table = format!("{HEADER}x,a,0,10,train,0\ny,b,0,10,train,0\n");
         let (root, path) = rooted(&["b_000000_000010.mp4"], &table);
         let read = |missing| kinetics(&path, &root.0, ".mp4", None, None, missing);
@@ -181,13 +181,13 @@ mod tests {
         let dataset = read(MissingFilePolicy::Skip).unwrap();
         assert_eq!(rows(&root, &dataset), [("b_000000_000010.mp4".to_owned(), 1)]);
         assert_eq!((dataset.classes.len(), dataset.columns[0].values.len()), (2, 1));
-        assert!(dataset.notes[0].contains("1 of 2 entries are left out"), "{:?}", dataset.notes);
+        assert!(dataset.notes[0].contains("1 of 2 samples are skipped"), "{:?}", dataset.notes);
     }
 
     #[test]
-    fn a_wrong_row_is_named_by_file_and_line() {
+    fn errors_name_file_and_line() {
         for (row, part) in [
-            ("x,a,zero,10,train,0", "time_start 'zero' is not a whole number"),
+            ("x,a,zero,10,train,0", "time_start 'zero' is not an integer"),
             ("x,a,0.5,10,train,0", "'0.5'"),
             ("x,a,10,0,train,0", "from 10 s to 0 s"),
             ("x,../a,0,10,train,0", "'../a'"),
@@ -210,14 +210,14 @@ mod tests {
         let error = kinetics(&path, &root.0, ".mp4", None, Some(&other), MissingFilePolicy::Error)
             .unwrap_err()
             .to_string();
-        assert!(error.contains("line 2: 'x' is none of the 1 classes"), "{error}");
+        assert!(error.contains("line 2: 'x' is not one of the 1 classes"), "{error}");
         assert!(
             kinetics(root.write("e.csv", HEADER), &root.0, "", None, None, MissingFilePolicy::Skip).is_err()
         );
     }
 
     #[test]
-    fn a_label_is_no_way_out_of_the_root() {
+    fn label_cannot_escape_the_root() {
         let (root, path) =
             rooted(&["k/t.csv", "b_000000_000010.mp4"], &format!("{HEADER}..,b,0,10,train,0\n"));
         let error =

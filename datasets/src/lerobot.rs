@@ -1,5 +1,5 @@
 //! Reads the folder of a LeRobot dataset, version 3, 2.1 or 2.0, as a list of episodes seen by one camera.
-//! In version 3 several episodes share a video file, and each entry is a part of one, bounded by frame times.
+//! In version 3 several episodes share a video file, and each sample is a segment of one, bounded by frame times.
 //! Opens no video and reads no table of robot states or actions.
 
 use std::collections::{HashMap, HashSet};
@@ -51,7 +51,7 @@ struct Episode {
 /// Reads a dataset: all episodes by ascending number, or the given ones in the given order.
 ///
 /// - The camera is a feature of type `video`. It may be omitted if there is only one.
-/// - An episode has `length` frames, one every `1 / fps` from its start time. Its part begins and ends half a
+/// - An episode has `length` frames, one every `1 / fps` from its start time. Its segment starts and ends half a
 ///   frame before these times, so that rounding neither drops a frame nor admits one.
 /// - The label is the number of the first task, and the classes are the tasks. The columns are
 ///   `episode_index`, `length`, `tasks`, `fps`, and, where the metadata has them, `dataset_from_index` and
@@ -75,7 +75,7 @@ pub fn lerobot(
         if new { info.episodes(root, check_interrupt)? } else { episodes_v2(&root.join(EPISODES_V2))? };
     found.sort_by_key(|episode| episode.index);
     if let Some(pair) = found.windows(2).find(|pair| pair[0].index == pair[1].index) {
-        return Err(metadata_error(&pair[1].said, &format!("episode {} is there twice", pair[1].index)));
+        return Err(metadata_error(&pair[1].said, &format!("episode {} appears twice", pair[1].index)));
     }
     if let Some(wanted) = episodes {
         let mut by_index: HashMap<i64, Episode> = found.into_iter().map(|one| (one.index, one)).collect();
@@ -90,7 +90,7 @@ pub fn lerobot(
         found = wanted.iter().map(take).collect::<Result<_>>()?;
     }
     if found.is_empty() {
-        return Err(Error::Argument(format!("{} has no episodes, or none was asked for", root.display())));
+        return Err(Error::Argument(format!("{} has no episodes, or none was requested", root.display())));
     }
     let (mut dataset, mut columns) = (Dataset::default(), ColumnsBuilder::default());
     for (number, episode) in found.into_iter().enumerate() {
@@ -136,7 +136,7 @@ impl Info {
         let said = read_json(&path)?;
         let version = match said.get("codebase_version") {
             Some(Value::Text(version)) => version.as_str(),
-            _ => return Err(missing_key(&path, "codebase_version", "a text")),
+            _ => return Err(missing_key(&path, "codebase_version", "a string")),
         };
         let new = match version {
             _ if version.starts_with("v3.") => true,
@@ -156,12 +156,12 @@ impl Info {
         // Checked before `video_path`, since a dataset without video cameras has no `video_path` either.
         let camera = camera_of(&path, &said, camera)?;
         let Some(Value::Text(video_path)) = said.get("video_path") else {
-            return Err(missing_key(&path, "video_path", "a text"));
+            return Err(missing_key(&path, "video_path", "a string"));
         };
         let chunk = match said.get("chunks_size") {
             Some(Value::Integer(size)) if *size > 0 => Some(*size),
             _ if new => None,
-            _ => return Err(missing_key(&path, "chunks_size", "a whole number above 0")),
+            _ => return Err(missing_key(&path, "chunks_size", "an integer above 0")),
         };
         Ok((Self { path, fps, video_path: video_path.clone(), camera, chunk }, new))
     }
@@ -185,15 +185,15 @@ impl Info {
             for_each_row(&file, &needed, &more, check_interrupt, |row, values| {
                 let said = format!("{}, row {row}", file.display());
                 let [index, length, tasks, chunk, number, from, to, first, last] = &values[..] else {
-                    return Err("has not the columns that were asked for".to_owned());
+                    return Err("lacks the requested columns".to_owned());
                 };
                 let whole = |name: &str, value: &Value| match value {
                     Value::Integer(number) if *number >= 0 => Ok(*number),
-                    other => Err(format!("{name} is {}, a whole number is wanted", other.shown())),
+                    other => Err(format!("{name} is {}, expected an integer", other.shown())),
                 };
                 let seconds = |name: &str, value: &Value| {
                     let seconds = value.as_f64().filter(|number| number.is_finite() && *number >= 0.0);
-                    seconds.ok_or_else(|| format!("{name} is {}, a time in seconds is wanted", value.shown()))
+                    seconds.ok_or_else(|| format!("{name} is {}, expected a time in seconds", value.shown()))
                 };
                 let rows = match (first, last) {
                     (Value::Integer(first), Value::Integer(last)) => Some((*first, *last)),
@@ -218,18 +218,18 @@ impl Info {
         Ok(found)
     }
 
-    /// Converts an episode into an entry.
+    /// Converts an episode into a sample.
     fn sample(&self, root: &Path, episode: &Episode, tasks: &HashMap<&str, i64>) -> Result<Sample, String> {
         let label = match &episode.tasks {
             Value::Null => NO_LABEL,
             Value::List(names) => match names.first() {
                 None => NO_LABEL,
                 Some(Value::Text(task)) => *tasks.get(task.as_str()).ok_or_else(|| {
-                    format!("task '{}' is none of the dataset's {}", shortened(task), tasks.len())
+                    format!("task '{}' is not one of the dataset's {}", shortened(task), tasks.len())
                 })?,
-                Some(other) => return Err(format!("tasks holds {}, texts are wanted", other.shown())),
+                Some(other) => return Err(format!("tasks contains {}, expected text", other.shown())),
             },
-            other => return Err(format!("tasks is {}, a list of texts is wanted", other.shown())),
+            other => return Err(format!("tasks is {}, expected a list of text", other.shown())),
         };
         let chunk = match (episode.video_location, self.chunk) {
             (Some((chunk, ..)), _) => chunk,
@@ -250,14 +250,14 @@ impl Info {
         Ok(sample)
     }
 
-    /// The part of the file that an episode covers. Its frames have the times `from + i / fps`, but the
+    /// The segment of the file that an episode covers. Its frames have the times `from + i / fps`, but the
     /// metadata and the file round these times differently, so the bounds are halfway between frames.
     fn segment(&self, length: i64, from: f64, to: f64) -> Result<SegmentBounds, String> {
         let half = 0.5 / self.fps;
         let end = from + length as f64 / self.fps;
         if length < 1 || (end - to).abs() > half {
             return Err(format!(
-                "has {length} frames at {} a second, and its video is said to go from {from} to {to} seconds",
+                "has {length} frames at {} per second, but its video range is {from} to {to} seconds",
                 self.fps
             ));
         }
@@ -291,7 +291,7 @@ fn camera_of(path: &Path, said: &Value, camera: Option<&str>) -> Result<String> 
             Err(Error::Unsupported {
                 site: site(path),
                 what: format!(
-                    "camera '{name}', whose pictures are in the dataset's tables (read these with datasets.parquet),"
+                    "camera '{name}', whose images are in the dataset's tables (read these with datasets.parquet),"
                 ),
             })
         }
@@ -331,10 +331,10 @@ fn task_of(number: &Value, task: &Value, seen: &mut HashSet<i64>) -> Result<(i64
         (Value::Integer(number), Value::Text(task)) if (0..MAX_TASKS).contains(number) => {
             match seen.insert(*number) {
                 true => Ok((*number, task.clone())),
-                false => Err(format!("task_index {number} is there twice")),
+                false => Err(format!("task_index {number} appears twice")),
             }
         }
-        _ => Err(format!("a task with a number is wanted, got {} with {}", task.shown(), number.shown())),
+        _ => Err(format!("expected a task with a number, got {} with {}", task.shown(), number.shown())),
     }
 }
 
@@ -346,7 +346,7 @@ fn episodes_v2(path: &Path) -> Result<Vec<Episode>> {
         let whole = |name: &str| match said.get(name) {
             Some(Value::Integer(number)) if *number >= 0 => Ok(*number),
             other => Err(format!(
-                "{name} is {}, a whole number is wanted",
+                "{name} is {}, expected an integer",
                 other.map_or("missing".to_owned(), Value::shown)
             )),
         };
@@ -381,7 +381,7 @@ fn expand_video_path(
             let digits = format.strip_suffix('d').unwrap_or(format).trim_start_matches('0');
             let width =
                 if digits.is_empty() { Some(0) } else { digits.parse().ok().filter(|width| *width < 20) };
-            let unknown = || format!("'{template}' has '{{{field}}}', which is not known");
+            let unknown = || format!("'{template}' has the unknown field '{{{field}}}'");
             let (number, width) = number(name).zip(width).ok_or_else(unknown)?;
             path += &format!("{number:0width$}");
         }
@@ -425,7 +425,7 @@ fn metadata_error(said: &str, reason: &str) -> Error {
 
 fn missing_key(path: &Path, name: &str, kind: &str) -> Error {
     Error::Argument(format!(
-        "{}: \"{name}\" must be {kind}; this is no dataset of LeRobot, or it is damaged",
+        "{}: \"{name}\" must be {kind}; this is not a LeRobot dataset, or it is damaged",
         path.display()
     ))
 }

@@ -1,6 +1,6 @@
 //! Reads published dataset formats (folders, lists, archives, tables) into a [`Dataset`] or a [`Packed`].
-//! The order of entries is the same on every machine.
-//! The readers open no video, and report every entry that they leave out.
+//! The order of samples is the same on every machine.
+//! The readers open no video, and report every sample that they skip.
 
 mod activitynet;
 mod archive;
@@ -76,7 +76,7 @@ pub const VIDEO_EXTENSIONS: [&str; 22] = [
     "ogv", "ivf", "h264", "264", "265", "hevc", "h265", "obu",
 ];
 
-/// One video of a dataset, or a part of one.
+/// One video of a dataset, or a segment of one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// The path of the video.
@@ -85,7 +85,7 @@ pub struct Sample {
     pub label: i64,
     /// The name of the label, where the dataset gives one.
     pub label_name: Option<String>,
-    /// The part of the video that the entry covers; `None` is the whole video.
+    /// The segment of the video that the sample covers; `None` is the whole video.
     pub segment: Option<SegmentBounds>,
     /// Set if the path is a folder of images: the images that are the frames.
     pub image_sequence: Option<ImageSequencePattern>,
@@ -98,7 +98,7 @@ impl Sample {
     }
 }
 
-/// A half-open part of a video, `start..end`. A missing bound is the start or the end of the video.
+/// A half-open segment of a video, `start..end`. A missing bound is the start or the end of the video.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SegmentBounds {
     /// In frames, from 0. A negative number counts from the end of the video: -1 is the last frame.
@@ -139,7 +139,7 @@ pub struct Dataset {
     pub classes: Vec<String>,
     /// Further values that the dataset gives for its videos. Each column is as long as `samples`.
     pub columns: Vec<Column>,
-    /// What was left out, and why: meant to be shown to the user.
+    /// What was skipped, and why: shown to the user.
     pub notes: Vec<String>,
 }
 

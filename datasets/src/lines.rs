@@ -84,7 +84,7 @@ pub(crate) fn read_json(path: &Path) -> Result<Value> {
 pub(crate) fn json_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let reason = text.split(" at line ").next().unwrap_or(&text);
-    format!("is not JSON: {reason} at column {}; correct it, or write it anew", error.column())
+    format!("is not JSON: {reason} at column {}; correct it, or create the file again", error.column())
 }
 
 /// The error for a line of a list.
@@ -117,7 +117,7 @@ fn decode_utf8(bytes: &[u8], first: bool) -> Result<&str, String> {
         )
     })?;
     if text.contains('\0') {
-        return Err("holds a zero byte: it is UTF-16, or no text; save the file as UTF-8 text".to_owned());
+        return Err("contains a zero byte: it is UTF-16, or not text; save the file as UTF-8 text".to_owned());
     }
     Ok(if first { text.trim_start_matches(BYTE_ORDER_MARK) } else { text })
 }
@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_with_their_numbers_and_without_marks_ends_and_comments() {
+    fn lines_have_numbers_without_bom_and_comments() {
         let found = lines(b"\xef\xbb\xbfa\r\n\r\n# b\n  c d \t\r\ne").unwrap();
         assert_eq!(found, [(1, "a".to_owned()), (4, "c d".to_owned()), (5, "e".to_owned())]);
         assert_eq!(lines(b"").unwrap(), []);
     }
 
     #[test]
-    fn other_encodings_are_named_with_the_line_and_the_byte() {
+    fn other_encodings_are_named_with_line_and_byte() {
         for (content, parts) in [
             (&b"ok\ncaf\xe9.mp4 1\n"[..], ["line 2", "byte 4 of the line is 0xE9", "'é'"]),
             (b"ok\n\x80\n", ["line 2", "0x80", "iconv"]),
@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_refused_before_it_fills_memory() {
+    fn endless_line_is_rejected_early() {
         let error = lines(&vec![b'a'; (MAX_LINE_BYTES + 2) as usize]).unwrap_err().to_string();
         assert!(error.contains("line 1: is longer than 16 MiB"), "{error}");
         assert_eq!(lines(&vec![b'a'; MAX_LINE_BYTES as usize]).unwrap().len(), 1);
     }
 
     #[test]
-    fn json_that_cannot_be_read_names_its_line() {
+    fn invalid_json_names_its_line() {
         let folder = TempFolder::new();
         let error = |content: &[u8]| read_json(&folder.write("a.json", content)).unwrap_err().to_string();
         assert!(error(b"[1,\n 2,\n]").contains("a.json, line 3: is not JSON"), "{}", error(b"[1,\n 2,\n]"));

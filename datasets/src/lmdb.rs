@@ -130,7 +130,7 @@ impl KeyPattern {
                 Ok(Self { prefix: before.to_owned(), suffix: behind.to_owned() })
             }
             _ => Err(Error::Argument(format!(
-                "{name} must have {{}} once, where keys differ, as in 'image-{{}}', got '{}'",
+                "{name} must contain {{}} once, where keys differ, as in 'image-{{}}', got '{}'",
                 shortened(text)
             ))),
         }
@@ -164,7 +164,7 @@ impl LmdbReader<'_> {
             let names: Vec<_> = items.iter().map(|item| String::from_utf8_lossy(&item.key)).collect();
             if !names.is_empty() {
                 return Err(Error::Argument(format!(
-                    "{} has nothing but databases with names; give one as database=: {}",
+                    "{} contains only named databases; give one as database=: {}",
                     display_name(self.path),
                     quoted_names(&names)
                 )));
@@ -203,7 +203,7 @@ impl LmdbReader<'_> {
                 .map(|item| String::from_utf8_lossy(&item.key))
                 .collect();
             let there = match names.is_empty() {
-                true => "it has none with a name".to_owned(),
+                true => "it has no named database".to_owned(),
                 false => format!("it has {}", quoted_names(&names)),
             };
             return Err(Error::Argument(format!(
@@ -237,7 +237,7 @@ impl LmdbReader<'_> {
         };
         let wrong = |reason: String| {
             Error::Argument(format!(
-                "{}, key '{}': {reason}; on_error=\"skip\" leaves out such entries",
+                "{}, key '{}': {reason}; on_error=\"skip\" skips such entries",
                 display_name(self.path),
                 shortened(&name)
             ))
@@ -251,7 +251,7 @@ impl LmdbReader<'_> {
             LmdbLayout::Plain { label: Some(label_keys), .. } => {
                 let Some(TreeItem { key, data: ItemData::Value { offset: at, len: long } }) = label else {
                     return Err(wrong(format!(
-                        "there is no label, as a key like '{}'; give label=None if there are none",
+                        "there is no label under a key like '{}'; give label=None if there are no labels",
                         label_keys.key
                     )));
                 };

@@ -1,5 +1,5 @@
 //! Reads Parquet files whose rows are videos or images, given as path, URI or bytes.
-//! Produces one entry per row, in the order of files and rows, and further columns.
+//! Produces one sample per row, in the order of files and rows, and further columns.
 //! Listing neither reads nor decompresses the bytes of videos and images.
 
 mod cell_reader;
@@ -31,7 +31,7 @@ use column_chunk::ColumnChunk;
 use file::ParquetFile;
 use schema::top_level_columns;
 
-/// Reads files: the entries, and the names of their labels.
+/// Reads files: the samples, and the names of their labels.
 ///
 /// - A text column as source has paths or `file:` URIs. A column of bytes, or a group with a field `bytes`,
 ///   has the videos or images themselves: a [`Stored::Member`](crate::Stored::Member) of the file if the
@@ -42,7 +42,7 @@ use schema::top_level_columns;
 /// # Errors
 /// `Malformed`, `Truncated` or `Limit` for a damaged file, with the offset; `Unsupported` for an encrypted
 /// one and some compression codecs; `Argument` for a column that is missing or has another type, and for a
-/// row, with its number. With `Skip` rows, row groups and files are counted and left out.
+/// row, with its number. With `Skip` rows, row groups and files are counted and skipped.
 pub fn parquet(
     files: &[PathBuf],
     options: &TableOptions,
@@ -147,7 +147,7 @@ fn cell_locations(
     // Checked first, since a column of lists has a different number of values than rows.
     if file.metadata().row_group(group).column(number).column_descr().max_rep_level() > 0 {
         return Err(Error::Argument(format!(
-            "{}: column '{}' has lists; a column with one video or picture for each row is wanted as source=",
+            "{}: column '{}' contains lists; source= must be a column with one video or image per row",
             file.chunk_source.0.name(),
             column.name
         )));

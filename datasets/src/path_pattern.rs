@@ -33,7 +33,10 @@ impl PathPattern {
             let (name, after) =
                 after.split_once('}').ok_or_else(|| wrong("has a { without a }".to_owned()))?;
             if !known.contains(&name) {
-                return Err(wrong(format!("asks for {{{name}}}; there is {{{}}}", known.join("}, {"))));
+                return Err(wrong(format!(
+                    "has the unknown field {{{name}}}; available: {{{}}}",
+                    known.join("}, {")
+                )));
             }
             parts.push(PatternPart::Text(before.to_owned()));
             parts.push(PatternPart::Name(name.to_owned()));
@@ -125,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_and_values_that_cannot_be_meant_are_refused() {
+    fn invalid_templates_and_values_are_rejected() {
         for (text, part) in
             [("v.mp4", "the same for all"), ("{id", "without a }"), ("{name}.mp4", "there is {id}, {part}")]
         {

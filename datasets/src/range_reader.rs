@@ -129,7 +129,7 @@ mod tests {
     use crate::tests::TempFolder;
 
     #[test]
-    fn any_stretch_is_what_the_file_holds_there() {
+    fn any_range_equals_the_file() {
         let bytes: Vec<u8> = (0..100_000u32).map(|i| ((i * 7919) >> 5) as u8).collect();
         let root = TempFolder::new();
         let mut reader = RangeReader::open(&root.write("x", &bytes)).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_becomes_shorter_is_truncated_where_it_ends() {
+    fn shrunk_file_is_truncated_at_its_new_end() {
         let root = TempFolder::new();
         let path = root.write("x", vec![1; 50_000]);
         let mut reader = RangeReader::open(&path).unwrap();

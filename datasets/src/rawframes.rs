@@ -36,7 +36,7 @@ impl RawframesField {
             "labels" => Self::Labels,
             _ => {
                 return Err(Error::Argument(format!(
-                    "columns must be of start, offset, total, label and labels, got '{name}'"
+                    "columns must be among start, offset, total, label and labels, got '{name}'"
                 )))
             }
         })
@@ -59,7 +59,7 @@ impl RawframesField {
 ///   VideoMAEv2 for pretraining have start and total, where `path 0 -1` is a whole video file.
 /// - `frames` has the pattern of the file names, and the number of the first frame where the line does not
 ///   give it.
-/// - Several labels become the column `labels`, with a list per entry, and the entry's own label is -1.
+/// - Several labels become the column `labels`, with a list per sample, and the sample's own label is -1.
 /// - Blank lines and lines that begin with `#` are skipped. Relative paths are relative to `root`, or else to
 ///   the folder of the list.
 pub fn rawframes(
@@ -123,7 +123,7 @@ fn split<'a>(line: &'a str, fields: &[RawframesField], several: bool) -> Result<
     if numbers.len() < fields.len() {
         let last = name.rsplit(char::is_whitespace).next().unwrap_or(name);
         return Err(format!(
-            "has {} whole numbers at its end, behind '{}', where {} are wanted; write: {}",
+            "has {} integers at its end, after '{}', expected {}; write: {}",
             numbers.len(),
             shortened(last),
             fields.len(),
@@ -157,8 +157,8 @@ fn frames_of(
             Ok(Some(ImageSequencePattern { first, count: Some(count), ..frames.clone() }))
         }
         _ => Err(format!(
-            "frames from number {first} on, {total} in all, are none of a folder; write numbers from 0 on and at least \
-             one frame, or 0 -1 for a video's file"
+            "{total} frames from number {first} on are not a valid range; write a first number of at least \
+             0 and at least one frame, or 0 -1 for a video file"
         )),
     }
 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_may_say_where_the_frames_begin_and_mix_files_in() {
+    fn lists_may_have_offsets_and_video_files() {
         let dataset = read("v.mp4 0 -1\nframes/v 9601 300\nframes/w 0 29\n", &[Start, Total]).unwrap();
         let expected = [
             ("/r/v.mp4", -1, None),
@@ -225,9 +225,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named_by_file_and_number() {
+    fn errors_name_file_and_line() {
         for (line, fields, part) in [
-            ("v 10", &[Total, Label][..], "has 1 whole numbers at its end, behind 'v', where 2"),
+            ("v 10", &[Total, Label][..], "has 1 integers at its end, after 'v', expected 2"),
             ("v ten 3", &[Total, Label], "behind 'ten'"),
             ("10 3", &[Total, Label], "write: path total label"),
             ("v 0 3", &[Total, Label], "0 in all"),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_leave_room_for_doubt_are_refused() {
+    fn ambiguous_columns_are_rejected() {
         for fields in [
             &[Label][..],
             &[Total, Total],

@@ -37,7 +37,7 @@ pub fn recordio(
     interrupt: InterruptCheck,
 ) -> Result<ArchiveListing> {
     let index_lines = index.map(index::read).transpose()?;
-    let nothing = "looked for pictures packed by MXNet's im2rec or recordio.pack";
+    let nothing = "looked for images packed by MXNet's im2rec or recordio.pack";
     read_files(&[PathBuf::from(file)], 1, interrupt, nothing, |path, check_interrupt| {
         let mut found = ArchiveListing::default();
         let mut reader = match RangeReader::open(path) {
@@ -84,16 +84,16 @@ pub fn recordio(
     })
 }
 
-/// Converts a record into an entry.
+/// Converts a record into a sample.
 fn sample(reader: &mut RangeReader, path: &Arc<Path>, record: &Record, name: &str) -> Result<ArchiveSample> {
     let at = record.begin;
     let wrong = |reason: String| {
         Error::Argument(format!(
-            "{}, {name} at byte {at}: {reason}; on_error=\"skip\" leaves out such records",
+            "{}, {name} at byte {at}: {reason}; on_error=\"skip\" skips such records",
             display_name(path)
         ))
     };
-    let short = || wrong("is too short for a picture with its labels".to_owned());
+    let short = || wrong("is too short for an image with its labels".to_owned());
     let (location, header, labels) = match &record.parts[..] {
         [] => return Err(short()),
         &[(offset, len)] => {
@@ -140,7 +140,7 @@ fn sample(reader: &mut RangeReader, path: &Arc<Path>, record: &Record, name: &st
     };
     let label = labels.first().copied().unwrap_or(header.label);
     if label.fract() != 0.0 || label.abs() > 16_777_216.0 {
-        return Err(wrong(format!("label {label} is no integer")));
+        return Err(wrong(format!("label {label} is not an integer")));
     }
     let mut column_values =
         vec![("id".to_owned(), i64::try_from(header.id).map_or(Value::Unsigned(header.id), Value::Integer))];

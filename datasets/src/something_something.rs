@@ -21,7 +21,7 @@ pub enum NumberedVideos {
 }
 
 impl NumberedVideos {
-    /// The entry for the video with this number.
+    /// The sample for the video with this number.
     pub(crate) fn sample(&self, root: &Path, id: &str, label: i64) -> Result<Sample, String> {
         if id.is_empty() || id.starts_with('.') || id.contains(['/', '\\']) {
             return Err(format!("id '{}' cannot be a file's name", shortened(id)));
@@ -49,7 +49,7 @@ pub fn something_something(
     let classes = classes(labels)?;
     let Value::List(found) = read_json(path)? else {
         return Err(Error::Argument(format!(
-            "{} is no list of videos; write [{{\"id\": …}}, …]",
+            "{} is not a list of videos; write [{{\"id\": …}}, …]",
             path.display()
         )));
     };
@@ -95,7 +95,7 @@ fn classes(path: &Path) -> Result<Classes> {
             path.display()
         ))
     };
-    let Value::Map(items) = read_json(path)? else { return Err(wrong("is no object".to_owned())) };
+    let Value::Map(items) = read_json(path)? else { return Err(wrong("is not an object".to_owned())) };
     let mut names: Vec<Option<String>> = vec![None; items.len()];
     for (name, value) in items {
         let number = match &value {
@@ -106,7 +106,7 @@ fn classes(path: &Path) -> Result<Classes> {
         let shown = || format!("class '{}' has number {}", shortened(&name), value.shown());
         let place = number.and_then(|number| names.get_mut(number)).ok_or_else(|| wrong(shown()))?;
         if place.is_some() {
-            return Err(wrong(format!("{}, as another one has", shown())));
+            return Err(wrong(format!("{}, which another class has too", shown())));
         }
         *place = Some(name);
     }
@@ -164,23 +164,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_file_and_video() {
+    fn errors_name_file_and_video() {
         for (videos, labels, part) in [
             (
                 r#"[{"id": "7"}, {"id": "8", "template": "Opening [something]"}]"#,
                 LABELS,
-                "train.json, video 1 (id 8): 'Opening something' is none of the 2 classes",
+                "train.json, video 1 (id 8): 'Opening something' is not one of the 2 classes",
             ),
             (r#"[{"template": "Closing [something]"}]"#, LABELS, "train.json, video 0: id is nothing"),
             (r#"[{"id": "../7"}]"#, LABELS, "cannot be a file's name"),
             (r#"[{"id": "7", "template": 3}]"#, LABELS, "template is 3, not text"),
             ("[7]", LABELS, "video 0: id is nothing"),
-            ("{}", LABELS, "is no list of videos"),
+            ("{}", LABELS, "is not a list of videos"),
             ("[]", LABELS, "lists no videos"),
             ("[{\"id\": \"7\"},\n]", LABELS, "train.json, line 2: is not JSON"),
             ("[]", r#"{"a": "0", "b": "2"}"#, "labels.json: class 'b' has number '2'"),
-            ("[]", r#"{"a": "0", "b": "0"}"#, "as another one has"),
-            ("[]", r#"["a"]"#, "is no object"),
+            ("[]", r#"{"a": "0", "b": "0"}"#, "which another class has too"),
+            ("[]", r#"["a"]"#, "is not an object"),
         ] {
             let error = read(videos, labels, &files()).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

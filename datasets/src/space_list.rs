@@ -13,7 +13,7 @@ use crate::{Dataset, Sample, NO_LABEL};
 /// Reads the lists of mmaction2, PySlowFast, VideoMAE, V-JEPA 2 and PyTorchVideo: `path label`.
 ///
 /// With `multi_label`, every integer at the end of a line is a label. The column `labels` has a list per
-/// entry, and the entry's own label is -1. Without it, this is [`file_list`](crate::file_list), whose rules
+/// sample, and the sample's own label is -1. Without it, this is [`file_list`](crate::file_list), whose rules
 /// for delimiters, names with spaces, comments and relative paths apply in both cases. Does not check that
 /// the videos exist.
 pub fn space_list(
@@ -61,7 +61,7 @@ fn parse<'a>(line: &'a str, delimiter: Option<&str>) -> Result<(&'a str, Vec<i64
         return Err(format!("no path before the labels {labels:?}; write the path first"));
     }
     match text_after_video_name(name, delimiter) {
-        Some(text) => Err(format!("'{text}' after the name of the video is no label; write whole numbers")),
+        Some(text) => Err(format!("'{text}' after the name of the video is not a label; write integers")),
         None => Ok((name, labels)),
     }
 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named_by_file_and_number() {
+    fn errors_name_file_and_line() {
         for (line, delimiter, part) in [
             ("a.mp4 1 x7", None, "'1 x7'"),
             ("a.mp4 1 2.5 3", None, "'1 2.5'"),

@@ -63,7 +63,8 @@ impl TarReader {
             return Err(Error::Unsupported {
                 site: Site::file(&display_name(path)),
                 what: format!(
-                    "a tar compressed with {format}, whose members have no place of their own (unpack it first: {command}),"
+                    "a tar compressed with {format}, whose members cannot be read in place (unpack it \
+                     first: {command}),"
                 ),
             });
         }
@@ -91,7 +92,7 @@ impl TarReader {
             false => Err(self.reader.malformed(
                 member.offset,
                 format!(
-                    "is no file of {} bytes, as its index says of '{}'; make the index anew",
+                    "is not a file of {} bytes, which its index states for '{}'; create the index again",
                     member.len, member.name
                 ),
             )),
@@ -128,7 +129,7 @@ impl TarReader {
                 if at != first {
                     return Err(self
                         .reader
-                        .malformed(at, "the archive ends behind a name, without its member"));
+                        .malformed(at, "the archive ends after a name, without its member"));
                 }
                 return Ok(None);
             };
@@ -196,7 +197,7 @@ impl TarReader {
             let offset = at + stray as u64 / BLOCK_BYTES * BLOCK_BYTES;
             return Err(self.reader.malformed(
                 offset,
-                format!("there is more behind the end of the archive at byte {at}, such as another archive"),
+                format!("there is data after the end of the archive at byte {at}, such as another archive"),
             ));
         }
         Ok(())

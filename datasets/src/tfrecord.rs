@@ -99,11 +99,9 @@ fn read_length(reader: &mut RangeReader, at: u64) -> Result<u64> {
     let (len, sum) = header.split_at(8);
     if masked_crc(crc32c::crc32c(len)) != read_le(sum) {
         let reason = match header {
-            [0x1f, 0x8b, ..] => {
-                "begins like a gzip file: records have no place of their own in it, unpack it"
-            }
+            [0x1f, 0x8b, ..] => "starts like a gzip file, whose records cannot be read in place; unpack it",
             [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..] if at == 0 => {
-                "begins like a zlib stream: records have no place of their own in it, unpack it"
+                "starts like a zlib stream, whose records cannot be read in place; unpack it"
             }
             _ => "the checksum of the record's length is wrong",
         };
@@ -135,7 +133,7 @@ fn verify_checksum(
     }
 }
 
-/// Converts the record with data in `begin..end` into an entry.
+/// Converts the record with data in `begin..end` into a sample.
 fn sample(
     reader: &mut RangeReader,
     path: &Arc<Path>,
@@ -146,11 +144,11 @@ fn sample(
     let file = display_name(path);
     let wrong = |reason: String| {
         Error::Argument(format!(
-            "{file}, record {number} at byte {at}: {reason}; on_error=\"skip\" leaves out such records"
+            "{file}, record {number} at byte {at}: {reason}; on_error=\"skip\" skips such records"
         ))
     };
     let kind = |feature: &Feature| match feature {
-        Feature::Absent => "is not there".to_owned(),
+        Feature::Absent => "is missing".to_owned(),
         Feature::Bytes { count, .. } => format!("holds {count} strings of bytes"),
         Feature::Int64 { count, .. } => format!("holds {count} integers"),
         Feature::Float => "holds floats".to_owned(),
@@ -161,7 +159,7 @@ fn sample(
             Feature::Int64 { count: 1, value } => value,
             other => {
                 let reason = format!(
-                    "feature '{name}' {}, one integer is wanted as the label; give its name as label=, or None",
+                    "feature '{name}' {}, expected one integer as the label; give its name as label=, or None",
                     kind(&other)
                 );
                 return Err(wrong(reason));
@@ -175,7 +173,7 @@ fn sample(
             Ok(ArchiveSample::new(SampleLocation::Member(member), label))
         }
         other => Err(wrong(format!(
-            "feature '{}' {}, the bytes of one video or picture are wanted; give its name as source=",
+            "feature '{}' {}, expected the bytes of one video or image; give its name as source=",
             options.source,
             kind(&other)
         ))),

@@ -29,10 +29,7 @@ pub fn ucf101(annotations: impl AsRef<Path>, root: &Path, split: u32, train: boo
             _ => (line, None),
         };
         let (class, _) = file.split_once('/').ok_or_else(|| {
-            format!(
-                "'{}' has no class folder; write Class/video.avi, and a number behind it",
-                shortened(file)
-            )
+            format!("'{}' has no class folder; write Class/video.avi, followed by a number", shortened(file))
         })?;
         let label = classes.label(class).map_err(|reason| format!("{reason} of {}", index.display()))?;
         if let Some(number) = number.filter(|number| number.parse::<i64>() != Ok(label + 1)) {
@@ -56,7 +53,7 @@ fn classes(index: &Path) -> Result<Classes> {
         let pair = text.split_once(char::is_whitespace).map(|(number, name)| (number.parse(), name.trim()));
         let Some((Ok(number), name)) = pair else {
             return Err(format!(
-                "'{}' is no class; write a number and a name: 1 ApplyEyeMakeup",
+                "'{}' is not a class; write a number and a name: 1 ApplyEyeMakeup",
                 shortened(text)
             ));
         };
@@ -66,8 +63,7 @@ fn classes(index: &Path) -> Result<Classes> {
     found.sort_by_key(|(_, number, _)| *number);
     for (place, (line, number, _)) in (1..).zip(&found) {
         if *number != place {
-            let reason =
-                format!("class {number} stands where class {place} is wanted; number them from 1 on");
+            let reason = format!("found class {number}, expected class {place}; number classes from 1");
             return Err(line_error(index, *line, &reason));
         }
     }
@@ -111,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_do_not_agree_are_named_by_file_and_line() {
+    fn contradictory_lists_name_file_and_line() {
         let list = |text| ("trainlist01.txt", text);
         for (files, part) in [
             (
@@ -120,7 +116,7 @@ mod tests {
             ),
             (
                 [CLASSES, list("Bowling/v.avi 2\n")],
-                "trainlist01.txt, line 1: 'Bowling' is none of the 2 classes",
+                "trainlist01.txt, line 1: 'Bowling' is not one of the 2 classes",
             ),
             ([CLASSES, list("v.avi 1\n")], "'v.avi' has no class folder"),
             ([CLASSES, list("\n")], "lists no videos"),

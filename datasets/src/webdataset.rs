@@ -1,6 +1,6 @@
 //! Reads WebDataset shards: tars in which consecutive members with the same name up to the first dot are a
-//! sample. Produces one entry per sample, with the byte range of its video or image and its label. Reads no
-//! video.
+//! sample. Produces one dataset sample per WebDataset sample, with the byte range of its video or image and its
+//! label. Reads no video.
 
 mod index;
 
@@ -44,7 +44,7 @@ pub enum LabelSource {
 ///   no sample.
 /// - The column `__key__` holds the keys. A member whose extension is in `columns` becomes columns: a JSON
 ///   object gives one for each of its names, any other member gives one with its text.
-/// - Of the members of a sample, the entry is the one whose extension comes first in `extensions`.
+/// - Of the members of a sample, the video or image is the one whose extension comes first in `extensions`.
 /// - If `indices` is given, it has one index file per shard, as written by
 ///   [`wds2idx`](https://docs.nvidia.com/deeplearning/dali/). The members then come from the index file, and
 ///   only the tar headers of the first and the last member are compared with it.
@@ -113,7 +113,7 @@ struct ShardReader<'a> {
     found: ArchiveListing,
 }
 
-/// The members that share a key, reduced to what an entry needs.
+/// The members that share a key, reduced to what a dataset sample needs.
 struct SampleBuilder {
     key: String,
     /// The best video or image member so far, and the index of its extension in the list.
@@ -206,7 +206,7 @@ impl ShardReader<'_> {
                 (Err(reason), _) | (_, Err(reason)) => Err(reason),
                 (Ok(mut column_values), Ok(more)) => {
                     match more.iter().find(|(name, _)| column_values.iter().any(|(known, _)| known == name)) {
-                        Some((name, _)) => Err(format!("says '{}' twice", shortened(name))),
+                        Some((name, _)) => Err(format!("has column '{}' twice", shortened(name))),
                         None => {
                             column_values.extend(more);
                             Ok(column_values)
@@ -258,12 +258,12 @@ impl ShardReader<'_> {
         }))
     }
 
-    /// Turns a sample into an entry.
+    /// Converts a WebDataset sample into a dataset sample.
     fn finish(&mut self, sample: SampleBuilder) -> Result<()> {
         let SampleBuilder { key, video, label, column_values, duplicate_extension } = sample;
         let wrong = |reason: String| {
             Error::Argument(format!(
-                "{}, key '{key}': {reason}; on_error=\"skip\" leaves out such samples",
+                "{}, key '{key}': {reason}; on_error=\"skip\" skips such samples",
                 display_name(self.path)
             ))
         };
@@ -273,9 +273,9 @@ impl ShardReader<'_> {
             _ if duplicate_extension.is_some() => {
                 Err(wrong(format!("has two members .{}", duplicate_extension.unwrap_or_default())))
             }
-            (None, Some(_)) => Err(wrong(format!("has a label but no video or picture ({})", looked_for()))),
+            (None, Some(_)) => Err(wrong(format!("has a label but no video or image ({})", looked_for()))),
             (Some(_), None) if *self.label != LabelSource::Unlabeled => Err(wrong(format!(
-                "has no label ({}); give label=None if there are none",
+                "has no label ({}); give label=None if there are no labels",
                 match self.label {
                     LabelSource::Text(extension) | LabelSource::Json(extension, _) => format!(".{extension}"),
                     LabelSource::Unlabeled => String::new(),
@@ -315,8 +315,8 @@ fn unreadable_reason(member: &TarMember) -> Option<String> {
     let how = match member.kind {
         TarMemberKind::File | TarMemberKind::Other => return None,
         TarMemberKind::Link => "is a link (pack the files themselves: tar --dereference --hard-dereference)",
-        TarMemberKind::Sparse => "is stored without its holes (pack it without --sparse)",
-        TarMemberKind::Continued => "was begun in another archive (pack it without --multi-volume)",
+        TarMemberKind::Sparse => "is a sparse file (pack it without --sparse)",
+        TarMemberKind::Continued => "continues from another archive (pack it without --multi-volume)",
     };
     Some(format!("{} {how}", member.name))
 }
@@ -342,13 +342,13 @@ fn json_columns(content: &[u8]) -> Result<Vec<(String, Value)>, String> {
     match serde_json::from_slice(content) {
         Ok(Value::Map(items)) => Ok(items),
         Ok(other) => Err(format!("must be an object, got {}", other.shown())),
-        Err(error) => Err(format!("is no JSON: {error}")),
+        Err(error) => Err(format!("is not JSON: {error}")),
     }
 }
 
 fn text_column(content: &[u8], extension: &str) -> Result<Vec<(String, Value)>, String> {
     let text =
-        std::str::from_utf8(content).map_err(|_| "is no UTF-8 text; leave it out of columns".to_owned())?;
+        std::str::from_utf8(content).map_err(|_| "is not UTF-8 text; omit it from columns".to_owned())?;
     Ok(vec![(extension.to_owned(), Value::Text(text.to_owned()))])
 }
 
@@ -361,7 +361,7 @@ pub(crate) fn label_from_text(content: &[u8]) -> Result<i64, String> {
 
 /// The integer in a JSON text under this path of names.
 pub(crate) fn label_from_json(content: &[u8], names: &[String]) -> Result<i64, String> {
-    let json: Value = serde_json::from_slice(content).map_err(|error| format!("is no JSON: {error}"))?;
+    let json: Value = serde_json::from_slice(content).map_err(|error| format!("is not JSON: {error}"))?;
     let mut value = &json;
     for name in names {
         value = value.get(name).ok_or_else(|| format!("has no {}", names.join(".")))?;

@@ -1,8 +1,8 @@
-"""Training and testing an image classifier: rotation, random crop, color twist and grid mask; and their absence.
+"""Trains and tests an image classifier: rotation, random crop, color twist and grid mask; none of them for testing.
 
     python examples/images/classification.py photos/ --epochs 2
 
-In DALI's words:
+The same with DALI:
 
     def training(root):
         jpegs, labels = fn.readers.file(file_root=root, random_shuffle=True, name="reader")
@@ -30,8 +30,8 @@ In DALI's words:
         pipe, reader_name="reader", last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True
     )
 
-Here the last batch is a shorter one by default, and iterating again is the next epoch. All steps of a list are one pass
-over the pixels, in which what covers pixels comes after what moves them: so the mirror stands before the grid.
+Here the last batch is shorter by default, and iterating again starts the next epoch. All transforms of a list run in
+one pass over the pixels, in which erasing transforms come after geometric ones: so the flip comes before the grid mask.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ TESTING = [t.Resize(256), t.CenterCrop(SIZE), NORMALIZE]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("root", help="a folder with a folder for each class")
-    parser.add_argument("--test", help="another one to test on (default: the same)")
+    parser.add_argument("root", help="folder with one sub-folder per class")
+    parser.add_argument("--test", help="folder to test on (default: the same)")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--steps", type=int, help="batches to take of each epoch (default: all)")
+    parser.add_argument("--steps", type=int, help="batches per epoch (default: all)")
     arguments = parser.parse_args()
 
     common = {

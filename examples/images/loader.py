@@ -1,9 +1,9 @@
-"""Labelled photographs at 640x640, shuffled, each rank its share: DALI's multi-GPU image loader.
+"""Labeled photographs at 640x640, shuffled, one shard per rank: DALI's multi-GPU image loader.
 
     python examples/images/loader.py photos/                       # photos/class/file.jpg
     torchrun --nproc-per-node 4 examples/images/loader.py photos/ --device cuda
 
-In DALI's words (`mixed` decodes on the GPU):
+The same with DALI (`mixed` decodes on the GPU):
 
     @pipeline_def
     def images(root):
@@ -17,8 +17,8 @@ In DALI's words (`mixed` decodes on the GPU):
     for (batch,) in DALIGenericIterator([pipe], ["images", "labels"], reader_name="reader"):
         ...
 
-Here there is nothing to build and no reader to name: the loader has the length, and the order of an epoch is known
-before it begins. `order="dali"` would give the order of DALI's own shuffle.
+Here no pipeline is built and no reader is named: the loader has a length, and the order of an epoch is known
+before it starts. `order="dali"` gives the order of DALI's own shuffle.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from framespool import transforms as t
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("root", help="a folder with a folder for each class")
+    parser.add_argument("root", help="folder with one sub-folder per class")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--device", default="cpu", help='"cpu", or "cuda" for the GPU of this rank')
-    parser.add_argument("--steps", type=int, help="batches to take (default: an epoch)")
+    parser.add_argument("--steps", type=int, help="number of batches (default: one epoch)")
     arguments = parser.parse_args()
-    # As torchrun sets them.
+    # Set by torchrun.
     rank, ranks = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     gpu = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
 

@@ -1,8 +1,8 @@
-"""Training input of ResNet-50: a random part as 224x224, mirrored by half, normalised, channels first.
+"""Training input of ResNet-50: a random crop at 224x224, flipped with probability 0.5, normalized, channels first.
 
     python examples/images/resnet50.py imagenet/train --dtype float16
 
-In DALI's words, with the decoder that makes only the part:
+The same with DALI, with the decoder that decodes only the crop:
 
     jpegs, labels = fn.readers.file(file_root=root, random_shuffle=True, shard_id=rank, num_shards=ranks, name="reader")
     x = fn.decoders.image_random_crop(
@@ -13,7 +13,7 @@ In DALI's words, with the decoder that makes only the part:
         x.gpu(), mirror=fn.random.coin_flip(), mean=mean, std=std, dtype=types.FLOAT, output_layout="CHW"
     )
 
-and in torchvision's:
+and with torchvision:
 
     transforms = v2.Compose([
         v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), v2.ToImage(), v2.ToDtype(torch.float32, scale=True),
@@ -21,7 +21,7 @@ and in torchvision's:
     ])
     DataLoader(ImageFolder(root, transforms), batch_size=32, shuffle=True, num_workers=8, drop_last=True)
 
-Here a part is decoded as far as it is needed without being asked for: see `exact` in ImageLoader's words.
+Here only the region that the crop needs is decoded, by default: see `exact` in the documentation of ImageLoader.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from framespool import transforms as t
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("root", help="a folder with a folder for each class")
+    parser.add_argument("root", help="folder with one sub-folder per class")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--dtype", choices=["float32", "float16", "bfloat16"], default="float32")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--steps", type=int, help="batches to take (default: an epoch)")
+    parser.add_argument("--steps", type=int, help="number of batches (default: one epoch)")
     arguments = parser.parse_args()
 
     loader = fsp.ImageLoader(
@@ -59,7 +59,7 @@ def main() -> None:
     )
     images, start = 0, time.perf_counter()
     for batch in itertools.islice(loader, arguments.steps):
-        # A model takes it without a copy: model(torch.from_dlpack(batch.images)).
+        # Zero-copy into a model: model(torch.from_dlpack(batch.images)).
         images += len(batch)
     seconds = time.perf_counter() - start
     print(f"{images} images as {batch.images.shape} {batch.images.dtype}, {images / seconds:.0f} images/s")

@@ -1,14 +1,14 @@
-"""Photographs and maps of their pixels' labels, moved alike: crops, mirrors and rotations are drawn once for both.
+"""Photographs and segmentation masks: crops, flips and rotations are drawn once and applied to both.
 
     python examples/images/segmentation.py photos/ masks/         # photos/a/1.jpg and masks/a/1.png
 
-Masks are PNG files of the photographs' sizes, of one channel or with a palette, whose indices are the labels. In DALI's
-words, where each step is written twice with the same random numbers:
+Masks are PNG files of the same size as the photographs, with one channel or with a palette whose indices are the
+labels. With DALI, each step is written twice with the same random numbers:
 
     jpegs, _ = fn.readers.file(files=photos, name="reader")
     pngs, _ = fn.readers.file(files=masks)
     x = fn.decoders.image(jpegs, output_type=types.RGB)
-    y = fn.decoders.image(pngs, output_type=types.GRAY)       # of a palette, the colors' gray
+    y = fn.decoders.image(pngs, output_type=types.GRAY)       # for a palette: gray of the colors
     angle, mirror = fn.random.uniform(range=(-10, 10)), fn.random.coin_flip()
     x = fn.rotate(x, angle=angle, keep_size=True, fill_value=0)
     y = fn.rotate(y, angle=angle, keep_size=True, fill_value=255, interp_type=types.INTERP_NN)
@@ -18,7 +18,7 @@ words, where each step is written twice with the same random numbers:
     x = fn.crop_mirror_normalize(x, mirror=mirror, ...)
     y = fn.flip(y, horizontal=mirror)
 
-Here masks are given to the loader, and colors and normalisation leave them alone.
+Here the loader gets the masks too, and color transforms and normalization do not change them.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ import framespool as fsp
 import numpy as np
 from framespool import transforms as t
 
-# What counts for nothing: where a rotation shows what is outside of the picture.
+# Ignored label: where a rotation shows what is outside of the image.
 IGNORED = 255
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("photos", type=Path, help="a folder with a folder for each class")
-    parser.add_argument("masks", type=Path, help="a folder with the same names, ending in .png")
+    parser.add_argument("photos", type=Path, help="folder with one sub-folder per class")
+    parser.add_argument("masks", type=Path, help="folder with the same file names, ending in .png")
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--steps", type=int, help="batches to take (default: an epoch)")
+    parser.add_argument("--steps", type=int, help="number of batches (default: one epoch)")
     arguments = parser.parse_args()
 
     photos = fsp.datasets.image_folder(arguments.photos)

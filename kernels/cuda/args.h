@@ -1,6 +1,6 @@
-// In: nothing. Out: what the host hands to a kernel: one struct by value, and the records that its addresses lead to.
-// Never: holds padding, pointers or anything whose size depends on the machine: `src/cuda/kernel_args.rs` writes the same bytes, and a
-// test there reads the FIELD_IS_AT lines below.
+// The kernel arguments: one struct, passed by value, and the records at its addresses.
+// No padding, no pointers and no machine-dependent sizes: `src/cuda/kernel_args.rs` writes the same bytes, and a test there
+// checks them against the FIELD_IS_AT lines of layout.h.
 
 #pragma once
 
@@ -12,12 +12,12 @@ typedef short i16;
 typedef int i32;
 typedef long long i64;
 
-// A block makes a tile of this many pixels, one thread each.
+// A block computes a tile of this many pixels, with one thread per pixel.
 const u32 TILE_WIDTH = 32;
 const u32 TILE_HEIGHT = 8;
 const u32 TILE = TILE_WIDTH * TILE_HEIGHT;
 
-// Words that are read and written together, at addresses of their own size.
+// Words that are read and written together, at addresses aligned to their size.
 struct alignas(8) Words2 {
   u32 words[2];
 };
@@ -25,14 +25,14 @@ struct alignas(16) Words4 {
   u32 words[4];
 };
 
-// The samples of one position of an axis.
+// The range of samples of one position of an axis.
 struct TapRange {
   u32 start;
   u32 count;
 };
 
-// The weights of an axis. Rows: weight k of position j at [j * taps + k], `taps` being a multiple of 4 and the rest zero; columns: at [k * positions + i], so that
-// neighbouring threads read neighbouring weights.
+// The weights of an axis. Vertical: weight k of position j at [j * taps + k], where `taps` is a multiple of 4 and unused weights are
+// zero. Horizontal: at [k * positions + i], so that neighboring threads read neighboring weights.
 struct AxisArgs {
   u64 tap_ranges;    // TapRange of each position
   u64 weights;  // u16
@@ -75,8 +75,8 @@ enum MaskFill { MASK_FILL_CONSTANT = 0, MASK_FILL_NOISE = 1 };
 enum Placement { NO_WARP = 0, WARP_NEAREST = 1, WARP_BILINEAR = 2 };
 enum Dtype { DTYPE_U8 = 0, DTYPE_F16 = 1, DTYPE_BF16 = 2, DTYPE_F32 = 3, DTYPE_U16 = 4 };
 
-// How a block stores its elements, so that neighbouring threads store to neighbouring places: the order, and whether whole tiles can be
-// stored in words of four codes, the channels side by side or each by itself.
+// The order in which a block stores its elements: neighboring threads store to neighboring addresses. Also whether complete tiles
+// can be stored in words of four codes, with channels interleaved or planar.
 enum Order { CHANNELS_FIRST = 1, ROWS_FIRST = 2, WORDS_INTERLEAVED = 4, WORDS_PLANAR = 8 };
 
 // Tone mapping (SPEC.md): 15-bit components to 16-bit codes, and from those to 15-bit R, G, B.

@@ -1,5 +1,5 @@
-// In: bits. Out: other bits, the same on every machine: elements of noise, and the sums of the vertical pass.
-// Never: uses floating point, but for products that are rounded once.
+// Integer arithmetic with the same bits on every machine: elements of noise, and the sums of the vertical pass.
+// Floating point is used only for products that are rounded once.
 
 #pragma once
 
@@ -20,7 +20,7 @@ inline u32 float_to_half_bits(float value) {
     kept = ((exponent - 112) << 23) | (bits & 0x7FFFFFu);
     cut = 13;
   } else if (exponent >= 102) {
-    // Below the smallest normal number the leading bit is written out.
+    // Below the smallest normal number the leading bit is explicit.
     kept = (bits & 0x7FFFFFu) | 0x800000u;
     cut = 126 - exponent;
   } else {
@@ -31,13 +31,13 @@ inline u32 float_to_half_bits(float value) {
   return sign | ((kept + half - 1 + odd) >> cut);
 }
 
-// The same for bfloat16, which has the exponents of single precision.
+// The same for bfloat16, whose exponent range is that of single precision.
 inline u32 float_to_bfloat16_bits(float value) {
   const u32 bits = float_to_bits(value);
   return (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
 }
 
-// SplitMix64 at place n.
+// The n-th output of SplitMix64.
 inline u64 splitmix64(u64 key, u64 n) {
   u64 h = key + (n + 1) * 0x9E3779B97F4A7C15ull;
   h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9ull;
@@ -45,7 +45,7 @@ inline u64 splitmix64(u64 key, u64 n) {
   return h ^ h >> 31;
 }
 
-// The element of 64 random bits (SPEC.md, step 6).
+// The element for 64 random bits (SPEC.md, step 6).
 inline u32 noise_element(u32 dtype, u64 random) {
   if (dtype == DTYPE_U8) return static_cast<u32>(random) & 255u;
   if (dtype == DTYPE_U16) return static_cast<u32>(random) & 65535u;

@@ -1,5 +1,5 @@
-// In: the threads of one block. Out: phases, between which all of them wait for each other, and what each keeps from phase to phase.
-// Never: compiled for a CPU: there `shim/block.h` stands in, which runs a phase for one thread after the other.
+// A thread block as a sequence of phases, separated by barriers, with per-thread state that lasts from phase to phase.
+// On a CPU `shim/block.h` replaces this file and runs each phase for one thread after the other.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "args.h"
 
-// The block that runs, as kernels see it.
+// The running block, as kernels see it.
 struct Block {
   u32 x, y;
   unsigned char* shared;
@@ -21,7 +21,7 @@ struct Block {
   }
 };
 
-// What every thread has for itself.
+// Per-thread state.
 template <class T>
 struct PerThread {
   T value;
@@ -61,16 +61,16 @@ inline void store_shared_word(i16* to, u32 a) { *reinterpret_cast<u32*>(to) = a;
 
 inline void add_to(u64 address, u64 value) { atomicAdd(reinterpret_cast<u64*>(address), value); }
 
-// Zeros above the highest bit that is set; 32 of 0.
+// Number of leading zeros; 32 for 0.
 inline u32 leading_zeros(u32 value) { return static_cast<u32>(__clz(static_cast<int>(value))); }
 
 inline u32 float_to_bits(float value) { return __float_as_uint(value); }
 inline float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 
-// The bytes of `a` (numbers 0 to 3) and `b` (4 to 7) that the four lowest digits of `which` name, lowest first.
+// The bytes of `a` (numbers 0 to 3) and `b` (4 to 7) selected by the four lowest digits of `which`, lowest first.
 inline u32 permute_bytes(u32 a, u32 b, u32 which) { return __byte_perm(a, b, which); }
 
-// sum + two 16-bit numbers times the two lower, or the two upper, bytes.
+// sum + the dot product of two 16-bit numbers with the two lower, or the two upper, bytes.
 inline u32 dot_low(u32 pair, u32 bytes, u32 sum) {
   u32 result;
   asm("dp2a.lo.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(pair), "r"(bytes), "r"(sum));
@@ -82,7 +82,7 @@ inline u32 dot_high(u32 pair, u32 bytes, u32 sum) {
   return result;
 }
 
-// At least four blocks fit a multiprocessor: 64 registers a thread.
+// At least four blocks fit on a multiprocessor: 64 registers per thread.
 #define KERNEL(name, Args, body)                                                               \
   extern "C" __global__ void __launch_bounds__(TILE, 4) name(const __grid_constant__ Args args) { \
     extern __shared__ __align__(16) unsigned char shared[];                                    \

@@ -1,5 +1,5 @@
-// In: 15-bit components and how much of a pixel they cover. Out: 8-bit or 16-bit colors (SPEC.md, steps 4 and 5).
-// Never: more than 64 bits: see `mean_dependent_bias`.
+// Converts 15-bit components and pixel coverage to 8-bit or 16-bit colors (SPEC.md, steps 4 and 5).
+// 64 bits suffice for every sum: see `mean_dependent_bias`.
 
 #pragma once
 
@@ -10,28 +10,29 @@
 
 const i32 FULL_COVERAGE = 1 << 14;
 
-// What the mean of the window decides: what lies under each of R, G, B.
+// Values that depend on the mean of the window: the fill color of R, G, B.
 struct ChannelBias {
   i32 mean[3];
   i32 bias[3];
   i32 fill[3];
 };
 
-// Colors of a tile, of 8 or 16 bits, channel by channel.
+// Colors of a tile, of 8 or 16 bits, planar.
 struct TileColors {
   u16 values[3][TILE];
 };
 
-// The mean of one component (step 3), 0 of those that a gray picture lacks: below 2^28 pixels of below 2^15 each make a sum below 2^43.
+// The mean of one component (step 3); 0 for components that a gray frame lacks. The sum of fewer than 2^28 pixels, each below 2^15, is
+// below 2^43.
 inline i32 mean_of(const PixelArgs& args, u32 component) {
   const u64 sum = load(at<u64>(args.sums) + component);
   const u64 count = static_cast<u64>(args.window[0]) * args.window[1];
   return static_cast<i32>((2 * sum + count) / (2 * count));
 }
 
-// constant + of_mean (mean - zero), clipped. The host lets no number of a color map or fill beyond 10^6 pass, and the rows of a base
-// matrix sum to less than 4 per column: |of_mean| <= 2^13 * 10^6 * 4 < 2^35, times 2^15 and three of them below 2^52;
-// |constant| <= 2^20 * 10^6 < 2^40. So 64 bits hold what the CPU adds up in 128.
+// constant + of_mean (mean - zero), clamped. The host limits every number of a color map or fill to 10^6, and the rows of a base
+// matrix sum to less than 4 per column: |of_mean| <= 2^13 * 10^6 * 4 < 2^35, times 2^15, three of them: below 2^52;
+// |constant| <= 2^20 * 10^6 < 2^40. So 64 bits hold the sum that the CPU computes in 128.
 inline i32 mean_dependent_bias(i64 constant, const i64* mean_factors, const i32* mean, const i32* zero) {
   i64 sum = constant;
 #pragma unroll
@@ -40,7 +41,7 @@ inline i32 mean_dependent_bias(i64 constant, const i64* mean_factors, const i32*
   return static_cast<i32>(sum < -limit ? -limit : sum > limit ? limit : sum);
 }
 
-// Bias and fill of the frame, by three threads of the block.
+// Computes bias and fill of the frame, by three threads of the block.
 inline void compute_channel_bias(Block& block, const PixelArgs& args, ChannelBias& channel_bias) {
   if (!args.needs_mean) {
     block.sync_phase([&](u32 x, u32 y) {
@@ -62,8 +63,8 @@ inline void compute_channel_bias(Block& block, const PixelArgs& args, ChannelBia
   });
 }
 
-// Step 5 for one pixel; the factors of components that a gray picture lacks are zero. The host keeps the sum of |factors| of a row within 32767 and bias and fill within 2^30 - 2^20, so that
-// nothing but the term with cover leaves 32 bits.
+// Step 5 for one pixel. The factors of components that a gray frame lacks are zero. The host limits the sum of |factors| of a row
+// to 32767, and bias and fill to 2^30 - 2^20, so only the term with coverage exceeds 32 bits.
 inline void color(const PixelArgs& args, const i32* bias, const i32* fill, Components pixel, i32 coverage, TileColors& colors, u32 place) {
 #pragma unroll
   for (u32 r = 0; r < 3; ++r) {
@@ -91,7 +92,7 @@ inline void color(const PixelArgs& args, const i32* bias, const i32* fill, Compo
 
 inline Components black(const PixelArgs& args) { return Components{{args.zero[0], args.zero[1], args.zero[2]}}; }
 
-// The window's components where a kernel before this one left them.
+// Reads the window's components, which an earlier kernel wrote.
 struct WindowPlanes {
   const i16* components;
   i64 width, height;
@@ -105,7 +106,7 @@ inline WindowPlanes window_planes(const PixelArgs& args) {
 
 inline i32 lerp(i32 a, i32 b, i32 f) { return (a * (FULL_COVERAGE - f) + b * f + FULL_COVERAGE / 2) >> 14; }
 
-// Step 4 of a warp for output pixel (i, j): its components and cover. The host has proven that positions fit 63 bits.
+// Step 4 of a warp for output pixel (i, j): its components and coverage. The host guarantees that positions fit in 63 bits.
 inline i32 warped(const PixelArgs& args, const WindowPlanes& window, i64 i, i64 j, Components& pixel) {
   i64 x = args.to_x[0] * i + args.to_x[1] * j + args.to_x[2];
   i64 y = args.to_y[0] * i + args.to_y[1] * j + args.to_y[2];

@@ -1,5 +1,5 @@
-// In: the colors of a tile. Out: its elements in the slot, masked, in the slot's dtype and layout (SPEC.md, steps 6 and 7).
-// Never: computes the element of an 8-bit color: the host's table has it.
+// Stores the colors of a tile as elements in the slot: masks, dtype and layout (SPEC.md, steps 6 and 7).
+// Elements of 8-bit colors come from the host's table.
 
 #pragma once
 
@@ -41,7 +41,7 @@ inline bool contains(const MaskArgs& mask, u32 x, u32 y) {
   return px < mask.limit && py < mask.limit;
 }
 
-// The element of displayed pixel (x, y) before or behind masks: the last one over it counts.
+// The element of displayed pixel (x, y) before or after masks: the last mask that contains it applies.
 inline u32 masked_element(const PixelArgs& args, u32 x, u32 y, u32 channel, u32 code) {
   for (u32 m = args.mask_count; m-- > 0;) {
     const MaskArgs& mask = at<MaskArgs>(args.masks)[m];
@@ -55,7 +55,7 @@ inline u32 masked_element(const PixelArgs& args, u32 x, u32 y, u32 channel, u32 
   return element_of_u8(args.elements, args.dtype, channel, code);
 }
 
-// Stores a tile that lies in the canvas as a whole in words of four codes, one by each thread at most.
+// Stores a tile that is completely inside the canvas in words of four codes, at most one word per thread.
 inline void store_tile_words(Block& block, const PixelArgs& args, const Tile& tile, const TileColors& colors) {
   const u64 corner = args.slot + static_cast<u64>(args.origin + tile.x * args.step_i + tile.y * args.step_j);
   block.sync_phase([&](u32 x, u32 y) {
@@ -80,7 +80,7 @@ inline void store_tile_words(Block& block, const PixelArgs& args, const Tile& ti
   });
 }
 
-// Stores a tile, element after element in the order in which they lie.
+// Stores a tile element by element, in memory order.
 inline void store_tile(Block& block, const PixelArgs& args, const Tile& tile, const TileColors& colors) {
   const bool whole = tile.x + TILE_WIDTH <= args.canvas[0] && tile.y + TILE_HEIGHT <= args.canvas[1];
   if (whole && args.order & (WORDS_INTERLEAVED | WORDS_PLANAR)) return store_tile_words(block, args, tile, colors);
@@ -97,7 +97,7 @@ inline void store_tile(Block& block, const PixelArgs& args, const Tile& tile, co
       const u32 i = tile.x + column, j = tile.y + row;
       if (i >= args.canvas[0] || j >= args.canvas[1]) continue;
       const u32 code = colors.values[channel][row * TILE_WIDTH + column];
-      // Sides have 16 bits: these fit.
+      // Sides have 16 bits, so these fit.
       const i32 ii = static_cast<i32>(i), jj = static_cast<i32>(j);
       const u32 x = static_cast<u32>(args.display_x[0] * ii + args.display_x[1] * jj + args.display_x[2]);
       const u32 y = static_cast<u32>(args.display_y[0] * ii + args.display_y[1] * jj + args.display_y[2]);

@@ -1,5 +1,5 @@
-// In: the structs of args.h. Out: a compile error where the host lays one out otherwise. Never: edited by hand: the test in
-// ../src/cuda/kernel_args.rs prints what belongs here.
+// Checks at compile time that the structs of args.h have the layout that the host writes. Do not edit by hand: the test in
+// ../src/cuda/kernel_args.rs prints the expected content.
 
 #pragma once
 

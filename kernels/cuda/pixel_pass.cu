@@ -1,7 +1,8 @@
-// In: the planes of a frame, in device memory, and what `PixelPass::for_device` makes of a pass.
-// Out: the bytes of ../SPEC.md, in the slot. framespool_pixels does it in one go; where a warp or the mean needs the whole window,
-// framespool_window makes that and framespool_finish the rest. framespool_expand turns codes into elements, for clips that waited.
-// Never: depends on the GPU, on the order of threads, or on floating point.
+// The four kernels. Input: the planes of a frame in device memory, and the arguments that `PixelPass::for_device` computes.
+// Output: the bytes of ../SPEC.md, in the slot. framespool_pixels does everything in one kernel. If a warp or the mean needs the
+// complete window, framespool_window computes the window and framespool_finish the rest. framespool_expand converts codes to
+// elements, for cached clips. No result depends on the GPU or on the order of threads. Floating point is used only for products
+// that are rounded once.
 
 #include "args.h"
 #include "arithmetic.h"
@@ -35,7 +36,7 @@ inline void window(Block& block, const PixelArgs& args) {
   PerThread<Components> per_thread(Components{{1 << 13, 1 << 13, 1 << 13}});
   tile_components(block, args, tile, per_thread);
   const u64 size = static_cast<u64>(args.window[0]) * args.window[1];
-  // Components of the tile, then their sums by row. `row_buffer` is free: its last readers have been waited for.
+  // Components of the tile, then their sums by row. `row_buffer` is free: a barrier follows its last readers.
   i16* values = reinterpret_cast<i16*>(block.shared);
   u32* sums = reinterpret_cast<u32*>(block.shared + 3 * TILE * sizeof(i16));
   block.sync_phase([&](u32 x, u32 y) {
@@ -97,7 +98,7 @@ inline void finish(Block& block, const PixelArgs& args) {
   store_tile(block, args, tile, colors);
 }
 
-// Four codes by each thread: of one channel, or of channels in turn.
+// Four codes per thread: of one channel, or of interleaved channels.
 inline void expand(Block& block, const ExpandArgs& args) {
   block.sync_phase([&](u32 x, u32 y) {
     const u64 first = 4 * (static_cast<u64>(block.x) * TILE + y * TILE_WIDTH + x);

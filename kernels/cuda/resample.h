@@ -1,5 +1,5 @@
-// In: the planes of a frame and the weights of its axes. Out: the 15-bit components of a tile (SPEC.md, steps 1 to 3).
-// Never: holds more of a row than a chunk: horizontal sums go on from chunk to chunk, which changes no bit of them.
+// Resamples the planes of a frame with the weights of its axes to the 15-bit components of a tile (SPEC.md, steps 1 to 3).
+// At most a chunk of a row is in shared memory: horizontal sums continue from chunk to chunk, which does not change their bits.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 #include "arithmetic.h"
 #include "block.h"
 
-// A tile of the canvas, and the part of the window in it.
+// A tile of the canvas, and its intersection with the window.
 struct Tile {
   u32 x, y;                        // of its first pixel, on the canvas
   u32 first_column, column_count;  // window columns in it
@@ -19,7 +19,7 @@ struct Components {
   i32 values[3];
 };
 
-// First and number of the pixels of a window of `length` pixels at `corner` that lie in `tile` pixels from `start` on.
+// First index and number of the pixels of a window of `length` pixels at `corner` that are in the `tile` pixels from `start`.
 inline void intersect(u32 start, u32 tile, u32 corner, u32 length, u32* first, u32* count, u32* before) {
   const u32 from = max_u32(start, corner), to = min_u32(start + tile, corner + length);
   *count = from < to ? to - from : 0;
@@ -36,7 +36,7 @@ inline Tile tile_of(const Block& block, const PixelArgs& args) {
   return tile;
 }
 
-// One sample, wherever it lies.
+// One sample at any address.
 inline u32 sample_at(const PixelArgs& args, const PlaneArgs& plane, u32 row, u32 sample) {
   const u64 line = plane.address + row * plane.stride_bytes;
   if (args.depth_bits == 8) return load(at<u8>(line + sample));
@@ -56,8 +56,8 @@ inline u32 four_bytes(u64 address, u32 left) {
   return word;
 }
 
-// The same four bytes of four rows, of which `rows` are wanted; the others are the first again, and their weights are zero. Nothing
-// branches here, so that all four are on their way at once.
+// The same four bytes of four rows, of which `rows` are needed; the others repeat the first row, and their weights are zero.
+// There are no branches, so that all four loads are in flight together.
 template <bool WHOLE>
 inline Words4 four_rows(u64 address, u64 stride, u32 left, u32 rows) {
   Words4 result;
@@ -66,7 +66,7 @@ inline Words4 four_rows(u64 address, u64 stride, u32 left, u32 rows) {
   return result;
 }
 
-// Vertical sums of four neighbouring samples of 8 bits.
+// Vertical sums of four neighboring 8-bit samples.
 template <bool WHOLE>
 inline void filter_vertical_u8(u64 address, u64 stride, u32 left, const u16* weights, u32 count, i16* to) {
   u32 a = 64, b = 64, c = 64, d = 64;
@@ -85,11 +85,11 @@ inline void filter_vertical_u8(u64 address, u64 stride, u32 left, const u16* wei
     }
     address += 4 * stride;
   }
-  // 255 in all rows makes 32640: nothing to clamp.
+  // 255 in all rows gives 32640: no clamp is needed.
   store_shared_words(to, a >> 7 | b >> 7 << 16, c >> 7 | d >> 7 << 16);
 }
 
-// Vertical sums of two neighbouring samples of 9 to 16 bits.
+// Vertical sums of two neighboring samples of 9 to 16 bits.
 template <bool WHOLE>
 inline void filter_vertical_u16(const PixelArgs& args, u64 address, u64 stride, u32 left, const u16* weights, u32 count, i16* to) {
   const u32 white = (1u << args.depth_bits) - 1;
@@ -112,7 +112,7 @@ inline void filter_vertical_u16(const PixelArgs& args, u64 address, u64 stride, 
   store_shared_word(to, a | b << 16);
 }
 
-// Step 2 for samples `from` (a multiple of 4) to `end` of one row of a tile, by the threads x of its warp.
+// Step 2 for samples `from` (a multiple of 4) to `end` of one row of a tile, by the threads of one warp.
 inline void filter_vertical_row(const PixelArgs& args, const PlaneArgs& plane, u32 row, u32 from, u32 end, u32 x, i16* line) {
   const AxisArgs& rows = args.rows[plane.is_chroma];
   const TapRange range = load(at<TapRange>(rows.tap_ranges) + row);
@@ -142,7 +142,7 @@ inline void filter_vertical_row(const PixelArgs& args, const PlaneArgs& plane, u
   }
 }
 
-// Weighted sums of COUNT neighbouring samples of the columns `begin` to `end`, which lie in `line` step by step.
+// Weighted sums of COUNT neighboring samples of the columns `begin` to `end`, which are in `line`, `step` apart.
 template <u32 COUNT>
 inline void add_columns(const u16* weights, u32 positions, u32 begin, u32 end, const i16* line, const PlaneArgs& plane, i32* sums) {
   const i16* values[COUNT];
@@ -161,7 +161,7 @@ inline void add_columns(const u16* weights, u32 positions, u32 begin, u32 end, c
   }
 }
 
-// Step 3 for one pixel, as far as columns `first` to `end` go, which lie in `line` from sample `from` on.
+// Step 3 for one pixel, restricted to columns `first` to `end`, which are in `line` from sample `from`.
 inline void filter_horizontal(const AxisArgs& columns, const PlaneArgs& plane, u32 position, u32 first, u32 end, u32 from, const i16* line,
                      Components& sums) {
   const TapRange range = load(at<TapRange>(columns.tap_ranges) + position);
@@ -184,7 +184,7 @@ inline void filter_horizontal(const AxisArgs& columns, const PlaneArgs& plane, u
   }
 }
 
-// Steps 1 to 3 for each thread's pixel, if that lies in the window: its components but for the last shift.
+// Steps 1 to 3 for each thread's pixel, if it is in the window: its components without the last shift.
 inline void resample(Block& block, const PixelArgs& args, const Tile& tile, PerThread<Components>& per_thread) {
   i16* row_buffer = reinterpret_cast<i16*>(block.shared);
   if (tile.column_count == 0 || tile.row_count == 0) return;
@@ -212,7 +212,7 @@ inline void resample(Block& block, const PixelArgs& args, const Tile& tile, PerT
   }
 }
 
-// Steps 1 to 3 where no position has more than one tap: the samples themselves.
+// Steps 1 to 3 if no position has more than one tap: the samples themselves.
 inline Components single_tap_components(const PixelArgs& args, u32 column, u32 row) {
   Components result{{0, 0, 0}};
   for (u32 s = 0; s < args.plane_count; ++s) {
@@ -231,7 +231,7 @@ inline Components single_tap_components(const PixelArgs& args, u32 column, u32 r
   return result;
 }
 
-// The components of each thread's pixel, times 2^14 and with half of that added; anything for pixels outside the window.
+// The components of each thread's pixel, times 2^14 plus half of that; undefined for pixels outside the window.
 inline void tile_components(Block& block, const PixelArgs& args, const Tile& tile, PerThread<Components>& per_thread) {
   if (!args.single_tap) return resample(block, args, tile, per_thread);
   block.sync_phase([&](u32 x, u32 y) {

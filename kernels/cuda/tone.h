@@ -1,5 +1,5 @@
-// In: 15-bit components of video of high dynamic range. Out: 15-bit R, G, B of standard dynamic range (SPEC.md, "Tone").
-// Never: floating point: the curves are the host's tables.
+// Maps 15-bit components of high dynamic range video to 15-bit R, G, B of standard dynamic range (SPEC.md, "Tone").
+// No floating point is used: the curves are tables from the host.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "block.h"
 #include "resample.h"
 
-// The table's value at `value`, between two entries where need be.
+// The table's value at `value`, interpolated between two entries if needed.
 inline u32 interpolate_table(u64 table, u32 value) {
   const u32 length = 32 - leading_zeros(value);
   const u32 shift = length > 8 ? length - 8 : 0;
@@ -18,7 +18,7 @@ inline u32 interpolate_table(u64 table, u32 value) {
   return static_cast<u32>(a + (((b - a) * part) >> shift));
 }
 
-// Of a picture with one component the others count for nothing: their factors are zero.
+// For a frame with one component, the others have no effect: their factors are zero.
 inline void map_tone(const ToneArgs& tone, Components& pixel) {
   u64 light[3];
 #pragma unroll

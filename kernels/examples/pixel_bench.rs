@@ -1,6 +1,6 @@
-//! In: nothing, or words that lines of the table must contain (`avx2 nv12`); the pictures are made up.
-//! Out: a table of milliseconds per frame (best of several rounds, one thread) for the usual ways to use the pass.
-//! Never: judges; compare runs on one machine only.
+//! Prints a table of milliseconds per frame (best of several rounds, one thread) for common uses of the pixel pass.
+//! Arguments filter the lines of the table (`avx2 nv12`). Frames are synthetic.
+//! Compare runs on one machine only.
 
 use std::time::Instant;
 
@@ -11,11 +11,11 @@ struct Case {
     geometry: Geometry,
     spec: OutputSpec,
     channels_last: bool,
-    /// The pass is compiled for every frame, as for clips that draw random crops (of one frame).
+    /// The pass is compiled for every frame, as for clips of one frame with random crops.
     compiled: bool,
 }
 
-/// A turn by some degrees about the middle of a square picture.
+/// A rotation by some degrees about the center of a square frame.
 fn turned_by(side: u32, degrees: f64, interpolation: Interpolation) -> Placement {
     let (sin, cos) = degrees.to_radians().sin_cos();
     let middle = (f64::from(side) - 1.0) / 2.0;
@@ -60,7 +60,7 @@ fn main() {
             },
             masks: vec![Mask {
                 region: MaskRegion::Grid(MaskGrid {
-                    // Squares of 28 pixels, turned by 17 degrees.
+                    // Squares of 28 pixels, rotated by 17 degrees.
                     step_x: [73_345_000, 22_424_000_u32.wrapping_neg()],
                     step_y: [22_424_000, 73_345_000],
                     start: [5, 77],
@@ -114,7 +114,7 @@ fn main() {
                 let color = Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Limited };
                 let frame = FrameView { width, height, depth_bits, shift: 0, planes, color };
                 let compile = || {
-                    PixelPass::new(*geometry, spec.clone()).expect("a fair geometry").with_backend(backend)
+                    PixelPass::new(*geometry, spec.clone()).expect("a valid geometry").with_backend(backend)
                 };
                 let mut pass = compile();
                 let (w, h) = pass.output_size();
@@ -132,7 +132,7 @@ fn main() {
                     } else {
                         OutputSlot::chw(&mut data, w, h)
                     };
-                    pass.run(&frame, &mut out, &mut scratch).expect("a fair frame");
+                    pass.run(&frame, &mut out, &mut scratch).expect("a valid frame");
                     best = best.min(start.elapsed().as_secs_f64());
                 }
                 println!("{label} {:8.3}", best * 1e3);

@@ -1,11 +1,10 @@
-//! In: rows of 15-bit components at output resolution, what their code values mean, and the change of colors asked for.
-//! Out: rows of 8-bit R, G, B.
-//! Never: rounds before this point; the components still carry the fraction that resampling left.
+//! Converts rows of 15-bit components to rows of 8-bit or 16-bit R, G, B, with an optional color map.
+//! Components still have the fraction bits of resampling; colors are rounded to the output depth only here.
 
 use crate::error::PassError;
 use crate::output_spec::{product, ColorMap, Fill};
 
-/// Which luma and chroma make which color.
+/// The luma weights of a YUV format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MatrixCoefficients {
@@ -19,13 +18,13 @@ pub enum MatrixCoefficients {
     Fcc,
     /// Kr = 0.212, Kb = 0.087.
     Smpte240m,
-    /// Green and orange differences in place of Cb and Cr: no luma weights.
+    /// Green and orange differences instead of Cb and Cr: no luma weights.
     YCgCo,
-    /// The planes are R, G, B already.
+    /// The planes are R, G, B.
     Rgb,
 }
 
-/// Which code values are black and white.
+/// The code values of black and white.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ColorRange {
     /// Black 16, white 235, chroma 16 to 240, times 2^(depth - 8).
@@ -34,16 +33,16 @@ pub enum ColorRange {
     Full,
 }
 
-/// What code values mean.
+/// The meaning of code values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Colorimetry {
-    /// YUV to RGB.
+    /// The YUV to RGB matrix.
     pub matrix: MatrixCoefficients,
-    /// Black and white.
+    /// The range of black to white.
     pub range: ColorRange,
 }
 
-/// What the components of a picture are.
+/// The components of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ComponentModel {
     Gray,
@@ -52,7 +51,7 @@ pub(crate) enum ComponentModel {
 }
 
 impl ComponentModel {
-    /// Components that the planes hold.
+    /// Number of components in the planes.
     pub fn components(self) -> usize {
         match self {
             Self::Gray => 1,
@@ -60,7 +59,7 @@ impl ComponentModel {
         }
     }
 
-    /// The components in the places where colors look for them.
+    /// The components in the order that the color conversion expects.
     pub fn broadcast_gray(self, components: [i16; 3]) -> [i16; 3] {
         match self {
             Self::Gray => [components[0]; 3],
@@ -71,22 +70,22 @@ impl ComponentModel {
 
 /// Components carry 15 bits whatever the depth of the source: code value times 2^(15 - depth).
 pub(crate) const COMPONENT_BITS: u32 = 15;
-/// Most fraction bits of a coefficient: the largest without a color map (2.14) still fits 16 bits.
+/// Maximum number of fraction bits of a coefficient: the largest one without a color map (2.14) still fits in 16 bits.
 const COEFFICIENT_BITS: u32 = 13;
-/// Zero of chroma.
+/// Chroma of gray.
 const CHROMA_ZERO: i16 = 1 << (COMPONENT_BITS - 1);
-/// Full cover of a pixel by the picture.
+/// Full coverage of a pixel by the frame.
 pub(crate) const FULL_COVERAGE: i32 = 1 << 14;
 /// Bias and fill stay within this, so that sums stay within 32 bits.
 const MAX_BIAS: i64 = (1 << 30) - (1 << 20);
 
-/// Components to colors, in integers (SPEC.md, step 5): the source's matrix and the color map in one.
+/// Integer conversion of components to colors (SPEC.md, step 5): the source's matrix and the color map combined.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ColorCoefficients {
     pub model: ComponentModel,
     /// No color map, and a matrix of luma weights if any: most coefficients are zero or equal.
     sparse: bool,
-    /// Colors are made in 16 bits.
+    /// Colors have 16 bits.
     pub use_u16: bool,
     factors: [[i16; 3]; 3],
     zero: [i16; 3],
@@ -102,7 +101,7 @@ pub(crate) struct MeanDependentColor {
     pub mean_factors: [[i64; 3]; 3],
 }
 
-/// ColorCoefficients with what the mean of one frame's window decides.
+/// ColorCoefficients with the values that depend on the mean of one frame's window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct FrameCoefficients {
     pub model: ComponentModel,
@@ -116,11 +115,11 @@ pub(crate) struct FrameCoefficients {
 }
 
 impl MatrixCoefficients {
-    /// All but those whose planes are R, G, B.
+    /// All matrices except that of R, G, B planes.
     pub const ALL_YUV: [Self; 6] =
         [Self::Bt601, Self::Bt709, Self::Bt2020Ncl, Self::Fcc, Self::Smpte240m, Self::YCgCo];
 
-    /// Kr and Kb; `None` for matrices that are not made of them.
+    /// Kr and Kb; `None` for matrices that are not defined by them.
     pub(crate) const fn luma_weights(self) -> Option<(f64, f64)> {
         match self {
             Self::Bt601 => Some((0.299, 0.114)),
@@ -148,7 +147,7 @@ fn base_matrix(color: Colorimetry, depth_bits: u8, model: ComponentModel) -> ([[
         ComponentModel::Yuv => {
             let zero = [black, CHROMA_ZERO, CHROMA_ZERO];
             let Some((kr, kb)) = color.matrix.luma_weights() else {
-                // H.273 makes YCgCo of R, G, B that have the range already: differences are as large as they were.
+                // H.273 computes YCgCo from R, G, B that already have the range, so differences are not scaled.
                 return ([[luma, -luma, luma], [luma, luma, 0.0], [luma, -luma, -luma]], zero);
             };
             let kg = 1.0 - kr - kb;
@@ -205,7 +204,7 @@ impl ColorCoefficients {
         })
     }
 
-    /// For a frame whose window has this mean.
+    /// Coefficients for a frame whose window has this mean.
     pub fn with_mean(&self, mean: [i16; 3]) -> FrameCoefficients {
         let at = |affine: &MeanDependentColor| {
             [0, 1, 2].map(|r| {
@@ -229,7 +228,7 @@ impl ColorCoefficients {
         }
     }
 
-    /// For frames whose mean nothing depends on.
+    /// Coefficients that do not depend on the mean.
     pub fn without_mean(&self) -> FrameCoefficients {
         self.with_mean(self.zero)
     }
@@ -242,12 +241,12 @@ impl FrameCoefficients {
         [luma, v_to_r, u_to_g, v_to_g, u_to_b]
     }
 
-    /// The components that change nothing: what lies outside the window.
+    /// The neutral components, used outside the window.
     pub fn zero(&self) -> [i16; 3] {
         self.zero
     }
 
-    /// The color where there is no picture.
+    /// The fill color.
     pub fn fill(&self) -> [u8; 3] {
         self.fill.map(|value| self.to_u8(value + self.half()))
     }
@@ -257,7 +256,7 @@ impl FrameCoefficients {
         self.fill.map(|value| self.to_u16(value))
     }
 
-    /// A pixel that the picture covers in part (of [`FULL_COVERAGE`]).
+    /// A pixel that the frame covers in part (of [`FULL_COVERAGE`]).
     pub fn blend_pixel(&self, components: [i16; 3], coverage: i32) -> [u8; 3] {
         self.blend_coverage(components, coverage).map(|value| self.to_u8(value + self.half()))
     }
@@ -277,7 +276,7 @@ impl FrameCoefficients {
         })
     }
 
-    /// Pixel i of samples whose chroma is half as wide.
+    /// Pixel i of samples whose chroma has half the width.
     #[inline(always)]
     fn unscaled_pixel(&self, yuv: [&[u8]; 3], i: usize) -> [u8; 3] {
         let component = |sample: u8| i16::from(sample) << (COMPONENT_BITS - 8);
@@ -303,7 +302,7 @@ impl FrameCoefficients {
 
     #[inline(always)]
     fn sum(&self, r: usize, components: [i16; 3]) -> i32 {
-        // In 16 bits on purpose (components less their zero fit): a 16 by 16 bit product is one cheap instruction.
+        // Intentionally 16 bits (components minus their zero fit): a 16 by 16 bit product is one cheap instruction.
         let term =
             |k: usize| i32::from(components[k].wrapping_sub(self.zero[k])) * i32::from(self.factors[r][k]);
         term(0) + term(1) + term(2)
@@ -358,13 +357,13 @@ pub(crate) fn yuv_row(rgb: [&mut [u8]; 3], yuv: [&[i16]; 3], colors: &FrameCoeff
     }
 }
 
-/// [`yuv_row`] from the samples of an 8-bit picture at its own size, whose chroma is half as wide: neither needs resampling.
+/// [`yuv_row`] from the samples of an 8-bit frame at its own size, whose chroma has half the width: no resampling is needed.
 #[inline(always)]
 pub(crate) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
     unscaled_row_from(0, rgb, yuv, colors);
 }
 
-/// [`unscaled_row`] from a pixel on.
+/// [`unscaled_row`] starting at a pixel.
 #[inline(always)]
 pub(crate) fn unscaled_row_from(
     first: usize,
@@ -378,13 +377,13 @@ pub(crate) fn unscaled_row_from(
     }
 }
 
-/// [`unscaled_row`] to R, G, B side by side.
+/// [`unscaled_row`] to interleaved R, G, B.
 #[inline(always)]
 pub(crate) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
     unscaled_packed_from(0, out, yuv, colors);
 }
 
-/// [`unscaled_packed`] from a pixel on.
+/// [`unscaled_packed`] starting at a pixel.
 #[inline(always)]
 pub(crate) fn unscaled_packed_from(
     first: usize,
@@ -400,7 +399,7 @@ pub(crate) fn unscaled_packed_from(
 /// Shift without a color map.
 const SPARSE_SHIFT: u32 = COMPONENT_BITS - 8 + COEFFICIENT_BITS;
 
-/// Converts a row of a component that is a color already, without a color map: only the range is undone.
+/// Converts a row of a component that is already a color, without a color map: only the range is converted.
 #[inline(always)]
 pub(crate) fn expand_range_row(out: &mut [u8], values: &[i16], colors: &FrameCoefficients) {
     let luma = colors.factors[0][0];

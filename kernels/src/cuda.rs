@@ -1,6 +1,5 @@
-//! In: a pixel pass, and frames whose planes are in a GPU's memory.
-//! Out: what runs the pass there: tables to be uploaded once, and for each frame the launches of the kernels in `PTX`.
-//! Never: touches a GPU, or reads what an address leads to: whoever asks for launches answers for the addresses.
+//! Prepares a pixel pass for frames in GPU memory: tables to upload once, and kernel launches for each frame.
+//! It does not call the GPU or dereference addresses; the caller is responsible for their validity.
 
 pub(crate) mod kernel_args;
 mod launch;
@@ -13,7 +12,7 @@ use crate::frame::{required_plane_bytes, GenericFrame, GenericPlanes, PlaneBound
 pub use launch::DevicePass;
 pub use lut::DeviceLut;
 
-/// The kernels, for the driver to compile: any GPU from compute capability 7.0 on.
+/// The kernels as PTX, which the driver compiles for any GPU from compute capability 7.0.
 pub const PTX: &str = include_str!("../cuda/gen/pixel_pass.ptx");
 
 /// Threads of every block: as `TILE_WIDTH` and `TILE_HEIGHT` in `cuda/args.h`.
@@ -22,13 +21,13 @@ pub(crate) const BLOCK_DIM: (u32, u32) = (32, 8);
 /// One plane in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DevicePlane {
-    /// Of the first byte of the first row.
+    /// Address of the first byte of the first row.
     pub address: u64,
-    /// Distance of rows, at least the bytes of a row.
+    /// Bytes from one row to the next, at least the bytes of a row.
     pub stride_bytes: usize,
 }
 
-/// Stands for a plane where only the kind of picture is spoken of.
+/// Placeholder for a plane where only the frame format matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FormatOnly;
 
@@ -38,36 +37,36 @@ pub type DevicePlanes = GenericPlanes<DevicePlane>;
 /// One decoded picture in device memory.
 pub type DeviceFrame = GenericFrame<DevicePlane>;
 
-/// All of a frame that a [`DevicePass`] depends on: everything but where its planes are.
+/// The properties of a frame that a [`DevicePass`] depends on: everything except the addresses of its planes.
 pub type DeviceFormat = GenericFrame<FormatOnly>;
 
-/// Where a picture goes in device memory.
+/// The destination of a frame in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceSlot {
-    /// Of element (0, 0, 0): a multiple of the bytes of an element.
+    /// Address of element (0, 0, 0): a multiple of the element size.
     pub address: u64,
-    /// Distance of R, G, B in elements.
+    /// Channel stride in elements.
     pub channel_stride: usize,
-    /// Distance of rows in elements.
+    /// Row stride in elements.
     pub row_stride: usize,
-    /// Distance of columns in elements.
+    /// Column stride in elements.
     pub column_stride: usize,
 }
 
-/// One launch of a kernel. Those of a frame run in the order in which they are given, on one stream.
+/// One kernel launch. The launches of a frame run in this order, on one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
     /// Its name in [`PTX`].
     pub kernel: &'static str,
-    /// Blocks.
+    /// Grid size in blocks.
     pub grid: [u32; 3],
-    /// Threads of a block.
+    /// Block size in threads.
     pub block: [u32; 3],
-    /// Dynamic shared memory.
+    /// Dynamic shared memory in bytes.
     pub shared_bytes: u32,
     /// The bytes of its one parameter, a struct aligned to 8.
     pub args: Vec<u8>,
-    /// Memory (address and bytes) that must be zero before.
+    /// Memory (address and bytes) that must be zeroed before the launch.
     pub clear: Option<(u64, usize)>,
 }
 
@@ -90,7 +89,7 @@ impl PlaneBounds for FormatOnly {
 }
 
 impl<P: Copy> GenericFrame<P> {
-    /// What kind of picture it is.
+    /// The format of the frame.
     pub fn format(&self) -> DeviceFormat {
         let Self { width, height, depth_bits, shift, planes, color } = *self;
         let planes = match planes {

@@ -1,12 +1,11 @@
-//! In: the facts of a request that cannot be met.
-//! Out: one typed error that says both sides of the disagreement.
-//! Never: carries a file name (the caller knows it) or stands for a panic.
+//! Defines the crate's error type. Each variant contains the values that disagree.
+//! It contains no file name; the caller knows it.
 
 use std::fmt;
 
 use crate::geometry::Rect;
 
-/// Why a pixel pass could not be compiled or run. Nothing has been written when it is returned.
+/// Why a pixel pass could not be compiled or run. The slot is unchanged when it is returned.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PassError {
@@ -28,18 +27,18 @@ pub enum PassError {
         /// Its height.
         height: u32,
     },
-    /// A rectangle that does not lie in its picture.
+    /// A rectangle that exceeds its frame.
     RectOutOfBounds {
         /// Which one: `crop`, `window`, `canvas`, `mask`.
         what: &'static str,
         /// The rectangle.
         rect: Rect,
-        /// Width of the picture it must lie in.
+        /// Width of the frame that must contain it.
         width: u32,
-        /// Height of the picture it must lie in.
+        /// Height of the frame that must contain it.
         height: u32,
     },
-    /// Normalisation was asked for with an integer dtype.
+    /// Normalization was requested with an integer dtype.
     NormalizeNeedsFloat,
     /// A mean that is not finite, or a std that is not finite and above zero, or so small that elements are not finite.
     InvalidNormalize {
@@ -50,19 +49,19 @@ pub enum PassError {
         /// Its std.
         std: f32,
     },
-    /// A window that would have to be kept whole, for a warp or for its mean, and is too large for that.
+    /// A window that is too large to be held completely, which a warp or its mean requires.
     WindowTooLarge {
         /// Its width.
         width: usize,
         /// Its height.
         height: usize,
     },
-    /// A warp that leads further from the picture than positions can say.
+    /// A warp whose positions are too far from the frame to be represented.
     WarpOutOfRange {
         /// The coefficients of one axis.
         to: [i64; 3],
     },
-    /// A color map or fill with a number that is not finite or beyond a million.
+    /// A color map or fill with a number that is not finite or exceeds a million.
     InvalidColorValue {
         /// The number.
         value: f64,
@@ -72,12 +71,12 @@ pub enum PassError {
         /// Its largest row sum, in output levels per level.
         gain: f64,
     },
-    /// A tone mapping with a peak that is beyond the bounds.
+    /// A tone mapping whose peak is out of bounds.
     InvalidPeak {
         /// In cd/m2.
         peak: f64,
     },
-    /// A tone mapping of primaries that span no colors.
+    /// A tone mapping whose primaries do not span a color space.
     InvalidPrimaries {
         /// x and y of red, green and blue.
         primaries: [[f64; 2]; 3],
@@ -87,13 +86,13 @@ pub enum PassError {
         /// The limit.
         limit: u64,
     },
-    /// A mask of elements was asked for with an integer dtype.
+    /// An element mask was requested with an integer dtype.
     MaskElementNeedsFloat,
-    /// Samples of this depth and position inside their word are not supported in this arrangement of planes.
+    /// Samples of this depth and bit position are not supported in this plane arrangement.
     UnsupportedDepth {
         /// Bits per sample.
         depth_bits: u8,
-        /// How far the samples are shifted up in their word.
+        /// Number of bits by which samples are shifted up in their word.
         shift: u8,
     },
     /// Chroma smaller than a quarter per side.
@@ -110,13 +109,13 @@ pub enum PassError {
         /// Offsets of R, G, B.
         offsets: [u8; 3],
     },
-    /// The color says "already RGB", the planes are YUV.
+    /// The color matrix is RGB, but the planes are YUV.
     MatrixNeedsRgbPlanes,
     /// Rows that overlap.
     StrideTooShort {
         /// Plane, 0 to 2.
         plane: usize,
-        /// Distance of rows.
+        /// Row stride in bytes.
         stride_bytes: usize,
         /// Bytes in a row.
         row_bytes: usize,
@@ -137,7 +136,7 @@ pub enum PassError {
         /// Bytes needed; `u64::MAX` when the strides overflow.
         need_bytes: u64,
     },
-    /// Slot strides under which two elements could share a place.
+    /// Slot strides with which two elements could share an address.
     SlotOverlaps {
         /// Channel stride in elements.
         channel_stride: usize,
@@ -146,15 +145,15 @@ pub enum PassError {
         /// Column stride in elements.
         column_stride: usize,
     },
-    /// A frame of another kind than a pass for a GPU was made for.
+    /// A frame of another format than that for which a device pass was prepared.
     FormatMismatch,
-    /// Device memory that kernels could not read or write in whole words.
+    /// Device memory that kernels cannot access in complete words.
     Misaligned {
         /// Which: `tables`, `scratch`, `slot`, `out`.
         what: &'static str,
-        /// Where it is.
+        /// Its address.
         address: u64,
-        /// What its address must be a multiple of.
+        /// The required alignment in bytes.
         alignment: usize,
     },
 }
@@ -162,44 +161,44 @@ pub enum PassError {
 impl fmt::Display for PassError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Empty { what, width, height } => write!(f, "{what} is {width}x{height}: it has no pixels"),
+            Self::Empty { what, width, height } => write!(f, "{what} is {width}x{height}: it must have at least one pixel"),
             Self::TooLarge { what, width, height } => {
                 write!(f, "{what} is {width}x{height}: a side may be at most {} pixels", crate::MAX_SIDE)
             }
             Self::RectOutOfBounds { what, rect, width, height } => write!(
                 f,
-                "{what} {}x{} at ({}, {}) does not lie in its picture of {width}x{height}",
+                "{what} {}x{} at ({}, {}) exceeds its frame of {width}x{height}",
                 rect.width, rect.height, rect.x, rect.y
             ),
-            Self::NormalizeNeedsFloat => write!(f, "normalize needs a float dtype, the dtype is an integer"),
+            Self::NormalizeNeedsFloat => write!(f, "normalize requires a float dtype, got an integer dtype"),
             Self::InvalidNormalize { channel, mean, std } => write!(
                 f,
                 "normalize of channel {channel} has mean {mean} and std {std}: both must be finite and std above 0, and so must 1 / std"
             ),
             Self::WindowTooLarge { width, height } => write!(
                 f,
-                "the resized picture of {width}x{height} is too large to be turned or to take its mean; \
+                "the resized frame of {width}x{height} is too large for an affine map or a mean; \
                  resize it to at most {} pixels",
                 crate::pixel_pass::MAX_WINDOW_PIXELS
             ),
             Self::WarpOutOfRange { to } => write!(
                 f,
-                "the affine map {to:?} (in 1/2^28 pixel) leads too far from the picture; use less scale or translation"
+                "the affine map {to:?} (in 1/2^28 pixel) leads too far from the frame; use less scale or translation"
             ),
-            Self::InvalidColorValue { value } => write!(f, "a color change holds {value}: at most a million is possible"),
+            Self::InvalidColorValue { value } => write!(f, "a color map contains {value}: at most 1000000 is supported"),
             Self::ColorGainTooLarge { gain } => {
-                write!(f, "a color change multiplies by {gain:.0}: at most a few thousand is possible")
+                write!(f, "a color map multiplies by {gain:.0}: at most a few thousand is supported")
             }
             Self::InvalidPeak { peak } => {
                 let (least, most) = crate::ToneMap::PEAKS;
-                write!(f, "a peak of tone mapping is {peak} cd/m2: it must be from {least} to {most}")
+                write!(f, "the tone mapping peak is {peak} cd/m2: it must be from {least} to {most}")
             }
             Self::InvalidPrimaries { primaries } => {
-                write!(f, "primaries at {primaries:?} span no colors to map from")
+                write!(f, "primaries {primaries:?} do not span a color space")
             }
-            Self::InvalidMaskGrid { limit } => write!(f, "the limit of a grid mask is {limit}, above 2^32"),
+            Self::InvalidMaskGrid { limit } => write!(f, "the limit of a grid mask is {limit}: at most 2^32 is supported"),
             Self::MaskElementNeedsFloat => {
-                write!(f, "a mask of normalised values needs a float dtype, the dtype is an integer; give it code values")
+                write!(f, "a mask of normalized values requires a float dtype, got an integer dtype; use code values")
             }
             Self::UnsupportedDepth { depth_bits, shift } => write!(
                 f,
@@ -211,10 +210,10 @@ impl fmt::Display for PassError {
                 "chroma subsampling 2^{log2_chroma_w} x 2^{log2_chroma_h} is not supported: at most 2^2 each way"
             ),
             Self::InvalidPacking { pixel_bytes, offsets } => {
-                write!(f, "channel offsets {offsets:?} do not lie inside a pixel of {pixel_bytes} bytes")
+                write!(f, "channel offsets {offsets:?} are outside a pixel of {pixel_bytes} bytes")
             }
             Self::MatrixNeedsRgbPlanes => {
-                write!(f, "the color matrix says RGB, the planes are YUV: name the YUV matrix or pass RGB planes")
+                write!(f, "the color matrix is RGB, but the planes are YUV: use a YUV matrix or pass RGB planes")
             }
             Self::StrideTooShort { plane, stride_bytes, row_bytes } => {
                 write!(f, "plane {plane} has rows of {row_bytes} bytes but a stride of {stride_bytes}")
@@ -228,13 +227,13 @@ impl fmt::Display for PassError {
             Self::SlotOverlaps { channel_stride, row_stride, column_stride } => write!(
                 f,
                 "slot strides (channel {channel_stride}, row {row_stride}, column {column_stride}) \
-                 let two elements share a place"
+                 let two elements share an address"
             ),
             Self::FormatMismatch => {
-                write!(f, "the frame is of another size, arrangement, depth or color than this pass was made for; make one for it")
+                write!(f, "the frame's size, plane arrangement, depth or color differs from this pass's; prepare a pass for it")
             }
             Self::Misaligned { what, address, alignment } => {
-                write!(f, "{what} lies at {address:#x} in device memory, which must be a multiple of {alignment}")
+                write!(f, "{what} is at {address:#x} in device memory; the address must be a multiple of {alignment}")
             }
         }
     }

@@ -1,6 +1,5 @@
-//! In: borrowed planes as a decoder left them, with their facts (size, depth, subsampling, color).
-//! Out: the same planes, proven long enough, as one to three `CheckedPlane`s that the resampler reads alike.
-//! Never: copies a pixel or trusts a stride.
+//! Describes a decoded frame as borrowed planes and its format, and checks that the planes are long enough.
+//! The result is one to three `CheckedPlane`s with a uniform layout for the resampler. No pixel is copied.
 
 use crate::color::{Colorimetry, ComponentModel, MatrixCoefficients};
 use crate::error::PassError;
@@ -11,14 +10,14 @@ use crate::geometry::MAX_SIDE;
 pub struct Plane<'a> {
     /// At least `stride_bytes * (rows - 1) + row_bytes` bytes.
     pub data: &'a [u8],
-    /// Distance of rows, at least the bytes of a row.
+    /// Bytes from one row to the next, at least the bytes of a row.
     pub stride_bytes: usize,
 }
 
-/// The arrangement of planes in this process's memory.
+/// The plane arrangement in host memory.
 pub type Planes<'a> = GenericPlanes<Plane<'a>>;
 
-/// The arrangement of the planes of a picture; `P` says where one is.
+/// The plane arrangement of a frame; `P` identifies a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GenericPlanes<P> {
     /// 4:0:0.
@@ -32,7 +31,7 @@ pub enum GenericPlanes<P> {
         /// 1 for 4:2:0, 0 for 4:2:2 and 4:4:4.
         log2_chroma_h: u8,
     },
-    /// Y, and U and V taking turns in one plane, U first: NV12, P010.
+    /// Y, and interleaved U and V in one plane, U first: NV12, P010.
     SemiPlanar {
         /// Y.
         luma: P,
@@ -45,40 +44,40 @@ pub enum GenericPlanes<P> {
     },
     /// R, G, B planes, in this order.
     PlanarRgb([P; 3]),
-    /// R, G, B bytes side by side.
+    /// Interleaved R, G, B bytes.
     PackedRgb {
         /// The plane.
         plane: P,
         /// 3 for RGB24, 4 for RGBA.
         pixel_bytes: u8,
-        /// Where R, G, B lie inside a pixel.
+        /// Offsets of R, G, B in a pixel.
         offsets: [u8; 3],
     },
 }
 
-/// One decoded picture in this process's memory.
+/// One decoded frame in host memory.
 pub type FrameView<'a> = GenericFrame<Plane<'a>>;
 
-/// One decoded picture as stored: before any orientation. `P` says where a plane is.
+/// One decoded frame as stored, before any orientation. `P` identifies a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GenericFrame<P> {
-    /// Width in pixels of luma.
+    /// Width in luma pixels.
     pub width: u32,
-    /// Height in pixels of luma.
+    /// Height in luma pixels.
     pub height: u32,
-    /// 8: one byte a sample. 9 to 16: little-endian 16-bit words.
+    /// 8: one byte per sample. 9 to 16: little-endian 16-bit words.
     pub depth_bits: u8,
     /// A sample's value is `word >> shift`: 6 for P010, 0 for yuv420p10le. 0 for 8 bit.
     pub shift: u8,
     /// The planes.
     pub planes: GenericPlanes<P>,
-    /// How code values mean color. RGB planes ignore the matrix, gray ignores it too; all obey the range.
+    /// The meaning of code values. RGB and gray planes ignore the matrix; all use the range.
     pub color: Colorimetry,
 }
 
-/// What must be proven of a plane before it is read.
+/// Checks of a plane before it is read.
 pub(crate) trait PlaneBounds: Copy {
-    /// It has `rows` rows of `row_bytes` bytes; `index` names it in errors.
+    /// Checks that it has `rows` rows of `row_bytes` bytes; `index` identifies it in errors.
     fn check(self, index: usize, rows: usize, row_bytes: usize) -> Result<(), PassError>;
 }
 
@@ -93,7 +92,7 @@ impl PlaneBounds for Plane<'_> {
     }
 }
 
-/// Bytes from the first of the first row to the last of the last, of rows that do not overlap.
+/// Bytes from the start of the first row to the end of the last one, for rows that do not overlap.
 pub(crate) fn required_plane_bytes(
     stride_bytes: usize,
     plane: usize,
@@ -103,23 +102,23 @@ pub(crate) fn required_plane_bytes(
     if rows > 1 && stride_bytes < row_bytes {
         return Err(PassError::StrideTooShort { plane, stride_bytes, row_bytes });
     }
-    // Sides are at most MAX_SIDE, so nothing overflows but the stride product, hence u128.
+    // Sides are at most MAX_SIDE, so only the stride product can overflow; hence u128.
     Ok(stride_bytes as u128 * (rows as u128 - 1) + row_bytes as u128)
 }
 
-/// A plane whose extent is proven: samples of one to three components, `step` samples apart.
+/// A plane of checked size: samples of one to three components, `step` samples apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckedPlane<P> {
     pub storage: P,
     pub step: usize,
-    /// In a row.
+    /// Samples per row.
     pub columns: usize,
     pub is_chroma: bool,
-    /// Offset in samples of component c inside a step.
+    /// Offset in samples of component c within a step.
     pub offsets: [Option<usize>; 3],
 }
 
-/// A checked picture.
+/// A checked frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckedFrame<P> {
     pub planes: [Option<CheckedPlane<P>>; 3],
@@ -127,9 +126,9 @@ pub(crate) struct CheckedFrame<P> {
     pub model: ComponentModel,
 }
 
-#[allow(private_bounds)] // only to say what `check` needs
+#[allow(private_bounds)] // only to express what `check` needs
 impl<P: PlaneBounds> GenericFrame<P> {
-    /// Proves that every sample of the picture exists.
+    /// Checks that every sample of the frame exists.
     pub(crate) fn check(&self) -> Result<CheckedFrame<P>, PassError> {
         let (width, height) = (self.width, self.height);
         if width == 0 || height == 0 {
@@ -222,7 +221,7 @@ impl<P: PlaneBounds> GenericFrame<P> {
         let columns = self.width.div_ceil(1 << log2_w) as usize;
         let rows = self.height.div_ceil(1 << log2_h) as usize;
         plane.check(index, rows, columns * step * self.sample_bytes())?;
-        // With chroma at full size the luma tables serve, so only planes that differ from luma count as chroma.
+        // Full-size chroma uses the luma tables, so only planes that differ from luma count as chroma.
         let is_chroma = (log2_w, log2_h) != (0, 0);
         Ok(CheckedPlane { storage: plane, step, columns, is_chroma, offsets })
     }

@@ -1,26 +1,25 @@
-//! In: what part of the picture is wanted, at what size, turned how (`Geometry`, in the picture as displayed).
-//! Out: the same in the picture as stored (`StoredGeometry`), and where each stored-order pixel lands in the output.
-//! Never: touches a pixel; resampling happens in stored order and only the writing turns.
+//! Describes crop, resize, window, flips and placement (`Geometry`, in the displayed frame), and converts them to
+//! the stored frame's axes (`StoredGeometry`). Resampling uses stored order; only writing rotates.
 
 use crate::error::PassError;
 use crate::write::OutputSlot;
 
-/// Longest side of a frame or of a resized picture.
+/// Maximum side length of a frame or of a resized frame.
 pub const MAX_SIDE: u32 = 65_535;
 
-/// How the stored picture must be turned for display: first (if `mirror`) left and right are exchanged,
-/// then the result is turned clockwise by a quarter `quarter_turns_cw` times (counted modulo 4).
+/// The orientation of the stored frame for display: first (if `mirror`) left and right are exchanged,
+/// then the result is rotated clockwise by `quarter_turns_cw` quarter turns (modulo 4).
 ///
 /// With `mirror` off and one turn, the stored picture's top-left pixel is displayed at the top right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Orientation {
-    /// Exchange left and right before turning.
+    /// Exchange left and right before rotating.
     pub mirror: bool,
     /// Clockwise quarter turns, after mirroring.
     pub quarter_turns_cw: u8,
 }
 
-/// A rectangle in whole pixels.
+/// A rectangle of integer pixel coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rect {
     /// Left column.
@@ -42,22 +41,22 @@ pub enum Filter {
     Triangle,
     /// Bilinear between the two nearest pixels, whatever the scale: torchvision's `antialias=False`, OpenCV's `INTER_LINEAR`.
     Bilinear,
-    /// The pixel that contains the centre: torchvision's `NEAREST_EXACT`, PIL's `NEAREST`.
+    /// The pixel that contains the center: torchvision's `NEAREST_EXACT`, PIL's `NEAREST`.
     Nearest,
 }
 
-/// How a [`Warp`] reads between pixels.
+/// Interpolation of a [`Warp`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Interpolation {
     /// The nearest pixel.
     #[default]
     Nearest,
-    /// Between the four nearest pixels.
+    /// Bilinear between the four nearest pixels.
     Bilinear,
 }
 
-/// An affine map from output pixels back to the flipped window. Positions are in units of 1 / 2^28 pixel, centres of pixels lying on
-/// whole numbers: output (i, j) reads at `to[0] * i + to[1] * j + to[2]`.
+/// An affine map from output pixels back to the flipped window. Positions are in units of 1 / 2^28 pixel, and pixel centers are at
+/// integer coordinates: output (i, j) reads at `to[0] * i + to[1] * j + to[2]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Warp {
     /// Width and height of the output.
@@ -66,20 +65,20 @@ pub struct Warp {
     pub to_x: [i64; 3],
     /// Row of the window.
     pub to_y: [i64; 3],
-    /// How to read there.
+    /// The interpolation.
     pub interpolation: Interpolation,
 }
 
 /// Fraction bits of positions of a [`Warp`].
 pub const WARP_FRACTION_BITS: u32 = 28;
 
-/// How the flipped window becomes the output. What it leaves open is filled.
+/// The mapping of the flipped window to the output. The remaining pixels are filled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Placement {
-    /// It is the output.
+    /// The window is the output.
     #[default]
     Identity,
-    /// It lies on a canvas of this width and height, its corner at (x, y).
+    /// The window is placed on a canvas of this width and height, with its corner at (x, y).
     Canvas {
         /// Width and height of the output.
         size: (u32, u32),
@@ -88,22 +87,22 @@ pub enum Placement {
         /// Row of the window's top.
         y: u32,
     },
-    /// It is read through an affine map.
+    /// The window is read through an affine map.
     Warp(Warp),
 }
 
-/// Which pixels come out, in the order of application: orientation, crop, resize, window, flips, place.
+/// The output pixels, in the order of application: orientation, crop, resize, window, flips, placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Geometry {
-    /// How the stored picture is turned for display.
+    /// Orientation of the stored frame for display.
     pub orientation: Orientation,
-    /// The part of the *oriented* picture that is resized, in units of 1 / `crop_subpixels` pixel. Pixels wholly outside have no influence.
+    /// The part of the *oriented* frame that is resized, in units of 1 / `crop_subpixels` pixel. Pixels outside have no influence.
     pub crop: Rect,
-    /// Units per pixel of `crop`, across and down: 1 except where the crop was taken from a picture of another size.
+    /// Units per pixel of `crop`, horizontally and vertically: 1 unless the crop was computed for a frame of another size.
     pub crop_subpixels: (u32, u32),
     /// Width and height to which `crop` is resized.
     pub resized: (u32, u32),
-    /// The part of the resized picture that is output.
+    /// The part of the resized frame that is output.
     pub window: Rect,
     /// Exchange left and right of the output.
     pub flip_horizontal: bool,
@@ -111,7 +110,7 @@ pub struct Geometry {
     pub flip_vertical: bool,
     /// The resampling kernel.
     pub filter: Filter,
-    /// How that becomes the output.
+    /// The mapping to the output.
     pub placement: Placement,
 }
 
@@ -140,7 +139,7 @@ impl Rect {
 }
 
 impl Geometry {
-    /// The whole of an unturned picture, at its own size.
+    /// A complete frame without rotation, at its own size.
     pub const fn identity(width: u32, height: u32) -> Self {
         let orientation = Orientation { mirror: false, quarter_turns_cw: 0 };
         let all = Rect::from_size(width, height);
@@ -166,7 +165,7 @@ impl Geometry {
         }
     }
 
-    /// All that can be proven before a frame is seen.
+    /// Checks everything that does not depend on a frame.
     pub(crate) fn check(&self) -> Result<(), PassError> {
         check_size("resized", self.resized)?;
         check_size("grid", self.crop_subpixels)?;
@@ -181,7 +180,7 @@ impl Geometry {
         }
     }
 
-    /// This geometry carried back to a stored picture of this size.
+    /// Converts this geometry to a stored frame of this size.
     pub(crate) fn stored(&self, width: u32, height: u32) -> Result<StoredGeometry, PassError> {
         let axes = self.axis_transform();
         let fine = |(width, height): (u32, u32), crop_subpixels: (u32, u32)| {
@@ -198,7 +197,7 @@ impl Geometry {
         })
     }
 
-    /// Displayed pixel (x, y) is the stored pixel with axes swapped (if `swap`), then counted from the far side.
+    /// Displayed pixel (x, y) is the stored pixel with axes swapped (if `swap`), then counted from the opposite side.
     fn axis_transform(&self) -> AxisTransform {
         let (swap, flip_x, flip_y) = match self.orientation.quarter_turns_cw % 4 {
             0 => (false, false, false),
@@ -209,7 +208,7 @@ impl Geometry {
         AxisTransform { swap, flip_x: flip_x != self.orientation.mirror, flip_y }
     }
 
-    /// Where pixel (i, j) of the stored window goes in a slot with these strides.
+    /// The offset of pixel (i, j) of the stored window in a slot with these strides.
     pub(crate) fn output_strides(&self, slot: &OutputSlot<'_>) -> OutputStrides {
         let swap = self.axis_transform().swap;
         let (width, height) = (self.window.width as isize, self.window.height as isize);
@@ -226,14 +225,14 @@ impl Geometry {
         OutputStrides { origin: corner + column_origin + row_origin, step_i, step_j }
     }
 
-    /// Whether displayed columns and rows run against the stored axes that feed them: exactly one of turn and flip reverses them.
+    /// Whether displayed columns and rows run against the corresponding stored axes: exactly one of rotation and flip reverses them.
     fn reversed(&self) -> (bool, bool) {
         let AxisTransform { swap, flip_x, flip_y } = self.axis_transform();
         let (columns, rows) = if swap { (flip_y, flip_x) } else { (flip_x, flip_y) };
         (columns != self.flip_horizontal, rows != self.flip_vertical)
     }
 
-    /// The output in stored axes; that of a warp is displayed as it is stored.
+    /// The output in stored axes; that of a warp has its displayed orientation.
     pub(crate) fn stored_canvas(&self) -> StoredCanvas {
         let (x, y) = match self.placement {
             Placement::Identity => (0, 0),
@@ -267,7 +266,7 @@ impl Geometry {
         }
     }
 
-    /// A warp of the displayed window as maps to columns and rows of the stored one.
+    /// Converts a warp of the displayed window to columns and rows of the stored window.
     pub(crate) fn stored_warp(&self, warp: &Warp) -> ([i64; 3], [i64; 3]) {
         let axes = self.axis_transform();
         let back = |map: [i64; 3], length: u32| {
@@ -299,7 +298,7 @@ impl Warp {
         for to in [self.to_x, self.to_y] {
             let [a, b, c] = to.map(i64::unsigned_abs).map(u128::from);
             let farthest = (a + b) * u128::from(MAX_SIDE) + c;
-            // Two bits to spare: for counting from the far side, and for the half pixel of rounding.
+            // Two spare bits: for counting from the opposite side, and for the half pixel of rounding.
             if farthest >= 1 << 61 {
                 return Err(PassError::WarpOutOfRange { to });
             }
@@ -318,7 +317,7 @@ fn check_size(what: &'static str, (width, height): (u32, u32)) -> Result<(), Pas
     Ok(())
 }
 
-/// A geometry in the axes of the stored picture.
+/// A geometry in the stored frame's axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct StoredGeometry {
     pub crop: Rect,
@@ -337,14 +336,14 @@ pub(crate) struct OutputStrides {
 }
 
 impl OutputStrides {
-    /// Where row j begins, if its pixels go forward.
+    /// Offset of row j, if its pixels are in forward order.
     pub fn forward(&self, j: usize, length: usize) -> Option<usize> {
         let begin = self.origin + j as isize * self.step_j;
         (self.step_i > 0 && length > 0).then_some(begin as usize)
     }
 }
 
-/// The output in stored axes: its size, the window's corner in it, and where its pixel (i, j) is displayed: column
+/// The output in stored axes: its size, the window's corner in it, and the displayed position of its pixel (i, j): column
 /// `display_x[0] * i + display_x[1] * j + display_x[2]`, row alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct StoredCanvas {
@@ -355,7 +354,7 @@ pub(crate) struct StoredCanvas {
 }
 
 impl StoredCanvas {
-    /// Displayed as it is stored, the window in its corner.
+    /// In displayed orientation, with the window in its corner.
     pub fn from_size(size: (u32, u32)) -> Self {
         Self { size, corner: (0, 0), display_x: [1, 0, 0], display_y: [0, 1, 0] }
     }
@@ -377,7 +376,7 @@ impl AxisTransform {
         }
     }
 
-    /// A rectangle of the turned picture, in the unturned picture of this size.
+    /// A rectangle of the rotated frame, in the unrotated frame of this size.
     fn to_stored(self, rect: Rect, (width, height): (u32, u32)) -> Rect {
         let mut back = rect;
         if self.swap {

@@ -1,9 +1,9 @@
-//! In: one decoded picture (YUV or RGB planes, 8 to 16 bits), a [`Geometry`], a dtype and a place in a batch.
-//! Out: the oriented, cropped, resized, flipped, converted and normalised pixels, written straight into that place.
-//! Never: decodes, allocates per row, reads pixels outside what the output needs, or depends on the machine it runs on.
+//! Converts a decoded frame (YUV or RGB planes, 8 to 16 bits) to the elements of a clip: a single pass that orients, crops, resizes,
+//! flips, converts colors, normalizes, and writes directly into the clip's slot of the batch buffer.
 //!
-//! The pass is *defined in integers* (`SPEC.md` beside this crate's manifest), so that every backend gives the same bytes.
-//! [`mod@reference`] holds the judges: the contract as plain loops, and the exact answer in `f64`.
+//! The pass is *defined in integers* (`SPEC.md` beside this crate's manifest), so every backend and machine gives the same bytes.
+//! It does not allocate per row, and reads only the pixels that the output needs. [`mod@reference`] contains the references: the
+//! contract as plain loops, and the exact result in `f64`.
 //!
 //! ```
 //! use framespool_kernels::*;

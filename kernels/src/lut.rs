@@ -1,17 +1,16 @@
-//! In: a picture's 8-bit codes, as a pass of dtype `U8` without masks writes them.
-//! Out: the elements that a pass of another dtype, or with a normalisation, would have written.
-//! Never: computes anything: an element is looked up by its code.
+//! Converts 8-bit codes, as a pass of dtype `U8` without masks writes them, to the elements that a pass with another
+//! dtype or with a normalization writes. Elements are looked up by code, not computed.
 
 use crate::error::PassError;
 use crate::write::{Dtype, ElementWriter, Normalize};
 
-/// Turns codes into elements.
+/// Converts codes to elements.
 #[derive(Clone, Debug)]
 pub struct ElementLut(ElementWriter);
 
 impl ElementLut {
     /// # Errors
-    /// For a normalisation that a pass would refuse.
+    /// If a pass would reject the normalization.
     pub fn new(dtype: Dtype, normalize: Option<Normalize>) -> Result<Self, PassError> {
         ElementWriter::new(dtype, normalize).map(Self)
     }
@@ -20,10 +19,10 @@ impl ElementLut {
         &self.0
     }
 
-    /// The elements of `codes`, which are of one channel, or of `channels` in turn, beginning with `first`.
+    /// Writes the elements of `codes`, which are of one channel, or of `channels` interleaved, starting with `first`.
     ///
     /// # Panics
-    /// If `out` is not as long as the elements are.
+    /// If `out` has another length than the elements.
     pub fn run(&self, codes: &[u8], (first, channels): (usize, usize), out: &mut [u8]) {
         let size = self.0.dtype().bytes();
         assert_eq!(out.len(), codes.len() * size, "an element for each code");
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_are_those_of_the_writer_in_turn_or_by_plane() {
+    fn elements_equal_the_writers_in_both_layouts() {
         let normalize = Normalize { mean: [0.4, 0.5, 0.6], std: [0.2, 0.3, 0.4] };
         let codes: Vec<u8> = (0..=255).flat_map(|c| [c, 255 - c, c / 2]).collect();
         for dtype in [Dtype::F16, Dtype::BF16, Dtype::F32] {

@@ -1,12 +1,10 @@
-//! In: masks, and a slot whose picture has been written.
-//! Out: the slot with the masked pixels covered.
-//! Never: reads what it covers.
+//! Applies masks to a slot whose frame has been written. Masked pixels are not read.
 
 use crate::geometry::Rect;
 use crate::output_spec::{Channels, Mask, MaskFill, MaskGrid, MaskRegion};
 use crate::write::{Element, ElementWriter, OutputSlot};
 
-/// Covers what the masks say, later ones over earlier ones. `size` is the output's.
+/// Applies the masks in order, so later ones overwrite earlier ones. `size` is the output's.
 pub(crate) fn apply_masks(
     masks: &[Mask],
     writer: &ElementWriter,
@@ -43,7 +41,7 @@ struct MaskWriter<'a, 'b> {
     slot: &'a mut OutputSlot<'b>,
 }
 
-/// What a brush leaves behind.
+/// The value that a mask writes.
 #[derive(Clone, Copy)]
 enum ElementSource {
     /// An element per channel.
@@ -101,7 +99,7 @@ impl<'a, 'b> MaskWriter<'a, 'b> {
         }
     }
 
-    /// Covers pixels `first..end` of a row.
+    /// Fills pixels `first..end` of a row.
     fn run(&mut self, y: u32, first: u32, end: u32) {
         let OutputSlot { channel_stride, row_stride, column_stride, .. } = *self.slot;
         let begin = y as usize * row_stride + first as usize * column_stride;
@@ -124,7 +122,7 @@ impl<'a, 'b> MaskWriter<'a, 'b> {
     }
 }
 
-/// SplitMix64 at place n (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+/// The n-th output of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 fn noise(key: u64, n: u64) -> u64 {
     let mut h = key.wrapping_add((n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     h = (h ^ (h >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

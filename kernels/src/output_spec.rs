@@ -1,13 +1,12 @@
-//! In: what becomes of the resampled picture's colors, what covers it, and what an element of the result is.
-//! Out: the checked words of it (`OutputSpec`) for a pass to compile.
-//! Never: knows of frames or sizes.
+//! Describes what follows resampling: color map, fill, masks, normalization and dtype (`OutputSpec`).
+//! It is independent of frames and sizes.
 
 use crate::error::PassError;
 use crate::geometry::Rect;
 use crate::tone_map::ToneMap;
 use crate::write::{Dtype, Normalize};
 
-/// A change of colors, in RGB code values 0 to 255: `matrix * rgb + mean * (mean RGB of the window) + offset`.
+/// A color map in RGB code values 0 to 255: `matrix * rgb + mean * (mean RGB of the window) + offset`.
 ///
 /// Brightness, contrast, saturation, hue and gray are all of this form and compose by [`then`](Self::then). The mean is that of
 /// one frame's window (the resized picture without fill), before the change. Values are clamped once, at the end.
@@ -15,29 +14,29 @@ use crate::write::{Dtype, Normalize};
 pub struct ColorMap {
     /// Rows give R, G, B.
     pub matrix: [[f64; 3]; 3],
-    /// How much of the mean RGB is added.
+    /// Weight of the mean RGB that is added.
     pub mean: [[f64; 3]; 3],
     /// Constant part in code values.
     pub offset: [f64; 3],
 }
 
-/// The color where there is no picture, in code values: `base + mean * (mean RGB of the window)`.
+/// The fill color outside the frame, in code values: `base + mean * (mean RGB of the window)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fill {
     /// Constant part.
     pub base: [f64; 3],
-    /// How much of the mean RGB is added; not zero only where a color map with a mean acts on fill.
+    /// Weight of the mean RGB; not zero only if a color map with a mean is applied to fill.
     pub mean: [[f64; 3]; 3],
 }
 
-/// What lies on a masked pixel.
+/// The value of a masked pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MaskFill {
-    /// R, G, B from 0 to 255, normalised like the picture.
+    /// R, G, B from 0 to 255, normalized like the frame.
     CodeValue([u8; 3]),
-    /// Elements of the result. Float dtypes only.
+    /// Elements of the output. Float dtypes only.
     Element([f32; 3]),
-    /// Noise that only key, place and channel decide: near-normal with mean 0 and standard deviation 1 for float dtypes,
+    /// Noise that depends only on key, position and channel: near-normal with mean 0 and standard deviation 1 for float dtypes,
     /// uniform code values for `u8` and `u16`.
     Noise(u64),
 }
@@ -51,7 +50,7 @@ pub enum MaskRegion {
     Grid(MaskGrid),
 }
 
-/// A grid of squares by two phases, which wrap like 32-bit integers; a pixel is masked where both are below `limit`.
+/// A grid of squares defined by two phases, which wrap like 32-bit integers; a pixel is masked if both are below `limit`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MaskGrid {
     /// Change of the first phase per column and per row.
@@ -64,37 +63,37 @@ pub struct MaskGrid {
     pub limit: u64,
 }
 
-/// Pixels that are covered.
+/// A mask and its fill.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mask {
-    /// Where.
+    /// The masked pixels.
     pub region: MaskRegion,
-    /// By what.
+    /// Their value.
     pub fill: MaskFill,
 }
 
-/// How many channels are written.
+/// The channels that are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Channels {
     /// R, G, B.
     #[default]
     Three,
-    /// R alone: gray pictures and label maps.
+    /// R alone: gray images and label maps.
     One,
 }
 
-/// All that follows after geometry.
+/// All steps after geometry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputSpec {
-    /// Of video of high dynamic range, before any other change of colors. Elements that are floats keep more than 8 bits.
+    /// Tone mapping of high dynamic range video, before any other color change. Float elements keep more than 8 bits.
     pub tone: Option<ToneMap>,
-    /// Change of colors.
+    /// Color map.
     pub color: ColorMap,
-    /// Color outside the picture, final: the color map does not act on it.
+    /// Color outside the frame, final: the color map is not applied to it.
     pub fill: Fill,
-    /// Covered pixels, later over earlier.
+    /// Masks; later ones overwrite earlier ones.
     pub masks: Vec<Mask>,
-    /// Normalisation of float elements.
+    /// Normalization of float elements.
     pub normalize: Option<Normalize>,
     /// Type of the elements.
     pub dtype: Dtype,
@@ -128,7 +127,7 @@ impl Default for ColorMap {
 }
 
 impl ColorMap {
-    /// Changes nothing.
+    /// The identity.
     pub const IDENTITY: Self = Self { matrix: ONE, mean: ZERO, offset: [0.0; 3] };
 
     /// A linear change without offset.
@@ -136,7 +135,7 @@ impl ColorMap {
         Self { matrix, mean: ZERO, offset: [0.0; 3] }
     }
 
-    /// This change, then `next`. The mean that `next` asks for is the mean after this change.
+    /// Combines this map with `next`. The mean that `next` uses is the mean after this map.
     pub fn then(&self, next: &Self) -> Self {
         // With m the mean before: x -> A x + D m + o, so the mean becomes (A + D) m + o.
         let mean_map = sum(&self.matrix, &self.mean);
@@ -146,7 +145,7 @@ impl ColorMap {
         Self { matrix: product(&next.matrix, &self.matrix), mean, offset }
     }
 
-    /// This change, its mean told by the one before `earlier` happened instead of after.
+    /// This map, with its mean computed before instead of after `earlier`.
     pub fn after_mean_of(&self, earlier: &Self) -> Self {
         let moved = apply(&self.mean, &earlier.offset);
         Self {
@@ -156,7 +155,7 @@ impl ColorMap {
         }
     }
 
-    /// What becomes of fill that was there before this change.
+    /// The result of applying this map to an existing fill.
     pub fn apply_to_fill(&self, fill: &Fill) -> Fill {
         let base = apply(&self.matrix, &fill.base);
         Fill {
@@ -165,7 +164,7 @@ impl ColorMap {
         }
     }
 
-    /// Whether the mean of the window matters.
+    /// Whether the map depends on the mean of the window.
     pub fn needs_mean(&self) -> bool {
         self.mean != ZERO
     }
@@ -175,7 +174,7 @@ impl ColorMap {
     }
 }
 
-/// Beyond this no number of a color change means anything; below it, sums stay within 64 bits.
+/// Larger numbers of a color map are meaningless; below this limit, sums fit in 64 bits.
 const MAX_COLOR_VALUE: f64 = 1e6;
 
 fn check_numbers<'a>(all: impl IntoIterator<Item = &'a f64>) -> Result<(), PassError> {
@@ -196,7 +195,7 @@ impl Channels {
 }
 
 impl Fill {
-    /// The same color always.
+    /// A constant color.
     pub const fn constant(base: [f64; 3]) -> Self {
         Self { base, mean: ZERO }
     }
@@ -207,7 +206,7 @@ impl Fill {
 }
 
 impl OutputSpec {
-    /// Elements of this type, nothing else changed.
+    /// Elements of this type, with all other steps at their defaults.
     pub fn new(dtype: Dtype) -> Self {
         Self {
             tone: None,
@@ -220,17 +219,17 @@ impl OutputSpec {
         }
     }
 
-    /// The same with this normalisation.
+    /// The same with this normalization.
     pub fn normalized(self, normalize: Normalize) -> Self {
         Self { normalize: Some(normalize), ..self }
     }
 
-    /// Whether the mean of each frame's window must be known before its colors can be made.
+    /// Whether the mean of each frame's window must be known before its colors can be computed.
     pub(crate) fn needs_mean(&self) -> bool {
         self.color.needs_mean() || self.fill.needs_mean()
     }
 
-    /// All that can be proven without a frame, for an output of this size.
+    /// Checks everything that does not depend on a frame, for an output of this size.
     pub(crate) fn check(&self, size: (u32, u32)) -> Result<(), PassError> {
         if let Some(tone) = &self.tone {
             tone.tables()?;
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn two_changes_in_one_are_one_after_the_other() {
+    fn combined_maps_equal_their_sequence() {
         let gray = [[0.3, 0.6, 0.1]; 3];
         let contrast = ColorMap {
             matrix: [[1.5, 0.0, 0.0], [0.0, 1.5, 0.0], [0.0, 0.0, 1.5]],
@@ -284,7 +283,7 @@ mod tests {
             let fill = first.then(&second).apply_to_fill(&Fill::constant(rgb));
             let got = apply(&fill.mean, &mean);
             assert!((0..3).all(|r| (got[r] + fill.base[r] - expected[r]).abs() < 1e-9));
-            // Fill that comes between the two changes sees only the second, but the mean has seen both.
+            // Fill that is added between the two maps is changed only by the second, but the mean is changed by both.
             let fill = second.after_mean_of(&first).apply_to_fill(&Fill::constant(rgb));
             let (got, expected) = (apply(&fill.mean, &mean), run(&second, rgb, mean_after));
             assert!((0..3).all(|r| (got[r] + fill.base[r] - expected[r]).abs() < 1e-9));

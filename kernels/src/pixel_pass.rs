@@ -1,7 +1,6 @@
-//! In: a compiled geometry and finish, then frame after frame.
-//! Out: each frame's pixels in its slot, row by row: vertical pass, horizontal pass, place, color, write; then masks.
-//! Never: holds more than rows, unless a warp or a mean needs the whole window (then its components, 15 bits each),
-//! or starts writing before everything is proven to fit.
+//! Runs a compiled geometry and output spec on frames: row by row, vertical pass, horizontal pass, placement, color, write; then masks.
+//! Only a few rows are kept, unless a warp or a mean needs the complete window (then its components, 15 bits each). All sizes are
+//! checked before the first write.
 
 mod rows;
 
@@ -20,10 +19,10 @@ use crate::warp::{self, WarpRow, WindowPlanes};
 use crate::weights::{AxisTable, ResampleAxis};
 use crate::write::{Dtype, ElementWriter, OutputSlot, TransposeTile, TRANSPOSE_ROWS};
 
-/// Pixels of a window that is kept whole: 1.6 GB of components.
+/// Maximum number of pixels of a window that is kept completely: 1.6 GB of components.
 pub(crate) const MAX_WINDOW_PIXELS: usize = 1 << 28;
 
-/// What a clip's frames go through, compiled. Cloning shares the tables.
+/// The compiled transforms of a clip's frames. Clones share the tables.
 #[derive(Clone, Debug)]
 pub struct PixelPass {
     geometry: Geometry,
@@ -33,29 +32,29 @@ pub struct PixelPass {
     backend: Backend,
     tables: Option<Arc<ResampleTables>>,
     coefficients: Option<(ColorKey, ColorCoefficients)>,
-    /// To the codes that tone mapping takes.
+    /// The coefficients for the codes that tone mapping reads.
     source_coefficients: Option<(ColorKey, ColorCoefficients)>,
 }
 
-/// Rows in the making. One per worker, reused for every pass and frame.
+/// Row buffers. One per worker, reused for every pass and frame.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
-    /// A blended row of a plane that holds several components.
+    /// A vertically filtered row of a plane with several components.
     interleaved: Vec<i16>,
-    /// A blended row of one component.
+    /// A vertically filtered row of one component.
     filtered: Vec<i16>,
     components: [Vec<i16>; 3],
-    /// A row whose tones are mapped.
+    /// A tone-mapped row.
     tone_mapped: [Vec<i16>; 3],
-    /// Sixteen blended rows, the same as pairs of neighbours, and sixteen rows of each component: where rows are made in blocks.
+    /// Sixteen filtered rows, the same as pairs of neighbors, and sixteen rows of each component: used if rows are computed in blocks.
     block: [Vec<i16>; 2],
     block_components: [Vec<i16>; 3],
-    /// The components of the whole window, where a warp or a mean needs them.
+    /// The components of the complete window, if a warp or a mean needs them.
     window: [Vec<i16>; 3],
     rgb: [Vec<u8>; 3],
     /// The same in 16 bits.
     rgb_u16: [Vec<u16>; 3],
-    /// Rows of R, G, B that wait to be turned together.
+    /// Rows of R, G, B that are transposed together.
     tile: [Vec<u8>; 3],
     tile_rows: usize,
 }
@@ -85,7 +84,7 @@ impl Scratch {
         Self::default()
     }
 
-    /// Bytes that it holds.
+    /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         let blocks = self.block.iter().chain(&self.block_components);
         let words = [&self.interleaved, &self.filtered]
@@ -117,12 +116,12 @@ impl Scratch {
 }
 
 impl PixelPass {
-    /// Whether another pass makes the same pixels of the same frame.
+    /// Whether another pass computes the same pixels from the same frame.
     pub fn has_same_output(&self, other: &PixelPass) -> bool {
         self.geometry == other.geometry && self.spec == other.spec
     }
 
-    /// Compiles a pass. What depends on the frames (size, subsampling, color) is computed at the first of its kind.
+    /// Compiles a pass. Values that depend on the frame format (size, subsampling, color) are computed at the first frame of a format.
     pub fn new(geometry: Geometry, spec: OutputSpec) -> Result<Self, PassError> {
         geometry.check()?;
         spec.check(geometry.output_size())?;
@@ -134,17 +133,17 @@ impl PixelPass {
         Ok(Self { geometry, spec, writer, tone, backend, tables, coefficients, source_coefficients })
     }
 
-    /// The same pass on another backend: same bytes, another speed.
+    /// The same pass on another backend: same bytes, different speed.
     pub fn with_backend(self, backend: Backend) -> Self {
         Self { backend, ..self }
     }
 
-    /// Width and height of what [`run`](Self::run) writes.
+    /// Width and height of the output of [`run`](Self::run).
     pub fn output_size(&self) -> (u32, u32) {
         self.geometry.output_size()
     }
 
-    /// Rows of a stored picture of this size that its result depends on; of planes with fewer rows, those that show any of them.
+    /// Rows of a stored frame of this size that the result depends on; for planes with fewer rows, those that contain any of them.
     pub fn source_rows(&self, width: u32, height: u32) -> Result<Range<u32>, PassError> {
         Ok(ResampleAxis::rows(self.geometry.stored(width, height)?).luma_range())
     }
@@ -154,12 +153,12 @@ impl PixelPass {
         &self.geometry
     }
 
-    /// The finish that was compiled.
+    /// The output spec that was compiled.
     pub fn output_spec(&self) -> &OutputSpec {
         &self.spec
     }
 
-    /// Writes one frame into its slot. On an error nothing has been written.
+    /// Writes one frame into its slot. On an error the slot is unchanged.
     pub fn run(
         &mut self,
         frame: &FrameView<'_>,
@@ -190,7 +189,7 @@ impl PixelPass {
         Ok(())
     }
 
-    /// Row by row from the frame to the slot.
+    /// Processes the frame row by row.
     fn run_streaming(
         &self,
         source: FrameSource<'_>,
@@ -217,7 +216,7 @@ impl PixelPass {
         self.fill_border(colors, out);
     }
 
-    /// Fills `scratch.components` with row j; where tones are mapped, `scratch.mapped` besides.
+    /// Fills `scratch.components` with row j and, with tone mapping, `scratch.mapped`.
     fn compute_row(&self, source: FrameSource<'_>, j: usize, scratch: &mut Scratch) {
         self.resample_row(source, j, scratch);
         let Some((tone, colors)) = source.tone else { return };
@@ -232,7 +231,7 @@ impl PixelPass {
         self.backend.map_row(tone_mapped.each_mut().map(|row| &mut row[..width]), codes, tone);
     }
 
-    /// Colors of the row that `compute_row` left. The next row's may go on from its components, so they stay.
+    /// Converts the row that `compute_row` computed to colors. Its components are kept, because the next row may reuse them.
     fn convert_computed_row(
         &self,
         source: FrameSource<'_>,
@@ -248,7 +247,7 @@ impl PixelPass {
         }
     }
 
-    /// The bytes of row j in the slot, where its pixels are codes that lie side by side and forward.
+    /// The bytes of row j in the slot, if its pixels are consecutive codes in forward order.
     fn packed_row<'b>(
         &self,
         strides: OutputStrides,
@@ -263,7 +262,7 @@ impl PixelPass {
         Some(&mut out.data[begin..][..3 * width])
     }
 
-    /// All rows of the window first, since its mean decides their colors.
+    /// Computes all rows of the window first, because its mean determines their colors.
     fn run_buffered(
         &self,
         source: FrameSource<'_>,
@@ -287,7 +286,7 @@ impl PixelPass {
         self.fill_border(&colors, out);
     }
 
-    /// All rows of the window first, since the map reads them in any order.
+    /// Computes all rows of the window first, because the map reads them in any order.
     fn run_warp(
         &self,
         source: FrameSource<'_>,
@@ -370,7 +369,7 @@ impl PixelPass {
         }
     }
 
-    /// The colors of a frame whose window is held.
+    /// The colors of a frame whose window is complete.
     fn frame_coefficients(
         &self,
         source: FrameSource<'_>,
@@ -395,7 +394,7 @@ impl PixelPass {
         coefficients.with_mean(source.model().broadcast_gray(means))
     }
 
-    /// Fills what a canvas shows beside the window.
+    /// Fills the canvas outside the window.
     fn fill_border(&self, colors: &FrameCoefficients, out: &mut OutputSlot<'_>) {
         let Placement::Canvas { size: (width, height), x, y } = self.geometry.placement else { return };
         let elements = if colors.use_u16 {
@@ -418,7 +417,7 @@ impl PixelPass {
         }
     }
 
-    /// Writes row j of a window of `height` rows. A turned picture's rows wait until there are enough to write columns by.
+    /// Writes row j of a window of `height` rows. Rows of a rotated frame are collected until there are enough to write by columns.
     fn write_row(
         &self,
         use_u16: bool,
@@ -453,7 +452,7 @@ impl PixelPass {
         }
     }
 
-    /// Turns a stretch of `scratch.components` into `scratch.rgb`, or `scratch.rgb_u16`.
+    /// Converts a range of `scratch.components` to `scratch.rgb`, or `scratch.rgb_u16`.
     fn convert_components(&self, colors: &FrameCoefficients, part: Range<usize>, scratch: &mut Scratch) {
         let Scratch { components, rgb, rgb_u16, .. } = scratch;
         let components = components.each_ref().map(|row| &row[part.clone()]);
@@ -492,7 +491,7 @@ impl PixelPass {
         Ok(tables)
     }
 
-    /// The tables for a format: those at hand, if they are for it.
+    /// Returns the tables for a format: the cached ones if they match.
     pub(crate) fn resample_tables(&self, format: TableKey) -> Result<Arc<ResampleTables>, PassError> {
         if let Some(tables) = self.tables.as_ref().filter(|tables| tables.format == format) {
             return Ok(Arc::clone(tables));
@@ -520,7 +519,7 @@ impl PixelPass {
         Ok(made.without_mean())
     }
 
-    /// The coefficients that make the codes for tone mapping: no color map, 16 bits.
+    /// The coefficients for the codes of tone mapping: no color map, 16 bits.
     pub(crate) fn source_color_coefficients(&self, key: ColorKey) -> Result<ColorCoefficients, PassError> {
         if let Some((_, made)) = self.source_coefficients.as_ref().filter(|(known, _)| *known == key) {
             return Ok(*made);
@@ -533,7 +532,7 @@ impl PixelPass {
         self.tone.as_deref()
     }
 
-    /// The coefficients for a kind of picture: those at hand, if they are for it.
+    /// Returns the coefficients for a format: the cached ones if they match.
     pub(crate) fn color_coefficients(&self, key: ColorKey) -> Result<ColorCoefficients, PassError> {
         if let Some((_, coefficients)) = self.coefficients.as_ref().filter(|(known, _)| *known == key) {
             return Ok(*coefficients);
@@ -544,18 +543,18 @@ impl PixelPass {
     }
 }
 
-/// One frame, checked, with the tables for its format.
+/// One checked frame with the tables for its format.
 #[derive(Clone, Copy)]
 struct FrameSource<'a> {
     frame: &'a FrameView<'a>,
     checked: &'a CheckedFrame<Plane<'a>>,
     tables: &'a ResampleTables,
-    /// How its tones are mapped, and what makes the codes for that.
+    /// The tone mapping, and the coefficients for its codes.
     tone: Option<(&'a ToneTables, &'a FrameCoefficients)>,
 }
 
 impl<'a> FrameSource<'a> {
-    /// What the components are from which colors are made.
+    /// The meaning of the components from which colors are computed.
     fn model(&self) -> ComponentModel {
         if self.tone.is_some() {
             ComponentModel::Rgb
@@ -569,7 +568,7 @@ impl<'a> FrameSource<'a> {
         (self.tables.width, self.tables.height)
     }
 
-    /// The planes of an 8-bit picture that keeps its size, chroma being half as wide: rows can be converted where they lie.
+    /// The planes of an 8-bit frame that keeps its size and whose chroma has half the width: its rows can be converted in place.
     fn unscaled_planes(&self, colors: &FrameCoefficients) -> Option<[CheckedPlane<Plane<'a>>; 3]> {
         let [Some(y), Some(u), Some(v)] = self.checked.planes else { return None };
         let ResampleTables { luma, chroma, .. } = self.tables;

@@ -1,7 +1,8 @@
-//! In: the same frame, geometry and finish as a [`PixelPass`](crate::PixelPass).
-//! Out: the judgement: [`integer()`] and [`elements()`] (for 16-bit colors [`integer_u16`] and [`elements_u16`]) are the contract as plain loops (the pass must equal them byte for byte),
-//! [`exact()`] is the exact answer in `f64` (the pass must be near it), [`exact_full_size`] its first half.
-//! Never: shares arithmetic with the pass, or hurries.
+//! References for a [`PixelPass`](crate::PixelPass) with the same frame, geometry and output spec, which share no arithmetic with it.
+//!
+//! [`integer()`] and [`elements()`] (for 16-bit colors [`integer_u16`] and [`elements_u16`]) are the contract as plain loops: the
+//! pass must equal them byte for byte. [`exact()`] is the exact result in `f64`, to which the pass must be close, and
+//! [`exact_full_size`] is its first half.
 
 mod color;
 mod elements;
@@ -17,14 +18,14 @@ use crate::frame::{FrameView, Planes};
 use crate::geometry::{Geometry, Orientation};
 use crate::output_spec::OutputSpec;
 
-/// A picture of R, G, B, of 8 bits unless said otherwise.
+/// An R, G, B image, of 8 bits unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image<Code = u8> {
     /// Columns.
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Row by row.
+    /// Pixels row by row.
     pub pixels: Vec<[Code; 3]>,
 }
 
@@ -40,7 +41,7 @@ impl<Code: Copy> Image<Code> {
         Self { width, height, pixels }
     }
 
-    /// Turned for display, one step after the other as the words say.
+    /// Applies the orientation step by step.
     pub fn oriented(&self, orientation: Orientation) -> Self {
         let mut image = self.clone();
         if orientation.mirror {
@@ -54,7 +55,7 @@ impl<Code: Copy> Image<Code> {
     }
 }
 
-/// The bytes of every element, as [`elements()`] has them, in the depth that the finish asks of such a frame.
+/// The bytes of every element, as [`elements()`] computes them, with the color depth that the output spec needs for such a frame.
 ///
 /// # Errors
 /// Those of the pass.
@@ -63,7 +64,7 @@ pub fn expected_elements(
     geometry: &Geometry,
     spec: &OutputSpec,
 ) -> Result<Vec<Vec<u8>>, PassError> {
-    // What tone mapping leaves has 15 bits.
+    // The result of tone mapping has 15 bits.
     if spec.dtype.uses_16_bit(if spec.tone.is_some() { 15 } else { frame.depth_bits }) {
         return Ok(elements_u16(&integer_u16(frame, geometry, spec)?, spec));
     }
@@ -95,7 +96,7 @@ fn sample(frame: &FrameView<'_>, component: usize, x: u32, y: u32) -> u32 {
     (word >> frame.shift).min((1 << frame.depth_bits) - 1)
 }
 
-/// Components that the planes hold.
+/// Number of components in the planes.
 fn components(frame: &FrameView<'_>) -> usize {
     if matches!(frame.planes, Planes::Gray(_)) {
         1
@@ -108,7 +109,7 @@ fn is_yuv(frame: &FrameView<'_>) -> bool {
     matches!(frame.planes, Planes::Yuv { .. } | Planes::SemiPlanar { .. })
 }
 
-/// Refuses what the pass would refuse, so that the loops may index freely.
+/// Rejects requests that the pass would reject, so the loops may index freely.
 fn check(frame: &FrameView<'_>, geometry: &Geometry, spec: &OutputSpec) -> Result<(), PassError> {
     frame.check()?;
     geometry.check()?;

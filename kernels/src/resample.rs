@@ -1,27 +1,26 @@
-//! In: rows of samples of one plane, and the weights of one output position (vertical) or of all (horizontal).
-//! Out: rows of 15-bit components.
-//! Never: chooses instructions; these bodies are compiled once per backend by `simd`.
+//! Filters rows of samples to rows of 15-bit components, with the weights of one output position (vertical) or of all (horizontal).
+//! Instructions are not chosen here; `simd` compiles these functions once per backend.
 
 use crate::color::COMPONENT_BITS;
 use crate::weights::{AxisTable, Repeat, WEIGHT_BITS};
 
-/// How samples lie in their plane.
+/// The sample layout of a plane.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SampleFormat {
     pub depth_bits: u8,
     pub shift: u8,
 }
 
-/// Columns whose sums stay in registers while the taps go by.
+/// Columns whose sums stay in registers during the loop over taps.
 const COLUMN_GROUP: usize = 32;
 
-/// One row of the vertical pass: `dst[i]` is the weighted sum of `src[i]`, `src[i + stride]`, ... `_ahead`: rows behind these that
-/// will be wanted next, for routines that ask memory for them in time.
+/// One row of the vertical pass: `dst[i]` is the weighted sum of `src[i]`, `src[i + stride]`, ... `_ahead`: rows after these that
+/// will be needed next, for implementations that prefetch them.
 #[inline(always)]
 pub(crate) fn filter_vertical_u8(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i16], _ahead: usize) {
     const SHIFT: u32 = WEIGHT_BITS + 8 - COMPONENT_BITS;
     if weights.len() == 1 {
-        // A lone weight is one.
+        // A single weight is one.
         for (dst, &sample) in dst.iter_mut().zip(src) {
             *dst = i16::from(sample) << (COMPONENT_BITS - 8);
         }
@@ -63,7 +62,7 @@ pub(crate) fn filter_vertical_u16(
 ) {
     let shift = WEIGHT_BITS + u32::from(format.depth_bits) - COMPONENT_BITS;
     let word_shift = u32::from(format.shift);
-    // Words may hold more than the depth says (damaged streams): they count as white, so sums stay bounded.
+    // Words may exceed the depth (damaged streams): they count as white, so sums stay bounded.
     let white = (u32::from(u16::MAX) >> (16 - u32::from(format.depth_bits))) as u16;
     let sample = |word: [u8; 2]| i32::from((u16::from_le_bytes(word) >> word_shift).min(white));
     // Only 16-bit white rounds up to 2^15.
@@ -93,7 +92,7 @@ pub(crate) fn filter_vertical_u16(
     }
 }
 
-/// One component out of a row that holds several: every `step`-th value from `offset` on.
+/// Extracts one component of a row of several: every `step`-th value from `offset`.
 #[inline(always)]
 pub(crate) fn extract_component(dst: &mut [i16], src: &[i16], step: usize, offset: usize) {
     match step {
@@ -116,7 +115,7 @@ fn extract_component_by<const STEP: usize>(dst: &mut [i16], src: &[i16], offset:
     }
 }
 
-/// The horizontal pass of one row. `src[0]` is sample `table.first`, and `table.taps` more values than the span are readable.
+/// The horizontal pass of one row. `src[0]` is sample `table.first`, and `table.taps` values beyond the span are readable.
 #[inline(always)]
 pub(crate) fn filter_horizontal(dst: &mut [i16], src: &[i16], table: &AxisTable) {
     if let Some(repeat) = table.repeat {

@@ -1,6 +1,5 @@
-//! In: the bodies of the row routines in plain Rust, and for some a twin in instructions (`x86`).
-//! Out: the same routines compiled for each instruction set, behind a `Backend` that proves the machine has it.
-//! Never: defines a value: the plain bodies do, and each twin is held against the integer oracle like them.
+//! Compiles the row functions for each instruction set, behind a `Backend` that guarantees the machine supports it.
+//! Some have an implementation with intrinsics (`x86`). All are compared with the integer reference.
 
 // Calls functions compiled for more instructions than the build assumes.
 #![allow(unsafe_code)]
@@ -17,7 +16,7 @@ use crate::warp::{self, WarpRow, WindowPlanes};
 use crate::weights::AxisTable;
 use crate::write::{ElementWriter, OutputSlot, TransposeTile};
 
-/// A set of instructions that this machine has: holding one is the proof.
+/// An instruction set that this machine supports; only supported ones can be constructed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backend(InstructionSet);
 
@@ -31,26 +30,26 @@ enum InstructionSet {
 }
 
 impl Backend {
-    /// What the build target assumes; always there.
+    /// The build target's instructions; always available.
     pub const fn portable() -> Self {
         Self(InstructionSet::Portable)
     }
 
-    /// The fastest on this machine.
+    /// The fastest one on this machine.
     pub fn detect() -> Self {
         Self::available().pop().unwrap_or(Self::portable())
     }
 
-    /// All that this machine can run, slowest first.
+    /// All that this machine supports, slowest first.
     pub fn available() -> Vec<Self> {
-        #[allow(unused_mut)] // elsewhere than on x86-64 there is one
+        #[allow(unused_mut)] // outside x86-64 there is only one
         let mut all = vec![Self::portable()];
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
             if has!("avx2") && has!("fma") {
                 all.push(Self(InstructionSet::Avx2));
-                // Without the last two (before Ice Lake and Zen 4) there is nothing to gain.
+                // Without the last two (before Ice Lake and Zen 4) there is no gain.
                 let basic = has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
                 if basic && has!("avx512vbmi") && has!("avx512vnni") {
                     all.push(Self(InstructionSet::Avx512));
@@ -77,8 +76,8 @@ pub fn backend_name() -> &'static str {
     Backend::detect().name()
 }
 
-/// Compiles a body for every backend and picks at run time; routines named behind it serve AVX2 and AVX-512, or AVX-512
-/// alone.
+/// Compiles a function for every backend and selects one at run time. Functions listed after it implement AVX2 and AVX-512, or
+/// AVX-512 alone.
 macro_rules! dispatch_to_backends {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:path $(, x86 $special:path)? $(, avx512 $wide:path)?;)*) => {
         impl Backend {
@@ -131,19 +130,19 @@ dispatch_to_backends! {
     fn write_transposed(writer: &ElementWriter, tile: TransposeTile<'_>, channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_transposed, x86 x86::write_transposed;
 }
 
-/// Rows that [`RowBlock16`] convolves together.
+/// Number of rows that [`RowBlock16`] filters together.
 pub(crate) const BLOCK_ROWS: usize = 16;
 
-/// The horizontal pass of sixteen rows together: same values, fewer instructions. Holding one is the proof that the machine can.
+/// The horizontal pass of sixteen rows together: same values, fewer instructions. Only supported machines can construct it.
 #[derive(Clone, Copy)]
 pub(crate) struct RowBlock16(InstructionSet);
 
 #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
 impl RowBlock16 {
-    /// Rows `stride` apart (a multiple of 16) to pairs of neighbours, as [`filter_horizontal`](Self::filter_horizontal) takes them.
+    /// Converts rows `stride` apart (a multiple of 16) to pairs of neighbors, as [`filter_horizontal`](Self::filter_horizontal) reads them.
     pub(crate) fn interleave_pairs(self, pairs: &mut [i16], rows: &[i16], stride: usize) {
         match self.0 {
-            InstructionSet::Portable => unreachable!("`row_block` gives none"),
+            InstructionSet::Portable => unreachable!("`row_block` returns none"),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: both are made only by `available`, after the machine reported AVX2.
             InstructionSet::Avx2 | InstructionSet::Avx512 => unsafe {
@@ -152,10 +151,10 @@ impl RowBlock16 {
         }
     }
 
-    /// The horizontal pass, to rows `stride` apart, a multiple of 8 that is no less than the positions.
+    /// The horizontal pass, to rows `stride` apart, a multiple of 8 that is at least the number of positions.
     pub(crate) fn filter_horizontal(self, rows: &mut [i16], stride: usize, pairs: &[i16], table: &AxisTable) {
         match self.0 {
-            InstructionSet::Portable => unreachable!("`row_block` gives none"),
+            InstructionSet::Portable => unreachable!("`row_block` returns none"),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `InstructionSet::Avx2` is made only by `available`, after the machine reported AVX2.
             InstructionSet::Avx2 => unsafe { x86::horizontal::filter_horizontal(rows, stride, pairs, table) },
@@ -169,7 +168,7 @@ impl RowBlock16 {
 }
 
 impl Backend {
-    /// Whether rows can be convolved sixteen at a time.
+    /// Whether rows can be filtered sixteen at a time.
     pub(crate) fn row_block(self) -> Option<RowBlock16> {
         (self.0 != InstructionSet::Portable).then_some(RowBlock16(self.0))
     }

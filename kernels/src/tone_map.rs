@@ -1,51 +1,50 @@
-//! In: 16-bit R, G, B of video of high dynamic range, what they stand for, and the peaks of source and target.
-//! Out: 15-bit R, G, B of standard dynamic range (SPEC.md, "Tone").
-//! Never: computes with fractions while frames are made; the curves are tables.
+//! Maps 16-bit R, G, B of high dynamic range video to 15-bit R, G, B of standard dynamic range (SPEC.md, "Tone").
+//! The curves are tables; no floating point is used per frame.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::color::{ColorRange, Colorimetry, ComponentModel, MatrixCoefficients, COMPONENT_BITS};
 use crate::error::PassError;
 
-/// What the code values of video of high dynamic range stand for (ITU-R BT.2100).
+/// The transfer function of high dynamic range video (ITU-R BT.2100).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HdrCurve {
-    /// Perceptual quantization, SMPTE ST 2084: light of the display.
+    /// Perceptual quantization, SMPTE ST 2084: display light.
     Pq,
-    /// Hybrid log-gamma, ARIB STD-B67: light of the scene.
+    /// Hybrid log-gamma, ARIB STD-B67: scene light.
     Hlg,
 }
 
 /// Tone mapping to standard dynamic range: the EETF of ITU-R BT.2390 on luminance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ToneMap {
-    /// What code values stand for.
+    /// The transfer function of the source.
     pub curve: HdrCurve,
     /// x and y of the source's red, green and blue (CIE 1931); white is D65.
     pub primaries: [[f64; 2]; 3],
-    /// Luminance in cd/m2 up to which the source is kept apart; what is brighter becomes as bright.
+    /// Luminance in cd/m2 up to which source values are distinguished; brighter values are clipped to it.
     pub source_peak: f64,
-    /// Luminance in cd/m2 that becomes white.
+    /// Luminance in cd/m2 that is mapped to white.
     pub target_peak: f64,
 }
 
-/// A checked tone mapping in tables.
+/// A checked tone mapping as tables.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ToneTables {
-    /// Light of a 16-bit code, in 2^-31 of the most that the curve has: one entry for every 16 codes, and one more.
+    /// Light of a 16-bit code, in 2^-31 of the curve's maximum: one entry for every 16 codes, and one more.
     pub light: Vec<u32>,
-    /// Of a luminance in the same unit: what light is multiplied by to be in 2^-24 of the target's white, with 24 bits of
-    /// fraction. Places are those of `place`.
+    /// Gain by luminance in the same unit: the factor that converts light to 2^-24 of the target's white, with 24 bits of
+    /// fraction. Its indices are those of `place`.
     pub gain: Vec<u32>,
-    /// Components of light in 2^-24 of white; places likewise.
+    /// Components by light in 2^-24 of white, with the same indices.
     pub code: Vec<u32>,
     /// Luminance of red, green and blue, in 2^-14.
     pub weights: [u32; 3],
-    /// To the primaries of BT.709, in 2^-24: near the border of the gamut little is left of large numbers.
+    /// Matrix to the primaries of BT.709, in 2^-24: near the gamut's boundary, large numbers almost cancel.
     pub gamut: [[i32; 3]; 3],
 }
 
-/// What tone mapping leaves behind.
+/// The result of tone mapping.
 pub(crate) const TONE_MAPPED: (Colorimetry, u8, ComponentModel) = (
     Colorimetry { matrix: MatrixCoefficients::Rgb, range: ColorRange::Full },
     COMPONENT_BITS as u8,
@@ -54,17 +53,17 @@ pub(crate) const TONE_MAPPED: (Colorimetry, u8, ComponentModel) = (
 
 const LIGHT_BITS: u32 = 31;
 const WHITE_BITS: u32 = 24;
-/// Light beyond this many times white need not be told apart: the gamut's factors are far smaller.
+/// Light above this multiple of white need not be distinguished: the gamut's factors are far smaller.
 const MAX_LIGHT: u64 = 1 << (WHITE_BITS + 6);
 /// BT.709's red, green and blue.
 const BT709: [[f64; 2]; 3] = [[0.64, 0.33], [0.30, 0.60], [0.15, 0.06]];
 const D65: [f64; 2] = [0.3127, 0.3290];
-/// Tables of the mappings used last.
+/// The tables used most recently.
 static TABLE_CACHE: Mutex<Vec<(ToneMap, Arc<ToneTables>)>> = Mutex::new(Vec::new());
 const TABLE_CACHE_SIZE: usize = 16;
 
 impl ToneMap {
-    /// The least and greatest peak, in cd/m2.
+    /// The minimum and maximum peak, in cd/m2.
     pub const PEAKS: (f64, f64) = (10.0, 10_000.0);
 
     pub(crate) fn tables(&self) -> Result<Arc<ToneTables>, PassError> {
@@ -99,7 +98,7 @@ const C1: f64 = 3424.0 / 4096.0;
 const C2: f64 = 2413.0 / 4096.0 * 32.0;
 const C3: f64 = 2392.0 / 4096.0 * 32.0;
 
-/// The inverse of HLG's OETF: light of the scene, from 0 to 1.
+/// The inverse of HLG's OETF: scene light, from 0 to 1.
 fn hlg_light(signal: f64) -> f64 {
     const A: f64 = 0.178_832_77;
     let (b, c) = (1.0 - 4.0 * A, 0.5 - A * (4.0 * A).ln());
@@ -127,7 +126,7 @@ fn eetf(light: f64, source_peak: f64, target_peak: f64) -> f64 {
     if highest >= 1.0 {
         return light.min(source_peak);
     }
-    // Below 0 the knee would lift black.
+    // Below 0 the knee would raise black.
     let knee = (1.5 * highest - 0.5).max(0.0);
     if signal < knee {
         return light;
@@ -161,13 +160,13 @@ fn to_xyz(primaries: &[[f64; 2]; 3]) -> Matrix3 {
     unscaled.map(|row| [0, 1, 2].map(|c| row[c] * scale[c]))
 }
 
-/// The number whose entry lies at this place of `gain` and `code`.
+/// The number of the entry at this index of `gain` and `code`.
 fn table_input(place: usize) -> u64 {
     let shift = (place / 128).saturating_sub(1);
     ((place - 128 * shift) as u64) << shift
 }
 
-/// Where the entry of a number lies, and how many of its bits lie between that and the next.
+/// The index of a number's entry, and how many of its bits are between that entry and the next.
 fn table_index(value: u32) -> (usize, u32) {
     let shift = (32 - value.leading_zeros()).saturating_sub(8);
     (128 * shift as usize + (value >> shift) as usize, shift)
@@ -204,7 +203,7 @@ impl ToneTables {
             HdrCurve::Hlg => hlg_light(code as f64 * 16.0 / 65_535.0),
         };
         let gamma = hlg_gamma(source_peak);
-        // Luminance of the target's display for this part of what the curve has.
+        // Luminance of the target's display for this fraction of the curve's maximum.
         let shown = |part: f64| match curve {
             HdrCurve::Pq => eetf(10_000.0 * part, source_peak, target_peak),
             HdrCurve::Hlg => eetf(source_peak * part.powf(gamma), source_peak, target_peak),
@@ -229,7 +228,7 @@ impl ToneTables {
         })
     }
 
-    /// Components of R, G, B of these 16-bit codes.
+    /// The components of these 16-bit codes of R, G, B.
     #[inline(always)]
     fn map_pixel(&self, codes: [u16; 3]) -> [i16; 3] {
         let light = codes.map(|code| {
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn peaks_and_primaries_that_mean_nothing_are_refused() {
+    fn invalid_peaks_and_primaries_are_refused() {
         let map = ToneMap { curve: HdrCurve::Pq, primaries: BT2020, source_peak: 1000.0, target_peak: 203.0 };
         for peak in [0.0, 9.0, 10_001.0, f64::NAN, f64::INFINITY] {
             let refused = ToneMap { target_peak: peak, ..map }.tables().err();

@@ -1,6 +1,5 @@
-//! In: the window's components as whole planes, and a row of an affine map.
-//! Out: that row's components, and which of its pixels are fill or lie on the window's edge.
-//! Never: reads outside the window, or chooses instructions.
+//! Computes a row of an affine map from the components of the window, and which of its pixels are fill or at the window's edge.
+//! It never reads outside the window.
 
 use std::ops::Range;
 
@@ -15,7 +14,7 @@ pub(crate) struct WindowPlanes<'a> {
     pub height: usize,
 }
 
-/// Positions of one output row, in the window: pixel i reads at (x + i dx, y + i dy), in 2^-28 pixel.
+/// Positions of one output row in the window: pixel i reads at (x + i dx, y + i dy), in 2^-28 pixel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WarpRow {
     pub x: i64,
@@ -24,7 +23,7 @@ pub(crate) struct WarpRow {
     pub dy: i64,
 }
 
-/// Pixels of an output row: `touched` reads at least one pixel of the window, `inner` (a part of it) reads nothing else.
+/// Pixel ranges of an output row: `touched` reads at least one pixel of the window; `inner`, a part of it, reads only the window.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WarpSpans {
     pub touched: Range<usize>,
@@ -32,7 +31,7 @@ pub(crate) struct WarpSpans {
 }
 
 const ONE_PIXEL: i64 = 1 << WARP_FRACTION_BITS;
-/// Bits of a position below the 14 that interpolate.
+/// Bits of a position below the 14 that are used for interpolation.
 const FRACTION_SHIFT: u32 = WARP_FRACTION_BITS - 14;
 
 impl WarpRow {
@@ -51,7 +50,7 @@ impl WarpRow {
         (self.x + self.dx * i as i64, self.y + self.dy * i as i64)
     }
 
-    /// Which of `length` pixels need what.
+    /// Classifies `length` pixels.
     pub fn spans(&self, interpolation: Interpolation, length: usize, window: &WindowPlanes<'_>) -> WarpSpans {
         let (width, height) = (window.width as i64 * ONE_PIXEL, window.height as i64 * ONE_PIXEL);
         match interpolation {
@@ -77,7 +76,7 @@ impl WarpRow {
     }
 }
 
-/// The i below `length` for which `least <= start + i step < end`: one stretch, since positions only grow or only fall.
+/// The i below `length` for which `least <= start + i step < end`. They form one range, because positions are monotonic.
 fn indices_within(start: i64, step: i64, least: i64, end: i64, length: usize) -> Range<usize> {
     let clamped = |i: i64| i.clamp(0, length as i64) as usize;
     let (first, stop) = match step {
@@ -102,7 +101,7 @@ fn intersect(a: Range<usize>, b: Range<usize>) -> Range<usize> {
     start..end.max(start)
 }
 
-/// Reads the pixels `out[0].len()` on from pixel `first` of a line, all of them inside.
+/// Reads `out[0].len()` pixels from pixel `first` of a row, all of them inside the window.
 #[inline(always)]
 pub(crate) fn nearest_row(
     out: [&mut [i16]; 3],
@@ -124,7 +123,7 @@ pub(crate) fn nearest_row(
     }
 }
 
-/// Like [`nearest_row`], between four pixels.
+/// Like [`nearest_row`], but bilinear between four pixels.
 #[inline(always)]
 pub(crate) fn bilinear_row(
     out: [&mut [i16]; 3],
@@ -147,13 +146,13 @@ pub(crate) fn bilinear_row(
     }
 }
 
-/// Column and row of the pixel above and to the left of a position inside the window, and where it lies from there on, of 2^14.
+/// Column and row of the pixel above and to the left of a position inside the window, and the fraction from there, of 2^14.
 #[inline(always)]
 pub(crate) fn split(x: i64, y: i64) -> (usize, usize, i32, i32) {
     ((x >> WARP_FRACTION_BITS) as usize, (y >> WARP_FRACTION_BITS) as usize, fraction(x), fraction(y))
 }
 
-/// Where a position lies between two pixels, of 2^14.
+/// The fraction of a position between two pixels, of 2^14.
 #[inline(always)]
 fn fraction(position: i64) -> i32 {
     (position >> FRACTION_SHIFT) as i32 & (FULL_COVERAGE - 1)
@@ -164,7 +163,7 @@ fn lerp(a: i16, b: i16, f: i32) -> i16 {
     ((i32::from(a) * (FULL_COVERAGE - f) + i32::from(b) * f + FULL_COVERAGE / 2) >> 14) as i16
 }
 
-/// One pixel of a line near the window's edge: its components, `zero` standing for pixels outside, and how much is covered.
+/// One pixel of a row near the window's edge: its components, with `zero` for pixels outside, and its coverage.
 pub(crate) fn edge_pixel(
     window: &WindowPlanes<'_>,
     line: &WarpRow,
@@ -197,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_where_the_positions_say() {
+    fn spans_match_the_positions() {
         for start in [-7i64, -1, 0, 3, 10, 25] {
             for step in [-9i64, -3, -1, 0, 1, 2, 7] {
                 for (least, end) in [(0, 10), (-4, 4), (5, 5), (0, 1)] {

@@ -1,6 +1,5 @@
-//! In: one axis of a geometry (crop, resized, window) and how much coarser than luma the samples are.
-//! Out: for each output position the first sample and the 14-bit weights of the samples from there on.
-//! Never: uses floating point, so host and device tables cannot differ.
+//! Computes, for one axis of a geometry, the first sample and the 14-bit weights of each output position.
+//! No floating point is used, so host and device tables cannot differ.
 
 use std::ops::Range;
 
@@ -9,10 +8,10 @@ use crate::geometry::{Filter, StoredGeometry};
 /// Weights are in units of 1 / 2^14 and sum to exactly 2^14.
 pub(crate) const WEIGHT_BITS: u32 = 14;
 
-/// The horizontal loop reads whole groups of this many taps.
+/// The horizontal loop reads complete groups of this many taps.
 const TAP_GROUP: usize = 8;
 
-/// One axis of a geometry, in the stored picture. The crop is in units of 1 / `crop_subpixels` luma pixel.
+/// One axis of a geometry, in the stored frame. The crop is in units of 1 / `crop_subpixels` luma pixel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResampleAxis {
     pub filter: Filter,
@@ -27,7 +26,7 @@ pub(crate) struct ResampleAxis {
 /// The taps of every output position of an axis.
 #[derive(Clone, Debug)]
 pub(crate) struct AxisTable {
-    /// Nothing is resized: position i is the sample of luma pixel `first_luma + i`, alone.
+    /// Set if there is no resizing: position i is the sample of luma pixel `first_luma + i`, alone.
     pub repeat: Option<Repeat>,
     /// First sample of position i.
     pub starts: Vec<u32>,
@@ -35,14 +34,14 @@ pub(crate) struct AxisTable {
     counts: Vec<u32>,
     /// `taps` weights per position, zero after the position's own.
     pub weights: Vec<i16>,
-    /// Room for weights per position: a multiple of 8.
+    /// Allocated weights per position: a multiple of 8.
     pub taps: usize,
     /// The samples that any position needs: `first..end`.
     pub first: u32,
     /// See `first`.
     pub end: u32,
-    /// The same weights for pairs of neighbours from `first` on: place and weights of position i, two in a word, the first in its lower
-    /// half. Empty where nothing is resized.
+    /// The same weights for pairs of neighbors from `first`: offset and weights of position i, two per word, the first in its lower
+    /// half. Empty without resizing.
     pairs: Vec<(u32, u32)>,
     pair_weights: Vec<i32>,
 }
@@ -57,7 +56,7 @@ pub(crate) struct Repeat {
 impl AxisTable {
     /// The table for samples that each cover `2^log2` luma pixels.
     pub fn new(axis: ResampleAxis, log2: u8) -> Self {
-        // A picture with a crop of its own has a table of its own: no memory is asked for by position.
+        // A frame with its own crop has its own table, so memory is not allocated per position.
         let positions = axis.window_length as usize;
         let (mut starts, mut counts) = (Vec::with_capacity(positions), Vec::with_capacity(positions));
         let (mut luma, mut all) = (Vec::new(), Vec::new());
@@ -92,7 +91,7 @@ impl AxisTable {
         table
     }
 
-    /// `all`: the weights of one position after another.
+    /// `all`: the weights, position by position.
     fn build_pairs(&mut self, all: &[i16]) {
         self.pairs.reserve(self.starts.len());
         self.pair_weights.reserve(all.len() / 2 + self.starts.len());
@@ -129,14 +128,14 @@ impl AxisTable {
         (self.starts[position] as usize, weights)
     }
 
-    /// Samples between the first and the last that are needed.
+    /// Number of samples between the first and the last that are needed.
     pub fn sample_count(&self) -> usize {
         (self.end - self.first) as usize
     }
 }
 
 impl ResampleAxis {
-    /// Across the stored picture.
+    /// The horizontal axis of the stored frame.
     pub fn columns(StoredGeometry { crop, crop_subpixels, resized, window, filter }: StoredGeometry) -> Self {
         Self {
             filter,
@@ -149,7 +148,7 @@ impl ResampleAxis {
         }
     }
 
-    /// Down the stored picture.
+    /// The vertical axis of the stored frame.
     pub fn rows(StoredGeometry { crop, crop_subpixels, resized, window, filter }: StoredGeometry) -> Self {
         Self {
             filter,
@@ -170,7 +169,7 @@ impl ResampleAxis {
         first..start + weights.len() as u32
     }
 
-    /// The luma pixel of position 0, where every position is one whole pixel.
+    /// The luma pixel of position 0, if every position is exactly one pixel.
     fn identity_start(&self) -> Option<u32> {
         let same = u64::from(self.crop_length) == u64::from(self.resized) * u64::from(self.crop_subpixels);
         (same && self.crop_start.is_multiple_of(self.crop_subpixels))
@@ -179,7 +178,7 @@ impl ResampleAxis {
 }
 
 /// Appends the luma weights of a position, summed over the luma pixels that each sample covers: exactly "repeat the sample, then
-/// resize", in one step. Gives the first sample.
+/// resize", in one step. Returns the first sample.
 fn append_folded(first_luma: u32, luma: &[i16], log2: u8, weights: &mut Vec<i16>) -> u32 {
     let start = first_luma >> log2;
     let end = (first_luma + luma.len() as u32 - 1) >> log2;
@@ -191,13 +190,13 @@ fn append_folded(first_luma: u32, luma: &[i16], log2: u8, weights: &mut Vec<i16>
     start
 }
 
-/// The first luma pixel that matters; the weights from there on go into `weights` (SPEC.md, step 1). Weights become 14-bit by
-/// rounding their running sum, so they add up by construction and thousands of small ones lose nothing.
+/// Returns the first luma pixel with a weight; the weights from there are stored in `weights` (SPEC.md, step 1). The running sum is
+/// rounded to 14 bits, so weights have the correct sum by construction and thousands of small ones lose nothing.
 fn luma_weights(axis: ResampleAxis, position: u32, weights: &mut Vec<i16>) -> u32 {
     weights.clear();
     let ResampleAxis { filter, crop_subpixels, crop_start, crop_length, resized, .. } = axis;
     let [a, n, m, g, r] = [crop_start, crop_length, resized, crop_subpixels, position].map(i64::from);
-    // All below in units of 1 / (2 m g) pixel; sides and grids of 16 bits keep it within 62 bits.
+    // All values below are in units of 1 / (2 m g) pixel; sides and grids of 16 bits keep them within 62 bits.
     let centre = 2 * a * m + (2 * r + 1) * n;
     let pixel = 2 * m * g;
     let reach = match filter {
@@ -209,7 +208,7 @@ fn luma_weights(axis: ResampleAxis, position: u32, weights: &mut Vec<i16>) -> u3
         Filter::Bilinear => 2 * m * g,
     };
     let half = m * g;
-    // Weights are above zero for pixels whose centre is nearer than `reach`.
+    // Weights are above zero for pixels whose center is nearer than `reach`.
     let first = ((centre - reach - half).div_euclid(pixel) + 1).max(a / g);
     let end = (-(half - centre - reach).div_euclid(pixel)).min((a + n + g - 1) / g);
     let raw = |x: i64| reach - ((2 * x + 1) * half - centre).abs();
@@ -221,7 +220,7 @@ fn luma_weights(axis: ResampleAxis, position: u32, weights: &mut Vec<i16>) -> u3
     first as u32
 }
 
-/// Raw weights to 14 bits by the rounded running sum.
+/// Rounds the running sum of raw weights to 14 bits.
 fn quantize_weights(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>, total: i64) {
     let (mut sum, mut before) = (0, 0);
     for weight in raw {
@@ -232,7 +231,7 @@ fn quantize_weights(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>, tota
     }
 }
 
-/// [`quantize_weights`] for sums beyond 64 bits: crops of long sides in fine grids.
+/// [`quantize_weights`] for sums beyond 64 bits: crops of long sides on fine grids.
 fn quantize_weights_i128(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>, total: i128) {
     let (mut sum, mut before) = (0i128, 0);
     for weight in raw {
@@ -322,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_crop_between_pixels_weighs_both() {
-        // From 1/2 to 2 1/2 at full scale: each position lies midway between two pixels.
+        // From 1/2 to 2 1/2 at full scale: each position is midway between two pixels.
         let table = AxisTable::new(ResampleAxis { crop_subpixels: 2, ..axis(1, 4, 2) }, 0);
         assert_eq!(table.repeat, None);
         assert_eq!(table.taps_at(0), (0, &[8192, 8192][..]));
@@ -337,7 +336,7 @@ mod tests {
         quantize_weights(&mut narrow, raw.iter().copied(), total);
         quantize_weights_i128(&mut wide, raw.iter().copied(), i128::from(total));
         assert_eq!(narrow, wide);
-        // The largest that can come up.
+        // The largest possible values.
         let huge = ResampleAxis { crop_subpixels: 65_535, crop_length: 65_535 * 65_535, ..axis(0, 1, 3) };
         let mut weights = Vec::new();
         luma_weights(huge, 1, &mut weights);

@@ -1,7 +1,5 @@
-//! In: one row of 8-bit or 16-bit R, G, B in stored order, and where its pixels go in the slot.
-//! Out: the elements of the batch: dtype, normalisation and layout applied.
-//! Never: looks at more than a color: of 8-bit ones a dtype is a table of 256 elements per channel, so all dtypes are exact and
-//! share one writer.
+//! Writes rows of 8-bit or 16-bit R, G, B in stored order to the slot, with dtype, normalization and layout.
+//! For 8-bit colors a dtype is a table of 256 elements per channel, so all dtypes are exact and share one writer.
 
 use half::{bf16, f16};
 
@@ -14,13 +12,13 @@ use crate::output_spec::Channels;
 pub enum Dtype {
     /// 0 to 255.
     U8,
-    /// 0 to 1, or normalised; IEEE half precision. Native byte order, like the other floats.
+    /// 0 to 1, or normalized; IEEE half precision. Native byte order, like the other floats.
     F16,
     /// As `F16`, with the exponent of `F32` and 8 bits of significand.
     BF16,
     /// As `F16`, in single precision.
     F32,
-    /// 0 to 65535, white being 65535 whatever the depth of the source. Native byte order.
+    /// 0 to 65535; 65535 is white whatever the depth of the source. Native byte order.
     U16,
 }
 
@@ -33,21 +31,21 @@ pub struct Normalize {
     pub std: [f32; 3],
 }
 
-/// Where a picture goes: the bytes from its element (0, 0, 0) on, and its strides in elements.
+/// The destination of a frame: the bytes from its element (0, 0, 0), and its strides in elements.
 #[derive(Debug)]
 pub struct OutputSlot<'a> {
     /// At least up to the end of the last element.
     pub data: &'a mut [u8],
-    /// Distance of R, G, B.
+    /// Channel stride.
     pub channel_stride: usize,
-    /// Distance of rows.
+    /// Row stride.
     pub row_stride: usize,
-    /// Distance of columns.
+    /// Column stride.
     pub column_stride: usize,
 }
 
 impl Dtype {
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Self::U8 => 1,
@@ -56,13 +54,13 @@ impl Dtype {
         }
     }
 
-    /// Whether elements hold no fractions.
+    /// Whether elements are integers.
     pub const fn is_integer(self) -> bool {
         matches!(self, Self::U8 | Self::U16)
     }
 
-    /// Whether elements of pictures of this depth are made of 16-bit colors rather than of 8-bit ones.
-    /// What tone mapping leaves has 15 bits.
+    /// Whether elements of frames of this depth are computed from 16-bit colors rather than from 8-bit ones.
+    /// The result of tone mapping has 15 bits.
     pub const fn uses_16_bit(self, depth_bits: u8) -> bool {
         match self {
             Self::U8 => false,
@@ -80,7 +78,7 @@ impl Normalize {
         ((1.0 / (255.0 * std)) as f32, (-mean / std) as f32)
     }
 
-    /// The same of 16-bit colors.
+    /// The same for 16-bit colors.
     pub fn scale_and_bias_u16(normalize: Option<Self>, channel: usize) -> (f32, f32) {
         let std = normalize.map_or(1.0, |n| f64::from(n.std[channel]));
         ((1.0 / (65_535.0 * std)) as f32, Self::scale_and_bias(normalize, channel).1)
@@ -110,7 +108,7 @@ impl<'a> OutputSlot<'a> {
         Self { data, channel_stride: width.saturating_mul(height), row_stride: width, column_stride: 1 }
     }
 
-    /// The same places, with strides that mean nothing (of single rows, columns, channels) set to 1.
+    /// The same addresses, with unused strides (of single rows, columns, channels) set to 1.
     pub(crate) fn with_unit_strides(
         &mut self,
         (width, height): (u32, u32),
@@ -125,7 +123,7 @@ impl<'a> OutputSlot<'a> {
         }
     }
 
-    /// Every element of a picture of this size has its own place inside `data`.
+    /// Checks that every element of a frame of this size has its own address inside `data`.
     pub(crate) fn check(
         &self,
         (width, height): (u32, u32),
@@ -140,7 +138,7 @@ impl<'a> OutputSlot<'a> {
         Ok(())
     }
 
-    /// Bytes up to the end of the last element, every element having its own place.
+    /// Bytes up to the end of the last element, if no elements overlap.
     pub(crate) fn required_bytes(
         &self,
         (width, height): (u32, u32),
@@ -165,7 +163,7 @@ impl<'a> OutputSlot<'a> {
     }
 }
 
-/// Bytes of every code value of every channel.
+/// The element of every code value of every channel.
 type ElementTable<const BYTES: usize> = Box<[[[u8; BYTES]; 256]; 3]>;
 
 /// A dtype with its normalisation.
@@ -185,7 +183,7 @@ enum ElementTables {
     Bytes4(ElementTable<4>),
 }
 
-/// One element's bytes; the dtype says how many count.
+/// One element's bytes; the dtype determines how many are used.
 pub(crate) type Element = [u8; 4];
 
 /// Standard deviation of the sum of four uniform 16-bit words, and their mean.
@@ -302,7 +300,7 @@ impl ElementWriter {
         self.element_of_f32((sum - NOISE_SUM_MEAN) as f32 * NOISE_SCALE)
     }
 
-    /// Writes one element `count` times, `step` elements apart, from element `at` on.
+    /// Writes one element `count` times, `step` elements apart, starting at element `at`.
     #[inline]
     pub fn repeat(&self, element: Element, slot: &mut OutputSlot<'_>, at: usize, step: usize, count: usize) {
         let [a, b, ..] = element;
@@ -349,10 +347,10 @@ impl ElementWriter {
     }
 }
 
-/// Rows that are turned together.
+/// Number of rows that are transposed together.
 pub(crate) const TRANSPOSE_ROWS: usize = 16;
 
-/// Rows of a picture that is written column by column: `rows` of them, `width` pixels each, one after another per channel.
+/// Rows of a frame that is written column by column: `rows` rows of `width` pixels each, planar.
 pub(crate) struct TransposeTile<'a> {
     pub rgb: [&'a mut [u8]; 3],
     pub width: usize,

@@ -1,6 +1,7 @@
-//! In: an H.264 elementary stream (Annex B, frames only), 8 bit 4:2:0.
-//! Out: its pictures as NV12 on standard output, in display order; what the session did on standard error.
-//! Never: more than a look at the library: the loader does this with an index and only the pictures that are wanted.
+//! Decodes an H.264 elementary stream (Annex B, frames only, 8 bit 4:2:0) to NV12 on standard output.
+//!
+//! Frames are written in presentation order, and the session's statistics to standard error. The example only
+//! shows the library: the loader uses an index and decodes only the requested frames.
 //!
 //! `cargo run -p framespool-nvdec --example decode_h264 -- clip.h264 | md5sum`
 
@@ -49,8 +50,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The stream in pieces of one frame each: a frame ends where, after a slice, another one's first slice begins or something that comes
-/// before slices.
+/// Splits the stream into chunks of one frame each. A frame ends where, after a slice, the first slice of another
+/// frame starts, or a NAL unit that precedes slices.
 fn access_units(stream: &[u8]) -> Vec<&[u8]> {
     let is_start = |at: &usize| stream[*at..].starts_with(&[0, 0, 1]);
     let starts: Vec<usize> = (0..stream.len().saturating_sub(4)).filter(is_start).collect();
@@ -59,7 +60,7 @@ fn access_units(stream: &[u8]) -> Vec<&[u8]> {
         let (kind, first) = (stream[start + 3] & 0x1f, stream[start + 4] & 0x80 != 0);
         let is_slice = matches!(kind, 1 | 2 | 5);
         if has_slice && (matches!(kind, 6..=9) || (is_slice && first)) {
-            // The zero before belongs to the start code of four bytes.
+            // The preceding zero belongs to a four-byte start code.
             let end = start - usize::from(stream[start - 1] == 0);
             units.push(&stream[begin..end]);
             (begin, has_slice) = (end, false);

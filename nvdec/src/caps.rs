@@ -62,7 +62,7 @@ pub fn engines(device: &Device) -> Result<u32> {
 
 impl Caps {
     /// Checks that a stream is within the limits.
-    /// |
+    ///
     /// # Errors
     /// The reason, as text.
     pub fn check(&self, format: &StreamFormat) -> Result<(), String> {
@@ -73,23 +73,23 @@ impl Caps {
         let ((min_width, min_height), (max_width, max_height)) = (self.min_size, self.max_size);
         if width < min_width || height < min_height {
             return Err(format!(
-                "this GPU decodes {name} from {min_width}x{min_height} on, and the pictures are {width}x{height}"
+                "this GPU decodes {name} from {min_width}x{min_height} on, but the frames are {width}x{height}"
             ));
         }
         if width > max_width || height > max_height {
             return Err(format!(
-                "this GPU decodes {name} up to {max_width}x{max_height}, and the pictures are {width}x{height}"
+                "this GPU decodes {name} up to {max_width}x{max_height}, but the frames are {width}x{height}"
             ));
         }
         let (blocks, max_macroblocks) = (macroblocks((width, height)), self.max_macroblocks);
         if blocks > u64::from(max_macroblocks) {
             return Err(format!(
-                "this GPU decodes {name} up to {max_macroblocks} macroblocks, and pictures of {width}x{height} have {blocks}"
+                "this GPU decodes {name} up to {max_macroblocks} macroblocks, but frames of {width}x{height} have {blocks}"
             ));
         }
         let surface_format = format.surface_format();
         if !self.supports_output(surface_format) {
-            return Err(format!("this GPU decodes {name}, but does not hand it out as {surface_format:?}"));
+            return Err(format!("this GPU decodes {name}, but cannot output it as {surface_format:?}"));
         }
         Ok(())
     }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_gpu_lacks_is_said_in_words() {
+    fn unsupported_streams_are_named_in_the_reason() {
         let stream = |chroma, depth, size| stream(Codec::H264, chroma, depth, size);
         let none = Caps { supported: false, ..CAPS };
         let reason = none.check(&stream(Chroma::C420, 10, (1920, 1080))).unwrap_err();

@@ -20,7 +20,7 @@ pub(crate) use driver::Driver;
 use crate::Result;
 
 /// How many CUDA devices there are.
-/// |
+///
 /// # Errors
 /// [`crate::Error::NoDriver`] if libcuda.so.1 cannot be opened or reports no device.
 pub fn device_count() -> Result<u32> {
@@ -40,7 +40,7 @@ mod tests {
             }
             (Err(Error::NoDriver { reason }), Err(Error::NoDriver { reason: again })) => {
                 assert!(!reason.is_empty());
-                assert_eq!(reason, again, "it is opened once, and what came of that stays");
+                assert_eq!(reason, again, "it is opened once, and the result is cached");
             }
             (count, open) => panic!("{count:?}, {open:?}"),
         }

@@ -74,7 +74,7 @@ macro_rules! call {
 
 impl Cuvid {
     /// Returns the library, opened once per process.
-    /// |
+    ///
     /// # Errors
     /// [`Error::NoDriver`] without CUDA, [`Error::NoNvcuvid`] if there is CUDA but no libnvcuvid.
     pub fn get() -> Result<&'static Cuvid> {
@@ -115,7 +115,7 @@ impl Cuvid {
     }
 
     /// Enqueues a picture for decoding; blocks while the driver's queue is full.
-    /// |
+    ///
     /// # Safety
     /// `picture` must be what the parser passed to the decode callback that is running: its pointers are
     /// valid until that returns.

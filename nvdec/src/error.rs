@@ -39,8 +39,8 @@ pub enum Error {
     },
     /// The device is out of memory.
     #[error(
-        "the GPU has no memory left for {what} ({bytes} bytes); lower the batch size, the prefetch or the number of lanes, \
-         or free memory held by others on this GPU"
+        "the GPU has no memory left for {what} ({bytes} bytes); lower batch_size, prefetch_batches or nvdec_threads, \
+         or free memory that other processes use on this GPU"
     )]
     OutOfMemory {
         /// What the memory was needed for.
@@ -55,13 +55,13 @@ pub enum Error {
         reason: String,
     },
     /// A JPEG file that is damaged, or data that is not a JPEG file.
-    #[error("not a sound JPEG file: {reason}; decode it on the CPU to learn more")]
+    #[error("not a valid JPEG file: {reason}; decode it on the CPU for more details")]
     BadJpeg {
         /// Where, and what is wrong.
         reason: String,
     },
     /// A call of nvJPEG failed for a reason that is not in the file.
-    #[error("{call} answered {status} {name}; decode JPEG on the CPU instead")]
+    #[error("{call} returned {status} {name}; decode JPEG on the CPU instead")]
     Nvjpeg {
         /// The call.
         call: &'static str,
@@ -72,35 +72,35 @@ pub enum Error {
     },
     /// The engine reported that a picture was not decoded cleanly.
     #[error(
-        "the picture of unit {id} is damaged (decode status {status}: {}); decode this stretch on the CPU to learn where",
+        "the picture of access unit {id} is damaged (decode status {status}: {}); decode this range on the CPU to locate it",
         decode_status_name(*.status)
     )]
     DamagedPicture {
-        /// The unit of the picture.
+        /// The access unit of the picture.
         id: u32,
         /// The status from `cuvidGetDecodeStatus`: 8 error, 9 concealed error.
         status: u32,
     },
-    /// A wanted picture was not output.
-    #[error("the picture of unit {id} never came out of the decoder ({count} such units); decode this stretch on the CPU instead")]
+    /// A requested picture was not output.
+    #[error("the decoder did not output the picture of access unit {id} ({count} missing in total); decode this range on the CPU instead")]
     MissingPicture {
-        /// The first unit, in decode order, whose picture is missing.
+        /// The first access unit, in decode order, whose picture is missing.
         id: u32,
-        /// How many units' pictures are missing.
+        /// How many access units' pictures are missing.
         count: u32,
     },
-    /// Pictures and units could not be matched, so nothing of this run can be trusted.
-    #[error("the video parser's pictures do not match the units that it was given: {reason}; decode this stretch on the CPU instead")]
+    /// Pictures and access units could not be matched, so no frame of this pass can be trusted.
+    #[error("the video parser's pictures do not match the access units fed to it: {reason}; decode this range on the CPU instead")]
     Mismatch {
-        /// What was expected, and what came.
+        /// What was expected, and what the parser reported.
         reason: String,
     },
-    /// The parser rejected a unit, or reported a failed callback although none failed.
+    /// The parser rejected an access unit, or reported a failed callback although none failed.
     #[error(
-        "the video parser refused {what} ({bytes} bytes, code {code} {name}); the stream is damaged there"
+        "the video parser rejected {what} ({bytes} bytes, code {code} {name}); the stream is damaged there"
     )]
     ParseFailed {
-        /// What was parsed, such as "unit 7".
+        /// What was parsed, such as "access unit 7".
         what: String,
         /// Its length in bytes.
         bytes: usize,
@@ -110,9 +110,7 @@ pub enum Error {
         name: String,
     },
     /// The driver rejected the PTX of a kernel.
-    #[error(
-        "the driver (CUDA {driver_version}) did not accept the kernels: code {code} {name}; its log: {log}"
-    )]
+    #[error("the driver (CUDA {driver_version}) rejected the kernels: code {code} {name}; its log: {log}")]
     ModuleLoad {
         /// The version from `cuDriverGetVersion`, such as 12040 for 12.4.
         driver_version: u32,
@@ -125,8 +123,8 @@ pub enum Error {
     },
     /// The CUDA context of the process is permanently broken.
     #[error(
-        "the GPU's context is lost: {call} answered {code} {name}; every CUDA user of this process is affected, \
-         so save what you can and start the process again"
+        "the GPU's context is lost: {call} returned {code} {name}; all CUDA code in this process is affected, \
+         so save a checkpoint and restart the process"
     )]
     ContextLost {
         /// The call that reported it; the cause may be an earlier one.
@@ -137,7 +135,7 @@ pub enum Error {
         name: String,
     },
     /// Another failure of a driver call.
-    #[error("{call} answered {code} {name}: {text}")]
+    #[error("{call} returned {code} {name}: {text}")]
     Call {
         /// The call.
         call: &'static str,

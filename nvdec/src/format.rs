@@ -14,7 +14,7 @@ pub enum Codec {
     Hevc,
     /// VP8.
     Vp8,
-    /// VP9, with whole superframes.
+    /// VP9, with complete superframes.
     Vp9,
     /// AV1, low-overhead OBUs.
     Av1,
@@ -207,14 +207,14 @@ impl SequenceInfo {
         let refuse = |reason: String| Err(Error::Unsupported { reason });
         if format.codec != codec.to_raw() {
             let number = format.codec;
-            return refuse(format!("the parser for {} found codec number {number}", codec.name()));
+            return refuse(format!("the parser for {} reported codec number {number}", codec.name()));
         }
         let chroma = match format.chroma_format {
             sys::cudaVideoChromaFormat_Monochrome => Chroma::Gray,
             sys::cudaVideoChromaFormat_420 => Chroma::C420,
             sys::cudaVideoChromaFormat_422 => Chroma::C422,
             sys::cudaVideoChromaFormat_444 => Chroma::C444,
-            other => return refuse(format!("the parser found chroma format {other}, which is not known")),
+            other => return refuse(format!("the parser reported the unknown chroma format {other}")),
         };
         let (luma, color) = (format.bit_depth_luma_minus8, format.bit_depth_chroma_minus8);
         if luma > 8 || (luma != color && chroma != Chroma::Gray) {
@@ -225,12 +225,12 @@ impl SequenceInfo {
         let area = &format.display_area;
         let inside = |low: i32, high: i32, size: u32| 0 <= low && low < high && high as u32 <= size;
         if width > i16::MAX as u32 || height > i16::MAX as u32 {
-            return refuse(format!("a picture of {width}x{height}"));
+            return refuse(format!("the frame size {width}x{height} is not supported"));
         }
         if !inside(area.left, area.right, width) || !inside(area.top, area.bottom, height) {
             let (left, top, right, bottom) = (area.left, area.top, area.right, area.bottom);
             return refuse(format!(
-                "a coded picture of {width}x{height} of which columns {left} to {right}, rows {top} to {bottom} are shown"
+                "the display area (columns {left} to {right}, rows {top} to {bottom}) does not fit the coded size {width}x{height}"
             ));
         }
         let color = &format.video_signal_description;

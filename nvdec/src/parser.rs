@@ -15,7 +15,7 @@ use crate::Result;
 
 /// Receives the parser's callbacks. Return values are those of the C interface: 0 means failure.
 pub(crate) trait Callbacks {
-    /// A sequence begins, changes or is repeated. Returns how many pictures the decoder can hold.
+    /// A sequence starts, changes or is repeated. Returns how many pictures the decoder can hold.
     fn sequence(&mut self, format: &sys::CUVIDEOFORMAT) -> c_int;
     /// A picture is to be decoded. Its pointers are valid until this returns.
     fn decode(&mut self, picture: &mut sys::CUVIDPICPARAMS) -> c_int;
@@ -23,7 +23,7 @@ pub(crate) trait Callbacks {
     fn display(&mut self, info: &sys::CUVIDPARSERDISPINFO) -> c_int;
 }
 
-/// A parser for one stream. It is created for one run and not reused: a rewound parser loses pictures and
+/// A parser for one stream. It is created for one pass and not reused: a rewound parser loses pictures and
 /// does not report a sequence that it already knows.
 pub(crate) struct Parser {
     cuvid: &'static Cuvid,
@@ -108,7 +108,7 @@ impl Drop for Parser {
 
 /// Calls the target, if there is one. Nothing unwinds into C: a panic is stored for `parse` and returned as a
 /// failure.
-/// |
+///
 /// # Safety
 /// `user` must point to the parser's CallbackContext.
 unsafe fn with_target(user: *mut c_void, call: impl FnOnce(&mut dyn Callbacks) -> c_int) -> c_int {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn callbacks_reach_their_target_and_its_answers_come_back() {
+    fn callbacks_reach_the_target_and_return_its_answer() {
         let mut target = Target { seen: Vec::new(), panics: false };
         let context = context(&mut target);
         let (mut format, mut picture, mut info) = Default::default();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_target_or_a_picture_nothing_is_called() {
+    fn callbacks_without_target_or_picture_do_nothing() {
         let mut target = Target { seen: Vec::new(), panics: false };
         let context = context(&mut target);
         // SAFETY: as above; null is what the driver passes at the end of a stream.

@@ -45,7 +45,7 @@ pub struct PoolStats {
 
 impl DecoderPool {
     /// Returns the pool of a device. Its default limit is a quarter of the device's memory.
-    /// |
+    ///
     /// # Errors
     /// Fails if the device has no usable video engines, or does not respond.
     pub fn for_device(device: &Arc<Device>) -> Result<Arc<DecoderPool>> {
@@ -80,7 +80,7 @@ impl DecoderPool {
     }
 
     /// Returns a decoder for a stream.
-    /// |
+    ///
     /// # Errors
     /// [`Error::Unsupported`] with the reason; [`Error::OutOfMemory`] if memory does not suffice even after
     /// all idle decoders were destroyed.

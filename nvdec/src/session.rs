@@ -168,7 +168,7 @@ enum SessionState {
 
 impl Session {
     /// Creates a session on a device, with its own stream.
-    /// |
+    ///
     /// # Errors
     /// Fails if the device has no usable video engines, or if the stream cannot be created.
     pub fn new(device: &Arc<Device>) -> Result<Session> {
@@ -197,7 +197,7 @@ impl Session {
         stats
     }
 
-    /// Begins a pass, abandoning any pass in progress. `headers` are the in-band parameter sets (AV1: the
+    /// Starts a pass, abandoning any pass in progress. `headers` are the in-band parameter sets (AV1: the
     /// sequence header OBU), empty for VP8 and VP9.
     pub fn begin(&mut self, codec: Codec, headers: &[u8]) -> Result<()> {
         self.stop();
@@ -214,7 +214,7 @@ impl Session {
 
     /// Feeds one unit. `on_frame` is called with the pictures that are ready and their units' ids; it must
     /// enqueue its reads on the stream before it returns.
-    /// |
+    ///
     /// After an error the pass is over, and the pictures that it delivered must not be used: the error may
     /// concern them.
     pub fn feed<E: From<Error>>(
@@ -261,7 +261,7 @@ impl Session {
         let SessionState::Running(mut running) = std::mem::replace(&mut self.state, SessionState::Idle)
         else {
             return Err(Error::Misuse(
-                "no decoding pass is under way: it was not begun, or ended with an error",
+                "no decoding pass is in progress: none was started, or it ended with an error",
             )
             .into());
         };

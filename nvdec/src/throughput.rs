@@ -44,7 +44,7 @@ impl DecodeThroughput {
 
 /// Decodes the units repeatedly in `sessions` threads for about `seconds` seconds, mapping every
 /// `map_every`-th displayed picture (0: none). The first unit must be a random access point.
-/// |
+///
 /// # Errors
 /// The first error of any thread.
 pub fn measure(
@@ -57,7 +57,7 @@ pub fn measure(
     seconds: f64,
 ) -> Result<DecodeThroughput> {
     if units.is_empty() || sessions == 0 {
-        return Err(Error::Misuse("a ceiling needs at least one unit and one session"));
+        return Err(Error::Misuse("the measurement needs at least one access unit and one session"));
     }
     let pool = DecoderPool::for_device(device)?;
     let begin = Instant::now();
@@ -72,7 +72,9 @@ pub fn measure(
         let join =
             |thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<(u64, u64)>>>| match thread {
                 Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                Err(_) => Err(Error::Misuse("the system gave no thread for a session; use fewer")),
+                Err(_) => Err(Error::Misuse(
+                    "the system could not create a thread for a session; use fewer sessions",
+                )),
             };
         threads.into_iter().map(join).collect()
     });
@@ -192,7 +194,10 @@ impl DiscardingSession {
         if let Some(position) = self.pending.iter().rposition(|&pending| pending == index) {
             self.map_down_to(self.pending.len() - 1 - position)?;
         }
-        let decoder = self.decoder.as_mut().ok_or(Error::Misuse("a picture came before any sequence"))?;
+        let decoder = self
+            .decoder
+            .as_mut()
+            .ok_or(Error::Misuse("the parser reported a picture before any sequence"))?;
         self.driver.decode(decoder, picture)?;
         self.counts.0 += u64::from(picture.second_field == 0);
         self.last = Some(index);

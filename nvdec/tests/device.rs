@@ -1,6 +1,5 @@
-//! In: a CUDA device, be it the simulated one.
-//! Out: what this crate promises of streams, events, memory, kernels and contexts, tried out.
-//! Never: fails where there is no driver: it says so and is over.
+//! Tests streams, events, memory, kernels and contexts on a CUDA device, which may be the simulated one.
+//! Without a driver, each test prints so and succeeds.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -9,7 +8,8 @@ use std::sync::Arc;
 use framespool_nvdec::cuda::{device_count, Device};
 use framespool_nvdec::Error;
 
-/// One kernel, in PTX that every driver since 520 takes: each of `bytes` threads writes `value`. The simulated GPU knows it by name.
+/// One kernel, in PTX that every driver since 520 accepts: each of `bytes` threads writes `value`. The simulated GPU knows it
+/// by name.
 const FILL: &str = "
 .version 7.8
 .target sm_70
@@ -47,7 +47,7 @@ fn device() -> Option<Arc<Device>> {
     }
 }
 
-/// The context that is current on this thread, asked behind the crate's back.
+/// The context that is current on this thread, queried without using the crate.
 fn current() -> *mut c_void {
     // SAFETY: the driver is loaded already; the out-parameter outlives the call.
     unsafe {
@@ -60,7 +60,7 @@ fn current() -> *mut c_void {
 }
 
 #[test]
-fn there_is_one_device_per_ordinal_and_it_says_what_it_is() {
+fn one_device_per_ordinal_with_its_properties() {
     let Some(device) = device() else { return };
     assert!(Arc::ptr_eq(&device, &Device::open(0).unwrap()));
     assert!(device_count().unwrap() >= 1 && !device.name().is_empty() && !device.pci_bus_id().is_empty());
@@ -70,14 +70,14 @@ fn there_is_one_device_per_ordinal_and_it_says_what_it_is() {
 }
 
 #[test]
-fn bytes_pass_through_streams_in_the_order_of_events() {
+fn events_order_copies_between_streams() {
     let Some(device) = device() else { return };
     let (first, second) = (device.create_stream().unwrap(), device.create_stream().unwrap());
     let (a, b) = (device.allocate(1 << 16).unwrap(), device.allocate(1 << 16).unwrap());
     let mut sent: Vec<u8> = (0..1 << 16).map(|i: u32| (i * 7 / 8) as u8).collect();
     first.upload(a.address(), &sent).unwrap();
     let kept = sent.clone();
-    sent.fill(0); // may be reused at return
+    sent.fill(0); // may be reused after the return
     let uploaded = first.record().unwrap();
     second.wait(&uploaded).unwrap();
     second.fill(b.address(), 9, 1 << 16).unwrap();
@@ -92,7 +92,7 @@ fn bytes_pass_through_streams_in_the_order_of_events() {
 }
 
 #[test]
-fn a_kernel_gets_its_struct_and_others_streams_wait_for_it() {
+fn kernel_gets_its_struct_and_foreign_streams_wait() {
     let Some(device) = device() else { return };
     let stream = device.create_stream().unwrap();
     let memory = device.allocate(1000).unwrap();
@@ -100,7 +100,7 @@ fn a_kernel_gets_its_struct_and_others_streams_wait_for_it() {
     let args: Vec<u8> = [memory.address(), 1000, 0xab].iter().flat_map(|word| word.to_ne_bytes()).collect();
     stream.launch(&fill, [4, 1, 1], [256, 1, 1], 0, &args).unwrap();
     let done = stream.record().unwrap();
-    // The default stream, as torch's consumers have it: 1. What it does afterwards is after the kernel.
+    // The default stream, which torch's consumers use: 1. Its later work runs after the kernel.
     device.wait_on_external(1, &done).unwrap();
     let after = device.record_on_external(1).unwrap();
     let reader = device.create_stream().unwrap();
@@ -133,9 +133,9 @@ fn a_thread_keeps_the_context_that_it_had() {
 }
 
 #[test]
-fn too_much_memory_and_bad_kernels_are_told_apart() {
+fn out_of_memory_and_bad_kernels_are_distinguished() {
     let Some(device) = device() else { return };
-    let error = device.allocate(1 << 50).err().expect("nobody has a pebibyte");
+    let error = device.allocate(1 << 50).err().expect("no device has a pebibyte");
     assert!(error.is_out_of_memory() && !error.is_lost(), "{error}");
     assert!(matches!(&error, Error::OutOfMemory { bytes, .. } if *bytes == 1 << 50));
     match device.load_module(".version 99.9\n.target sm_999\nnonsense").err() {
@@ -146,7 +146,7 @@ fn too_much_memory_and_bad_kernels_are_told_apart() {
 }
 
 #[test]
-fn a_forked_child_is_told_and_calls_nothing() {
+fn forked_child_gets_an_error_and_calls_nothing() {
     extern "C" {
         fn fork() -> i32;
         fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
@@ -155,21 +155,21 @@ fn a_forked_child_is_told_and_calls_nothing() {
     let Some(device) = device() else { return };
     let (memory, stream) = (device.allocate(64).unwrap(), device.create_stream().unwrap());
     stream.fill(memory.address(), 5, 64).unwrap();
-    // SAFETY: the child only drops values and asks this crate, then leaves without running exit handlers.
+    // SAFETY: the child only drops values and calls this crate, then exits without running exit handlers.
     let child = unsafe { fork() };
     if child == 0 {
-        let is_told = matches!(Device::open(0), Err(Error::Forked { .. }))
+        let is_fork_error = matches!(Device::open(0), Err(Error::Forked { .. }))
             && matches!(device.allocate(1), Err(Error::Forked { .. }))
             && matches!(stream.record(), Err(Error::Forked { .. }));
         drop((memory, stream));
         // SAFETY: see above.
-        unsafe { _exit(if is_told { 0 } else { 1 }) };
+        unsafe { _exit(if is_fork_error { 0 } else { 1 }) };
     }
     let mut status = -1;
     // SAFETY: the child is ours, the out-parameter outlives the call.
     assert_eq!(unsafe { waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0, "the child was told otherwise");
+    assert_eq!(status, 0, "the child did not get the error");
     let mut got = [0; 64];
     stream.download(&mut got, memory.address()).unwrap();
-    assert_eq!(got, [5; 64], "the parent's memory is as it was");
+    assert_eq!(got, [5; 64], "the parent's memory is unchanged");
 }

@@ -1,6 +1,7 @@
-//! In: nvjpeg.h, where FRAMESPOOL_NVJPEG_HEADER names one (PyPI's nvidia-nvjpeg-cu11, -cu12, nvidia-nvjpeg have it in include/).
-//! Out: a C compiler's word on every number, layout and function type of `jpeg::sys` and `jpeg::nvjpeg`.
-//! Never: fails where none is named: it says so and is over. The header is proprietary, so it is not kept here.
+//! Compares every number, layout and function type of `jpeg::sys` and `jpeg::nvjpeg` with nvjpeg.h, by a C compiler.
+//!
+//! FRAMESPOOL_NVJPEG_HEADER names the header (PyPI's nvidia-nvjpeg-cu11, -cu12 and nvidia-nvjpeg contain it in include/). If it
+//! is not set, the test prints so and succeeds. The header is proprietary, so no copy is kept here.
 
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
@@ -11,13 +12,13 @@ use framespool_nvdec::jpeg::sys::{
     backend, output, status, subsampling, Image, FLAGS_DEFAULT, MAX_COMPONENT,
 };
 
-/// What the header takes from CUDA's own.
+/// The declarations that the header takes from CUDA's headers.
 const CUDA: &str = "#include <stddef.h>
 typedef struct CUstream_st *cudaStream_t;
 typedef enum { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL } libraryPropertyType;
 ";
 
-/// The functions that are called, with the types that `nvjpeg.rs` gives them: handles are pointers there, enums and int are c_int.
+/// The functions that are called, with the types that `nvjpeg.rs` declares: handles are pointers there, enums and int are c_int.
 const FUNCTIONS: [(&str, &str); 13] = [
     ("nvjpegGetProperty", "libraryPropertyType, int *"),
     (
@@ -81,7 +82,7 @@ fn numbers() -> Vec<(&'static str, i64)> {
     all
 }
 
-/// C that compiles exactly where the header says what is said here.
+/// C code that compiles only if the header agrees with the declarations here.
 fn claims(spoil: i64) -> String {
     let mut text = String::from("#include <nvjpeg.h>\n#include <stddef.h>\n");
     for (name, number) in numbers() {
@@ -103,7 +104,7 @@ fn claims(spoil: i64) -> String {
 
 #[test]
 #[ignore = "needs NVIDIA's header: scripts/kernels.py nvjpeg runs it"]
-fn what_is_said_here_is_what_the_header_says() {
+fn declarations_match_the_header() {
     let header = std::env::var_os("FRAMESPOOL_NVJPEG_HEADER").map(PathBuf::from);
     let header = header.expect("FRAMESPOOL_NVJPEG_HEADER names an nvjpeg.h");
     let folder = std::env::temp_dir().join(format!("framespool-nvjpeg-{}", std::process::id()));
@@ -123,5 +124,5 @@ fn what_is_said_here_is_what_the_header_says() {
     let _ = std::fs::remove_dir_all(&folder);
     assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));
     let text = String::from_utf8_lossy(&bad.stderr);
-    assert!(!bad.status.success() && text.contains("static assertion"), "wrong numbers pass: {text}");
+    assert!(!bad.status.success() && text.contains("static assertion"), "wrong numbers are accepted: {text}");
 }

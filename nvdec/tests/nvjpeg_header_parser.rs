@@ -1,7 +1,9 @@
-//! In: a real libnvjpeg, where FRAMESPOOL_NVJPEG_LIBRARY names one (PyPI's nvidia-nvjpeg-cu12 has it in lib/); no GPU.
-//! Out: that its header reader sees what `jpeg::JpegHeader` sees, and lives through whatever `jpeg::check_supported` lets through.
-//! Never: fails where none is named: it says so and is over. A library that crashes takes this process along: then the file that did
-//! it is `nvjpeg-reader-last.jpg` in the temporary folder.
+//! Compares the header parser of a real libnvjpeg with `jpeg::JpegHeader`, and checks that it survives every file that
+//! `jpeg::check_supported` accepts. No GPU is needed.
+//!
+//! FRAMESPOOL_NVJPEG_LIBRARY names the library (PyPI's nvidia-nvjpeg-cu12 contains it in lib/). If it is not set, the test
+//! prints so and succeeds. A library that crashes ends this process; the file that caused it is then
+//! `nvjpeg-reader-last.jpg` in the temporary folder.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -37,7 +39,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// SplitMix64: a sequence that never changes.
+/// SplitMix64: the same sequence in every run.
 fn next(state: &mut u64) -> usize {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -46,18 +48,18 @@ fn next(state: &mut u64) -> usize {
 
 #[test]
 #[ignore = "needs NVIDIA's library: scripts/kernels.py nvjpeg runs it"]
-fn the_librarys_header_reader_agrees_and_lives() {
+fn library_header_parser_agrees_and_survives() {
     let path = std::env::var_os("FRAMESPOOL_NVJPEG_LIBRARY");
     let path = path.expect("FRAMESPOOL_NVJPEG_LIBRARY names a libnvjpeg.so.12");
-    // SAFETY: NVIDIA's library, by the variable's word. An instance takes a GPU; the reader does not look into it (seen in 12.4 and
-    // 13.3), so that a block of zeros stands in.
+    // SAFETY: NVIDIA's library, as the variable states. An instance requires a GPU, but the header parser does not access it
+    // (observed in 12.4 and 13.3), so a block of zeros replaces it.
     let library = unsafe { Library::new(path) }.expect("the library that the variable names");
     // SAFETY: the header declares the function with this type.
     let info = unsafe { library.get::<Info>(b"nvjpegGetImageInfo\0") }.expect("every version has it");
     let mut instance = vec![0u64; 8192];
     let mut ask = |file: &[u8]| {
         let (mut components, mut subsampling, mut widths, mut heights) = (0, -1, [0; 4], [0; 4]);
-        // SAFETY: the file is readable for its length, the arrays have four places.
+        // SAFETY: the file is readable for its length, and the arrays have four elements.
         let code = unsafe {
             info(
                 instance.as_mut_ptr().cast(),
@@ -118,6 +120,6 @@ fn the_librarys_header_reader_agrees_and_lives() {
         }
     }
     let _ = std::fs::remove_file(last);
-    println!("{agreed} files agreed upon; of damaged ones {asked} were let through, {refused} were not");
+    println!("{agreed} files agree; of the damaged ones, {asked} were accepted and {refused} rejected");
     assert!(agreed > 60 && asked > 0 && refused > 0);
 }

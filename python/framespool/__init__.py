@@ -1,4 +1,4 @@
-"""framespool: decode once, deliver shuffled. Video clips for training, exact and in order."""
+"""Video clips and images for training: decoded exactly, delivered in a deterministic order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """``framespool.ray``, when it is first asked for."""
+        """Imports ``framespool.ray`` on first access."""
         if name == "ray":
             return importlib.import_module("framespool.ray")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

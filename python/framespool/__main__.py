@@ -1,4 +1,4 @@
-"""``python -m framespool`` is the command ``framespool``."""
+"""Makes ``python -m framespool`` the command ``framespool``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What random access to a video costs, and why."""
+"""The cost of random access to a video, and its causes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,24 @@ from framespool.errors import Error
 
 @dataclass(frozen=True)
 class AccessReport:
-    """What :func:`analyze_access` found.
+    """The result of :func:`analyze_access`.
 
-    ``info``: as :attr:`Video.info`. ``num_gops``: groups of pictures, each from a packet at which decoding can start to
-    the next; ``mean_gop_packets`` and ``max_gop_packets`` in packets. ``has_b_frames``: pictures are shown in another order than
-    they are stored in. ``skippable_share``: of the pictures, how many no other one depends on, so that they are decoded
-    only where they are wanted. ``bits_per_second``: of the video stream; 0 where its length is unknown. ``nvdec``:
-    NVIDIA's name of the codec where a GPU's engine decodes such videos to the same bytes, and else ``None``, with
-    ``nvdec_reason``; whether this machine's GPU does is told by :func:`framespool.gpu.devices`. ``clip_frames``,
-    ``clip_stride``: the clip whose cost follows. ``frames_decoded_per_clip``: pictures that are decoded for one alone, in the
-    mean over its places in the video; ``clip_bytes``: bytes read for it; both ``None`` where the video is shorter than
-    such a clip.
+    Attributes:
+        info: As :attr:`Video.info`.
+        num_gops: Number of GOPs, each from one random access point to the next.
+        mean_gop_packets: Mean packets per GOP.
+        max_gop_packets: Packets of the longest GOP.
+        has_b_frames: Whether presentation order differs from decode order.
+        skippable_share: Share of disposable pictures, which are decoded only if they are requested.
+        bits_per_second: Of the video stream; 0 if the duration is unknown.
+        nvdec: NVIDIA's name of the codec if NVDEC decodes such videos to the same bytes, else ``None``.
+            :func:`framespool.gpu.devices` reports whether the GPU of this machine does.
+        nvdec_reason: Why ``nvdec`` is ``None``.
+        clip_frames: Frames of the clip that the costs apply to.
+        clip_stride: Distance between its frames.
+        frames_decoded_per_clip: Mean frames decoded for a clip alone, over all its positions in the video. ``None`` if
+            the video is shorter than the clip.
+        clip_bytes: Mean bytes read for a clip, or ``None`` likewise.
     """
 
     info: VideoInfo
@@ -42,7 +49,13 @@ class AccessReport:
     clip_bytes: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; without the list of key frames, which may be long. The first frame is decoded for its color."""
+        """The report for JSON, with the number of keyframes instead of their list.
+
+        The first frame is decoded for its color.
+
+        Returns:
+            The values by name.
+        """
         facts = asdict(self)
         facts["info"]["keyframes"] = len(self.info.keyframes)
         facts["info"]["duration_seconds"] = self.info.duration_seconds
@@ -51,7 +64,15 @@ class AccessReport:
 
 
 def color_metadata(info: VideoInfo) -> dict[str, str | None]:
-    """What ``info`` tells of the color, by name. Where the first frame cannot be decoded, ``color_error`` says why."""
+    """The color metadata of a video, by name.
+
+    Args:
+        info: Metadata of the video.
+
+    Returns:
+        The names of the color, or ``None`` for each; ``color_error`` has the reason if the first frame cannot be
+        decoded.
+    """
     names = ("color_primaries", "color_transfer", "color_matrix", "color_range", "hdr")
     try:
         return {name: getattr(info, name) for name in names}
@@ -66,8 +87,26 @@ def analyze_access(
     stride: int = 4,
     stream: int | None = None,
 ) -> AccessReport:
-    """Looks through a video's packets, of which none is decoded. ``sequence_length``, ``stride``: the clip whose cost
-    is wanted, in frames. ``stream``: as for :class:`Video`. Raises as :class:`Video`.
+    """Reports the GOP structure of a video and the cost of random clips. It reads packets and decodes nothing.
+
+    Args:
+        source: As for :class:`Video`.
+        sequence_length: Frames of the clip that the costs apply to.
+        stride: Distance between its frames.
+        stream: As for :class:`Video`.
+
+    Returns:
+        The report.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+        Error: If the video cannot be opened, as :class:`Video` raises it.
+
+    Example:
+        >>> import framespool as fsp
+        >>> report = fsp.analyze_access("long_gop.mp4", sequence_length=8, stride=2)
+        >>> report.num_gops, report.max_gop_packets
+        (1, 250)
     """
     frames, apart = integer("sequence_length", sequence_length, least=1), integer("stride", stride, least=1)
     video = Video(source, num_threads=1, stream=stream)

@@ -1,4 +1,4 @@
-"""What all loaders share: epochs, states, errors, counts."""
+"""What all loaders share: epochs, checkpoints, errors, counters."""
 
 from __future__ import annotations
 
@@ -24,13 +24,17 @@ B = TypeVar("B")
 
 
 def cores() -> int:
-    """Cores that this process may use: its affinity, and the quota of its control group."""
+    """Number of cores that this process may use, by its CPU affinity and the quota of its control group.
+
+    Returns:
+        Number of cores, at least 1.
+    """
     return _framespool.cores()
 
 
 @dataclass(frozen=True)
 class LoaderOptions:
-    """The keywords that all loaders have, as they were given."""
+    """The keyword arguments that all loaders share, as the caller gave them."""
 
     batch_size: int
     transforms: Sequence[Any] | None
@@ -52,7 +56,11 @@ class LoaderOptions:
     hdr: str
 
     def validate(self) -> None:
-        """Raises :class:`~framespool.ArgumentError` for a word that is none of those known."""
+        """Checks the arguments that take one of several words.
+
+        Raises:
+            ArgumentError: If a value is not one of the known words.
+        """
         validate_shuffle(self.shuffle)
         choice("order", self.order, ("framespool", "dali", "torch"))
         choice("dtype", self.dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
@@ -61,9 +69,13 @@ class LoaderOptions:
         choice("on_error", self.on_error, ("raise", "skip", "replace"))
 
     def order_settings(self) -> dict[str, Any]:
-        """What decides the order."""
+        """The settings that determine the order of clips.
+
+        Returns:
+            The settings by name, as the engine takes them.
+        """
         return {
-            "num_clips": 0,  # known when the videos are
+            "num_clips": 0,  # set when the videos are known
             "batch_size": integer("batch_size", self.batch_size),
             "shuffle": self.shuffle or None,
             "initial_fill": integer("initial_fill", self.initial_fill),
@@ -75,12 +87,19 @@ class LoaderOptions:
             "num_workers": integer("num_workers", self.num_workers),
             "seed": integer("seed", self.seed, most=2**64 - 1),
             "last_batch": self.last_batch,
-            "mix": None,  # by its datasets' clips, once these are known
+            "mix": None,  # set when the clips of its datasets are known
         }
 
 
 class BaseLoader(Generic[B]):
-    """One or more loaders that go through the same order, and what is told of them."""
+    """One or more native loaders that deliver the same order, and the interface that all loaders share.
+
+    Args:
+        dataset: The dataset, as the caller gave it.
+        rule: The arguments of the clip sampler for the engine.
+        options: The keyword arguments that all loaders share.
+        own: Settings of this kind of loader.
+    """
 
     def __init__(self, dataset: Iterable[Any], rule: Any, options: LoaderOptions, own: Mapping[str, Any]) -> None:
         """``own``: settings of this kind of loader, which go before those that all have."""
@@ -113,7 +132,7 @@ class BaseLoader(Generic[B]):
         self.batch_size: int = ordered["batch_size"]
         steps, self._finish = split(options.transforms)
         self._native = self._engine(self.dataset, rule, steps, self._settings)
-        #: More of them that go along: the same items in the same order, seen otherwise.
+        #: Further loaders of the same samples in the same order, such as masks.
         self._companions: list[_framespool.Loader] = []
         self._order = _checkpoint.order(ordered, mixture)
         self._numbers = {
@@ -123,23 +142,23 @@ class BaseLoader(Generic[B]):
         }
         self._configuration: dict[str, Any] | None = None
         self._steps = steps
-        # Epoch and batch at which the next iteration begins.
+        # Epoch and batch at which the next iteration starts.
         self._next = (0, 0)
-        # Number, epoch and first batch of the pass that began last, until another epoch is chosen.
+        # Number, epoch and first batch of the latest pass, until another epoch is chosen.
         self._pass: tuple[int, int, int] | None = None
-        # What that pass would have delivered next when set_epoch chose another epoch.
+        # The next batch of that pass when set_epoch chose another epoch.
         self._epoch_set_at: int | None = None
         self._max_epoch = max_epoch(options.order, options.shuffle, self.num_clips)
         self._begun: int | None = None
-        # The loaders of the pass that began last, each with its own number for it.
+        # The loaders of the latest pass, each with its own number of the pass.
         self._running: list[tuple[_framespool.Loader, int]] = []
 
     def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
-        """The machine that makes the batches, or what stands for it."""
+        """Creates the native loader; a subclass may replace it."""
         return _framespool.Loader(dataset._for_engine(), rule, steps, settings)
 
     def _batch(self, made: list[dict[str, Any]]) -> B:
-        """A batch of what each native made."""
+        """Builds a batch from the results of the native loaders."""
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -148,7 +167,7 @@ class BaseLoader(Generic[B]):
 
     @property
     def num_clips(self) -> int:
-        """Clips in the whole dataset, over all ranks."""
+        """Number of clips in the dataset, over all ranks."""
         return self._native.num_clips
 
     @property
@@ -158,61 +177,79 @@ class BaseLoader(Generic[B]):
 
     @property
     def first_batch(self) -> int:
-        """The batch at which the next iteration begins: 0, unless :meth:`load_state_dict` said another one."""
+        """The batch at which the next iteration starts: 0, unless :meth:`load_state_dict` set another one."""
         return self._next[1]
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next iteration.
 
-        Where it is the one that :meth:`load_state_dict` came to, the iteration goes on at the state's batch; any other
-        begins at its first.
+        If it is the epoch that :meth:`load_state_dict` restored, the iteration resumes at the batch of that state. Any
+        other epoch starts at its first batch.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+
+        Raises:
+            ArgumentError: If ``epoch`` is negative, or beyond the last epoch that ``order="dali"`` can replay.
         """
         number = integer("epoch", epoch, most=self._max_epoch)
         if self._pass is not None and self._is_unconsumed() and number == self._pass[1]:
-            self._next = self._pass[1:]  # of an iterator that was thrown away: its place is still to come
+            self._next = self._pass[1:]  # of an iterator that was discarded unused
         else:
             self._next = (number, self._next[1] if number == self._next[0] else 0)
-        # The state is this epoch's from now on, unless batches of the pass under way are still taken.
+        # The state is that of this epoch from now on, unless batches of the current pass are still taken.
         self._epoch_set_at = None if self._pass is None else self._next_batch_index()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is: the epoch, the batch that it delivers next, and what both depend on.
+        """Returns the position of the loader: the epoch and the batch that it delivers next.
 
-        A small dict of plain numbers and strings, the same on all ranks. Batches that are made but were not delivered
-        do not count, so none is lost or comes twice; one in whose place an error was raised counts as delivered. After
-        an epoch's last batch it is the begin of the next epoch. Functions, as sampling or as the last transform, are
-        known by their names only.
+        The state is a small dict of numbers and strings, the same on all ranks. Batches that are prefetched but not
+        delivered do not count, so none is lost or delivered twice. A batch in whose place an error was raised counts as
+        delivered. After the last batch of an epoch the state is the start of the next epoch.
+
+        The state also holds a fingerprint of the configuration. Functions, used as a clip sampler or as the last
+        transform, are identified by their names only.
+
+        Returns:
+            The state, for :meth:`load_state_dict`.
         """
         epoch, batch = self._position()
         return {"format": _checkpoint.FORMAT, "epoch": epoch, "batch": batch, **self._config()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where a state was taken: the next iteration delivers the rest of that epoch, at once, batch by batch
-        the same as if it had never been left. ``len(loader)`` stays the length of a whole epoch.
+        """Resumes at the position of a state.
 
-        The state may come from another number of ranks as long as ``batch_size * num_shards`` is the same (but with
-        ``stick_to_shard``, and with the orders of other libraries, where each rank has a list of its own), and the
-        number of threads, ``memory_budget``, ``prefetch_batches``, ``on_error``, ``dtype`` and ``layout`` may differ. Raises
-        :class:`~framespool.ArgumentError`, with all differences, where dataset, sampling, transforms, order or seed
-        are others. An iteration that is under way ends.
+        The next iteration delivers the rest of that epoch, batch by batch the same as without the interruption.
+        ``len(loader)`` remains the length of a full epoch. An iteration in progress ends.
+
+        The number of ranks may differ as long as ``batch_size * num_shards`` is the same. It must be the same with
+        ``stick_to_shard`` and with the orders of other libraries, where each rank has a list of its own. The number of
+        threads, ``memory_budget``, ``prefetch_batches``, ``on_error``, ``dtype`` and ``layout`` may differ.
+
+        Args:
+            state: A result of :meth:`state_dict`.
+
+        Raises:
+            ArgumentError: If dataset, clip sampler, transforms, order or seed differ; the message lists all
+                differences.
         """
-        place = _checkpoint.position(state, self._config(), len(self), self._max_epoch)
+        position = _checkpoint.position(state, self._config(), len(self), self._max_epoch)
         self._cancel()
-        self._next, self._pass = place, None
+        self._next, self._pass = position, None
 
     def _next_batch_index(self) -> int | None:
-        """The batch that the pass that began last delivers next: the one at which the last of its loaders is."""
+        """The next batch of the latest pass: the smallest one over its native loaders."""
         numbers = [native.next_batch_index(number) for native, number in self._running]
         known = [number for number in numbers if number is not None]
         return min(known) if known and len(known) == len(numbers) else None
 
     def _next_delivered(self) -> int | None:
-        """The batch that the pass under way delivers next; ``None`` without one, or where an epoch was chosen since."""
+        """The next batch of the pass in progress; ``None`` without a pass, or if an epoch was chosen since."""
         batch = None if self._pass is None else self._next_batch_index()
         return None if batch == self._epoch_set_at else batch
 
     def _is_unconsumed(self) -> bool:
-        """Whether the pass under way has delivered nothing yet."""
+        """Whether the pass in progress has delivered nothing yet."""
         batch = self._next_delivered()
         return self._pass is not None and batch is not None and batch == self._pass[2] < len(self)
 
@@ -221,7 +258,7 @@ class BaseLoader(Generic[B]):
         if self._pass is None or batch is None:
             return self._next
         epoch = self._pass[1]
-        # Behind the last batch: the epoch after it, or the one that was chosen meanwhile.
+        # After the last batch: the next epoch, or the one that was chosen in the meantime.
         return (epoch, batch) if batch < len(self) else self._next
 
     def _config(self) -> dict[str, Any]:
@@ -238,23 +275,24 @@ class BaseLoader(Generic[B]):
         return self._configuration
 
     def _extra_config(self) -> dict[str, str]:
-        """What else decides about the batches of this kind of loader, as text."""
+        """Further configuration of this kind of loader that determines the batches, as text."""
         return {}
 
     def _cancel(self) -> None:
-        """Ends what is under way."""
+        """Ends the passes in progress."""
         for native in [self._native, *self._companions]:
             native.cancel()
 
     def _start(self, epoch: int, batch: int) -> tuple[int, Iterator[B]]:
-        """Begins a pass: its number, and its batches."""
+        """Starts a pass: returns its number and its batches."""
         self._running = [(native, native.start_epoch(epoch, batch)) for native in [self._native, *self._companions]]
         return self._running[0][1], EpochIterator(self._running, self._batch)
 
     def __iter__(self) -> Iterator[B]:
-        """Begins an epoch; an iteration that is still under way ends.
+        """Starts an epoch; an iteration in progress ends.
 
-        One from which nothing was taken begins again: frameworks make iterators that they throw away.
+        If no batch was taken from the previous iterator, its epoch starts again: some frameworks create iterators that
+        they do not use.
         """
         epoch, batch = self._position() if self._is_unconsumed() else self._next
         number, batches = self._start(epoch, batch)
@@ -264,12 +302,22 @@ class BaseLoader(Generic[B]):
         return batches
 
     def describe_clip(self, clip_id: int, *, epoch: int | None = None, frame: int = 0) -> dict[str, Any]:
-        """What is decided about a clip (``batch.clip_ids``) before anything is decoded.
+        """Reports what is determined about a clip before it is decoded.
 
-        Returns ``path``, ``video_id``, ``label``, ``indices`` (display index of each frame) and ``transforms``: a dict
-        for each, with its ``name`` and the numbers that it draws, as :func:`framespool.transforms.sample_params`. ``epoch``:
-        the one begun last, or the one to begin, if not given. ``frame``: place in the clip, which matters with
-        ``per_frame=True``. In a mix it is the clip's first time in the epoch.
+        In a mixture it describes the first time that the clip occurs in the epoch.
+
+        Args:
+            clip_id: Clip of the dataset, as in ``batch.clip_ids``.
+            epoch: Epoch of the random numbers. ``None``: the latest epoch that was started, else the next one.
+            frame: Position in the clip, which matters only for transforms with ``per_frame=True``.
+
+        Returns:
+            A dict with ``path``, ``video_id``, ``label``, ``indices`` (in presentation order) and ``transforms``: one
+            dict per transform, with its ``name`` and the numbers that it draws, as
+            :func:`framespool.transforms.sample_params` returns them.
+
+        Raises:
+            ArgumentError: If an argument is not an int in its range.
         """
         if epoch is None:
             epoch = self._next[0] if self._begun is None else self._begun
@@ -277,12 +325,20 @@ class BaseLoader(Generic[B]):
         return self._native.describe_clip(integer("epoch", epoch, most=2**64 - 1), clip, integer("frame", frame))
 
     def cached_batches(self, batches: int = 4) -> Iterator[B]:
-        """The speed of the training loop alone: the first ``batches`` batches of the coming epoch, made once and then
-        handed out again and again, ``len(loader)`` times in all, while the loader rests.
+        """Repeats the first batches of the next epoch, to measure the training loop without the loader.
 
-        Run the training loop over it and over the loader; where both take equally long, faster loading gains nothing.
-        Tensors come again as they were left: a loop that changes them in place sees its changes. The epoch to be
-        delivered next stays the same; an iteration that is under way ends.
+        Run the training loop over this iterator and over the loader. If both take equally long, faster loading gains
+        nothing. The tensors are not copied, so a loop that changes them in place sees its changes. The position of the
+        loader stays the same; an iteration in progress ends.
+
+        Args:
+            batches: Number of batches to make.
+
+        Returns:
+            An iterator over ``len(loader)`` batches.
+
+        Raises:
+            ArgumentError: If ``batches`` is less than 1.
         """
         count = integer("batches", batches, least=1)
         if self._is_unconsumed():
@@ -294,13 +350,16 @@ class BaseLoader(Generic[B]):
         return itertools.islice(itertools.cycle(ready), len(self))
 
     def failures(self) -> list[dict[str, Any]]:
-        """What failed so far, one dict for each video: ``path`` (``None`` where there is no file), ``video_id``,
-        ``kind`` and ``message`` of its first error, ``clips`` that could not be made because of it (0 where the video
-        failed when it was indexed), ``part``, the bounds, where only a part of a file is at fault, for a
-        :class:`~framespool.datasets.ImageSequence`, whose ``path`` is the folder, ``frames``: its pattern, first and
-        count, for a :class:`~framespool.datasets.ArchiveMember`, whose ``path`` is the archive, ``member``: its name,
-        offset_bytes and num_bytes, and for a :class:`~framespool.datasets.TableCell` ``cell``: its column and row. Kept for
-        65,536 videos; :meth:`stats` counts all.
+        """Lists the videos that failed so far, at most 65,536 of them; :meth:`stats` counts all.
+
+        Returns:
+            One dict per video: ``path`` (``None`` for bytes), ``video_id``, ``kind`` and ``message`` of its first
+            error, and ``clips``, the number of clips that could not be made (0 if indexing failed). If only a segment
+            of a file is at fault, ``part`` has its bounds. For an :class:`~framespool.datasets.ImageSequence` ``path``
+            is the folder and ``frames`` has pattern, first and count. For an
+            :class:`~framespool.datasets.ArchiveMember` ``path`` is the archive and ``member`` has its name,
+            ``offset_bytes`` and ``num_bytes``. For a :class:`~framespool.datasets.TableCell` ``cell`` has its column
+            and row.
         """
         failures: list[dict[str, Any]] = []
         for video, path, kind, message, clips in self._native.failures():
@@ -309,66 +368,96 @@ class BaseLoader(Generic[B]):
         return failures
 
     def write_failures(self, path: str | os.PathLike[str]) -> int:
-        """Writes :meth:`failures` to a file, a JSON object on each line, in place of what was there. Returns how many.
+        """Writes :meth:`failures` to a file, one JSON object per line; an existing file is replaced.
 
-        :meth:`Dataset.exclude` reads it.
+        :meth:`Dataset.exclude` reads the file.
+
+        Args:
+            path: The file to write.
+
+        Returns:
+            Number of failures written.
         """
         return write_failures(path, self.failures())
 
     def stats(self) -> dict[str, Any]:
-        """Counts since the loader was made. ``version`` changes whenever a key changes its name or meaning.
+        """Counts since the loader was created.
 
-        Delivered: ``batches``, ``clips``, ``frames``. Decoding: ``frames_decoded``, ``packets_skipped`` (passed
-        without being decoded, since nothing wanted depends on them), ``frames_delivered`` (decoded and wanted,
-        counted once however many clips want them), ``frames_decoded_per_frame_delivered`` (what a delivered frame costs),
-        ``decode_ranges`` (packet ranges decoded), ``gops_shared`` (passes that served several clips), ``decode_ranges_repeated``
-        (passes done again with every picture), ``decoders_opened``. Clips made before their turn: ``clip_cache_hits``,
-        ``clips_evicted`` (for ones that were due earlier), ``clip_cache_peak_bytes``, ``memory_budget``. Files:
-        ``bytes_read``, ``videos_indexed``, ``videos_failed``. URLs: ``remote_requests``, ``remote_bytes``,
-        ``remote_retries``, ``remote_cache_hits`` (reads answered from memory). Trouble: ``errors`` by kind, also
-        those that ``on_error`` passed over, ``clips_skipped``, ``clips_replaced``. Seconds, summed over worker threads:
-        ``worker_busy_seconds``, of which ``planning_seconds`` (with opening files), ``reading_seconds``,
-        ``decoding_seconds``, ``transform_seconds`` (the pixels); ``worker_blocked_seconds`` (everything ready, the
-        training loop has not taken it) and ``worker_idle_seconds`` (nothing to do). ``consumer_wait_seconds``: how
-        long the training loop waited; large means that the loader is the bottleneck. Indices: ``index_hits`` videos
-        were found in the persistent index, ``videos_indexed`` were not; ``index_cache_error`` says what keeps indices
-        from being kept, or is ``None``. GPU: ``nvdec_threads``, ``frames_decoded_by_gpu`` (among
-        ``frames_decoded``), and ``cpu_fallbacks``: why NVDEC or nvJPEG left work to the CPU, and how often.
+        ``version`` changes whenever a key changes its name or meaning. Seconds are sums over all worker threads. How to
+        read them is in docs/howto/measure.md.
+
+        - Delivered: ``batches``, ``clips``, ``frames``.
+        - Decoding: ``frames_decoded``; ``frames_delivered`` (decoded and requested, counted once however many clips
+          contain them); ``frames_decoded_per_frame_delivered`` (the cost of a delivered frame); ``packets_skipped``
+          (not decoded, since no requested frame depends on them); ``decode_ranges``; ``decode_ranges_repeated``
+          (decoded again without skipping); ``gops_shared`` (decode ranges that served several clips);
+          ``decoders_opened``.
+        - Clip cache: ``clip_cache_hits``, ``clips_evicted`` (for clips with an earlier deadline),
+          ``clip_cache_peak_bytes``, ``memory_budget``.
+        - Files: ``bytes_read``, ``videos_indexed``, ``videos_failed``.
+        - URLs: ``remote_requests``, ``remote_bytes``, ``remote_retries``, ``remote_cache_hits`` (reads served from
+          memory).
+        - Errors: ``errors`` by kind, including skipped and replaced ones; ``clips_skipped``, ``clips_replaced``.
+        - Worker time: ``worker_busy_seconds``, of which ``planning_seconds`` (including opening files),
+          ``reading_seconds``, ``decoding_seconds`` and ``transform_seconds``; ``worker_blocked_seconds`` (all batches
+          are ready and the training loop has not taken them); ``worker_idle_seconds`` (no work available).
+        - Consumer: ``consumer_wait_seconds``, the time that the training loop waited. If it is large, the loader is the
+          bottleneck.
+        - Index cache: ``index_hits`` (videos found in the cache), ``videos_indexed`` (not found), ``index_cache_error``
+          (why indexes cannot be stored, or ``None``).
+        - GPU: ``nvdec_threads``, ``frames_decoded_by_gpu`` (part of ``frames_decoded``), ``cpu_fallbacks`` (reasons for
+          decoding on the CPU instead of NVDEC or nvJPEG, with the count of each).
+
+        Returns:
+            The counters by name.
         """
         return {"version": STATS_VERSION, **self._native.stats()}
 
 
 def failure_record(source: Source, kind: str) -> dict[str, Any]:
-    """What an entry of a list of failures says of its source, for an error of this kind."""
-    told: dict[str, Any] = {}
+    """The fields of a failure that identify the source.
+
+    Args:
+        source: The source as the dataset has it.
+        kind: Kind of the error, a key of ``errors.BY_KIND``.
+
+    Returns:
+        The fields by name: ``path``, and ``part``, ``frames``, ``member`` or ``cell`` where they apply.
+    """
+    fields: dict[str, Any] = {}
     if kind == "clip_sampling" and isinstance(source, VideoSegment):
-        told["part"] = source.bounds()  # the file itself may be sound
+        fields["part"] = source.bounds()  # the file itself may be valid
     source = source.source if isinstance(source, VideoSegment) else source
     if isinstance(source, ImageSequence):
-        # The message names the file; what stands in the dataset is the folder.
-        return told | {"path": os.fspath(source.folder), "frames": source._which}
+        # The message names the file; the dataset has the folder.
+        return fields | {"path": os.fspath(source.folder), "frames": source._which}
     if isinstance(source, ArchiveMember):
-        return told | {"path": os.fspath(source.file), "member": source._which}
+        return fields | {"path": os.fspath(source.file), "member": source._which}
     if isinstance(source, TableCell):
-        return told | {"path": os.fspath(source.file), "cell": source._which}
-    # As the dataset has it: messages leave out what a URL must not tell, and letters that are none.
-    return told | {"path": None if isinstance(source, bytes) else os.fspath(source)}
+        return fields | {"path": os.fspath(source.file), "cell": source._which}
+    # The path of the dataset: messages omit credentials of URLs and undecodable characters.
+    return fields | {"path": None if isinstance(source, bytes) else os.fspath(source)}
 
 
 class _LostBatch(Exception):
-    """Stands for a batch that was made and did not arrive."""
+    """Marks a batch that was made and did not arrive."""
 
 
 class EpochIterator(Iterator[B]):
-    """One pass over the dataset. After an error the batches behind it can still be had."""
+    """One pass over the dataset. After an error the following batches remain available.
+
+    Args:
+        loaders: The native loaders, each with its own number of the pass.
+        make: Builds a batch from the results of all loaders.
+    """
 
     def __init__(
         self, loaders: list[tuple[_framespool.Loader, int]], make: Callable[[list[dict[str, Any]]], B]
     ) -> None:
         self._loaders = loaders
         self._make = make
-        #: What the first of the loaders gave for the coming batch. All stay at the same place, whatever happens to one:
-        #: what the others gave is kept until the last one has given its own.
+        #: Results of the first loaders for the next batch. All loaders stay at the same batch, even if one fails:
+        #: results are kept until the last loader has returned its own.
         self._given: list[dict[str, Any] | Exception | None] = []
         #: The number of that batch.
         self._coming: int | None = None
@@ -381,15 +470,15 @@ class EpochIterator(Iterator[B]):
             native, number = self._loaders[len(self._given)]
             before = native.next_batch_index(number)
             if before is not None and self._coming is not None and before > self._coming:
-                # A signal came between the engine's return and the list: the batch went with KeyboardInterrupt, and
-                # what the other loaders have for its place goes too.
+                # A signal arrived between the engine's return and the append: KeyboardInterrupt dropped the
+                # batch, so the results of the other loaders for it are dropped too.
                 self._given.append(_LostBatch())
                 continue
             try:
                 self._given.append(native.next_batch(number))
             except Exception as error:
                 if native.next_batch_index(number) == before:
-                    raise  # nothing was taken: the next call asks for the same batch
+                    raise  # nothing was taken: the next call requests the same batch
                 self._given.append(error)
         given, self._given = self._given, []
         if any(isinstance(batch, _LostBatch) for batch in given):

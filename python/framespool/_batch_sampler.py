@@ -1,4 +1,4 @@
-"""Which clip comes when: numbers alone, without a video."""
+"""The order of clips: numbers only, without a video."""
 
 from __future__ import annotations
 
@@ -14,33 +14,51 @@ from framespool.errors import ArgumentError
 
 _MAX_U64 = 2**64 - 1
 
-#: Draws of DALI's random numbers that are replayed at most to come to an epoch: some minutes.
+#: Limit of DALI's random numbers that are replayed to reach an epoch; takes some minutes.
 _MAX_REPLAYED = 2**35
 
 
 def validate_shuffle(shuffle: Any) -> None:
-    """Refuses what is not a way to shuffle."""
+    """Checks a value of ``shuffle``.
+
+    Args:
+        shuffle: The value.
+
+    Raises:
+        ArgumentError: If it is not ``"full"``, ``"buffer"`` or ``False``.
+    """
     if shuffle is not False and shuffle not in ("full", "buffer"):
         hint = '; use "full"' if shuffle is True else ""
         raise ArgumentError(f'shuffle must be "full", "buffer" or False, got {shuffle!r}{hint}')
 
 
 def max_epoch(order: str, shuffle: Any, num_clips: int) -> int:
-    """The last epoch that can be asked for: DALI's shuffles are replayed from the first one."""
+    """The last epoch that can be chosen; shuffles of DALI are replayed from the first one.
+
+    Args:
+        order: As for :class:`BatchSampler`.
+        shuffle: As for :class:`BatchSampler`.
+        num_clips: Clips of the dataset.
+
+    Returns:
+        Number of the epoch.
+    """
     return 2**63 if order != "dali" or not shuffle else _MAX_REPLAYED // max(num_clips, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mixture:
-    """Several datasets, one after another in the numbering of clips, from which epochs are drawn by weight.
+    """Several datasets, numbered consecutively, from which epochs are drawn by weight.
 
-    ``sizes``: number of clips of each dataset. ``weights``: share of each in an epoch, in any unit. Of any stretch
-    from the beginning of an epoch that ends with a block, each dataset has its share to within less than one clip;
-    blocks have 1024 clips or some more, and within one the datasets are shuffled.
+    Any prefix of an epoch that ends with a block contains each dataset's share to within less than one clip. Blocks
+    have 1024 clips or slightly more, and clips are shuffled within a block.
 
-    ``replacement``: without it a dataset is passed from end to end in a random order before any of its clips comes
-    again, and then passed anew in another order; with it every draw is on its own. ``epoch_clips``: clips of one
-    epoch over all ranks; by default as many as there are in all datasets.
+    Attributes:
+        sizes: Number of clips of each dataset.
+        weights: Share of each dataset in an epoch, in any unit.
+        replacement: ``False``: each dataset is passed completely in random order before any of its clips repeats, then
+            again in another order. ``True``: draws are independent.
+        epoch_clips: Clips of one epoch over all ranks. ``None``: the sum of ``sizes``.
     """
 
     sizes: Sequence[int]
@@ -51,7 +69,7 @@ class Mixture:
     def __post_init__(self) -> None:
         sizes, weights = as_sequence(self.sizes), as_sequence(self.weights)
         if sizes is None:
-            raise ArgumentError(f"sizes must be whole numbers, one for each dataset, got {self.sizes!r}")
+            raise ArgumentError(f"sizes must be ints, one for each dataset, got {self.sizes!r}")
         if weights is None:
             raise ArgumentError(f"weights must be numbers, one for each dataset, got {self.weights!r}")
         object.__setattr__(self, "sizes", tuple(integer("sizes", size, most=_MAX_U64) for size in sizes))
@@ -63,42 +81,58 @@ class Mixture:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSampler:
-    """The sequence in which one rank delivers clips: the numbers that a loader with the same keywords goes by (all of
-    them given; a loader does not shuffle unless it is told to).
+    """The order in which one rank delivers clips, as clip numbers.
 
-    It holds no video, so it also serves as a batch sampler of its own: ``order.epoch(e)`` is the sequence of an
-    epoch's batches, each a list of clip numbers, and ``order.batch(n, epoch=e)`` any one of them.
+    A loader with the same arguments delivers the same numbers (only the default of ``shuffle`` differs). It holds no
+    video, so it can also be used as a batch sampler alone: ``sampler.epoch(e)`` is the sequence of an epoch's batches,
+    and ``sampler.batch(n, epoch=e)`` is any one of them. See docs/concepts/batch-sampler.md.
 
-    ``num_clips``: clips of the whole dataset. ``batch_size``: clips per batch of one rank. ``shuffle``: ``"full"``, a
-    new permutation of all clips each epoch; ``"buffer"``, a local shuffle that moves no clip by 1.5 times
-    ``initial_fill`` places or more, so that clips of one video stay near each other; or ``False``. ``seed``: decides
-    the shuffle.
+    Ranks share each global batch. Another number of ranks with the same ``batch_size * num_shards`` therefore continues
+    with the same global batches, unless ``stick_to_shard=True``.
 
-    ``shard_id`` of ``num_shards``: this rank's part; all ranks get the same number of batches of the same sizes.
-    ``last_batch``: ``"partial"`` (shorter), ``"drop"`` (left out) or ``"fill"`` (filled up with clips from the head of
-    the order, which :meth:`padding` marks). Ranks share each global batch, so that another number of ranks with the
-    same ``batch_size * num_shards`` goes on with the same global batches; with ``stick_to_shard=True`` each keeps to
-    its own contiguous part of the dataset and shuffles that. ``worker_id`` of ``num_workers``: this worker's part of
-    the rank's batches: ``worker_id``, ``worker_id + num_workers`` and so on, which is how PyTorch's ``DataLoader``
-    takes turns.
+    ``order="framespool"`` computes any batch of any epoch in constant time and memory.
 
-    ``mix``: a :class:`Mixture` of several datasets by weight, ``num_clips`` in all; needs ``shuffle="full"``.
+    ``order="torch"`` is bit for bit that of ``DistributedSampler(shuffle=..., seed=...)`` with ``set_epoch`` and a
+    ``DataLoader`` over it. ``last_batch="partial"`` is ``drop_last=False`` for both, ``"drop"`` is ``True`` for both,
+    and ``"fill"`` fills the last batch from the start of the rank's own list. ``shuffle="full"`` shuffles an epoch when
+    its first batch is requested, and keeps 4 bytes per clip.
 
-    ``order``: whose rules these are. ``"framespool"``: any batch of any epoch at once, without memory.
+    ``order="dali"`` is bit for bit that of DALI's readers with ``pad_last_batch=True``: ``shuffle="buffer"`` is their
+    ``random_shuffle=True`` with ``initial_fill``. ``"fill"`` delivers an epoch unchanged, ``"partial"`` up to the
+    number of clips of the longest shard, ``"drop"`` the full batches of these. Ranks move to the next shard each epoch
+    unless ``stick_to_shard=True``. Only the low 32 bits of the seed count, as in DALI.
 
-    ``"torch"``: that of ``DistributedSampler(shuffle=..., seed=...)`` with ``set_epoch``, and a ``DataLoader`` over
-    it, bit for bit: ``last_batch="partial"`` is ``drop_last=False`` for both, ``"drop"`` is ``True`` for both, and
-    ``"fill"`` fills the last batch up from the head of the rank's own list. ``shuffle="full"`` shuffles an epoch as a
-    whole when its first batch is asked for, and keeps 4 bytes a clip.
+    ``order="dali"`` keeps 4 bytes per clip and is replayed forward. Consecutive batches are cheap; an earlier batch
+    replays the epoch, an earlier epoch replays from the first one. Epochs beyond 2^35 draws are refused.
 
-    ``"dali"``: that of DALI's readers, bit for bit, with ``random_shuffle=True`` and ``initial_fill`` for
-    ``shuffle="buffer"``: epoch ``e`` of a reader with ``pad_last_batch=True``. ``"fill"`` delivers it as it is,
-    ``"partial"`` up to the number of clips of the longest shard, ``"drop"`` the full batches of these. Ranks go on to
-    the next shard each epoch unless ``stick_to_shard=True``. Of the seed the low 32 bits count, as in DALI. It keeps 4
-    bytes a clip and is replayed forward: batches one after another cost little, an earlier batch means beginning the
-    epoch again, and an earlier epoch the first one; epochs beyond 2^35 draws are refused.
+    Attributes:
+        num_clips: Clips of the dataset.
+        batch_size: Clips per batch of one rank.
+        shuffle: ``"full"``: a new permutation of all clips each epoch. ``"buffer"``: a local shuffle that moves no clip
+            by 1.5 times ``initial_fill`` positions or more, so clips of one video stay close. ``False``: no shuffle.
+        initial_fill: Size of the shuffle buffer in clips.
+        order: ``"framespool"``, ``"torch"`` or ``"dali"``.
+        shard_id: Rank, from 0.
+        num_shards: Number of ranks; all get the same number of batches of the same sizes.
+        seed: Seed of the shuffle.
+        last_batch: ``"partial"`` (shorter), ``"drop"``, or ``"fill"`` (filled with the first clips of the epoch, which
+            :meth:`padding` marks).
+        stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that.
+        worker_id: Worker of this rank, from 0.
+        num_workers: Workers of this rank. Worker ``w`` gets batches ``w``, ``w + num_workers`` and so on, as in
+            PyTorch's ``DataLoader``.
+        mix: A :class:`Mixture` of ``num_clips`` clips; needs ``shuffle="full"``.
 
-    Raises :class:`~framespool.errors.ArgumentError` for what cannot be kept together.
+    Raises:
+        ArgumentError: If an argument is invalid, or if two contradict each other.
+
+    Example:
+        >>> import framespool as fsp
+        >>> sampler = fsp.BatchSampler(num_clips=10, batch_size=2, num_shards=2, shard_id=1, seed=7)
+        >>> len(sampler), sampler.num_slots
+        (3, 5)
+        >>> fsp.BatchSampler(num_clips=5, batch_size=2, shuffle=False).epoch(0)[1]
+        [2, 3]
     """
 
     num_clips: int
@@ -149,34 +183,85 @@ class BatchSampler:
         return self._sampler.num_slots
 
     def batch(self, n: int, *, epoch: int = 0) -> list[int]:
-        """The clip numbers of batch ``n`` of an epoch, real clips first, then padding."""
+        """Returns the clip numbers of a batch, padding last.
+
+        Args:
+            n: Number of the batch, from 0.
+            epoch: Number of the epoch.
+
+        Returns:
+            Clip numbers.
+
+        Raises:
+            ArgumentError: If ``n`` or ``epoch`` is out of range.
+        """
         return self._sampler.batch(*self._place(n, epoch))
 
     def padding(self, n: int, *, epoch: int = 0) -> list[bool]:
-        """Which clips of batch ``n`` only fill it or make ranks equal; they are also delivered as real ones."""
+        """Returns which clips of a batch only fill it or make ranks equal.
+
+        Args:
+            n: Number of the batch, from 0.
+            epoch: Number of the epoch.
+
+        Returns:
+            One bool per clip. Clips that are padding are also delivered as real ones.
+
+        Raises:
+            ArgumentError: If ``n`` or ``epoch`` is out of range.
+        """
         return self._sampler.padding(*self._place(n, epoch))
 
     def visits(self, n: int, *, epoch: int = 0) -> list[int]:
-        """Which time each clip of batch ``n`` comes in this epoch, from 0: more than 0 only with a mix.
+        """Returns the earlier occurrences of each clip of a batch in this epoch: above 0 only with a mixture.
 
-        It is the pass over its dataset or, with replacement, the number of the draw; a loader draws other random
-        frames and crops for each.
+        It is the pass over the dataset or, with replacement, the number of the draw. A loader draws other random frames
+        and crops for each.
+
+        Args:
+            n: Number of the batch, from 0.
+            epoch: Number of the epoch.
+
+        Returns:
+            One count per clip.
+
+        Raises:
+            ArgumentError: If ``n`` or ``epoch`` is out of range.
         """
         return self._sampler.visits(*self._place(n, epoch))
 
     def epoch(self, epoch: int) -> EpochBatches:
-        """The batches of an epoch, as a sequence of lists of clip numbers."""
+        """Returns the batches of an epoch.
+
+        Args:
+            epoch: Number of the epoch.
+
+        Returns:
+            A sequence of lists of clip numbers.
+
+        Raises:
+            ArgumentError: If ``epoch`` is out of range.
+        """
         return EpochBatches(self, self._epoch(epoch))
 
     def quality(self, clips_per_video: int | Sequence[int] = 1, *, epoch: int = 0) -> dict[str, Any]:
-        """How well an epoch is mixed, for this worker; measured on some 100,000 clips where it has more.
+        """Measures how well an epoch is shuffled, for this worker.
 
-        ``clips_per_video``: the clips of every video, or of each video in turn, adding up to ``num_clips``.
+        It uses about 100,000 clips if there are more. Not available for a mixture, whose clips have no unshuffled
+        position.
 
-        Returns ``mean_clips``, ``median_clips`` and ``max_clips``, how far a clip is from the one that would come
-        without shuffling, in clip numbers; the same as shares of the dataset, ``mean_share``, ``median_share`` and
-        ``max_share``; ``videos_per_batch``, the mean number of different videos in a batch; and ``full``, a dict of
-        the same for a full shuffle. Not for a mix, whose clips have no place without shuffling.
+        Args:
+            clips_per_video: Clips of every video, or of each video in turn, which must add up to ``num_clips``.
+            epoch: Number of the epoch.
+
+        Returns:
+            ``mean_clips``, ``median_clips`` and ``max_clips``: distance of a clip from its unshuffled position, in
+            clips; ``mean_share``, ``median_share`` and ``max_share``: the same as shares of the dataset;
+            ``videos_per_batch``: mean number of different videos in a batch; and ``full``: a dict of the same values
+            for a full shuffle.
+
+        Raises:
+            ArgumentError: If an argument is invalid, or for a mixture.
         """
         counts = as_sequence(clips_per_video)
         if counts is None:
@@ -202,7 +287,12 @@ class BatchSampler:
 
 
 class EpochBatches(Sequence[list[int]]):
-    """The batches of one epoch of an :class:`BatchSampler`: lists of clip numbers, computed when they are asked for."""
+    """The batches of one epoch of a :class:`BatchSampler`: lists of clip numbers, computed on request.
+
+    Args:
+        order: The batch sampler.
+        epoch: Number of the epoch.
+    """
 
     def __init__(self, order: BatchSampler, epoch: int) -> None:
         self._sampler = order

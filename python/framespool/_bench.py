@@ -1,4 +1,4 @@
-"""How fast a loader is on this machine, where its time goes, and what would make it faster."""
+"""The speed of a loader on this machine, where its time goes, and what would make it faster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from framespool._base_loader import BaseLoader
 from framespool._validate_args import number
 from framespool.errors import ArgumentError, UnsupportedError
 
-#: Parts of a worker's time, and what is done in them.
+#: Parts of a worker's time, with their description.
 _PARTS = {
     "planning": "opening files and planning",
     "reading": "reading packets",
@@ -22,13 +22,20 @@ _PARTS = {
 
 @dataclass(frozen=True)
 class BenchReport:
-    """What :func:`bench` measured.
+    """The result of :func:`bench`.
 
-    ``clips``, ``frames``, ``seconds``: delivered, and in what time, after the first batch. ``clips_per_second``,
-    ``frames_per_second``. ``first_batch_seconds``: until there was one. ``shares``: of the workers' time, by what they
-    did; they sum to 1 with ``"waiting"``. ``frames_decoded_per_frame_delivered``: what a delivered frame costs. ``bytes_read``.
-    ``advice``: sentences. ``stats``: :meth:`ClipLoader.stats` of the time measured; counts that only grow are
-    differences.
+    Attributes:
+        clips: Clips delivered after the first batch.
+        frames: Frames delivered after the first batch.
+        seconds: Duration after the first batch.
+        first_batch_seconds: Time until the first batch.
+        clips_per_second: ``clips / seconds``.
+        frames_per_second: ``frames / seconds``.
+        frames_decoded_per_frame_delivered: Cost of a delivered frame.
+        bytes_read: Bytes read from files.
+        shares: Shares of the workers' time by activity; with ``"waiting"`` they sum to 1.
+        advice: Sentences, the most useful first.
+        stats: :meth:`ClipLoader.stats` of the measured time; counters are differences.
     """
 
     clips: int
@@ -44,11 +51,22 @@ class BenchReport:
     stats: dict[str, Any] = field(repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The report for JSON.
+
+        Returns:
+            The values by name.
+        """
         return asdict(self)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draws the shares as a PNG. Raises :class:`~framespool.UnsupportedError` where Pillow is not installed."""
+        """Draws the shares as a bar chart.
+
+        Args:
+            path: The PNG file to write.
+
+        Raises:
+            UnsupportedError: If Pillow is not installed.
+        """
         try:
             from PIL import Image, ImageDraw, ImageFont
         except ImportError as error:
@@ -70,10 +88,21 @@ class BenchReport:
 
 
 def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
-    """Takes batches from ``loader`` for so many seconds as fast as they come, epoch after epoch, and does nothing with
-    them. The first batch, for which files are opened and decoders made, is timed by itself.
+    """Takes batches from a loader as fast as possible for some seconds and discards them.
 
-    The loader is used up to where it came; an iteration that is under way ends. Raises what the loader raises.
+    The first batch, for which files are opened and decoders created, is timed separately. The loader advances, epoch
+    after epoch; an iteration in progress ends.
+
+    Args:
+        loader: A :class:`ClipLoader` or an :class:`ImageLoader`.
+        seconds: Duration of the measurement, up to 86400.
+
+    Returns:
+        The measurement, with advice.
+
+    Raises:
+        ArgumentError: If an epoch has no batch.
+        Error: If a file fails, as the loader raises it.
     """
     budget = number("seconds", seconds, above=0, most=86400.0)
     if not len(loader):
@@ -131,51 +160,50 @@ def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]
 
 
 def _advice(shares: dict[str, float], each: float, stats: dict[str, Any]) -> list[str]:
-    """What would help, the most likely first."""
+    """Suggestions, the most useful first."""
     found = []
     if stats["index_cache_error"]:
         found.append(
-            f"Indices are not kept: {stats['index_cache_error']}. Set FRAMESPOOL_INDEX to a folder that can be written."
+            f"Indexes are not stored: {stats['index_cache_error']}. Set FRAMESPOOL_INDEX to a writable folder."
         )
     elif stats["videos_indexed"] > stats["index_hits"] and shares["planning"] > 0.15:
         found.append(
-            "Videos were indexed as they were met. Run `framespool index` over them once; later epochs are faster too."
+            "Videos were indexed while loading. Run `framespool index` once to make the first epoch faster."
         )
     if shares["waiting"] > 0.5:
         found.append(
-            "The workers mostly wait. Batches may be small, or clips few: raise prefetch_batches or batch_size, or use fewer "
-            "threads."
+            "The workers are mostly idle. Batches may be small, or clips few: raise prefetch_batches or batch_size, or "
+            "use fewer threads."
         )
     if shares["decoding"] > 0.5 and each > 1.5:
         found.append(
-            f"Decoding dominates, and {each:.1f} pictures are decoded for each frame delivered: those between the "
-            "frames of a clip, and those from a key frame to its begin. Take more clips of a video at a time "
-            "(clips_per_video), or raise memory_budget and lookahead_clips, so that clips that lie close are decoded "
-            "together. Shorter groups of pictures help if you encode anew."
+            f"Decoding dominates, and {each:.1f} frames are decoded per frame delivered: those between the frames of a clip, "
+            "and those from a keyframe to the start of a clip. Use more clips per video (clips_per_video), or raise "
+            "memory_budget and lookahead_clips, so that neighboring clips are decoded together. Transcoding to shorter "
+            "GOPs helps too: framespool transcode."
         )
     elif shares["decoding"] > 0.5:
         found.append(
-            f"Decoding dominates, and nearly all that is decoded is delivered ({each:.2f} pictures per frame). Videos "
-            "of a smaller size, more cores, or a GPU's engines (device='cuda:0') would help; nothing else will."
+            f"Decoding dominates, and nearly all decoded frames are delivered ({each:.2f} decoded per frame). Only "
+            "smaller videos, more cores or a GPU with NVDEC (device='cuda:0') would help."
         )
     if stats["clips_evicted"]:
         found.append(
-            f"{stats['clips_evicted']} clips were made ahead and given up for want of memory: raise memory_budget "
+            f"{stats['clips_evicted']} clips were evicted from the clip cache: raise memory_budget "
             f"(now {stats['memory_budget'] >> 20} MiB)."
         )
     if shares["transform"] > 0.35:
         found.append(
-            "Resizing and colors take long. Results of a smaller size help, and dtype='uint8' with Normalize on the "
-            "GPU."
+            "Transforms take long. A smaller output size helps, and dtype='uint8' with normalization on the GPU."
         )
     if shares["reading"] > 0.25:
         found.append(
-            "Reading takes long: the disk or the network is slow. A local copy, or a larger prefetch_batches, would help."
+            "Reading takes long: the disk or the network is slow. A local copy or a larger prefetch_batches would help."
         )
     if stats["errors"]:
         kinds = ", ".join(f"{count} {kind}" for kind, count in stats["errors"].items())
-        found.append(f"Files failed ({kinds}): `framespool validate` finds them, Dataset.exclude leaves them out.")
+        found.append(f"Files failed ({kinds}): `framespool validate` lists them, Dataset.exclude removes them.")
     if stats["cpu_fallbacks"]:
         reasons = "; ".join(f"{reason} ({count})" for reason, count in stats["cpu_fallbacks"].items())
-        found.append(f"NVDEC left work to the CPU: {reasons}.")
+        found.append(f"NVDEC work fell back to the CPU: {reasons}.")
     return found or ["Nothing stands out."]

@@ -1,4 +1,4 @@
-"""Where a loader is, as a few numbers; and whether such a state fits a loader."""
+"""The state of a loader, and whether a state fits a loader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from framespool.datasets import ArchiveMember, Dataset, ImageSequence, MixtureDa
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError
 
-#: Raised when states change what they mean.
+#: Increased when the meaning of a state changes.
 FORMAT = 2
 
 _FIELD_NAMES = {
@@ -30,8 +30,18 @@ _FIELD_NAMES = {
 
 
 def fingerprint(dataset: Dataset, stream: int | None = None) -> str:
-    """16 hexadecimal digits of file names, labels, parts and ``stream``, if one was chosen: below the folder that all
-    files have in common, so that a dataset may move. Videos given as bytes count with what they hold."""
+    """A fingerprint of a dataset: file names, labels, segments and the stream.
+
+    File names are relative to the folder that all files share, so that a dataset may move. Videos given as bytes are
+    hashed.
+
+    Args:
+        dataset: The dataset.
+        stream: Index of the video stream, if one was chosen.
+
+    Returns:
+        16 hexadecimal digits.
+    """
     digest = hashlib.blake2b(digest_size=8)
     if stream is not None:
         digest.update(f"stream {stream};".encode())
@@ -65,12 +75,20 @@ def fingerprint(dataset: Dataset, stream: int | None = None) -> str:
 
 
 def order(settings: Mapping[str, Any], mixture: MixtureDataset | None) -> dict[str, Any]:
-    """What decides the order of clips, apart from numbers that are told by themselves."""
+    """The settings that determine the order of clips, except those that the state lists separately.
+
+    Args:
+        settings: Settings of the order.
+        mixture: The mixture of datasets, if there is one.
+
+    Returns:
+        The settings by name.
+    """
     names = ["shuffle", "last_batch", "order"]
     if settings["shuffle"] == "buffer":
         names.append("initial_fill")
     if settings["stick_to_shard"] or settings["order"] != "framespool":
-        # Each rank has a list of its own: another number of ranks would have others.
+        # Each rank has a list of its own, which depends on the number of ranks.
         names += ["stick_to_shard", "num_shards"]
     if settings["num_workers"] > 1:
         names += ["num_workers"]
@@ -81,7 +99,14 @@ def order(settings: Mapping[str, Any], mixture: MixtureDataset | None) -> dict[s
 
 
 def text(value: Any) -> str:
-    """What decides about clips, as text that is the same in every process."""
+    """Converts a configuration value to text that is the same in every process.
+
+    Args:
+        value: A value, list or mapping; functions are represented by their names.
+
+    Returns:
+        The text.
+    """
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {text(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
@@ -97,19 +122,29 @@ def _differ(said: Any, mine: Any) -> bool:
     try:
         return bool(said != mine)
     except (TypeError, ValueError, RuntimeError):
-        return True  # an array of several numbers: neither equal nor not
+        return True  # an array of several numbers has no single truth value
 
 
 def position(state: Any, mine: Mapping[str, Any], batches: int, max_epoch: int) -> tuple[int, int]:
-    """Epoch and batch of a state that fits.
+    """The position of a state that fits a loader.
 
-    Raises :class:`~framespool.ArgumentError` for one that does not, naming every difference.
+    Args:
+        state: The state.
+        mine: Configuration of the loader.
+        batches: Batches per epoch.
+        max_epoch: The last epoch that can be chosen.
+
+    Returns:
+        Epoch and batch.
+
+    Raises:
+        ArgumentError: If the state does not fit; the message lists every difference.
     """
     if not isinstance(state, Mapping):
-        raise ArgumentError(f"a state is what state_dict() returned, got {state!r}")
+        raise ArgumentError(f"state must be a result of state_dict(), got {state!r}")
     missing = [key for key in ("format", "epoch", "batch", *mine) if key not in state]
     if missing:
-        raise ArgumentError(f"the state lacks {', '.join(missing)}; it must be what state_dict() returned, whole")
+        raise ArgumentError(f"the state lacks {', '.join(missing)}; it must be a complete result of state_dict()")
     if _differ(state["format"], FORMAT):
         raise ArgumentError(
             f"the state has format {state['format']!r}, this release reads format {FORMAT}; "
@@ -117,16 +152,16 @@ def position(state: Any, mine: Mapping[str, Any], batches: int, max_epoch: int) 
         )
     foreign = [_FIELD_NAMES[key] for key in state if key in _FIELD_NAMES and key not in mine]
     if foreign:
-        raise ArgumentError(f"the state is that of another kind of loader: it says {', '.join(foreign)}")
+        raise ArgumentError(f"the state is from another kind of loader: it has {', '.join(foreign)}")
     differ = [
         f"{_FIELD_NAMES[key]} was {state[key]}, is {value}" for key, value in mine.items() if _differ(state[key], value)
     ]
     if differ:
         raise ArgumentError(
-            f"the state does not fit this loader: {'; '.join(differ)}. Make the loader as it was, or begin anew with "
-            "set_epoch()"
+            f"the state does not match this loader: {'; '.join(differ)}. Create the loader with the same arguments, or "
+            "start again with set_epoch()"
         )
-    # One more than can be chosen: what a state says after the last one.
+    # One more than can be chosen: the state after the last epoch.
     epoch, batch = integer("epoch", state["epoch"], most=max_epoch + 1), integer("batch", state["batch"], most=2**63)
     if batch > batches:
         raise ArgumentError(f"the state is at batch {batch}, but an epoch has {batches}")
@@ -136,7 +171,18 @@ def position(state: Any, mine: Mapping[str, Any], batches: int, max_epoch: int) 
 def configuration(
     dataset: str, sampling: Any, transforms: Sequence[Any], order: Mapping[str, Any], **more: int | str
 ) -> dict[str, Any]:
-    """What must be the same for a state to fit."""
+    """The configuration that must be the same for a state to fit.
+
+    Args:
+        dataset: Fingerprint of the dataset.
+        sampling: Arguments of the clip sampler.
+        transforms: The transforms.
+        order: Settings of the order.
+        more: Further entries.
+
+    Returns:
+        The configuration by name.
+    """
     return {
         "dataset": dataset,
         "clip_sampler": text(sampling),

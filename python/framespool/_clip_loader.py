@@ -19,20 +19,26 @@ from framespool.transforms._compose import finish
 
 @dataclass(eq=False)
 class Batch:
-    """Clips with their facts; N clips of T frames.
+    """N clips of T frames, with their labels and positions.
 
-    ``frames``: Tensor in the loader's layout and dtype (``ThreeCrop`` and ``FiveCrop`` put a dimension of views behind
-    N), or a list of N Tensors where the transforms do not make all
-    frames the same size, or what a callable at the end of the transforms made of the Tensor. ``labels``: (N,) int64.
-    ``indices``: (N, T) int64, display index of each frame. ``pts_seconds``: (N, T) float64, when each frame is shown,
-    in seconds. ``mask``: (N, T) bool, false for frames that stand in for ones past the end. Where clips differ in
-    length, T is the longest one's, and the rows of the others are filled up with -1, NaN and false. ``video_ids``,
-    ``clip_ids``: (N,) int64, places in the dataset. ``view_ids``: (N,) int64, which clip of its video it is, from 0.
-    ``requested_ids``: (N,) int64, the clip that the order asked for; differs from ``clip_ids`` where another one took
-    its place. ``padding``: (N,) bool, true for clips that only fill a batch or make ranks equal.
+    Tensors leave by DLPack without a copy: ``torch.from_dlpack(batch.frames)``, ``np.from_dlpack(batch.frames)``, or
+    ``.torch()`` and ``.numpy()`` for short. Where clips differ in length, T is the length of the longest one; the rows
+    of the others are padded with -1, NaN and false.
 
-    Tensors leave by DLPack without a copy: ``torch.from_dlpack(batch.frames)``, ``np.from_dlpack(batch.frames)``,
-    or ``.torch()`` and ``.numpy()`` for short.
+    Attributes:
+        frames: Tensor in the loader's layout and dtype; ``ThreeCrop`` and ``FiveCrop`` add a dimension of views after
+            N. A list of N Tensors if the transforms give frames of different sizes. If the last transform is a
+            callable, its result.
+        labels: (N,) int64.
+        indices: (N, T) int64, index of each frame in presentation order.
+        pts_seconds: (N, T) float64, presentation time of each frame in seconds.
+        mask: (N, T) bool, false for frames that replace frames past the end of the video.
+        video_ids: (N,) int64, index of the video in the dataset.
+        clip_ids: (N,) int64, index of the clip in the dataset.
+        requested_ids: (N,) int64, the clip that the batch sampler requested. Differs from ``clip_ids`` only for a
+            replacement.
+        view_ids: (N,) int64, number of the clip within its video, from 0.
+        padding: (N,) bool, true for clips that only fill a batch or make ranks equal.
     """
 
     frames: Tensor | list[Tensor]
@@ -51,62 +57,88 @@ class Batch:
 
 
 class ClipLoader(BaseLoader[Batch]):
-    """Streams batches of clips out of videos, decoded by worker threads, in an order that only the arguments decide.
+    """Iterates over batches of video clips that worker threads decode.
 
-    ``dataset``: a :class:`~framespool.datasets.Dataset`, or a list of ``(path, label)`` or of paths; bytes, a
-    :class:`~framespool.datasets.ArchiveMember` of an archive, or a :class:`~framespool.datasets.VideoSegment` of a video, may stand
-    for a path. ``clip_sampler``: a rule of
-    :mod:`framespool.samplers`, or a function ``fn(info, rng)`` that returns the frames of a clip (see
-    :func:`framespool.samplers.custom`).
+    The order of clips depends only on the arguments, never on timing, thread count or device. Each iteration is one
+    epoch: the next one, or the one that :meth:`set_epoch` chose. :meth:`state_dict` and :meth:`load_state_dict` resume
+    within an epoch, see docs/howto/resume.md.
 
-    ``batch_size``: clips per batch. ``transforms``: see :mod:`framespool.transforms`; a callable of your own may come
-    last, and is given the frames of each batch on the consumer's thread. ``device``: where
-    batches land: ``"cpu"``, or a GPU, ``"cuda:0"``, by its number or as a ``torch.device``. ``decoder``: ``"auto"``
-    (with a GPU, its NVDEC engines and the CPU's threads side by side; what NVDEC cannot decode exactly, or not at all,
-    is left to the CPU with the same result, and :meth:`stats` says why), ``"cpu"``, or ``"nvdec"`` (no CPU threads
-    beside it). ``nvdec_threads``: how many passes NVDEC decodes at a time; by default three for each engine, fewer
-    where the GPU's memory is short. ``shuffle``:
-    ``"full"`` (a new permutation of all clips each epoch), ``"buffer"`` (each clip moves by less than 1.5 times
-    ``initial_fill`` places, so that clips that are neighbours in the dataset still come near each other) or ``False``.
-    ``shard_id`` of ``num_shards``: this rank's part; all ranks get the same number of batches of the same sizes. The
-    ranks' parts are drawn anew each epoch; with ``stick_to_shard`` each keeps its own stretch of the dataset and
-    shuffles that. ``seed``: decides the shuffle and all random clips. ``order``: ``"framespool"``, or the order of
-    another library, for runs that must be compared: ``"torch"`` (``DistributedSampler`` and ``DataLoader`` with this
-    seed and epoch; ``last_batch="drop"`` is their ``drop_last``) or ``"dali"`` (its readers with ``pad_last_batch`` and
-    this seed; ``shuffle="buffer"`` is their ``random_shuffle``). ``worker_id`` of ``num_workers``: makes the batches
-    ``worker_id``, ``worker_id + num_workers``, … of the rank; :class:`framespool.torch.ClipDataset` sets them.
-    ``last_batch``: ``"partial"`` (shorter), ``"drop"`` or ``"fill"`` (clips from the head of the order, marked
-    in ``batch.padding``). ``on_error``: when a clip's file fails, ``"raise"`` in place of its batch, ``"skip"`` the
-    clip, or ``"replace"`` it by another, chosen by (seed, epoch, clip) and told by ``batch.requested_ids``; counted in
-    :meth:`stats`, told in :meth:`failures`. All ranks deliver ``len(loader)`` batches under each: where ``"skip"``
-    leaves nothing of a batch, it holds one other clip, marked in ``batch.padding``. (A rule that counts clips by the
-    videos' lengths looks at all videos first; a file that fails then, on one rank only, leaves that rank with fewer
-    clips: compare ``num_clips`` over the ranks.) A failing GPU is no file's fault: its
-    :class:`~framespool.errors.GpuError` is always raised, in place of the batch; only where there is no memory for a
-    whole batch none is lost, and ``next`` asks for the same one again. ``num_threads``:
-    worker threads, each with a single-threaded decoder; all cores by default. ``prefetch_batches``: batches made ahead.
-    ``memory_budget``: bytes (or ``"512MiB"``) for clips that are made before their turn because another clip needed
-    their pictures decoded; more of it means that fewer pictures are decoded twice, and it never changes what is
-    delivered. Besides it the loader needs memory for ``prefetch_batches + 1`` batches and 15 to 50 MB per thread for decoding
-    1080p. ``lookahead_clips``: how many clips beyond these batches are looked at for ones that share pictures. ``layout``:
-    ``"NTHWC"``, ``"NTCHW"`` or ``"NCTHW"``. ``dtype``: ``"uint8"``, ``"uint16"`` (0 to 65535
-    whatever the videos' depth), or ``"float16"``, ``"bfloat16"`` or ``"float32"`` (values in 0..1 unless normalised);
-    all but ``"uint8"`` keep the depth of video of more than 8 bits.
+    The loader does not survive ``os.fork()``: create it in the process that uses it. Only one thread may take batches
+    at a time; a second one gets a ``RuntimeError``.
 
-    ``index``: where indices of videos are looked for and kept, shared by all processes of a machine: ``None`` or
-    ``"auto"`` for the default place (``FRAMESPOOL_INDEX``, else a folder in the user's cache; if it cannot be used,
-    :meth:`stats` says why in ``index_cache_error``), a folder, or ``False`` for nowhere. ``framespool index`` fills it
-    ahead of time.
+    All ranks deliver ``len(loader)`` batches, whatever ``on_error`` is. Where ``"skip"`` would leave a batch empty, the
+    batch holds one other clip, marked in ``batch.padding``. A :class:`~framespool.errors.GpuError` is always raised in
+    place of the batch. If the GPU has no memory for a batch, no batch is lost: ``next`` requests the same one again.
 
-    ``stream``: which video stream of each file, by its index among all streams, as for :class:`Video`; by default the
-    dataset's ``stream``, or else the best one of each file. A file in which it is no video stream fails with
-    :class:`~framespool.NoVideoError`. ``hdr``: as :class:`~framespool.Video` has it.
+    A clip sampler that counts clips by the lengths of the videos looks at all videos first. If a file fails there on
+    one rank only, that rank has fewer clips: compare :attr:`num_clips` over the ranks.
 
-    Iterating begins an epoch: ``set_epoch(n)`` chooses it, otherwise each iteration is the next one.
-    :meth:`state_dict` says where it is, after any batch, and :meth:`load_state_dict` goes on from there, in another
-    process too, and on another number of ranks if ``batch_size * num_shards`` stays the same. The loader does not
-    survive ``os.fork()``: make it in the process that uses it. Batches are taken by one thread at a time; a second one
-    that takes them meanwhile gets a ``RuntimeError``.
+    Memory: besides ``memory_budget`` the loader needs ``prefetch_batches + 1`` batches, and 15 to 50 MB per thread for
+    decoding 1080p. See docs/howto/memory.md.
+
+    Args:
+        dataset: A :class:`~framespool.datasets.Dataset`, or a list of paths or of ``(path, label)``. Bytes, an
+            :class:`~framespool.datasets.ArchiveMember` or a :class:`~framespool.datasets.VideoSegment` may replace a
+            path.
+        clip_sampler: A clip sampler of :mod:`framespool.samplers`, or a function ``fn(info, rng)`` that returns the
+            frame indices of a clip (see :func:`framespool.samplers.custom`).
+        batch_size: Clips per batch of this rank.
+        transforms: List of :mod:`framespool.transforms`, applied to each clip. The last entry may be a callable, which
+            receives the frames of each batch on the thread that takes batches. ``None``: no transforms.
+        device: Where batches are placed: ``"cpu"``, or a GPU as ``"cuda:0"``, as its number or as a ``torch.device``.
+        decoder: ``"auto"``, ``"cpu"`` or ``"nvdec"``. With a GPU, ``"auto"`` uses its NVDEC engines together with the
+            CPU threads; ``"nvdec"`` uses no CPU threads in addition. Videos that NVDEC cannot decode exactly fall back
+            to the CPU with the same result; :meth:`stats` reports the reasons.
+        nvdec_threads: Decode tasks that NVDEC runs at the same time, 1 to 64. ``None``: three per engine, fewer if the
+            GPU is short of memory.
+        shuffle: ``"full"``: a new permutation of all clips each epoch. ``"buffer"``: moves each clip by less than 1.5
+            times ``initial_fill`` positions, so that neighbors in the dataset stay close. ``False``: dataset order.
+        initial_fill: Size of the shuffle buffer in clips.
+        order: Algorithm of the order: ``"framespool"``, ``"torch"`` (``DistributedSampler`` and ``DataLoader``) or
+            ``"dali"`` (its readers with ``pad_last_batch``). See docs/concepts/batch-sampler.md.
+        shard_id: Rank of this process, from 0.
+        num_shards: Number of ranks. All ranks get the same number of batches of the same sizes.
+        stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that. ``False``: all clips
+            are distributed again each epoch.
+        worker_id: Worker of this rank, from 0; :class:`framespool.torch.ClipDataset` sets it.
+        num_workers: Workers of this rank. Worker ``w`` makes batches ``w``, ``w + num_workers``, and so on.
+        seed: Seed of the shuffle and of all random clips and transforms.
+        last_batch: ``"partial"`` (shorter), ``"drop"``, or ``"fill"`` (filled with the first clips of the epoch, marked
+            in ``batch.padding``).
+        on_error: When the file of a clip fails: ``"raise"`` in place of the batch, ``"skip"`` the clip, or
+            ``"replace"`` it by another clip chosen by (seed, epoch, clip). :meth:`stats` counts errors,
+            :meth:`failures` lists them.
+        num_threads: Worker threads, each with a single-threaded decoder. ``None``: one per available core.
+        prefetch_batches: Batches made ahead.
+        memory_budget: Size of the clip cache, in bytes or as ``"512MiB"``. The cache holds clips that are decoded
+            before their turn because they share frames with another clip. It never changes what is delivered.
+        lookahead_clips: Length of the lookahead window in clips, beyond the prefetched batches.
+        layout: ``"NTHWC"``, ``"NTCHW"`` or ``"NCTHW"``.
+        dtype: ``"uint8"``; ``"uint16"``, 0 to 65535 whatever the depth of the video; or ``"float16"``, ``"bfloat16"``,
+            ``"float32"`` with values in 0..1 unless normalized. All but ``"uint8"`` keep more than 8 bits.
+        index: The index cache, shared by all processes of a machine: a folder, ``False`` for none, or ``None`` or
+            ``"auto"`` for the default (``FRAMESPOOL_INDEX``, else a folder in the user's cache). See
+            docs/howto/indexing.md.
+        stream: Index of the video stream among all streams of a file. ``None``: the ``stream`` of the dataset, else the
+            best one of each file.
+        hdr: ``"warn"`` or ``"ignore"``, as for :class:`~framespool.Video`.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+        GpuError: If the GPU cannot be used.
+        NoVideoError: While iterating, if ``stream`` is no video stream of a file.
+
+    Example:
+        >>> import framespool as fsp
+        >>> dataset = fsp.datasets.folder("videos/")
+        >>> clip_sampler = fsp.samplers.random(sequence_length=8, stride=2)
+        >>> resize = fsp.transforms.Resize((112, 112))
+        >>> loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=2, transforms=[resize], shuffle="full", seed=0)
+        >>> len(loader)
+        2
+        >>> batch = next(iter(loader))
+        >>> batch.frames.shape, batch.frames.dtype
+        ((2, 8, 112, 112, 3), 'uint8')
     """
 
     def __init__(

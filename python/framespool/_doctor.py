@@ -1,4 +1,4 @@
-"""What works on this machine, what does not, why, and what to do about it."""
+"""Checks what works on this machine, what does not, and how to fix it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,23 @@ from framespool._framespool import __version__
 from framespool._images import decode_image
 from framespool.errors import Error
 
-#: Packages that framespool works with; none is needed.
+#: Optional packages that framespool works with.
 _OTHERS = ("numpy", "torch", "torchdata", "lightning", "jax", "cupy", "ray", "Pillow")
 #: Loaders open a file or two per thread; training scripts open the rest.
 _FEW_FILES = 1024
-#: Where PyTorch's workers leave their batches: a batch of 8 clips of 16 frames at 224 is 19 MB.
+#: PyTorch's workers pass batches through shared memory: 8 clips of 16 frames at 224 are 19 MB.
 _SMALL_SHM = 512 << 20
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at: its ``name``; ``state``: ``"ok"``, ``"note"`` (works, but worth knowing) or ``"bad"``; what
-    was found, in words; and what to do, where there is something to do.
+    """The result of one check.
+
+    Attributes:
+        name: What was checked.
+        state: ``"ok"``, ``"note"`` (works, with a remark) or ``"bad"``.
+        text: What was found.
+        remedy: How to fix it, or ``None``.
     """
 
     name: str
@@ -40,14 +45,24 @@ class Finding:
     remedy: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The finding for JSON.
+
+        Returns:
+            The values by name.
+        """
         return asdict(self)
 
 
 def doctor(index: str | os.PathLike[str] | None = None) -> list[Finding]:
-    """Looks at this machine: the library itself, cores, limits, the place of indices, GPUs with their video engines,
-    other packages. ``index``: another place for indices than the default one. Nothing is changed, but that the index
-    is made where there is none yet.
+    """Checks this machine: the library, cores, limits, the index cache, GPUs with their NVDEC engines, other packages.
+
+    It changes nothing, except that it creates the index cache if there is none.
+
+    Args:
+        index: Folder of the index cache. ``None``: the default one.
+
+    Returns:
+        One finding per check.
     """
     return [_library(), _contents(), _decodes(), _cores(), *_limits(), _index(index), *_gpus(), _packages()]
 
@@ -55,37 +70,40 @@ def doctor(index: str | os.PathLike[str] | None = None) -> list[Finding]:
 def _library() -> Finding:
     version = _framespool.ffmpeg_version
     python = f"Python {platform.python_version()}, {platform.machine()} {platform.system()}"
-    text = f"{__version__}, FFmpeg {version} inside, pixels by {_framespool.simd_backend}; {python}"
-    # scripts/build_ffmpeg.sh appends it to the version where it could fetch none of the releases that it lists.
+    text = f"{__version__}, FFmpeg {version} included, SIMD: {_framespool.simd_backend}; {python}"
+    # scripts/build_ffmpeg.sh appends it to the version if it could fetch none of the pinned releases.
     if version.endswith("-unpinned"):
-        remedy = "for a tested version, name its release tarball in FRAMESPOOL_FFMPEG_TARBALL and build again"
+        remedy = "for a tested version, set FRAMESPOOL_FFMPEG_TARBALL to its release tarball and build again"
         return Finding("framespool", "note", f"{text}; FFmpeg or dav1d is unpinned: not a tested version", remedy)
     return Finding("framespool", "ok", text)
 
 
 def _contents() -> Finding:
-    """The list of what is in the wheel (CycloneDX), which lies beside its metadata."""
+    """Checks the list of bundled components (CycloneDX), which is installed with the metadata of the package."""
     try:
         files = importlib.metadata.files("framespool") or []
     except importlib.metadata.PackageNotFoundError:
         files = []
     for file in files:
         if file.parts[-2:] == ("sboms", "framespool.cdx.json"):
-            place = Path(os.fspath(file.locate()))
+            path = Path(os.fspath(file.locate()))
             try:
-                inside = json.loads(place.read_text(encoding="utf-8"))["components"]
+                inside = json.loads(path.read_text(encoding="utf-8"))["components"]
             except (OSError, ValueError, KeyError) as error:
-                return Finding("contents", "note", f"{place} cannot be read: {error}", "install framespool again")
+                return Finding("contents", "note", f"{path} cannot be read: {error}", "reinstall framespool")
             crates = sum(entry["purl"].startswith("pkg:cargo/") for entry in inside)
             others = [f"{entry['name']} {entry['version']}" for entry in inside if "pkg:generic/" in entry["purl"]]
-            return Finding("contents", "ok", f"{crates} crates, {', '.join(others)}: {place}")
+            return Finding("contents", "ok", f"{crates} crates, {', '.join(others)}: {path}")
     return Finding(
-        "contents", "note", "no list of what is inside: this was not built by 'make wheel'", "Cargo.lock has the crates"
+        "contents",
+        "note",
+        "no list of bundled components: this was not built by 'make wheel'",
+        "Cargo.lock lists the crates",
     )
 
 
 def _decodes() -> Finding:
-    """A picture made here is decoded and compared."""
+    """Decodes a generated image and compares the result."""
     wanted = [[[0, 20, 40], [60, 80, 100]], [[120, 140, 160], [180, 200, 220]]]
     rows = b"".join(b"\0" + bytes(sum(row, [])) for row in wanted)
 
@@ -97,26 +115,26 @@ def _decodes() -> Finding:
     try:
         same = decode_image(b"\x89PNG\r\n\x1a\n" + parts).tolist() == wanted
     except Error as error:
-        return Finding(
-            "decoding", "bad", str(error), "install framespool again; tell its authors if that does not help"
-        )
+        return Finding("decoding", "bad", str(error), "reinstall framespool; if the problem persists, report it")
     if not same:
-        return Finding("decoding", "bad", "a picture comes out wrong", "tell framespool's authors what CPU this is")
-    return Finding("decoding", "ok", "a picture made for this comes out right")
+        return Finding("decoding", "bad", "a test image was decoded incorrectly", "report the model of the CPU")
+    return Finding("decoding", "ok", "a test image was decoded correctly")
 
 
 def _cores() -> Finding:
     usable, all_cores = _framespool.cores(), os.cpu_count() or 1
-    text = f"{usable} of {all_cores} cores may be used; loaders start that many threads"
+    text = f"{usable} of {all_cores} cores are available; loaders start that many threads"
     if usable * 2 <= all_cores:
-        return Finding("cores", "note", text, "if that is not meant: raise the CPU limit of the container or the job")
+        return Finding(
+            "cores", "note", text, "if this is not intended, raise the CPU limit of the container or the job"
+        )
     return Finding("cores", "ok", text)
 
 
 def _limits() -> list[Finding]:
     found = []
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    text = f"{'no limit' if files == resource.RLIM_INFINITY else files} of files open at a time"
+    text = f"{'no limit' if files == resource.RLIM_INFINITY else files} open files allowed"
     few = files != resource.RLIM_INFINITY and files < _FEW_FILES
     found.append(Finding("files", "note" if few else "ok", text, "ulimit -n 65536" if few else None))
     try:
@@ -136,17 +154,17 @@ def _index(place: str | os.PathLike[str] | None) -> Finding:
         return Finding(
             "index",
             "note",
-            "FRAMESPOOL_INDEX=off: videos are indexed anew by every process",
+            "FRAMESPOOL_INDEX=off: every process indexes videos again",
             "unset FRAMESPOOL_INDEX, or set it to a folder, if loaders start slowly",
         )
     try:
         index = _framespool.Index(None if place is None else os.fspath(place))
-        trouble = index.trouble
+        failure = index.trouble
     except Error as error:
-        return Finding("index", "bad", str(error), "set FRAMESPOOL_INDEX to a folder that can be written, or to off")
-    if trouble is not None:
-        remedy = "set FRAMESPOOL_INDEX to a folder that can be written, or to off"
-        return Finding("index", "bad", f"{index.file}: {trouble}", remedy)
+        return Finding("index", "bad", str(error), "set FRAMESPOOL_INDEX to a writable folder, or to off")
+    if failure is not None:
+        remedy = "set FRAMESPOOL_INDEX to a writable folder, or to off"
+        return Finding("index", "bad", f"{index.file}: {failure}", remedy)
     size = os.path.getsize(index.file) if os.path.exists(index.file) else 0
     return Finding("index", "ok", f"{index.file}, {bytes_text(size)}")
 
@@ -154,11 +172,11 @@ def _index(place: str | os.PathLike[str] | None) -> Finding:
 def _gpus() -> list[Finding]:
     why = gpu.unavailable_reason()
     if why is not None:
-        return [Finding("GPU", "note", f"none can be used: {why}", "batches can be made on the CPU: device='cpu'")]
+        return [Finding("GPU", "note", f"none can be used: {why}", "use the CPU: device='cpu'")]
     try:
         devices = gpu.devices()
     except Error as error:
-        return [Finding("GPU", "bad", str(error), "look whether nvidia-smi works, and whether the memory is taken")]
+        return [Finding("GPU", "bad", str(error), "check whether nvidia-smi works and GPU memory is free")]
     return [_gpu(device) for device in devices]
 
 
@@ -169,7 +187,7 @@ def _gpu(device: gpu.Device) -> Finding:
     name = f"cuda:{device.ordinal}"
     if not device.engines:
         remedy = (
-            "in a container: NVIDIA_DRIVER_CAPABILITIES=compute,utility,video; videos are decoded on the CPU till then"
+            "in a container, set NVIDIA_DRIVER_CAPABILITIES=compute,utility,video; until then the CPU decodes videos"
         )
         return Finding(name, "note", f"{text}; no NVDEC: {device.video_reason}", remedy)
     kinds: dict[str, set[str]] = {}
@@ -186,7 +204,7 @@ def _packages() -> Finding:
             found.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             continue
-    text = ", ".join(found) or "none of those that framespool works with"
+    text = ", ".join(found) or "none of the optional packages"
     if sys.flags.optimize:
         text += "; Python runs with -O"
     return Finding("packages", "ok", text)

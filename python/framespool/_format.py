@@ -1,10 +1,17 @@
-"""Numbers as people say them."""
+"""Numbers for people."""
 
 from __future__ import annotations
 
 
 def bytes_text(number: float) -> str:
-    """A number of bytes: 512 B, 19 MB, 1.5 GB."""
+    """A number of bytes with a unit: 512 B, 19 MB, 1.5 GB.
+
+    Args:
+        number: Bytes.
+
+    Returns:
+        The text.
+    """
     for unit in ("B", "KB", "MB"):
         if number < 1000:
             return f"{number:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""The engine, compiled. Use the public names of ``framespool`` instead of this module, ``Tensor`` excepted."""
+"""The compiled engine. Use the public names of ``framespool`` instead; only ``Tensor`` is public here."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -62,33 +62,33 @@ __all__ = [
 ]
 
 __version__: str
-#: Version of the FFmpeg inside.
+#: Version of the bundled FFmpeg.
 ffmpeg_version: str
-#: What is taken for a picture, and for a video, by the ends of files' names, without the dot.
+#: File extensions of images and of videos, without the dot.
 image_extensions: list[str]
 video_extensions: list[str]
-#: SIMD path of the pixel pass on this machine.
+#: SIMD implementation of the transforms on this machine.
 simd_backend: str
 
 _Path = str | os.PathLike[str]
 _Source = str | os.PathLike[str] | bytes | Any
-#: Where indices are kept: at the default place, nowhere, or in a folder.
+#: The index cache: the default folder, none, or a folder.
 _Index = None | Literal[False] | _Path
 
-#: A transform: its name, its arguments, and whether its numbers are drawn anew for each frame.
+#: A transform: its name, its arguments, and whether it draws for each frame.
 Step = tuple[str, dict[str, float | list[float] | str], bool]
-#: A sampling rule: its name, and its arguments by name.
+#: A clip sampler: its name, and its arguments by name.
 SamplerArgs = tuple[str, dict[str, bool | int | float | Fraction | str | list[int] | list[float] | Callable[..., Any]]]
-#: What is known of a video: so many frames at so many a second, or the times of its frames and its end in seconds.
+#: A video: number of frames and frames per second, or presentation times and end in seconds.
 VideoDescription = tuple[int, float] | tuple[list[float], float]
 
 @final
 class Tensor:
-    """Numbers in memory, with a shape: what framespool hands over.
+    """A block of numbers with a shape, on the host or on a GPU.
 
-    Leaves by DLPack, without a copy: ``torch.from_dlpack(t)``, ``numpy.from_dlpack(t)``, ``jax.dlpack.from_dlpack(t)``.
-    The memory lives as long as any of its takers. ``t[i]`` is a view of entry ``i`` of the first dimension. It can be
-    pickled where it lies on the host; its numbers are copied.
+    It is exported by DLPack without a copy: ``torch.from_dlpack(t)``, ``numpy.from_dlpack(t)``,
+    ``jax.dlpack.from_dlpack(t)``. The memory is freed when no consumer uses it. ``t[i]`` is a view of entry ``i`` of
+    the first dimension. A Tensor on the host can be pickled, which copies it.
     """
 
     @property
@@ -99,17 +99,24 @@ class Tensor:
         """ "uint8", "uint16", "float16", "bfloat16", "float32", "float64", "int64" or "bool"."""
     @property
     def device(self) -> str:
-        """Where the memory is: "cpu" or "cuda:0"."""
+        """Device of the memory: "cpu" or "cuda:0"."""
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
+        """Size in bytes."""
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Tensor: ...
     def drop_time(self, layout: str) -> Tensor:
-        """The same without the dimension of time, which holds one entry; ``layout`` names the last dimensions."""
+        """Removes the dimension of time, which must have length 1.
+
+        Args:
+            layout: The last dimensions, such as ``"NTHWC"``.
+
+        Returns:
+            A view.
+        """
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __dlpack__(
         self,
@@ -122,27 +129,56 @@ class Tensor:
     def __array__(self, dtype: Any | None = None, *, copy: bool | None = None) -> Any: ...
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The CUDA array interface, version 3; AttributeError where the tensor is not on a GPU, and for bfloat16, which
-        the interface does not have."""
+        """The CUDA array interface, version 3.
+
+        Raises:
+            AttributeError: If the tensor is not on a GPU, or for bfloat16, which the interface does not support.
+        """
     def cpu(self) -> Tensor:
-        """The same on the host: itself where it lies there already, else a copy."""
+        """Copies the tensor to the host.
+
+        Returns:
+            A copy on the host, or the tensor itself if it is there already.
+        """
     def numpy(self) -> Any:
-        """The same memory as a NumPy array; TypeError for a tensor on a GPU (use ``.cpu()`` first) and for bfloat16,
-        which NumPy does not have; ImportError without NumPy."""
+        """Returns a NumPy array that shares the memory.
+
+        Returns:
+            The array.
+
+        Raises:
+            TypeError: For a tensor on a GPU (use ``.cpu()`` first), and for bfloat16, which NumPy does not support.
+            ImportError: If NumPy is not installed.
+        """
     def torch(self) -> Any:
-        """The same memory as a PyTorch tensor; ImportError without PyTorch."""
+        """Returns a PyTorch tensor that shares the memory.
+
+        Returns:
+            The tensor.
+
+        Raises:
+            ImportError: If PyTorch is not installed.
+        """
     def tobytes(self) -> bytes:
-        """A copy of the memory, row-major."""
+        """Copies the numbers.
+
+        Returns:
+            The bytes in row-major order.
+        """
     def __reduce__(self) -> tuple[Any, tuple[bytes, list[int], str]]: ...
     def tolist(self) -> Any:
-        """Nested lists of Python numbers."""
+        """Converts to nested lists.
+
+        Returns:
+            Python numbers.
+        """
 
 def tensor_of(data: bytes, shape: Sequence[int], dtype: str) -> Tensor:
-    """The tensor that was pickled as these three; ValueError where they do not belong together."""
+    """Restores a pickled tensor; ValueError if the three do not match."""
 
 @final
 class Clip:
-    """Frames of one video, painted."""
+    """Transformed frames of one video."""
 
     @property
     def data(self) -> Tensor: ...
@@ -155,7 +191,7 @@ class Clip:
 
 @final
 class Video:
-    """One opened video; messages call it ``name`` if ``source`` is bytes; ``threads`` decode one call's frames."""
+    """An open video. ``name`` is used in messages if ``source`` is bytes; ``threads`` decode the frames of one call."""
 
     def __new__(
         cls,
@@ -170,19 +206,23 @@ class Video:
     ) -> Video: ...
     def __len__(self) -> int: ...
     def facts(self) -> dict[str, Any]:
-        """Facts of the video by name."""
+        """Metadata of the video by name."""
     def color(self) -> tuple[int, int, int, bool | None]:
-        """Primaries, transfer and matrix as numbered by ITU-T H.273 (2: not said), and whether the range is full; the
-        first frame is decoded for it."""
+        """Primaries, transfer and matrix as numbered by ITU-T H.273 (2: unspecified), and whether the range is full.
+
+        Decodes the first frame.
+        """
     def color_names(self) -> tuple[str | None, str | None, str | None, str | None, str | None]:
-        """FFmpeg's names of primaries, transfer and matrix, "limited" or "full", "PQ" or "HLG"; the first frame is
-        decoded for it."""
+        """FFmpeg's names of primaries, transfer and matrix, "limited" or "full", "PQ" or "HLG".
+
+        Decodes the first frame.
+        """
     def header(self) -> dict[str, Any]:
-        """What the container's headers state of the stream, by name."""
+        """What the container's headers state about the stream, by name."""
     def cpu_fallback(self) -> str | None:
-        """Why the GPU's decoder left frames of the last call to the CPU."""
+        """Why NVDEC did not decode frames of the last call."""
     def analyze_access(self, frames: int, stride: int) -> dict[str, Any]:
-        """What is found by looking through the packets; costs are those of a clip of so many frames, so far apart."""
+        """Examines the packets; costs are those of a clip of ``frames`` frames, ``stride`` apart."""
     def all_pts_seconds(self) -> list[float]:
         """Presentation time of every frame in seconds."""
     def frames(self, indices: list[int], steps: list[Step], dtype: str, layout: str, seed: int) -> Clip: ...
@@ -200,7 +240,7 @@ class FrameIterator:
 
 @final
 class BatchSampler:
-    """Clip numbers, batch by batch; ``framespool.BatchSampler`` wraps it."""
+    """Clip numbers of batches; ``framespool.BatchSampler`` wraps it."""
 
     def __new__(cls, settings: dict[str, Any]) -> BatchSampler: ...
     def __len__(self) -> int: ...
@@ -214,7 +254,7 @@ class BatchSampler:
 
 @final
 class Loader:
-    """The running machine behind a loader."""
+    """The engine of a loader."""
 
     def __new__(
         cls,
@@ -236,40 +276,40 @@ class Loader:
 
 @final
 class ClipInfo:
-    """What a sampling function may know of a clip and its video, or of the part of it that is the dataset's entry."""
+    """A clip and its video, or the segment of it that is the sample; the argument of a sampling function."""
 
     @property
     def num_frames(self) -> int:
         """Number of frames; the last one is ``num_frames - 1``."""
     @property
     def fps(self) -> float:
-        """Frames per second over the whole video; 0 where that is unknown."""
+        """Frames per second over the duration; 0 if unknown."""
     @property
     def duration_seconds(self) -> float:
-        """From the first frame's appearance to the last one's end."""
+        """Seconds from the start of the first frame to the end of the last one."""
     @property
     def clip(self) -> int:
-        """Which clip of the video it is, from 0."""
+        """Number of the clip within the video, from 0."""
     @property
     def pts_seconds(self) -> list[float]:
-        """When each frame appears, in the video's own time; made anew each time."""
+        """Presentation time of each frame in the video's own timestamps; a new list on each access."""
 
 @final
 class Index:
-    """Indices of videos, kept in a folder; ``None`` stands for the default place."""
+    """The index cache in a folder; ``None`` is the default one."""
 
     def __new__(cls, place: _Path | None) -> Index: ...
     @property
     def file(self) -> Path:
-        """The database's file."""
+        """File of the database."""
     @property
     def trouble(self) -> str | None:
-        """What went wrong since it was opened."""
+        """The first error since it was opened."""
     @property
     def lost(self) -> int:
-        """Indices that could not be kept."""
+        """Number of indexes that could not be stored."""
     def flush(self) -> None:
-        """Waits until everything is written."""
+        """Waits until all indexes are written."""
     def fill(
         self,
         paths: list[str],
@@ -278,46 +318,47 @@ class Index:
         check: bool,
         progress: Callable[[int, int, int], object],
     ) -> dict[str, Any]:
-        """Builds what is not there, or with ``check`` all; now and then calls ``progress(done, failed, total)``."""
+        """Builds missing indexes, or with ``check`` all; calls ``progress(done, failed, total)`` regularly."""
     def export(
         self, file: _Path, root: _Path, paths: list[str], stream: int | None
     ) -> tuple[int, list[tuple[Path, str]]]:
-        """Writes entries as lines of JSON; returns how many, and what was left out and why."""
+        """Writes indexes as lines of JSON; returns how many, and the skipped ones with reasons."""
     def import_(self, file: _Path, root: _Path) -> tuple[int, list[tuple[Path, str]]]:
-        """Takes them in again; returns how many, and what was left out and why."""
+        """Reads such lines; returns how many, and the skipped ones with reasons."""
     def prune(self, root: _Path) -> int:
-        """Takes out entries of files below ``root`` that do not exist any more."""
+        """Removes indexes of files below ``root`` that no longer exist; returns how many."""
 
 def cores() -> int:
-    """Cores that this process may use: its affinity, and the quota of its control group."""
+    """Number of cores that this process may use, by its CPU affinity and the quota of its control group."""
 
 def remote_stats() -> dict[str, int]:
-    """What reading by URL took this process so far, whoever did it.
+    """Counts what this process read by URL.
 
-    ``remote_requests`` (repeated ones included, redirections not), ``remote_bytes`` of files that came,
-    ``remote_retries`` (requests that repeated one that failed), ``remote_cache_hits`` (reads answered from memory).
+    Returns:
+        ``remote_requests`` (with retries, without redirects), ``remote_bytes`` (bytes of files received),
+        ``remote_retries`` (requests that repeat a failed one), ``remote_cache_hits`` (reads served from memory).
     """
 
 def num_clips_of(rule: SamplerArgs, video: VideoDescription) -> int:
-    """Number of clips that a video yields."""
+    """Number of clips of a video."""
 
 def sample(
     rule: SamplerArgs, video: VideoDescription, clip: int, draws: list[float] | None, key: tuple[int, int]
 ) -> tuple[list[int], list[bool]]:
-    """Frames and mask of one clip of a video, with the given draws or with those of (seed, epoch)."""
+    """Frames and mask of one clip of a video, with given draws or with those of (seed, epoch)."""
 
 def find_videos(place: _Path) -> tuple[list[Path], Path]:
-    """Videos of a folder, of a list file, or the one video, and the folder that they start from."""
+    """Videos of a folder, of a list file, or a single video, and the folder that their names start from."""
 
 def flush_index() -> None:
-    """Waits until indices that were built are written, a few seconds at most."""
+    """Waits until new indexes are written, a few seconds at most."""
 
 #: Frames of a folder: pattern, first, count, fps.
 _Frames = tuple[str, int, int | None, tuple[int, int]]
 
 @final
 class SampleTable:
-    """Videos with labels and parts, as the engine keeps them."""
+    """Videos with labels and segments, as the engine stores them."""
 
     def __len__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -330,24 +371,24 @@ class SampleTable:
         tuple[str | None, int, int | None, tuple[int, int]] | None,
         tuple[int, int, str | None] | None,
     ]:
-        """An entry: path or bytes; label; a part, (unit, start, end), in "frames" or in "seconds"; frames of a folder;
-        a member's first byte, length and name. Raises ``IndexError``."""
+        """A sample: path or bytes; label; a segment, (unit, start, end), in "frames" or in "seconds"; frames of a
+        folder; offset, length and name of a member. Raises ``IndexError``."""
     def take(self, numbers: Sequence[int]) -> SampleTable:
-        """The entries with these numbers, in this order. Raises ``IndexError``."""
+        """The samples with these numbers, in this order. Raises ``IndexError``."""
     @staticmethod
     def joined(tables: list[SampleTable]) -> SampleTable:
-        """Those of several tables, one after another."""
+        """Concatenates tables."""
     def labels(self) -> bytes:
-        """All labels, as 64-bit numbers in this machine's order of bytes."""
+        """All labels, as 64-bit ints in the byte order of this machine."""
     def names(self) -> bytes | None:
-        """All paths, a line each, below the folder that all have in common; ``None`` where an entry is no whole
+        """All paths, one per line, relative to the folder that they share; ``None`` if a sample is not a complete
         file."""
     @property
     def are_whole(self) -> bool:
-        """Whether no entry is a part or a folder of frames."""
+        """Whether no sample is a segment or a folder of frames."""
     @property
     def memory_bytes(self) -> int:
-        """Bytes that the table takes."""
+        """Size of the table in bytes."""
     def __reduce__(self) -> tuple[Any, ...]: ...
     @staticmethod
     def rebuilt(
@@ -356,36 +397,36 @@ class SampleTable:
         parts: tuple[bytes, bytes],
         others: list[tuple[Any, Any]],
     ) -> SampleTable:
-        """What ``__reduce__`` took apart. Raises ``ValueError`` for anything else."""
+        """Restores a result of ``__reduce__``. Raises ``ValueError`` for anything else."""
 
 def read_folder(root: _Path, extensions: list[str] | None) -> tuple[SampleTable, list[str]]:
-    """Entries and class names of a folder."""
+    """Samples and class names of a folder."""
 
 def read_file_list(path: _Path, root: _Path | None, delimiter: str | None) -> tuple[SampleTable, list[str]]:
-    """Entries and class names of a list file."""
+    """Samples and class names of a list file."""
 
-#: SampleTable, class names, columns, and notes of what was left out.
+#: SampleTable, class names, columns, and notes about skipped samples.
 _Found = tuple[SampleTable, list[str], dict[str, list[Any]], list[str]]
 
 def read_annotation_file(path: _Path, root: _Path | None, delimiter: str | None, multi_label: bool) -> _Found:
-    """What a list of paths with labels says."""
+    """Reads a list of paths with labels."""
 
 def read_rawframes(path: _Path, root: _Path | None, frames: _Frames, columns: list[str]) -> _Found:
-    """What a list of folders of frames says."""
+    """Reads a list of folders of frames."""
 
 def read_gluon_list(path: _Path, root: _Path | None, extension: str | None) -> _Found:
-    """What a list of paths with durations and labels says."""
+    """Reads a list of paths with durations and labels."""
 
 def read_dali_file_list(path: _Path, root: _Path | None, rounding: tuple[bool, bool, tuple[int, int]] | None) -> _Found:
-    """What a list of DALI's video readers says; ``rounding``: start up, end up, fps, for seconds made into frames."""
+    """Reads a list of DALI's video readers; ``rounding``: start up, end up, fps, to convert seconds to frames."""
 
 def read_lerobot(root: _Path, camera: str | None, episodes: list[int] | None) -> _Found:
-    """Episodes of a LeRobot dataset, each a part of a file."""
+    """Episodes of a LeRobot dataset, each a segment of a file."""
 
 def read_dali_frames(
     path: _Path, root: _Path | None
 ) -> tuple[list[tuple[str, int, tuple[int, int | None] | None]], list[str], list[str]]:
-    """The same in frames, of which negative ones count from the video's end: entries, class names, notes."""
+    """The same in frames, where negative ones count from the end of the video: samples, class names, notes."""
 
 def read_epic_kitchens(
     annotations: _Path,
@@ -396,41 +437,41 @@ def read_epic_kitchens(
     in_frames: bool,
     frames: _Frames | None,
 ) -> _Found:
-    """What an annotation table of EPIC-KITCHENS says."""
+    """Reads an annotation table of EPIC-KITCHENS."""
 
 def read_activitynet(
     annotations: _Path, root: _Path, subset: str | None, file: str, classes: list[str] | None, missing: str
 ) -> _Found:
-    """What annotations in ActivityNet's format say."""
+    """Reads annotations in ActivityNet's format."""
 
 def read_ava(
     annotations: _Path, root: _Path, file: str, span_seconds: float, begin_seconds: float, missing: str
 ) -> _Found:
-    """What a table of AVA says."""
+    """Reads a table of AVA."""
 
 def read_json_lines(path: _Path, root: _Path | None, keys: tuple[str, str, str, str], in_frames: bool) -> _Found:
-    """What a file of JSON objects says; ``keys``: of the source, the label, the start and the end."""
+    """Reads a file of JSON objects; ``keys``: of the source, the label, the start and the end."""
 
 def read_kinetics(
     annotations: _Path, root: _Path, extension: str, split: str | None, classes: list[str] | None, missing: str
 ) -> _Found:
-    """What an annotation table of Kinetics says."""
+    """Reads an annotation table of Kinetics."""
 
 def read_ucf101(annotations: _Path, root: _Path, split: int, train: bool) -> _Found:
-    """What UCF101's lists say."""
+    """Reads UCF101's lists."""
 
 def read_hmdb51(annotations: _Path, root: _Path, split: int, train: bool) -> _Found:
-    """What HMDB51's lists say."""
+    """Reads HMDB51's lists."""
 
 def read_something_something(
     annotations: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None
 ) -> _Found:
-    """What annotations of Something-Something V2 say; videos are files, or folders of ``frames``."""
+    """Reads annotations of Something-Something V2; videos are files, or folders of ``frames``."""
 
 def read_jester(list: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None) -> _Found:
-    """What a list of Jester or Something-Something V1 says; videos are files, or folders of ``frames``."""
+    """Reads a list of Jester or Something-Something V1; videos are files, or folders of ``frames``."""
 
-#: Entries of archives; their columns; how many were left out; why, of the first ones.
+#: Samples of archives; their columns; number of skipped ones; reasons for the first ones.
 _Listing = tuple[SampleTable, dict[str, list[Any]], int, list[str]]
 
 def read_webdataset(
@@ -442,13 +483,13 @@ def read_webdataset(
     on_error: str,
     threads: int,
 ) -> _Listing:
-    """Entries of tars; ``label`` is an extension, and names inside its JSON, if it is one; ``columns`` are extensions
-    whose members are kept."""
+    """Samples of tars; ``label`` is an extension, with keys inside its JSON; ``columns`` are extensions whose members
+    are kept."""
 
 def read_tfrecord(
     files: list[str], source: str, label: str | None, check: bool, on_error: str, threads: int
 ) -> _Listing:
-    """Entries of TFRecord files, by the names of two features; ``check``: data is held against its checksums."""
+    """Samples of TFRecord files, by the names of two features; ``check``: verify the checksums of data."""
 
 def read_lmdb(
     files: list[str],
@@ -459,7 +500,7 @@ def read_lmdb(
     on_error: str,
     threads: int,
 ) -> _Listing:
-    """Where the values of LMDB databases lie, as :func:`read_webdataset`."""
+    """Positions of the values of LMDB databases, as :func:`read_webdataset`."""
 
 def read_tables(
     kind: str,
@@ -478,11 +519,11 @@ def read_tables(
     int,
     list[str],
 ]:
-    """A table of entries, or, where there are cells, sources, labels and parts of rows; names of labels,
-    columns, how many were left out, and why."""
+    """A table of samples, or, with cells, sources, labels and segments of rows; names of labels, columns, number of
+    skipped rows, and reasons."""
 
 def read_recordio(file: str, index: str | None, on_error: str) -> _Listing:
-    """Entries of a RecordIO file, in the order of the list ``index`` if there is one."""
+    """Samples of a RecordIO file, in the order of the list ``index`` if there is one."""
 
 def apply(
     pixels: Any,
@@ -493,7 +534,7 @@ def apply(
     layout: str,
     label_fill: int | None,
 ) -> Tensor:
-    """Pictures of (frames, height, width, channels), transformed; with ``label_fill`` they are maps of labels."""
+    """Transforms frames of (frames, height, width, channels); with ``label_fill`` they are label maps."""
 
 def decode_images(
     sources: list[_Source],
@@ -504,29 +545,29 @@ def decode_images(
     seed: int,
     threads: int,
 ) -> list[Tensor | Exception]:
-    """Pictures' files, each a Tensor of one frame or the error that it raises."""
+    """Decodes image files, each to a Tensor of one frame or the error."""
 
 def sample_transform_params(
     size: tuple[int, int], steps: list[Step], owner: tuple[int, int, int], t: int
 ) -> list[dict[str, Any]]:
-    """What the transforms draw for frame ``t`` of a clip of pictures of this (width, height)."""
+    """The numbers that transforms draw for frame ``t`` of a clip with this (width, height)."""
 
 def gpu_unavailable_reason() -> str | None:
     """Why no GPU can be used."""
 
 def gpu_devices() -> list[dict[str, Any]]:
-    """Facts of each GPU."""
+    """Properties of each GPU."""
 
 def gpu_startup_seconds(ordinal: int) -> tuple[float, float]:
-    """Seconds for opening a GPU, and for its kernels."""
+    """Opens a GPU: seconds for the driver, and for the kernels."""
 
 def gpu_decoder_cache_stats(ordinal: int) -> dict[str, int]:
-    """What became of the decoders of this process."""
+    """Counts the decoders of this process."""
 
 def gpu_clear_decoder_cache(ordinal: int) -> int:
-    """Destroys the decoders that nobody uses; how many there were."""
+    """Destroys idle decoders; returns how many."""
 
 def gpu_decode_throughput(
     ordinal: int, path: _Path, sessions: int, seconds: float, map_every: int, max_packets: int
 ) -> dict[str, Any]:
-    """Decodes a clip over and over and keeps nothing."""
+    """Decodes a video repeatedly and discards the frames."""

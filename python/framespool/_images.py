@@ -1,4 +1,4 @@
-"""Pictures: batches of them, and one at a time."""
+"""Images: batches of them, and single ones."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from framespool.errors import ArgumentError, InternalError
 from framespool.transforms import Transform
 from framespool.transforms._compose import finish, split, steps
 
-#: As the engine calls them: an image is a clip of one frame.
+#: Layouts of the engine: an image is a clip of one frame.
 _LAYOUTS = {"NHWC": "NTHWC", "NCHW": "NTCHW"}
-#: Counts of :meth:`ImageLoader.stats` that masks add to.
+#: Counters of :meth:`ImageLoader.stats` that include masks.
 _SHARED = (
     *("frames_decoded", "frames_delivered", "decode_ranges", "bytes_read"),
     *("remote_requests", "remote_bytes", "remote_retries", "remote_cache_hits"),
@@ -30,15 +30,19 @@ _SHARED = (
 
 @dataclass(eq=False)
 class ImageBatch:
-    """Images with their facts; N of them.
+    """N images, with their labels and positions.
 
-    ``images``: Tensor in the loader's layout and dtype, or a list of N Tensors without the dimension N where the
-    transforms do not make all the same size, or what a callable at the end of the transforms made of the Tensor.
-    ``labels``: (N,) int64. ``masks``: labels of the images' pixels, (N, H, W) uint8 or a list likewise, where the
-    loader was given masks, else ``None``. ``image_ids``: (N,) int64, places in the dataset. ``requested_ids``: (N,)
-    int64, the image that the order asked for; differs from ``image_ids`` where another one took its place.
-    ``sizes``: (N, 2) int64, height and width of each image's file, as it is shown. ``padding``: (N,) bool, true for
-    images that only fill a batch or make ranks equal.
+    Attributes:
+        images: Tensor in the loader's layout and dtype. A list of N Tensors without the dimension N if the transforms
+            give images of different sizes. If the last transform is a callable, its result.
+        labels: (N,) int64.
+        image_ids: (N,) int64, index of the image in the dataset.
+        requested_ids: (N,) int64, the image that the batch sampler requested. Differs from ``image_ids`` only for a
+            replacement.
+        sizes: (N, 2) int64, height and width of each image file, after EXIF orientation.
+        padding: (N,) bool, true for images that only fill a batch or make ranks equal.
+        masks: Labels of the pixels, (N, H, W) uint8 or a list of N Tensors, if the loader was given masks, else
+            ``None``.
     """
 
     images: Tensor | list[Tensor]
@@ -54,34 +58,67 @@ class ImageBatch:
 
 
 class ImageLoader(BaseLoader[ImageBatch]):
-    """Streams batches of images (JPEG and PNG files) in an order that only the arguments decide.
+    """Iterates over batches of images, from JPEG and PNG files.
 
-    Keywords mean what they mean for :class:`~framespool.ClipLoader`, and so do order, shards, epochs, states, errors
-    and :meth:`stats`, in which an image is a clip of one frame; there is no ``sampling``, ``memory_budget``,
-    ``lookahead_clips``, ``index`` or ``nvdec_threads``. ``dataset``: a :class:`~framespool.datasets.Dataset`
-    (``framespool.datasets.image_folder`` for class folders), or a list of ``(path, label)`` or of paths; bytes, or a
-    :class:`~framespool.datasets.ArchiveMember` of an archive, may stand for a path. EXIF orientation is applied; alpha is
-    dropped; gray, CMYK and palette images become RGB.
+    The order depends only on the arguments. Order, shards, epochs, checkpoints, errors and :meth:`stats` are those of
+    :class:`~framespool.ClipLoader`; an image is a clip of one frame. EXIF orientation is applied, alpha is dropped, and
+    gray, CMYK and palette images become RGB. See docs/howto/images.md.
 
-    ``exact=False``: a JPEG is decoded only as far as the result needs. Where it is made four times smaller or more,
-    libjpeg halves it while decoding (never below twice the result's size), and its chroma is resampled together with
-    its luma. Resized images then differ a little from "decode, then resize"; docs/howto/images.md has the figures. Rows
-    that a crop leaves out are not decoded, so that damage there stays unseen; that a file is cut short never does.
-    ``exact=True``: the file is decoded whole into the RGB that libjpeg-turbo, Pillow, OpenCV and torchvision make of
-    it, byte for byte, before the transforms see it.
+    With ``exact=False`` a JPEG is decoded only as far as the result needs. If it is downscaled by four or more, libjpeg
+    halves it while decoding, never below twice the size of the result. Resized images then differ a little from
+    "decode, then resize"; docs/howto/images.md has the figures. Rows outside a crop are not decoded, so damage there is
+    not detected. A truncated file always is.
 
-    ``masks``: maps of labels, one for each entry of the dataset, in its order: PNG files of one channel or with a
-    palette (whose indices are the labels). They are moved exactly as their images are, each pixel taking the label of
-    the nearest one, and come as ``batch.masks``; ``mask_fill`` is the label where there is no picture. An image and
-    its mask must have the same size. What covers pixels (``RandomErasing``, ``Cutout``, ``GridMask``) and colors pass
-    masks by. Masks need ``on_error="raise"``.
+    With ``decoder="nvjpeg"`` progressive and unusual JPEG files, PNG, ``exact=True`` and masks fall back to the CPU;
+    :meth:`stats` reports the reasons. The JPEG standard does not fix the inverse transform, so samples of nvJPEG differ
+    a little from those of the CPU. nvJPEG also detects less damage: a truncated file is an error on both, a file with
+    wrong bits may be delivered as it was decoded.
 
-    ``layout``: ``"NHWC"`` or ``"NCHW"``. ``device="cuda:0"``: batches land on that GPU. ``decoder``: ``"auto"`` and
-    ``"cpu"`` decode on the CPU, to the same bytes as without a GPU. ``"nvjpeg"`` decodes JPEG files on that GPU, as far
-    as NVIDIA's library is there (in the CUDA toolkit and in PyTorch's wheels, not in the driver) and takes them;
-    progressive and odd ones, PNG, ``exact=True`` and masks are the CPU's, and :meth:`stats` says why. JPEG leaves its
-    inverse transform open: nvJPEG's samples differ from the CPU's by a little. It also notices less damage: a file that
-    is cut short is an error on both, one with wrong bits inside may be delivered as it was decoded.
+    Args:
+        dataset: A :class:`~framespool.datasets.Dataset` (``framespool.datasets.image_folder`` reads class folders), or
+            a list of paths or of ``(path, label)``. Bytes or an :class:`~framespool.datasets.ArchiveMember` may replace
+            a path.
+        batch_size: Images per batch of this rank.
+        transforms: List of :mod:`framespool.transforms`. The last entry may be a callable, which receives the images of
+            each batch. ``None``: no transforms.
+        masks: Label maps, one per sample of the dataset and in its order: PNG files with one channel or with a palette,
+            whose indices are the labels. Geometric transforms move them exactly as their images, each pixel taking the
+            nearest label; color and erasing transforms skip them. Image and mask must have the same size. Needs
+            ``on_error="raise"``.
+        mask_fill: Label where there is no image, 0 to 255.
+        exact: Decode the full file to the RGB bytes of libjpeg-turbo, Pillow, OpenCV and torchvision before the
+            transforms.
+        device: Where batches are placed, ``"cpu"`` or ``"cuda:0"``.
+        decoder: ``"auto"`` and ``"cpu"`` decode on the CPU, to the same bytes as without a GPU. ``"nvjpeg"`` decodes
+            JPEG files on the GPU; NVIDIA's library comes with the CUDA toolkit and PyTorch, not with the driver.
+        shuffle: ``"full"``, ``"buffer"`` or ``False``, as for :class:`~framespool.ClipLoader`.
+        initial_fill: Size of the shuffle buffer in images.
+        order: ``"framespool"``, ``"dali"`` or ``"torch"``, as for :class:`~framespool.ClipLoader`.
+        shard_id: Rank of this process, from 0.
+        num_shards: Number of ranks.
+        stick_to_shard: Each rank keeps its own contiguous part of the dataset.
+        worker_id: Worker of this rank, from 0.
+        num_workers: Workers of this rank.
+        seed: Seed of the shuffle and of all random transforms.
+        last_batch: ``"partial"``, ``"drop"`` or ``"fill"``, as for :class:`~framespool.ClipLoader`.
+        on_error: ``"raise"``, ``"skip"`` or ``"replace"``, as for :class:`~framespool.ClipLoader`.
+        num_threads: Worker threads. ``None``: one per available core.
+        prefetch_batches: Batches made ahead.
+        layout: ``"NHWC"`` or ``"NCHW"``.
+        dtype: As for :class:`~framespool.ClipLoader`.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+        GpuError: If the GPU cannot be used.
+
+    Example:
+        >>> import framespool as fsp
+        >>> dataset = fsp.datasets.image_folder("photos/")
+        >>> crop = fsp.transforms.RandomResizedCrop(224)
+        >>> loader = fsp.ImageLoader(dataset, batch_size=4, transforms=[crop], shuffle="full", seed=0)
+        >>> batch = next(iter(loader))
+        >>> batch.images.shape, batch.labels.shape
+        ((4, 224, 224, 3), (4,))
     """
 
     def __init__(
@@ -118,7 +155,8 @@ class ImageLoader(BaseLoader[ImageBatch]):
         for place, (source, _) in enumerate([] if known else images.samples):
             if isinstance(source, (VideoSegment, ImageSequence)):
                 raise ArgumentError(
-                    f"dataset entry {place}: an image is a file, an ArchiveMember or bytes, got {source!r}; see ClipLoader"
+                    f"dataset sample {place}: must be a file, an ArchiveMember or bytes, got {source!r}; "
+                    "use ClipLoader for videos"
                 )
         options = LoaderOptions(
             batch_size=batch_size,
@@ -146,19 +184,19 @@ class ImageLoader(BaseLoader[ImageBatch]):
             "decoder": "cpu" if decoder == "auto" else decoder,
             "of_pictures": True,
             "exact": boolean("exact", exact),
-            # What is made before its turn is made for pictures that clips share; images share none.
+            # Clips are made before their turn only to share decoded frames; images share none.
             "memory_budget": 0,
             "lookahead_clips": 0,
         }
         if masks is not None and on_error != "raise":
-            raise ArgumentError(f'masks need on_error="raise", got {on_error!r}: an image and its mask fail together')
+            raise ArgumentError(f'masks need on_error="raise", got {on_error!r}; an image and its mask fail together')
         rule = samplers.indices([0])._sampler_args()
         super().__init__(images, rule, options, own)
         self._layout = _LAYOUTS[layout]
         self._decoding = {"exact": own["exact"], "nvjpeg": decoder == "nvjpeg"}
         self._masks: Dataset | None = None
         if masks is not None:
-            # The dtype is the images': the engine makes uint8 of masks, and leaves out what needs another (Normalize).
+            # The dtype is that of the images: the engine makes uint8 masks and skips Normalize.
             settings = {**self._settings, "label_fill": integer("mask_fill", mask_fill, most=255)}
             self._masks = _beside(images, masks)
             self._decoding |= {"masks": _checkpoint.fingerprint(self._masks), "mask_fill": mask_fill}
@@ -168,8 +206,12 @@ class ImageLoader(BaseLoader[ImageBatch]):
         return {"images": _checkpoint.text(self._decoding)}
 
     def failures(self) -> list[dict[str, Any]]:
-        """As :meth:`ClipLoader.failures`; where it was an image's mask that failed, ``mask`` is the mask's path, and
-        ``path`` the image's, so that both are left out by :meth:`Dataset.exclude`."""
+        """Lists the images that failed so far, as :meth:`ClipLoader.failures`.
+
+        Returns:
+            One dict per image. If its mask failed, ``mask`` is the path of the mask and ``path`` that of the image, so
+            that :meth:`Dataset.exclude` excludes both.
+        """
         found = super().failures()
         for loader in self._companions:
             for image, path, kind, message, clips in loader.failures():
@@ -184,8 +226,12 @@ class ImageLoader(BaseLoader[ImageBatch]):
         return found
 
     def stats(self) -> dict[str, Any]:
-        """As :meth:`ClipLoader.stats`, of the images; work, bytes, seconds and errors with those of their masks, which
-        have as many threads again."""
+        """Counts since the loader was created, as :meth:`ClipLoader.stats`.
+
+        Returns:
+            The counters by name. Frames, bytes, seconds and errors include those of the masks, which have as many
+            threads again.
+        """
         stats = super().stats()
         for loader in self._companions:
             for name, value in loader.stats().items():
@@ -197,7 +243,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
 
     @property
     def num_images(self) -> int:
-        """Images in the whole dataset, over all ranks."""
+        """Number of images in the dataset, over all ranks."""
         return self.num_clips
 
     def _batch(self, made: list[dict[str, Any]]) -> ImageBatch:
@@ -227,20 +273,20 @@ def _flat(frames: Any, layout: str) -> Any:
 
 def _beside(images: Dataset, masks: Sequence[Any]) -> Dataset:
     if isinstance(images, MixtureDataset):
-        raise ArgumentError("masks go with a plain dataset, got a mix; use datasets added up with +")
+        raise ArgumentError("masks need a plain dataset, got a mixture; combine datasets with + instead")
     if isinstance(masks, (str, bytes, os.PathLike)):
         raise ArgumentError(f"masks must be a list, one for each image, got {masks!r}")
     sources = [source for source, _ in as_dataset(masks).samples]
     for place, source in enumerate(sources):
         if isinstance(source, (VideoSegment, ImageSequence)):
-            raise ArgumentError(f"mask {place}: a mask is a file, an ArchiveMember or bytes, got {source!r}")
+            raise ArgumentError(f"mask {place}: must be a file, an ArchiveMember or bytes, got {source!r}")
     if len(sources) != len(images):
         raise ArgumentError(f"masks must be one for each of the {len(images)} images, got {len(sources)}")
     return Dataset([(mask, label) for mask, (_, label) in zip(sources, images.samples, strict=True)])
 
 
 def _check_same(images: dict[str, Any], masks: dict[str, Any]) -> None:
-    """Crops are drawn for a size: another one would have another crop."""
+    """Checks that images and masks match in order and size; crops are drawn for one size."""
     ids = images["clip_ids"].numpy()
     if ids.tolist() != masks["clip_ids"].tolist():
         raise InternalError(f"images {ids.tolist()} came with the masks of {masks['clip_ids'].tolist()}; report this")
@@ -264,15 +310,31 @@ def decode_image(
     dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     seed: int = 0,
 ) -> Any:
-    """One JPEG or PNG as an RGB Tensor (H, W, 3), turned as EXIF says. ``source``: a path, a
-    :class:`framespool.datasets.ArchiveMember`, or the bytes of a file (also a bytearray, memoryview or uint8 array).
+    """Decodes one JPEG or PNG file to RGB, rotated according to its EXIF orientation.
 
-    ``exact``: byte for byte what Pillow, OpenCV and torchvision decode with libjpeg-turbo; see
-    :class:`~framespool.ImageLoader` for what is done otherwise, which is faster where the image is made smaller.
-    ``transforms``: see :mod:`framespool.transforms`; random ones draw by ``seed``.
+    Args:
+        source: A path, a :class:`framespool.datasets.ArchiveMember`, or the bytes of a file (also a bytearray,
+            memoryview or uint8 array).
+        transforms: List of :mod:`framespool.transforms`. ``None``: no transforms.
+        exact: Decode to the bytes that Pillow, OpenCV and torchvision get from libjpeg-turbo. ``False`` is faster if
+            the image is downscaled, see :class:`~framespool.ImageLoader`.
+        layout: ``"HWC"`` or ``"CHW"``.
+        dtype: As for :class:`~framespool.ClipLoader`.
+        seed: Seed of random transforms.
 
-    Raises :class:`~framespool.InvalidDataError`, :class:`~framespool.DecodeError`,
-    :class:`~framespool.UnsupportedError`, … with the file's name and the reason.
+    Returns:
+        A Tensor (H, W, 3) in ``layout`` and ``dtype``, or the result of a callable at the end of the transforms.
+
+    Raises:
+        InvalidDataError: If the file is not a valid JPEG or PNG file.
+        DecodeError: If the image cannot be decoded.
+        UnsupportedError: If the file uses an unsupported feature.
+
+    Example:
+        >>> import framespool as fsp
+        >>> image = fsp.decode_image("photos/dog/1.jpg", transforms=[fsp.transforms.Resize((120, 160))])
+        >>> image.shape, image.dtype
+        ((120, 160, 3), 'uint8')
     """
     wanted, function = split(transforms)
     [image] = _decode([source], wanted, exact, layout, dtype, seed, 1)
@@ -316,11 +378,30 @@ def decode_images(
     num_threads: int | None = None,
     on_error: Literal["raise", "return"] = "raise",
 ) -> Any:
-    """Several images at once, on ``num_threads`` threads (all cores by default): a list of Tensors in the same order.
+    """Decodes several JPEG or PNG files with several threads.
 
-    As :func:`decode_image` for each, which it equals for every image alone but for random transforms: image *i* draws
-    as clip *i*. ``on_error``: ``"raise"`` the error of the first image that fails, or ``"return"`` errors in the places
-    of their images.
+    Args:
+        sources: Paths, archive members or bytes, as for :func:`decode_image`.
+        transforms: List of :mod:`framespool.transforms`. ``None``: no transforms.
+        exact: As for :func:`decode_image`.
+        layout: ``"HWC"`` or ``"CHW"``.
+        dtype: As for :class:`~framespool.ClipLoader`.
+        seed: Seed of random transforms; image *i* draws as clip *i*.
+        num_threads: Threads. ``None``: one per available core.
+        on_error: ``"raise"`` the error of the first image that fails, or ``"return"`` the error in its place.
+
+    Returns:
+        One Tensor per source, in the same order, as :func:`decode_image` returns it.
+
+    Raises:
+        Error: With ``on_error="raise"``, the error of the first image that fails.
+
+    Example:
+        >>> import framespool as fsp
+        >>> resize = fsp.transforms.Resize((64, 64))
+        >>> images = fsp.decode_images(["photos/dog/1.jpg", "photos/cat/1.jpg"], transforms=[resize])
+        >>> [image.shape for image in images]
+        [(64, 64, 3), (64, 64, 3)]
     """
     choice("on_error", on_error, ("raise", "return"))
     if isinstance(sources, (str, bytes, os.PathLike)):
@@ -335,7 +416,7 @@ def decode_images(
 
 
 def _file(place: int, source: Any) -> Any:
-    """A path, a member, or bytes; what is like bytes is copied, since others may write to it meanwhile."""
+    """A path, a member, or bytes; buffers are copied, since other code may write to them."""
     if isinstance(source, (str, bytes, os.PathLike, ArchiveMember, TableCell)):
         return source
     try:

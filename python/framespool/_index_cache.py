@@ -1,4 +1,4 @@
-"""Where indices of videos are kept."""
+"""The location of the index cache."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ from typing import Any, Literal
 from framespool import _framespool
 from framespool.errors import ArgumentError
 
-# Indices are written by a thread in the background; what is still waiting there when Python ends would be lost.
+# A background thread writes indexes; those still queued when Python exits would be lost.
 atexit.register(_framespool.flush_index)
 
 
 def cache_location(index: Any) -> str | Literal[False] | None:
-    """``index`` as the engine takes it: ``None`` for the default place, ``False`` for none, or a folder."""
+    """The argument ``index`` in the engine's form.
+
+    Args:
+        index: A folder, ``None`` or ``"auto"`` for the default, or ``False`` for none.
+
+    Returns:
+        ``None`` for the default, ``False`` for none, or the folder.
+
+    Raises:
+        ArgumentError: If ``index`` is anything else.
+    """
     if index is None or index is False:
         return index
     if isinstance(index, (str, os.PathLike)):
@@ -23,4 +33,4 @@ def cache_location(index: Any) -> str | Literal[False] | None:
             return None
         if isinstance(folder, str) and folder:
             return os.path.expanduser(folder)
-    raise ArgumentError(f'index must be a folder, None or "auto" (the default place), or False (none), got {index!r}')
+    raise ArgumentError(f'index must be a folder, None or "auto" (the default folder), or False (none), got {index!r}')

@@ -1,4 +1,4 @@
-"""The first clips that a loader delivers, as a picture to look at before training on them."""
+"""Contact sheets of the first clips that a loader delivers."""
 
 from __future__ import annotations
 
@@ -16,25 +16,40 @@ from framespool.errors import ArgumentError, UnsupportedError
 _GAP = 4
 _LINE = 16
 _TEXT, _PAPER = (230, 230, 230), (32, 32, 32)
-#: Frames of a sheet are made no larger than this.
+#: Largest side of a frame on the sheet, in pixels.
 _MAX_SIDE = 256
 
 
 def preview(
     loader: BaseLoader[Any], path: str | os.PathLike[str], *, clips: int = 8, frames: int = 8, epoch: int = 0
 ) -> list[dict[str, Any]]:
-    """Writes a contact sheet of the first clips of an epoch: a row for each clip, time from left to right, above it
-    the label, the file, and which frames they are.
+    """Writes a contact sheet of the first clips of an epoch.
 
-    ``loader``: a :class:`ClipLoader` or :class:`ImageLoader`; its batches are made as for training, with the same
-    random numbers, but as uint8 and without what follows the colors (``Normalize``, a callable at the end), which
-    nobody could look at. An iteration that is under way goes on. ``path``: a PNG, or an HTML page where it ends in
-    ``.html``, which also has what each transform drew. ``clips``: rows. ``frames``: of each clip at most, spread
-    evenly. ``epoch``: random crops differ from epoch to epoch.
+    Each row is a clip, with time from left to right; above it are the label, the file and the frame indices. The clips
+    are made as for training, with the same random numbers, but as uint8 and without ``Normalize`` and a callable at the
+    end, whose results cannot be displayed. An iteration of the loader that is in progress continues.
 
-    Returns what :meth:`ClipLoader.describe_clip` says of each clip shown, with ``class``, the name of the label, and
-    ``pts_seconds``. Raises :class:`~framespool.UnsupportedError` where NumPy and Pillow are not installed, and what
-    the loader raises for its files.
+    Args:
+        loader: A :class:`ClipLoader` or an :class:`ImageLoader`.
+        path: A file that ends in ``.png``, or in ``.html`` for a page that also lists what each transform drew.
+        clips: Number of rows, 1 to 1000.
+        frames: Frames per clip at most, 1 to 256, evenly spread.
+        epoch: The epoch to show; random crops differ from epoch to epoch.
+
+    Returns:
+        For each clip the result of :meth:`ClipLoader.describe_clip`, with ``class``, the name of the label, and
+        ``pts_seconds``.
+
+    Raises:
+        UnsupportedError: If NumPy or Pillow is not installed.
+        ArgumentError: If an argument is invalid, or an epoch has no batch.
+        Error: If a file fails, as the loader raises it.
+
+    Example:
+        >>> import framespool as fsp
+        >>> clip_sampler = fsp.samplers.random(sequence_length=8, stride=2)
+        >>> loader = fsp.ClipLoader(fsp.datasets.folder("videos/"), clip_sampler, batch_size=2)
+        >>> clips = fsp.preview(loader, "preview.png", clips=2)  # doctest: +SKIP
     """
     try:
         import numpy
@@ -63,13 +78,13 @@ def preview(
 
 
 def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[dict[str, Any]]:
-    """Facts and pictures of each clip."""
+    """Metadata and frames of each clip."""
     import numpy as np
 
     settings = {**loader._settings, "dtype": "uint8", "layout": "NTHWC", "device": None, "prefetch_batches": 0}
     settings |= {"decoder": "cpu", "lookahead_clips": 0}
     steps = [step for step in loader._steps if step[0] != "Normalize"]
-    # A native of its own: what the loader is doing goes on.
+    # A separate native loader: an iteration of the given one continues.
     native = _framespool.Loader(loader.dataset._for_engine(), loader._rule, steps, settings)
     number = native.start_epoch(epoch, 0)
     classes = loader.dataset.classes
@@ -93,7 +108,7 @@ def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[
 
 
 def _strip(row: dict[str, Any]) -> Any:
-    """A clip's frames beside each other, several views below each other."""
+    """The frames of a clip in a row; several views are stacked."""
     from PIL import Image
 
     views = row["pictures"]
@@ -144,7 +159,7 @@ td:first-child{color:#999}</style>
 
 
 def _number(value: Any) -> str:
-    """As people write it: 2 for 2.0, four digits of others."""
+    """A number for people: 2 for 2.0, four digits of others."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_number(each) for each in value) + "]"
     if isinstance(value, float):
@@ -160,12 +175,12 @@ def _page(rows: list[dict[str, Any]]) -> str:
         strip.save(held, format="PNG")
         picture = base64.b64encode(held.getvalue()).decode()
         facts = row["facts"]
-        told = [("file", facts["path"]), ("label", facts["label"]), ("frames", facts["indices"])]
-        told += [
+        rows_of_facts = [("file", facts["path"]), ("label", facts["label"]), ("frames", facts["indices"])]
+        rows_of_facts += [
             (step["name"], ", ".join(f"{name} {_number(value)}" for name, value in step.items() if name != "name"))
             for step in facts["transforms"]
         ]
-        lines = "".join(f"<tr><td>{html.escape(str(a))}<td>{html.escape(str(b))}" for a, b in told)
+        lines = "".join(f"<tr><td>{html.escape(str(a))}<td>{html.escape(str(b))}" for a, b in rows_of_facts)
         title = html.escape(title)
         parts.append(
             f'<figure><figcaption>{title}</figcaption><img alt="{title}" src="data:image/png;base64,{picture}">'

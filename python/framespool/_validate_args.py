@@ -1,4 +1,4 @@
-"""Checks of what users give: the value, or an error that repeats it back."""
+"""Validation of arguments: each function returns the value, or raises an error that repeats it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,38 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def is_url(path: str | bytes) -> bool:
-    """Whether a path is a URL, which the functions of ``os.path`` would spoil."""
+    """Whether a path is a URL, which the functions of ``os.path`` would damage.
+
+    Args:
+        path: The path.
+
+    Returns:
+        Whether it starts with a scheme.
+    """
     return isinstance(path, str) and _URL.match(path) is not None
 
 
 def integer(name: str, value: Any, *, least: int = 0, most: int = 2**32 - 1) -> int:
-    """``value`` as an int (NumPy's integers too), from ``least`` to ``most``."""
+    """Validates an int; NumPy's integers are accepted.
+
+    Args:
+        name: Name of the argument.
+        value: Its value.
+        least: Lower limit.
+        most: Upper limit.
+
+    Returns:
+        The value as an int.
+
+    Raises:
+        ArgumentError: If the value is not an int or out of range.
+    """
     try:
         if isinstance(value, bool):
             raise TypeError
         number = operator.index(value)
     except TypeError:
-        raise ArgumentError(f"{name} must be a whole number, got {value!r}") from None
+        raise ArgumentError(f"{name} must be an int, got {value!r}") from None
     if number < least:
         raise ArgumentError(f"{name} must be at least {least}, got {number}")
     if number > most:
@@ -42,7 +62,22 @@ def number(
     above: float = -math.inf,
     below: float = math.inf,
 ) -> float:
-    """``value`` as a finite float (NumPy's too), from ``least`` to ``most`` and between ``above`` and ``below``."""
+    """Validates a finite float; NumPy's numbers are accepted.
+
+    Args:
+        name: Name of the argument.
+        value: Its value.
+        least: Lower limit, included.
+        most: Upper limit, included.
+        above: Lower limit, excluded.
+        below: Upper limit, excluded.
+
+    Returns:
+        The value as a float.
+
+    Raises:
+        ArgumentError: If the value is not a finite number or out of range.
+    """
     try:
         if isinstance(value, (bool, str, bytes)):
             raise TypeError
@@ -63,8 +98,17 @@ def number(
 
 
 def device_number(device: Any) -> int | None:
-    """The number of a GPU, as such or in ``"cuda:0"``, ``"cuda"`` (which is 0) or a torch.device; ``None`` for
-    ``"cpu"``."""
+    """Converts a device to the number of a GPU.
+
+    Args:
+        device: ``"cpu"``, ``"cuda"`` (which is 0), ``"cuda:N"``, N, or a ``torch.device``.
+
+    Returns:
+        The number of the GPU, ``None`` for the CPU.
+
+    Raises:
+        ArgumentError: If the value is anything else.
+    """
     if not isinstance(device, (str, bool)) and hasattr(device, "__index__"):
         return integer("device", device, most=9999)
     text = str(device)
@@ -81,7 +125,18 @@ _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
 def byte_size(name: str, value: Any) -> int:
-    """A number of bytes, or a string such as ``"2GiB"`` or ``"500 MB"``, as an int."""
+    """Converts a size to bytes.
+
+    Args:
+        name: Name of the argument.
+        value: A number of bytes, or a string such as ``"2GiB"`` or ``"500 MB"``.
+
+    Returns:
+        Bytes.
+
+    Raises:
+        ArgumentError: If the value is anything else.
+    """
     if not isinstance(value, str):
         return integer(name, value, most=2**63)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", value)
@@ -92,7 +147,14 @@ def byte_size(name: str, value: Any) -> int:
 
 
 def as_sequence(value: Any) -> tuple[Any, ...] | None:
-    """The entries of a list, tuple or array; ``None`` if it is a single thing."""
+    """The entries of a list, tuple or array.
+
+    Args:
+        value: The value.
+
+    Returns:
+        The entries; ``None`` for a single value, a string, a mapping or a set.
+    """
     if isinstance(value, (str, bytes, Mapping, Set)):
         return None
     try:
@@ -102,7 +164,20 @@ def as_sequence(value: Any) -> tuple[Any, ...] | None:
 
 
 def numbers(name: str, value: Any, count: int, **limits: float) -> tuple[float, ...]:
-    """``value`` as ``count`` numbers, each within ``limits`` as in :func:`number`."""
+    """Validates a fixed number of numbers.
+
+    Args:
+        name: Name of the argument.
+        value: Its value.
+        count: How many numbers it must have.
+        limits: As for :func:`number`.
+
+    Returns:
+        The numbers as floats.
+
+    Raises:
+        ArgumentError: If the value does not have ``count`` entries, or one is invalid.
+    """
     entries = as_sequence(value)
     if entries is None or len(entries) != count:
         raise ArgumentError(f"{name} must be {count} numbers, got {value!r}")
@@ -110,7 +185,19 @@ def numbers(name: str, value: Any, count: int, **limits: float) -> tuple[float, 
 
 
 def span(name: str, value: Any, **limits: float) -> tuple[float, float]:
-    """``value`` as (low, high), both within ``limits``."""
+    """Validates a range of numbers.
+
+    Args:
+        name: Name of the argument.
+        value: Its value, (low, high).
+        limits: As for :func:`number`, for both.
+
+    Returns:
+        (low, high) as floats.
+
+    Raises:
+        ArgumentError: If the value is not (low, high) with low <= high, or one is invalid.
+    """
     entries = as_sequence(value)
     if entries is None or len(entries) != 2:
         raise ArgumentError(f"{name} must be (low, high), got {value!r}")
@@ -121,14 +208,37 @@ def span(name: str, value: Any, **limits: float) -> tuple[float, float]:
 
 
 def boolean(name: str, value: Any) -> bool:
-    """``value`` as a bool."""
+    """Validates a bool.
+
+    Args:
+        name: Name of the argument.
+        value: Its value.
+
+    Returns:
+        The value.
+
+    Raises:
+        ArgumentError: If the value is not a bool.
+    """
     if not isinstance(value, bool):
         raise ArgumentError(f"{name} must be True or False, got {value!r}")
     return value
 
 
 def choice(name: str, value: Any, words: tuple[str, ...]) -> str:
-    """``value``, which must be one of ``words``."""
+    """Validates one of several words.
+
+    Args:
+        name: Name of the argument.
+        value: Its value.
+        words: The allowed words.
+
+    Returns:
+        The value.
+
+    Raises:
+        ArgumentError: If the value is not one of the words.
+    """
     if not isinstance(value, str) or value not in words:
         known = ", ".join(f'"{word}"' for word in words)
         shown = f'"{value}"' if isinstance(value, str) else repr(value)
@@ -137,5 +247,15 @@ def choice(name: str, value: Any, words: tuple[str, ...]) -> str:
 
 
 def stream_index(stream: Any) -> int | None:
-    """``stream`` as the engine takes it: an index among all streams of a file, or ``None`` for the default one."""
+    """Validates the index of a stream.
+
+    Args:
+        stream: An index among all streams of a file, or ``None`` for the default one.
+
+    Returns:
+        The index, or ``None``.
+
+    Raises:
+        ArgumentError: If the value is anything else.
+    """
     return None if stream is None else integer("stream", stream, most=2**32 - 1)

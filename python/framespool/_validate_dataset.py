@@ -1,4 +1,4 @@
-"""Whether the files of a dataset can be decoded: all of them, or a sample of each, before a training run finds out."""
+"""Finds the files of a dataset that cannot be decoded, before a training run does."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ from framespool.datasets._sources import Source
 from framespool.errors import ArgumentError, Error
 from framespool.samplers import random, windows
 
-#: Entries that are decoded between two looks at the report: what is lost where a run is killed.
+#: Samples decoded between two writes to the report, by whether they are images; a killed run loses at most these.
 _CHUNK_ENTRIES = {True: 1024, False: 64}
-#: How JPEG and PNG files begin.
+#: First bytes of JPEG and PNG files.
 _IMAGE_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
-#: Frames of a clip: enough that decoding costs, not handing over.
+#: Frames of a clip: enough that decoding dominates the overhead of delivery.
 _FRAMES_PER_CLIP = 16
 
 
 @dataclass(frozen=True)
 class ValidationReport:
-    """What :func:`validate` found.
+    """The result of :func:`validate`.
 
-    ``samples``: of the dataset. ``checked``: those decoded now; the others were found in the report of a run before.
-    ``frames``: decoded now. ``failures``: a dict for each bad entry, as :meth:`ClipLoader.failures` has them.
-    ``seconds``: how long it took.
+    Attributes:
+        samples: Samples of the dataset.
+        checked: Samples decoded in this run; the results of the others come from the report of an earlier run.
+        frames: Frames decoded in this run.
+        seconds: Duration of the run.
+        failures: One dict per bad sample, as from :meth:`ClipLoader.failures`.
     """
 
     samples: int
@@ -45,7 +48,14 @@ class ValidationReport:
     failures: list[dict[str, Any]] = field(repr=False)
 
     def write_failures(self, path: str | os.PathLike[str]) -> int:
-        """Writes the failures to a file that :meth:`Dataset.exclude` reads. Returns how many."""
+        """Writes the failures to a file that :meth:`Dataset.exclude` reads.
+
+        Args:
+            path: The file to write.
+
+        Returns:
+            Number of failures written.
+        """
         return write_failures(path, self.failures)
 
 
@@ -58,18 +68,35 @@ def validate(
     index: str | os.PathLike[str] | Literal[False] | None = None,
     progress: Callable[[int, int, int], object] | None = None,
 ) -> ValidationReport:
-    """Decodes a dataset on the CPU and tells which entries cannot be, with reasons. No bad file stops it.
+    """Decodes a dataset on the CPU and reports the samples that cannot be decoded, with reasons.
 
-    ``dataset``: as for :class:`ClipLoader`. Files whose names end like pictures' are taken for pictures, and members of
-    archives whose names do not tell by their first bytes. Every frame is decoded, or with ``clips_per_video`` that many
-    random clips of 16 frames of each video, which is quicker and may miss damage. ``report``: a file of JSON lines, one
-    for each entry, to which results are added as they come; entries that it has, and whose files have the same length
-    and time since, are not decoded again, so that a run that was stopped goes on (URLs and bytes, of which that is not
-    known, are decoded again). ``num_threads``, ``index``: as for :class:`ClipLoader`. ``progress``: called with (done,
-    failed, total).
+    A bad file does not stop it. Files with the extension of an image are decoded as images. Archive members with an
+    unknown extension are recognized by their first bytes.
 
-    Raises :class:`~framespool.ArgumentError` for an empty dataset and for a report of something else, ``OSError`` where
-    the report cannot be written; what is wrong with files is in the result.
+    With ``report`` a stopped run can be resumed: samples that the report lists, and whose files have the same size and
+    modification time, are not decoded again. URLs and bytes, whose times are unknown, are.
+
+    Args:
+        dataset: As for :class:`ClipLoader`.
+        clips_per_video: Decode this many random clips of 16 frames per video, which is faster and may miss damage.
+            ``None``: decode every frame.
+        report: A file of JSON lines, one per sample, to which results are appended. ``None``: no file.
+        num_threads: Worker threads. ``None``: one per available core.
+        index: The index cache, as for :class:`ClipLoader`.
+        progress: Called with (done, failed, total).
+
+    Returns:
+        The result; failed files do not raise.
+
+    Raises:
+        ArgumentError: If the dataset is empty, or if ``report`` is some other file.
+        OSError: If the report cannot be written.
+
+    Example:
+        >>> import framespool as fsp
+        >>> report = fsp.validate(["a.mp4", "damaged.mp4"], num_threads=1)
+        >>> report.samples, [failure["path"] for failure in report.failures]
+        (2, ['damaged.mp4'])
     """
     began = time.monotonic()
     entries = as_dataset(dataset)
@@ -122,7 +149,7 @@ def validate(
 def _decoded(
     entries: Dataset, pictures: bool, clips: int | None, num_threads: int | None, index: Any
 ) -> tuple[int, dict[int, dict[str, Any]]]:
-    """How many frames were decoded, and what failed, by its place."""
+    """Number of frames decoded, and the failures by sample number."""
     common: dict[str, Any] = {
         "transforms": [transforms.Resize((16, 16))],
         "on_error": "skip",
@@ -140,8 +167,8 @@ def _decoded(
         try:
             frames, failed = _run(ClipLoader(entries, every, **common), seen)
         except ArgumentError:
-            seen.clear()  # not one can be indexed, so there are no windows
-    # What has no windows (a part without frames, say) has a clip that fails and says why.
+            seen.clear()  # no video can be indexed, so there are no windows
+    # Videos without windows (a segment without frames, say) have a clip that fails with the reason.
     rest = [place for place in range(len(entries)) if place not in seen and place not in failed]
     if rest:
         more, others = _run(ClipLoader(entries.subset(rest), some, **common), set())
@@ -151,17 +178,16 @@ def _decoded(
 
 
 def _run(loader: BaseLoader[Any], seen: set[int]) -> tuple[int, dict[int, dict[str, Any]]]:
-    """Takes all batches: how many frames there were, and what failed, by its place. ``seen``: gets the places of the
-    entries of which there was something."""
+    """Takes all batches: number of frames, and failures by sample. ``seen`` receives the samples that had a clip."""
     frames = 0
     batches = iter(loader)
     for _ in range(len(loader)):
-        # Where nothing at all can be delivered, loaders raise what is wrong, whatever on_error says.
+        # If nothing can be delivered, loaders raise the error whatever on_error is.
         try:
             batch = next(batches, None)
         except Error:
             if not loader.failures():
-                raise  # no file is to blame
+                raise  # not caused by a file
             continue
         if isinstance(batch, ImageBatch):
             frames += len(batch)
@@ -172,12 +198,19 @@ def _run(loader: BaseLoader[Any], seen: set[int]) -> tuple[int, dict[int, dict[s
 
 
 def _key(source: Source, place: int) -> str:
-    """What a report calls an entry: bytes go by their place in the dataset."""
+    """Key of a sample in a report; for bytes, its position in the dataset."""
     return json.dumps(sample_key(source) or place)
 
 
 def file_state(source: Source) -> list[int] | None:
-    """By which a file is known to be unchanged; ``None`` where nothing tells."""
+    """The state by which a file is known to be unchanged.
+
+    Args:
+        source: A source of the dataset.
+
+    Returns:
+        Size and modification time; ``None`` if they are unknown.
+    """
     key = sample_key(source)
     if key is None:
         return None
@@ -197,13 +230,13 @@ def file_state(source: Source) -> list[int] | None:
 
 
 class _SourceKinds:
-    """Which entries are pictures: by their names, and where these do not tell, by their first bytes."""
+    """Distinguishes images from videos by name, and by the first bytes if the name does not suffice."""
 
     def __init__(self) -> None:
         self._columns: dict[tuple[str, str], bool] = {}
 
     def is_image(self, source: Source) -> bool:
-        """Whether it is one. A part is of a video."""
+        """Whether a source is an image. Video segments are not."""
         if isinstance(source, (VideoSegment, ImageSequence)):
             return False
         if isinstance(source, TableCell):
@@ -226,7 +259,7 @@ class _SourceKinds:
 
 
 def _decodes(source: TableCell) -> bool:
-    """Whether a cell is a picture; those of a column are all alike."""
+    """Whether a cell is an image; all cells of a column are alike."""
     try:
         decode_image(source)
     except Error:
@@ -235,14 +268,14 @@ def _decodes(source: TableCell) -> bool:
 
 
 def _read(report: str | os.PathLike[str], how: str) -> dict[str, Mapping[str, Any]]:
-    """What a report says, by entry; nothing where there is none. The last line of a run that was killed may be cut."""
+    """The results in a report, by sample; empty if there is no file. The last line of a killed run may be truncated."""
     if not os.path.exists(report):
         return {}
     with open(report, encoding="utf-8", errors="surrogateescape") as file:
         lines = file.readlines()
     if lines and not lines[-1].endswith("\n"):
         with open(report, "a", encoding="utf-8") as file:
-            file.write("\n")  # so that the next line is one of its own
+            file.write("\n")  # ends the truncated line
     known: dict[str, Mapping[str, Any]] = {}
     for number, line in enumerate(lines, 1):
         try:
@@ -250,11 +283,11 @@ def _read(report: str | os.PathLike[str], how: str) -> dict[str, Mapping[str, An
             entry, state, failure = said["entry"], said["state"], said["failure"]
             same = said["how"] == how
         except (ValueError, TypeError, KeyError):
-            # A run that was killed leaves its last line cut, of which the first line tells that it is a report's.
+            # A killed run truncates its last line; the first line identifies a report.
             if number > 1 or not line.endswith("\n"):
                 continue
             raise ArgumentError(
-                f"{os.fspath(report)}, line {number}: not a report of validate(); name another file"
+                f"{os.fspath(report)}, line {number}: not a report of validate(); choose another file"
             ) from None
         if same and state is not None:
             known[entry] = {"state": state, "failure": failure}

@@ -24,15 +24,39 @@ ClipLayout = Literal["THWC", "TCHW", "CTHW"]
 
 
 class FileObject(Protocol):
-    """A file object opened for reading bytes. ``seek`` returns the new position; ``read`` may return less than ``size``
-    bytes, and none only at the end."""
+    """A file object opened for reading bytes."""
 
-    def read(self, size: int, /) -> bytes: ...
-    def seek(self, offset: int, whence: int, /) -> int: ...
+    def read(self, size: int, /) -> bytes:
+        """Reads up to ``size`` bytes.
+
+        Args:
+            size: Number of bytes.
+
+        Returns:
+            The bytes; fewer than ``size`` are allowed, none only at the end of the file.
+        """
+
+    def seek(self, offset: int, whence: int, /) -> int:
+        """Moves to a position.
+
+        Args:
+            offset: Bytes.
+            whence: As for ``io.IOBase.seek``.
+
+        Returns:
+            The new position.
+        """
 
 
 def is_file_object(source: object) -> TypeGuard[FileObject]:
-    """Whether this is a file object rather than something that is stored (a path may be both)."""
+    """Whether this is a file object rather than a stored file (a path may have the methods of both).
+
+    Args:
+        source: Any object.
+
+    Returns:
+        Whether it has ``read`` and ``seek`` and is no path.
+    """
     return not isinstance(source, (str, bytes, os.PathLike)) and hasattr(source, "read") and hasattr(source, "seek")
 
 
@@ -40,11 +64,15 @@ def is_file_object(source: object) -> TypeGuard[FileObject]:
 class StreamInfo:
     """One of the streams of a file, as its container describes it.
 
-    ``index``: its number among all streams of the file, from 0, as FFmpeg counts them; what ``stream=`` takes.
-    ``kind``: ``"video"``, ``"attached_picture"`` (cover art), ``"audio"``, ``"subtitle"``, ``"attachment"`` or
-    ``"data"``. ``codec``: FFmpeg's name of it, ``"none"`` where it has none. ``width``, ``height``: pixels of a video
-    stream, before rotation, else 0. ``num_frames``: frames of a video stream that the container states, else ``None``.
-    ``default``: whether the container marks it as one to be played by default.
+    Attributes:
+        index: Index among all streams of the file, from 0, as FFmpeg counts them; the value for ``stream=``.
+        kind: ``"video"``, ``"attached_picture"`` (cover art), ``"audio"``, ``"subtitle"``, ``"attachment"`` or
+            ``"data"``.
+        codec: FFmpeg's name of the codec, ``"none"`` if there is none.
+        width: Pixels of a video stream, before rotation, else 0.
+        height: Pixels of a video stream, before rotation, else 0.
+        num_frames: Frames of a video stream that the container states, else ``None``.
+        default: Whether the container marks the stream as the default.
     """
 
     index: int
@@ -58,24 +86,34 @@ class StreamInfo:
 
 @dataclass(frozen=True)
 class VideoInfo:
-    """Facts of a video, from its container; nothing is decoded for them but the color's.
+    """Metadata of a video, from its container. Only the color metadata requires decoding a frame.
 
-    ``path``: as it was given. ``container``, ``codec``: FFmpeg's names of them. ``num_frames``: frames that are shown.
-    ``num_packets``: packets of the video stream, which may be more. ``average_fps``: shown frames per second.
-    ``time_base``: (num, den), seconds of a tick of the file's clock. ``width``, ``height``: pixels, as shown (rotation
-    applied). ``rotation``: clockwise turn that display needs, in degrees; it is applied to all frames (after mirroring
-    left-right where ``mirrored``). ``keyframes``: display indices at which decoding can start. ``begin_seconds``: when
-    the first frame appears (not always 0); ``end_seconds``: when the last one leaves. ``damaged_units``: pieces of the
-    container that could not be read or are incomplete; frames may be missing where they were (0 for a sound file).
-    ``sample_aspect``: (num, den) of a pixel's width / height, if stated. ``direct``: packets are read at their place in
-    the file, without a demuxer. ``stream``: index of the video stream that is read; ``streams``: all streams of the
-    file, a :class:`StreamInfo` each.
+    The names of colors are FFmpeg's names of the values of ITU-T H.273, such as ``"bt2020"``, ``"smpte2084"`` (PQ),
+    ``"arib-std-b67"`` (HLG) and ``"bt2020nc"``. They are ``None`` if neither the stream nor the container states them.
+    Most streams state them only in the coded pictures, so reading one decodes the first frame and may raise as decoding
+    does.
 
-    ``color_primaries``, ``color_transfer``, ``color_matrix``: FFmpeg's names of what ITU-T H.273 numbers, such as
-    ``"bt2020"``, ``"smpte2084"`` (PQ), ``"arib-std-b67"`` (HLG) and ``"bt2020nc"``; ``color_range``: ``"limited"`` or
-    ``"full"``; each ``None`` where neither the stream nor the container states it. ``hdr``: ``"PQ"`` or ``"HLG"``,
-    else ``None``. Most streams state these in their pictures only: the first frame is decoded when one of them is read,
-    which raises as decoding does.
+    Attributes:
+        path: As it was given.
+        container: FFmpeg's name of the container.
+        codec: FFmpeg's name of the codec.
+        num_frames: Number of displayable frames.
+        width: Pixels, after rotation.
+        height: Pixels, after rotation.
+        average_fps: Frames per second over the duration.
+        begin_seconds: Presentation time of the first frame, not always 0.
+        end_seconds: End of the last frame.
+        rotation: Clockwise rotation in degrees that is applied to all frames.
+        mirrored: Whether frames are flipped left to right before the rotation.
+        time_base: (num, den), seconds per tick of the file's timestamps.
+        sample_aspect: (num, den), width / height of a pixel, if stated.
+        keyframes: Presentation indices of the frames at which decoding can start.
+        damaged_units: Units of the container that are unreadable or incomplete; frames may be missing there. 0 for a
+            valid file.
+        num_packets: Packets of the video stream; may be more than the frames.
+        direct: Whether packets are read by their offsets in the file, without a demuxer.
+        stream: Index of the video stream that is read.
+        streams: All streams of the file.
     """
 
     path: str
@@ -108,7 +146,7 @@ class VideoInfo:
         video: _framespool.Video | None = self.__dict__.get("_video")
         if video is None:
             raise ArgumentError(
-                f"{self.path}: these facts are a copy without the video; read its color from Video.info"
+                f"{self.path}: this VideoInfo is a copy without the video; read the color from Video.info"
             )
         return video.color_names()
 
@@ -134,11 +172,11 @@ class VideoInfo:
 
     @property
     def hdr(self) -> str | None:
-        """``"PQ"`` or ``"HLG"`` for video of high dynamic range."""
+        """``"PQ"`` or ``"HLG"`` for high dynamic range, else ``None``."""
         return self._color[4]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The facts with the color's, without the video."""
+        """The metadata with the color metadata, without the video."""
         state = {**self.__dict__, "_color": self._color}
         state.pop("_video", None)
         return state
@@ -148,9 +186,11 @@ class VideoInfo:
 class FrameBatch:
     """Frames of one video.
 
-    ``data``: Tensor, ``(T, H, W, C)`` uint8 RGB unless asked otherwise, or what a callable at the end of the transforms
-    made of it. ``indices``: display index of each, none negative. ``pts_seconds``, ``duration_seconds``: when each
-    appears and how long it stays, in seconds.
+    Attributes:
+        data: Tensor (T, H, W, C), uint8 RGB by default. If the last transform is a callable, its result.
+        indices: Index of each frame in presentation order, never negative.
+        pts_seconds: Presentation time of each frame in seconds.
+        duration_seconds: Duration of each frame in seconds.
     """
 
     data: Tensor
@@ -163,35 +203,55 @@ class FrameBatch:
 
 
 class Video:
-    """A video whose frames can be had in any order, exactly.
+    """Random access to the frames of one video, exact to the frame.
 
-    ``source``: a path or URL, the bytes of a file, a file object opened for bytes, a
-    :class:`framespool.datasets.ArchiveMember` of an archive, a :class:`framespool.datasets.TableCell` of a table, or a
-    :class:`framespool.datasets.ImageSequence`. Of a file object only the wanted ranges are read, by ``seek(offset,
-    whence)`` and ``read(size)``; it must stay open, and nobody else may move it meanwhile. ``device``: where frames
-    land, ``"cpu"`` or ``"cuda:0"``. ``decoder``: ``"auto"`` (NVDEC for frames that land on a GPU, as far as it can
-    decode the video exactly), ``"cpu"`` or ``"nvdec"``; the frames are the same. ``num_threads``: threads that decode
-    the frames of one call; all cores by default. Give 1 where many videos are read at once, as in workers of a
-    DataLoader.
+    Frame *i* is the *i*-th frame in presentation order, however it is accessed. It is shown during
+    ``[pts_i, pts_{i+1})``. Frames that an edit list hides do not count. See docs/concepts/frames.md.
 
-    ``index``: where the video's index (its table of packets and frames) is looked for and kept, so that opening it
-    again, by any process, costs next to nothing: ``None`` or ``"auto"`` for the default place (``FRAMESPOOL_INDEX``,
-    else a folder in the user's cache), a folder, or ``False`` for nowhere. An index is used only while the file stays
-    as it was. Those of members of archives and of file objects are not kept.
-
-    ``stream``: which video stream of a file that has several, by its index among all streams (``info.streams``). By
-    default the one that FFmpeg's ``av_find_best_stream`` takes, as other libraries do; cover art is never taken. Raises
-    :class:`~framespool.NoVideoError`, which lists the streams, for an index that is no video stream.
-
-    ``hdr``: video whose transfer function is PQ or HLG is converted to RGB without tone mapping unless
-    :class:`~framespool.transforms.ToneMap` is among the transforms; ``"warn"`` gives a
-    :class:`~framespool.HdrWarning` the first time in a process, ``"ignore"`` none.
-
-    Frame *i* is the *i*-th frame shown; it plays during ``[pts_i, pts_{i+1})``. Frames hidden by an edit list do not
-    count. Raises a subclass of :class:`framespool.Error` that names the file and the reason.
-
-    One object may be used from several threads. It does not survive ``os.fork()``. It can be pickled if it was made
+    A ``Video`` may be used from several threads. It does not survive ``os.fork()``. It can be pickled if it was opened
     from a path.
+
+    An index of the video (its table of packets and frames) is stored in the index cache, so that any process can open
+    the video again at almost no cost. It is used only while the file is unchanged. Indexes of archive members and file
+    objects are not stored.
+
+    Video with a PQ or HLG transfer function is converted to RGB without tone mapping, unless
+    :class:`~framespool.transforms.ToneMap` is among the transforms.
+
+    Args:
+        source: A path or URL, the bytes of a file, a file object opened for bytes, a
+            :class:`framespool.datasets.ArchiveMember`, a :class:`framespool.datasets.TableCell` or a
+            :class:`framespool.datasets.ImageSequence`. Of a file object only the needed ranges are read, by
+            ``seek(offset, whence)`` and ``read(size)``; it must stay open, and no other code may move its position.
+        device: Where frames are placed, ``"cpu"`` or ``"cuda:0"``.
+        decoder: ``"auto"`` (with a GPU device, NVDEC if it decodes the video exactly), ``"cpu"`` or ``"nvdec"``. The
+            frames are the same.
+        num_threads: Threads that decode the frames of one call. ``None``: one per available core. Use 1 if many videos
+            are read at the same time, as in workers of a DataLoader.
+        index: The index cache: a folder, ``False`` for none, or ``None`` or ``"auto"`` for the default
+            (``FRAMESPOOL_INDEX``, else a folder in the user's cache).
+        stream: Index of the video stream among all streams of the file (``info.streams``). ``None``: the stream that
+            FFmpeg's ``av_find_best_stream`` selects. Cover art is never selected.
+        hdr: ``"warn"`` gives an :class:`~framespool.HdrWarning` for PQ or HLG video, once per process. ``"ignore"``
+            gives none.
+
+    Raises:
+        NotFoundError: If the file does not exist.
+        NoVideoError: If there is no video stream, or ``stream`` is not one; the message lists the streams.
+        UnsupportedError: If the codec or format is not supported.
+        InvalidDataError: If the file is not a valid video.
+        ArgumentError: If an argument is invalid.
+
+    Example:
+        >>> import framespool as fsp
+        >>> video = fsp.Video("a.mp4")
+        >>> video
+        Video('a.mp4', 72 frames, 640x360, h264)
+        >>> video[7].shape
+        (360, 640, 3)
+        >>> clip = video.frames([0, 10, -1])
+        >>> clip.data.shape, clip.indices
+        ((3, 360, 640, 3), [0, 10, 71])
     """
 
     def __init__(
@@ -211,8 +271,8 @@ class Video:
         stored = isinstance(source, (str, bytes, os.PathLike, ImageSequence, ArchiveMember, TableCell))
         if not stored and not is_file_object(source):
             raise ArgumentError(
-                "source must be a path, bytes, a file object, datasets.ArchiveMember, datasets.TableCell or datasets.ImageSequence, "
-                f"got {type(source).__name__}"
+                "source must be a path, bytes, a file object, datasets.ArchiveMember, datasets.TableCell or "
+                f"datasets.ImageSequence, got {type(source).__name__}"
             )
         self._source = source
         self.device = "cpu" if number is None else f"cuda:{number}"
@@ -231,7 +291,7 @@ class Video:
 
     @property
     def info(self) -> VideoInfo:
-        """Facts of the video."""
+        """Metadata of the video."""
         if self._info is None:
             facts = self._video.facts()
             facts["keyframes"] = tuple(facts["keyframes"])
@@ -240,12 +300,12 @@ class Video:
                 for index, (kind, codec, (width, height), num_frames, default) in enumerate(facts["streams"])
             )
             self._info = VideoInfo(**facts)
-            self._info.__dict__["_video"] = self._video  # no field, so that copies made by dataclasses leave it out
+            self._info.__dict__["_video"] = self._video  # not a field, so copies made by dataclasses omit it
         return self._info
 
     @property
     def pts_seconds(self) -> list[float]:
-        """When each frame appears, in seconds."""
+        """Presentation time of each frame in seconds."""
         return self._video.all_pts_seconds()
 
     def __len__(self) -> int:
@@ -257,9 +317,9 @@ class Video:
 
     def __reduce__(self) -> tuple[Callable[..., Video], tuple[object, ...]]:
         if isinstance(self._source, bytes):
-            raise TypeError("a Video made from bytes is not pickled; pickle the bytes and open them again")
+            raise TypeError("a Video opened from bytes cannot be pickled; pickle the bytes and open them again")
         if is_file_object(self._source):
-            raise TypeError("a Video made from a file object is not pickled; open it again from a path")
+            raise TypeError("a Video opened from a file object cannot be pickled; open it from a path")
         made_from = (self._source, self.device, self.decoder, self._asked_threads, self._index, self._stream, self._hdr)
         return (_reopen, made_from)
 
@@ -268,7 +328,10 @@ class Video:
     @overload
     def __getitem__(self, index: slice) -> Tensor: ...
     def __getitem__(self, index: int | slice) -> Tensor:
-        """``video[7]``: Tensor (H, W, C) uint8. ``video[10:100:5]``: Tensor (T, H, W, C) uint8."""
+        """Returns one frame or a slice.
+
+        ``video[7]`` is a Tensor (H, W, C) uint8, ``video[10:100:5]`` a Tensor (T, H, W, C) uint8.
+        """
         if isinstance(index, slice):
             wanted = range(*index.indices(len(self)))
             if not wanted:
@@ -277,9 +340,10 @@ class Video:
         return self.frames([index]).data[0]
 
     def __iter__(self) -> Iterator[Tensor]:
-        """Every frame in order, as Tensor (H, W, C) uint8, each with memory of its own; the video is decoded once.
+        """Iterates over all frames in order; the video is decoded once.
 
-        Damage raises when its place is reached; the frames before it have been delivered.
+        Each frame is a Tensor (H, W, C) uint8 with its own memory. Damage raises an error when the iteration reaches
+        it, after the frames before it.
         """
         return iter(self._video)
 
@@ -292,14 +356,33 @@ class Video:
         layout: ClipLayout = "THWC",
         seed: int = 0,
     ) -> FrameBatch:
-        """Frames by display index, in the order given; repeats and negative numbers (from the end) are fine.
+        """Returns frames by their index in presentation order.
 
-        Each group of pictures is decoded once, up to the last wanted frame. Raises
-        :class:`~framespool.FrameIndexError` for a frame that does not exist and :class:`~framespool.DecodeError` for
-        one that the file's damage has reached. ``transforms``: see :mod:`framespool.transforms`; random ones draw by
-        ``seed``, alike for all frames of one call. ``dtype``: ``"uint8"``; ``"uint16"``, 0 to 65535 whatever the
-        video's depth; float dtypes have values in 0..1 unless normalised. Of video of more than 8 bits a sample all but
-        ``"uint8"`` keep its depth; of 8-bit video floats are those of the uint8 result.
+        Each GOP is decoded once, up to its last requested frame.
+
+        Args:
+            indices: Frame indices in any order. Repeats are allowed; negative indices count from the end.
+            transforms: List of :mod:`framespool.transforms`. Random ones draw the same numbers for all frames of the
+                call. The last entry may be a callable.
+            dtype: ``"uint8"``; ``"uint16"``, 0 to 65535 whatever the depth of the video; or a float type with values in
+                0..1 unless normalized. For video of more than 8 bits all but ``"uint8"`` keep the depth; for 8-bit
+                video floats are those of the uint8 result.
+            layout: ``"THWC"``, ``"TCHW"`` or ``"CTHW"``.
+            seed: Seed of random transforms.
+
+        Returns:
+            The frames in the order of ``indices``.
+
+        Raises:
+            FrameIndexError: If a frame does not exist.
+            DecodeError: If damage in the file affects a frame.
+            ArgumentError: If an argument is invalid.
+
+        Example:
+            >>> import framespool as fsp
+            >>> video = fsp.Video("a.mp4")
+            >>> video.frames([3, 5], transforms=[fsp.transforms.Resize(128)], layout="TCHW").data.shape
+            (2, 3, 128, 227)
         """
         steps, function = split(transforms)
         clip = self._video.frames(_numbers(indices, len(self)), steps, _dtype(dtype), _layout(layout), _seed(seed))
@@ -314,9 +397,22 @@ class Video:
         layout: ClipLayout = "THWC",
         seed: int = 0,
     ) -> FrameBatch:
-        """The frames on screen at these times, in seconds of the video's own clock (see ``info.begin_seconds``).
+        """Returns the frames that are shown at given times.
 
-        Raises :class:`~framespool.FrameTimeError` before the first frame appears and from ``info.end_seconds`` on.
+        Args:
+            seconds: Times in seconds of the video's own timestamps (see ``info.begin_seconds``), in any order.
+            transforms: As for :meth:`frames`.
+            dtype: As for :meth:`frames`.
+            layout: ``"THWC"``, ``"TCHW"`` or ``"CTHW"``.
+            seed: Seed of random transforms.
+
+        Returns:
+            The frames in the order of ``seconds``.
+
+        Raises:
+            FrameTimeError: If a time is before the first frame, or at or after ``info.end_seconds``.
+            DecodeError: If damage in the file affects a frame.
+            ArgumentError: If an argument is invalid.
         """
         steps, function = split(transforms)
         clip = self._video.get_frames_played_at(
@@ -335,33 +431,51 @@ class Video:
         layout: ClipLayout = "THWC",
         seed: int = 0,
     ) -> FrameBatch:
-        """Frames ``start, start + stride, …``, ``sequence_length`` of them; all must exist."""
+        """Returns evenly spaced frames: ``start, start + stride, …``.
+
+        Args:
+            start: Index of the first frame; negative indices count from the end.
+            sequence_length: Number of frames; all must exist.
+            stride: Distance between frames, in frames.
+            transforms: As for :meth:`frames`.
+            dtype: As for :meth:`frames`.
+            layout: ``"THWC"``, ``"TCHW"`` or ``"CTHW"``.
+            seed: Seed of random transforms.
+
+        Returns:
+            The frames.
+
+        Raises:
+            FrameIndexError: If a frame does not exist.
+            DecodeError: If damage in the file affects a frame.
+            ArgumentError: If an argument is invalid.
+        """
         sequence_length = integer("sequence_length", sequence_length, least=1)
         stride = integer("stride", stride, least=1)
         first = start + len(self) if start < 0 else start
         if first < 0:
-            self.frames([start])  # raises, with the number and the count
+            self.frames([start])  # raises, with the index and the number of frames
         wanted = range(first, first + sequence_length * stride, stride)
         return self.frames(wanted, transforms=transforms, dtype=dtype, layout=layout, seed=seed)
 
 
 def _numbers(indices: Iterable[Any], frames: int) -> list[int]:
-    """Frame numbers as ints, NumPy's too; of a video of so many frames, or else the first number that it does not have.
+    """Frame indices as ints (also NumPy's), or only the first one that a video with this many frames does not have.
 
-    There may be millions, or no end of them: read a piece at a time, and no further than they exist.
+    There may be millions, or an endless iterator: it is read in chunks, and not beyond the first invalid index.
     """
     numbers: list[int] = []
     rest = iter(indices)
     while given := list(itertools.islice(rest, 1 << 16)):
-        piece = _whole_numbers(given)
+        piece = _as_ints(given)
         if min(piece) < -frames or max(piece) >= frames:
             return [next(number for number in piece if not -frames <= number < frames)]
         numbers += piece
     return numbers
 
 
-def _whole_numbers(given: list[Any]) -> list[int]:
-    """As ints; one by one only where something is wrong."""
+def _as_ints(given: list[Any]) -> list[int]:
+    """Converts to ints; one by one only if an entry is invalid."""
     most = 2**63
     try:
         numbers = list(map(operator.index, given))
@@ -373,7 +487,7 @@ def _whole_numbers(given: list[Any]) -> list[int]:
 
 
 def _moment(value: Any) -> float:
-    """A time in seconds. Whether the video plays then is for the video to say, also of NaN."""
+    """A time in seconds. The video checks whether it shows a frame then, also for NaN."""
     try:
         if isinstance(value, (bool, str, bytes)):
             raise TypeError
@@ -391,7 +505,7 @@ def _reopen(
     stream: int | None,
     hdr: Literal["warn", "ignore"],
 ) -> Video:
-    """A pickled video, opened where it arrived."""
+    """Reopens a pickled video."""
     return Video(source, device=device, decoder=decoder, num_threads=num_threads, index=index, stream=stream, hdr=hdr)
 
 

@@ -1,14 +1,19 @@
-"""Everything that framespool raises, one class per kind, all under :class:`Error`.
+"""The errors of framespool, one class per kind, all derived from :class:`Error`.
 
-Each error names its file in the message and, where known, in its attributes: ``file`` (str), ``packet`` (decode
-index) or ``frame`` (display index).
+Each message names the file. The attributes of an error repeat what is known: ``file``, ``packet`` and ``frame``.
 """
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """Base of all errors of framespool."""
+    """Base class of all errors of framespool.
+
+    Attributes:
+        file: Path of the file, if known.
+        packet: Index of the packet in decode order, if known.
+        frame: Index of the frame in presentation order, if known.
+    """
 
     file: str | None = None
     packet: int | None = None
@@ -24,66 +29,66 @@ class ReadError(Error, OSError):
 
 
 class InvalidDataError(Error):
-    """The bytes are not a video that can be understood."""
+    """The data is not a valid video or image."""
 
 
 class TruncatedError(InvalidDataError):
-    """The file ends before what its header promises."""
+    """The file ends earlier than its header states."""
 
 
 class NoVideoError(Error):
-    """The container holds no video stream."""
+    """The container has no video stream."""
 
 
 class UnsupportedError(Error):
-    """Understood, but beyond what this build does (a codec, a pixel format, a device)."""
+    """The data is valid, but this build does not support it (a codec, a pixel format, a device)."""
 
 
 class DecodeError(Error):
-    """A picture could not be decoded exactly; frames that may refer to it are not delivered either."""
+    """A frame could not be decoded exactly; frames that may refer to it are not delivered either."""
 
 
 class LimitError(Error):
-    """A number in the file is beyond the cap that protects memory."""
+    """A number in the file exceeds the limit that protects memory."""
 
 
 class FrameIndexError(Error, IndexError):
-    """A frame number that the video does not have."""
+    """The video does not have a frame with this index."""
 
 
 class FrameTimeError(Error, ValueError):
-    """A time at which no frame of the video is on screen."""
+    """The video shows no frame at this time."""
 
 
 class ArgumentError(Error, ValueError):
-    """An argument is wrong; the message repeats its value."""
+    """An argument is invalid; the message repeats its value."""
 
 
 class ClipSamplingError(ArgumentError):
-    """This video cannot give the clip that was asked for: it is too short, or smaller than a crop."""
+    """The video cannot give the requested clip: it is too short, or smaller than a crop."""
 
 
 class ForkedError(Error, RuntimeError):
-    """An object was carried across ``os.fork()``, which its threads do not survive."""
+    """An object was used after ``os.fork()``, which its threads do not survive."""
 
 
 class GpuError(Error, RuntimeError):
-    """The GPU or its driver refused or failed: no driver, no such device, no memory left, a call that failed."""
+    """The GPU or its driver failed: no driver, no such device, out of memory, or a failed call."""
 
 
 class CancelledError(Error):
-    """The work was stopped from outside."""
+    """The work was canceled by the caller."""
 
 
 class InternalError(Error, RuntimeError):
-    """A bug of framespool, reported instead of hanging."""
+    """A bug in framespool, reported instead of hanging."""
 
 
 class HdrWarning(UserWarning):
-    """Video whose transfer function is PQ or HLG was converted as if it were of standard dynamic range.
+    """Video with a PQ or HLG transfer function was converted as if it had standard dynamic range.
 
-    Given once per process, for the first such file. :class:`framespool.transforms.ToneMap` converts it properly;
-    ``hdr="ignore"`` says that the values are meant as they are.
+    It is given once per process, for the first such file. :class:`framespool.transforms.ToneMap` converts such video;
+    ``hdr="ignore"`` suppresses the warning.
     """
 
 

@@ -1,8 +1,8 @@
-"""What this machine's GPUs can do, for people who want to know before they start. Loaders need none of it.
+"""What the GPUs of this machine can do. Loaders do not need this module.
 
-:func:`devices` lists the GPUs with what their video engines decode; :func:`unavailable_reason` says why there is none;
-:func:`decoder_cache_stats` tells what became of the decoders of this process; :func:`decode_throughput` loads the engines with one clip and
-keeps nothing, which is as fast as any loader can be.
+:func:`devices` lists the GPUs with the codecs that their NVDEC engines decode. :func:`unavailable_reason` reports why
+there is none. :func:`decoder_cache_stats` counts the decoders of this process. :func:`decode_throughput` decodes one
+video repeatedly and discards the frames: an upper limit for the speed of any loader.
 """
 
 from __future__ import annotations
@@ -30,8 +30,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Codec:
-    """A kind of stream that a GPU decodes: ``codec`` ("H.264"), ``chroma`` ("4:2:0"), ``depth_bits``; on how many
-    ``engines``; sizes as (width, height); ``layouts``: how it can hand pictures out.
+    """A kind of video stream that a GPU decodes.
+
+    Attributes:
+        codec: For example ``"H.264"``.
+        chroma: For example ``"4:2:0"``.
+        depth_bits: Bits per sample.
+        engines: Number of NVDEC engines that decode it.
+        min_size: (width, height) in pixels.
+        max_size: (width, height) in pixels.
+        max_macroblocks: Largest number of macroblocks per frame.
+        layouts: Surface formats that the decoder can output.
     """
 
     codec: str
@@ -46,8 +55,20 @@ class Codec:
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU. ``ordinal`` is the number in ``"cuda:0"``. ``cuda_version``: of the driver. ``engines``: NVDEC engines, 0
-    where they cannot be used; then ``video_reason`` says why. ``decodes``: what they decode.
+    """A GPU.
+
+    Attributes:
+        ordinal: The number in ``"cuda:0"``.
+        name: Name of the model.
+        uuid: UUID of the GPU.
+        pci_bus_id: PCI bus id.
+        compute_capability: (major, minor).
+        cuda_version: (major, minor) that the driver supports.
+        free_bytes: Free memory.
+        total_bytes: Total memory.
+        engines: Number of NVDEC engines, 0 if they cannot be used.
+        video_reason: Why the engines cannot be used, else ``None``.
+        decodes: What the engines decode.
     """
 
     ordinal: int
@@ -65,8 +86,17 @@ class Device:
 
 @dataclass(frozen=True)
 class DecodeThroughput:
-    """What the engines did: ``frames`` decoded and ``mapped`` by ``sessions`` threads in ``seconds``; ``packets`` of
-    the clip were in memory, with ``packet_bytes`` together.
+    """The result of :func:`decode_throughput`.
+
+    Attributes:
+        codec: Name of the codec.
+        packets: Packets of the video that were kept in memory.
+        packet_bytes: Their size together.
+        sessions: Number of threads, each with a decoder.
+        frames: Frames decoded.
+        mapped: Frames mapped.
+        seconds: Duration of the measurement.
+        frames_per_second: ``frames / seconds``.
     """
 
     codec: str
@@ -80,12 +110,23 @@ class DecodeThroughput:
 
 
 def unavailable_reason() -> str | None:
-    """Why no GPU can be used; ``None`` where one can."""
+    """Returns why no GPU can be used.
+
+    Returns:
+        The reason, or ``None`` if a GPU can be used.
+    """
     return _framespool.gpu_unavailable_reason()
 
 
 def devices() -> list[Device]:
-    """The GPUs; an empty list where there is none (see :func:`unavailable_reason`). Opens each, which takes some of its memory."""
+    """Lists the GPUs. It opens each, which takes some of its memory.
+
+    Returns:
+        The GPUs; an empty list if there is none (see :func:`unavailable_reason`).
+
+    Raises:
+        GpuError: If a GPU cannot be opened.
+    """
     found = []
     for facts in _framespool.gpu_devices():
         decodes = tuple(Codec(**{**row, "layouts": tuple(row["layouts"])}) for row in facts.pop("decodes"))
@@ -94,21 +135,50 @@ def devices() -> list[Device]:
 
 
 def startup_seconds(device: Any = "cuda:0") -> tuple[float, float]:
-    """Opens a GPU: seconds for the driver with its context, and for the kernels, which the driver compiles once per
-    machine. No time at all where this process has opened it before.
+    """Opens a GPU and measures the time.
+
+    The driver compiles the kernels once per machine. Both times are 0 if this process has opened the GPU before.
+
+    Args:
+        device: The GPU, such as ``"cuda:0"``.
+
+    Returns:
+        Seconds for the driver and its context, and seconds for the kernels.
+
+    Raises:
+        GpuError: If the GPU cannot be opened.
     """
     return _framespool.gpu_startup_seconds(_ordinal(device))
 
 
 def decoder_cache_stats(device: Any = "cuda:0") -> dict[str, int]:
-    """What became of the decoders of this process: ``created``, ``reused``, ``reconfigured``, ``evicted``, ``idle``
-    ones now, and ``bytes_estimated`` of all.
+    """Counts the NVDEC decoders of this process.
+
+    Args:
+        device: The GPU, such as ``"cuda:0"``.
+
+    Returns:
+        ``created``, ``reused``, ``reconfigured`` and ``evicted`` decoders, the number that is ``idle`` now, and
+        ``bytes_estimated`` of all.
+
+    Raises:
+        GpuError: If the GPU cannot be opened.
     """
     return _framespool.gpu_decoder_cache_stats(_ordinal(device))
 
 
 def clear_decoder_cache(device: Any = "cuda:0") -> int:
-    """Destroys the decoders that nobody uses, because their memory is needed elsewhere; how many there were."""
+    """Destroys the idle decoders, to free their memory.
+
+    Args:
+        device: The GPU, such as ``"cuda:0"``.
+
+    Returns:
+        Number of decoders destroyed.
+
+    Raises:
+        GpuError: If the GPU cannot be opened.
+    """
     return _framespool.gpu_clear_decoder_cache(_ordinal(device))
 
 
@@ -121,10 +191,24 @@ def decode_throughput(
     map_every: int = 1,
     max_packets: int = 2**31,
 ) -> DecodeThroughput:
-    """Decodes a clip over and over in ``sessions`` threads for about so many seconds. Nothing is done with the
-    pictures: every ``map_every``-th is mapped (0: none). ``max_packets``: takes only so many units from the clip's begin.
+    """Decodes a video repeatedly with several decoders and discards the frames.
 
-    Cannot be interrupted meanwhile.
+    It cannot be interrupted.
+
+    Args:
+        path: The video.
+        device: The GPU, such as ``"cuda:0"``.
+        sessions: Number of threads, each with a decoder, 1 to 256.
+        seconds: Approximate duration of the measurement.
+        map_every: Maps every ``map_every``-th frame; 0 maps none.
+        max_packets: Uses only this many packets from the start of the video.
+
+    Returns:
+        The measurement.
+
+    Raises:
+        GpuError: If the GPU cannot be used, or does not decode the video.
+        ArgumentError: If an argument is invalid.
     """
     facts = _framespool.gpu_decode_throughput(
         _ordinal(device),

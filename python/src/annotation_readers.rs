@@ -1,5 +1,5 @@
 //! Python functions that list datasets from folders, list files and annotation files.
-//! They return entries, class names, columns and notes on entries left out, and do not open any video.
+//! They return samples, class names, columns and notes on skipped samples, and do not open any video.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::errors::OrRaise;
 use crate::sample_table::{build_table, SampleTable};
 use crate::video::{interrupt, or_raise_pending};
 
-/// Entries and class names.
+/// Samples and class names.
 type AnnotationReaderResult = (SampleTable, Vec<String>);
 
 fn reader_result(py: Python<'_>, dataset: Dataset) -> PyResult<AnnotationReaderResult> {
@@ -25,7 +25,7 @@ fn reader_result(py: Python<'_>, dataset: Dataset) -> PyResult<AnnotationReaderR
 
 /// `(pattern, first, count, fps)`.
 type FrameListTuple = (String, u32, Option<u32>, (u32, u32));
-/// Entries, class names, columns, and notes on entries left out.
+/// Samples, class names, columns, and notes on skipped samples.
 type FilteredReaderResult<'py> = (SampleTable, Vec<String>, Bound<'py, PyDict>, Vec<String>);
 
 fn filtered_result<'py>(
@@ -198,7 +198,7 @@ pub fn read_hmdb51(
     filtered_result(py, py.detach(|| datasets::hmdb51(&annotations, &root, split, train)))
 }
 
-/// Lists the entries of a file list of DALI's video readers. `rounding` is (whether to round the start up,
+/// Lists the samples of a file list of DALI's video readers. `rounding` is (whether to round the start up,
 /// whether to round the end up, fps), for seconds that are converted to frames.
 #[pyfunction]
 pub fn read_dali_file_list(
@@ -214,10 +214,10 @@ pub fn read_dali_file_list(
     filtered_result(py, py.detach(|| datasets::dali_file_list(&path, root.as_deref(), unit)))
 }
 
-/// Path, label, and the part as (start, end) in frames; negative numbers count from the end of the video.
+/// Path, label, and the segment as (start, end) in frames; negative numbers count from the end of the video.
 type FrameRangeRow = (OsString, i64, Option<(i64, Option<i64>)>);
 
-/// Lists the entries of a DALI file list whose parts are in frames: entries, class names, and notes.
+/// Lists the samples of a DALI file list whose segments are in frames: samples, class names, and notes.
 #[pyfunction]
 pub fn read_dali_frames(
     py: Python<'_>,
@@ -262,7 +262,7 @@ pub fn read_jester(
     filtered_result(py, py.detach(|| datasets::jester(&list, &labels, &root, &videos)))
 }
 
-/// Lists the entries of a JSON Lines file. `keys` are the keys of the source, the label, the start and the
+/// Lists the samples of a JSON Lines file. `keys` are the keys of the source, the label, the start and the
 /// end.
 #[pyfunction]
 pub fn read_json_lines(

@@ -1,5 +1,5 @@
 //! Python functions that list the videos or images in WebDataset, TFRecord, RecordIO and LMDB files.
-//! They report the location and label of each entry, and which entries were left out and why. They do not
+//! They report the location and label of each sample, and which samples were skipped and why. They do not
 //! decode videos, and they release the GIL while they read the files.
 
 use std::path::PathBuf;
@@ -23,14 +23,14 @@ use crate::errors::OrRaise;
 use crate::sample_table::SampleTable;
 use crate::video::{interrupt, interruptible, or_raise_pending};
 
-/// Entries; their columns; the number of entries left out; the reasons for the first of these.
+/// Samples; their columns; the number of samples skipped; the reasons for the first of these.
 type ArchiveReaderResult<'py> = (SampleTable, Bound<'py, PyDict>, u64, Vec<String>);
 
 pub fn parse_on_error(name: &str) -> framespool::Result<ErrorPolicy> {
     parse_choice("on_error", name, &[("raise", ErrorPolicy::Raise), ("skip", ErrorPolicy::Skip)])
 }
 
-/// Converts the location of the entry with this number.
+/// Converts the location of the sample with this number.
 pub fn media_location(number: usize, location: SampleLocation, tables: &CellReader) -> MediaLocation {
     match location {
         SampleLocation::Path(path) => MediaLocation::Path(path),

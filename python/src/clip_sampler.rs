@@ -1,4 +1,4 @@
-//! Converts a sampling rule (a name and its arguments) from Python to the engine's sampler, and samples clips
+//! Converts a clip sampler (a name and its arguments) from Python to the engine's sampler, and samples clips
 //! with it. The Python package chooses the defaults.
 
 mod args;
@@ -20,7 +20,7 @@ pub use callback_guard::with_cause;
 pub use callback_sampler::ClipInfo;
 use scripted_rng::ScriptedRng;
 
-/// Returns the engine's sampler for a rule.
+/// Returns the engine's clip sampler for a name and its arguments.
 pub fn build_clip_sampler(args: &SamplerArgs) -> Result<ClipSamplerRef> {
     if let Some(name) = args.sampler_name().strip_prefix("preset:") {
         return presets::build_preset(name, args);

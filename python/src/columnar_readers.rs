@@ -1,5 +1,5 @@
 //! Python function that lists the videos or images in the rows of Parquet and Arrow files. It reports the
-//! location, label and part of each entry, other columns, and which entries were left out and why. It does
+//! location, label and segment of each sample, other columns, and which samples were skipped and why. It does
 //! not decode videos, and it releases the GIL while it reads the files.
 
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use crate::errors::OrRaise;
 use crate::sample_table::{segment_range, segment_to_python, SampleTable, SegmentTuple};
 use crate::video::{interrupt, or_raise_pending};
 
-/// The location of an entry, its label and its part. A location is a path; (file number, first byte, length,
+/// The location of a sample, its label and its segment. A location is a path; (file number, first byte, length,
 /// name); (file number, column, row); or bytes.
 type SampleRow<'py> = (Bound<'py, PyAny>, i64, Option<SegmentTuple<'py>>);
-/// Entries as a table or, if any is a cell, as rows; names of labels; columns; the number of entries left
+/// Samples as a table or, if any is a cell, as rows; names of labels; columns; the number of samples left
 /// out; the reasons for the first of these.
 type ColumnarReaderResult<'py> =
     (Option<SampleTable>, Vec<SampleRow<'py>>, Vec<String>, Bound<'py, PyDict>, u64, Vec<String>);
@@ -59,7 +59,7 @@ pub fn read_tables<'py>(
     let columns = columns_to_dict(py, columns)?;
     let reasons = packed.errors.iter().map(Error::to_string).collect();
     let (skipped, entries) = (packed.skipped, packed.samples);
-    // A table of entries with cells cannot be pickled, so cells are returned as Python values.
+    // A table of samples with cells cannot be pickled, so cells are returned as Python values.
     if !entries.iter().any(|entry| matches!(entry.location, SampleLocation::TableCell { .. })) {
         let tables = CellReader::default();
         let item = |(number, entry): (usize, ArchiveSample)| -> framespool::Result<Sample> {
@@ -73,7 +73,7 @@ pub fn read_tables<'py>(
     }
     let (mut rows, mut at) = (Vec::with_capacity(entries.len()), 0);
     for entry in entries {
-        // Entries are in the order of the files, so a file number replaces the path, which Python already
+        // Samples are in the order of the files, so a file number replaces the path, which Python already
         // has.
         let mut number = |file: &std::path::Path| {
             while files.get(at).is_some_and(|path| path != file) {

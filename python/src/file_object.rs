@@ -87,7 +87,7 @@ impl FileObject {
             if bytes.len() > left {
                 let got = bytes.len();
                 return Err(PyValueError::new_err(format!(
-                    "read({left}) returned {got} bytes, more than asked for"
+                    "read({left}) returned {got} bytes, more than requested"
                 )));
             }
             buffer[done..done + bytes.len()].copy_from_slice(&bytes);

@@ -85,7 +85,7 @@ fn apply_transforms(
             executor.apply_to_view(&site, &view, orientation, &shape, clip, (t, t))?;
         }
     }
-    output.into_clip()?.ok_or_else(|| Error::Argument("the array holds no pictures".into()))
+    output.into_clip()?.ok_or_else(|| Error::Argument("the array contains no images".into()))
 }
 
 /// Decodes image files to tensors of one frame each; an image that fails is an exception at its index. The
@@ -114,7 +114,7 @@ pub fn decode_images<'py>(
             Ok(MediaLocation::Memory(MemorySource::new(format!("images[{number}]"), bytes)))
         }
         Source::ImageSequence(_) => {
-            Err(Error::Argument("a folder of frames is no picture; use Video".into()))
+            Err(Error::Argument("an image sequence is not an image; use Video".into()))
         }
     };
     let files = sources.into_iter().enumerate().map(file).collect::<Result<Vec<_>>>().or_raise(py)?;

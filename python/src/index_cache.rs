@@ -91,7 +91,9 @@ impl Index {
     #[new]
     fn new(py: Python<'_>, place: Option<PathBuf>) -> PyResult<Self> {
         let nowhere = || {
-            Error::Argument("there is no place for the index: FRAMESPOOL_INDEX is \"off\"; name one".into())
+            Error::Argument(
+                "there is no path for the index cache: FRAMESPOOL_INDEX is \"off\"; give a path".into(),
+            )
         };
         py.detach(|| open(place.or_else(default_dir).ok_or_else(nowhere)?)).or_raise(py).map(Self)
     }
@@ -195,7 +197,7 @@ fn report_progress(progress: &Py<PyAny>, now: &Progress) -> framespool::Result<(
     })
 }
 
-/// The number of entries exported or imported; the paths left out, with reasons.
+/// The number of entries exported or imported; the paths skipped, with reasons.
 type TransferResult = (u64, Vec<(PathBuf, String)>);
 
 fn transfer_result(done: TransferReport) -> TransferResult {

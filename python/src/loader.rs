@@ -1,4 +1,4 @@
-//! Python class for the loader: starts the engine's loader from a dataset, a sampling rule, transforms and
+//! Python class for the loader: starts the engine's loader from a dataset, a clip sampler, transforms and
 //! settings. It returns batches as tensors, and statistics, and releases the GIL while it waits for a batch.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ use crate::tensor::{ElementType, Tensor};
 use crate::transforms::{pipeline, TransformArgs};
 use crate::video::{interrupt, interrupt_scope, or_raise_pending, parse_decoder, Source, SourceCache};
 
-/// Keyword arguments of the loader other than dataset, sampling rule and transforms.
+/// Keyword arguments of the loader other than dataset, clip sampler and transforms.
 #[derive(FromPyObject)]
 pub struct LoaderArgs {
     #[pyo3(item)]
@@ -57,7 +57,7 @@ pub struct LoaderArgs {
     /// Whether HDR video is converted without a warning.
     #[pyo3(item)]
     ignores_hdr: bool,
-    /// Whether the entries are image files.
+    /// Whether the samples are image files.
     #[pyo3(item)]
     of_pictures: bool,
     /// The stream of every file to decode; `None` selects the default one.
@@ -71,7 +71,7 @@ pub struct LoaderArgs {
     label_fill: Option<u8>,
 }
 
-/// An entry of a dataset: a video, or `framespool.datasets.VideoSegment`.
+/// A sample of a dataset: a video, or `framespool.datasets.VideoSegment`.
 #[derive(FromPyObject)]
 pub enum SampleArg {
     #[pyo3(transparent)]
@@ -86,7 +86,7 @@ pub enum SampleArg {
 }
 
 impl SampleArg {
-    /// Returns the location of the entry, and the part of it to use. The Python package has validated the
+    /// Returns the location of the sample, and the segment of it to use. The Python package has validated the
     /// numbers.
     fn into_location(
         self,
@@ -96,7 +96,7 @@ impl SampleArg {
         let frame = |value: i64| {
             u32::try_from(value).map_err(|_| {
                 Error::Argument(format!(
-                    "dataset entry {number}: frames are from 0 to {}, got {value}",
+                    "dataset sample {number}: frames must be from 0 to {}, got {value}",
                     u32::MAX
                 ))
             })
@@ -164,7 +164,7 @@ type FailureTuple = (u32, Option<String>, &'static str, String, u64);
 pub struct Loader {
     /// `None` only while the object is being dropped.
     loader: Mutex<Option<loader::Loader>>,
-    /// The Python functions that the sampling rule calls, for the garbage collector.
+    /// The Python functions that the clip sampler calls, for the garbage collector.
     callables: Vec<Callable>,
     // Outside of the lock, so that they can be called while another thread waits for a batch.
     counter: Box<dyn Fn() -> Stats + Send + Sync>,
@@ -242,12 +242,12 @@ impl Loader {
         self.check_process(py)?;
         let Ok(mut guard) = self.loader.try_lock() else {
             return Err(PyRuntimeError::new_err(
-                "the loader is in use by another thread; give each thread a loader of its own",
+                "the loader is in use by another thread; give each thread its own loader",
             ));
         };
         // The guard itself must not be sent to another thread; a reference to the loader can be.
         let Some(loader) = guard.as_mut() else {
-            return Err(PyRuntimeError::new_err("the loader is gone; make another one"));
+            return Err(PyRuntimeError::new_err("the loader no longer exists; create another one"));
         };
         let done = py.detach(|| {
             let _scope = interrupt_scope();
@@ -369,12 +369,12 @@ impl Loader {
     /// Returns the errors so far, one per video.
     fn failures(&self, py: Python<'_>) -> PyResult<Vec<FailureTuple>> {
         self.check_process(py)?;
-        let told = |failure: Failure| {
+        let fields = |failure: Failure| {
             let Failure { video_id, error, clips } = failure;
             let file = error.site().map(|site| site.file.to_string());
             (video_id, file, error.kind(), error.to_string(), clips)
         };
-        Ok((self.failures)().into_iter().map(told).collect())
+        Ok((self.failures)().into_iter().map(fields).collect())
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -1,5 +1,5 @@
-//! Python class for a table of dataset entries, built by a reader or from a Python list.
-//! The loaders use the table directly, without a Python object per entry. It does not open any file.
+//! Python class for a table of dataset samples, built by a reader or from a Python list.
+//! The loaders use the table directly, without a Python object per sample. It does not open any file.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ use pyo3::types::{PyBytes, PyTuple};
 
 use crate::errors::OrRaise;
 
-/// A table of videos with their labels and parts.
+/// A table of videos with their labels and segments.
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct SampleTable(pub Arc<engine::SampleTable>);
 
@@ -25,9 +25,9 @@ pub struct SampleTable(pub Arc<engine::SampleTable>);
 pub type ImageSequenceTuple = (Option<String>, u32, Option<u32>, (u32, u32));
 /// First byte, length and name of a member of an archive.
 type ByteRange = (u64, u64, Option<String>);
-/// Unit ("frames" or "seconds"), start and end of a part.
+/// Unit ("frames" or "seconds"), start and end of a segment.
 pub type SegmentTuple<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyAny>);
-/// Path or bytes, label, part, frame folder, and byte range of an archive member.
+/// Path or bytes, label, segment, image sequence, and byte range of an archive member.
 type SampleRow<'py> =
     (Bound<'py, PyAny>, i64, Option<SegmentTuple<'py>>, Option<ImageSequenceTuple>, Option<ByteRange>);
 /// A location other than a path, for pickle: a folder with its frames, or bytes.
@@ -39,7 +39,7 @@ impl SampleTable {
     }
 }
 
-/// Returns the unit, start and end of a part; `None` for the whole video.
+/// Returns the unit, start and end of a segment; `None` for the whole video.
 pub fn segment_to_python<'py>(py: Python<'py>, extent: SegmentRange) -> PyResult<Option<SegmentTuple<'py>>> {
     let frames = |start: u32, end: Option<u32>| {
         Ok(("frames", start.into_pyobject(py)?.into_any(), end.into_pyobject(py)?.into_any()))
@@ -72,11 +72,11 @@ impl SampleTable {
         self.0.len()
     }
 
-    /// Returns an entry: path or bytes; label; part; frames of a folder; first byte, length and name of an
+    /// Returns a sample: path or bytes; label; segment; image sequence; first byte, length and name of an
     /// archive member. Raises `IndexError`.
     fn row<'py>(&self, py: Python<'py>, number: usize) -> PyResult<SampleRow<'py>> {
         if number >= self.0.len() {
-            return Err(PyIndexError::new_err(format!("entry {number} of {}", self.0.len())));
+            return Err(PyIndexError::new_err(format!("sample {number} of {}", self.0.len())));
         }
         let Sample { location: place, label, extent } = self.0.sample(number);
         let part = segment_to_python(py, extent)?;
@@ -101,15 +101,15 @@ impl SampleTable {
         })
     }
 
-    /// Returns a table of the entries with these numbers, in this order.
+    /// Returns a table of the samples with these numbers, in this order.
     fn take(&self, py: Python<'_>, numbers: Vec<usize>) -> PyResult<Self> {
         if let Some(beyond) = numbers.iter().find(|&&number| number >= self.0.len()) {
-            return Err(PyIndexError::new_err(format!("entry {beyond} of {}", self.0.len())));
+            return Err(PyIndexError::new_err(format!("sample {beyond} of {}", self.0.len())));
         }
         Ok(py.detach(|| Self::from_samples(numbers.into_iter().map(|number| self.0.sample(number)))))
     }
 
-    /// Returns a table of the entries of several tables, one table after another.
+    /// Returns a table of the samples of several tables, one table after another.
     #[staticmethod]
     fn joined(py: Python<'_>, tables: Vec<Py<SampleTable>>) -> Self {
         py.detach(|| {
@@ -129,13 +129,13 @@ impl SampleTable {
         PyBytes::new(py, &bytes)
     }
 
-    /// Returns all paths, one per line, relative to their deepest common folder; `None` if any entry is not a
+    /// Returns all paths, one per line, relative to their deepest common folder; `None` if any sample is not a
     /// whole file.
     fn names<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         py.detach(|| self.0.are_whole_files().then(|| names(&self.0))).map(|names| PyBytes::new(py, &names))
     }
 
-    /// Whether no entry is a part of a video or a folder of frames.
+    /// Whether no sample is a segment of a video or an image sequence.
     #[getter]
     fn are_whole(&self) -> bool {
         self.0.are_whole_videos()
@@ -207,8 +207,7 @@ impl SampleTable {
             other_locations: others,
         };
         let made = engine::SampleTable::deserialize(flat);
-        let made =
-            made.ok_or_else(|| PyValueError::new_err("the tables of entries do not fit each other"))?;
+        let made = made.ok_or_else(|| PyValueError::new_err("the sample tables do not match each other"))?;
         Ok(Self(Arc::new(made)))
     }
 }
@@ -240,10 +239,10 @@ fn names(entries: &engine::SampleTable) -> Vec<u8> {
     names
 }
 
-/// Converts the bounds of a dataset entry to a part of the video at `path`.
+/// Converts the bounds of a dataset sample to a segment of the video at `path`.
 ///
 /// # Errors
-/// `Argument` if the bounds are not a valid part of any video.
+/// `Argument` if the bounds are not a valid segment of any video.
 pub fn segment_range(
     path: &OsStr,
     bounds: framespool_datasets::SegmentBounds,
@@ -258,19 +257,21 @@ pub fn segment_range(
             match (frame(start), end.map(frame)) {
                 (Some(start), None) => Ok(SegmentRange::Frames(start, None)),
                 (Some(start), Some(Some(end))) if start < end => Ok(SegmentRange::Frames(start, Some(end))),
-                _ => invalid(format!("no part of a video begins at frame {start} and ends before {end:?}")),
+                _ => {
+                    invalid(format!("no segment of a video starts at frame {start} and ends before {end:?}"))
+                }
             }
         }
         framespool_datasets::SegmentBounds::Seconds { start, end } => match end {
             Some(end) if start.is_some_and(|start| end <= start) => {
-                invalid(format!("no part of a video begins at second {start:?} and ends at {end}"))
+                invalid(format!("no segment of a video starts at second {start:?} and ends at {end}"))
             }
             end => Ok(SegmentRange::Seconds(start.unwrap_or(f64::NEG_INFINITY), end)),
         },
     }
 }
 
-/// Builds a table from the entries of a dataset list.
+/// Builds a table from the samples of a dataset list.
 pub fn build_table(py: Python<'_>, found: Vec<framespool_datasets::Sample>) -> PyResult<SampleTable> {
     let table = || -> framespool::Result<SampleTable> {
         let mut builder = SampleTableBuilder::default();

@@ -74,11 +74,12 @@ impl From<Dtype> for ElementType {
     }
 }
 
-/// An array of numbers with a shape: the result type of framespool.
+/// A dense array in host or GPU memory: the result type of framespool.
 ///
-/// Exports its memory by DLPack without a copy: `torch.from_dlpack(t)` and `numpy.from_dlpack(t)`, or
-/// `t.torch()` and `t.numpy()`. The memory lives as long as any object that uses it. `t[i]` is a view of
-/// entry `i` of the first dimension.
+/// Exports its memory by DLPack without a copy: `torch.from_dlpack(t)`, `numpy.from_dlpack(t)` and
+/// `jax.dlpack.from_dlpack(t)`, or `t.torch()` and `t.numpy()`. The memory lives as long as any object that
+/// uses it. `t[i]` is a view of index `i` of the first dimension. A tensor in host memory can be pickled; its
+/// elements are copied.
 #[pyclass(module = "framespool", frozen)]
 pub struct Tensor {
     memory: Arc<BatchBuffer>,
@@ -120,7 +121,7 @@ impl Tensor {
             fill(all);
         }
         drop(parts);
-        Ok(Self::from_buffer(builder.freeze().ok().expect("its part was dropped"), shape, element))
+        Ok(Self::from_buffer(builder.freeze().ok().expect("its clip slot was dropped"), shape, element))
     }
 
     fn byte_len(&self) -> usize {
@@ -163,7 +164,7 @@ impl Tensor {
         }
         parts[0].record_write()?;
         drop(parts);
-        Ok(builder.freeze().ok().expect("its part was dropped"))
+        Ok(builder.freeze().ok().expect("its clip slot was dropped"))
     }
 
     /// Prepares the memory for a consumer whose work runs on `stream` (CUDA only).
@@ -208,7 +209,18 @@ fn bytes_in(shape: &[usize], element: ElementType) -> Option<usize> {
     shape.iter().try_fold(element.bytes(), |product, &len| product.checked_mul(len))
 }
 
-/// Rebuilds a pickled tensor from its bytes, shape and dtype.
+/// Rebuilds a pickled tensor.
+///
+/// Args:
+///     data: The elements' bytes in row-major order.
+///     shape: The length of each dimension.
+///     dtype: The name of the element type, as in `Tensor.dtype`.
+///
+/// Returns:
+///     Tensor: A tensor in host memory with a copy of the bytes.
+///
+/// Raises:
+///     ValueError: If the number of bytes does not match the shape and dtype.
 #[pyfunction]
 pub fn tensor_of(py: Python<'_>, data: &[u8], shape: Vec<usize>, dtype: &str) -> PyResult<Tensor> {
     let all = [
@@ -226,7 +238,7 @@ pub fn tensor_of(py: Python<'_>, data: &[u8], shape: Vec<usize>, dtype: &str) ->
     let Some(element) = element.filter(fits) else {
         let len = data.len();
         return Err(PyValueError::new_err(format!(
-            "{len} bytes are no tensor of shape {shape:?} and dtype {dtype}"
+            "{len} bytes do not form a tensor of shape {shape:?} and dtype {dtype}"
         )));
     };
     Tensor::filled(data.len(), shape, element, |all| all.copy_from_slice(data)).or_raise(py)
@@ -279,7 +291,7 @@ impl Tensor {
         let at = if index < 0 { index + len as isize } else { index };
         let at = usize::try_from(at).ok().filter(|&at| at < len).ok_or_else(|| {
             PyIndexError::new_err(format!(
-                "index {index} asked for, but the first dimension has {len} entries"
+                "index {index} is out of range: the first dimension has {len} entries"
             ))
         })?;
         let shape = self.shape[1..].to_vec();
@@ -292,13 +304,21 @@ impl Tensor {
         })
     }
 
-    /// Returns the tensor without its time dimension, whose length must be 1. `layout` names the last
-    /// dimensions, preceded by N.
+    /// Returns a view without the time dimension, whose length must be 1.
+    ///
+    /// Args:
+    ///     layout: Names of the last dimensions, one letter each, e.g. "NTHWC"; T is the time dimension.
+    ///
+    /// Returns:
+    ///     Tensor: A view of the same memory with one dimension less.
+    ///
+    /// Raises:
+    ///     ValueError: If the time dimension does not have length 1.
     fn drop_time(&self, layout: &str) -> PyResult<Tensor> {
         let behind = layout.chars().rev().position(|c| c == 'T').map(|place| place + 1);
         let at = behind.and_then(|behind| self.shape.len().checked_sub(behind));
         let Some(at) = at.filter(|&at| self.shape[at] == 1) else {
-            return Err(PyValueError::new_err(format!("no single entry in dimension T of {layout}")));
+            return Err(PyValueError::new_err(format!("dimension T of {layout} does not have length 1")));
         };
         let mut shape = self.shape.clone();
         shape.remove(at);
@@ -334,7 +354,7 @@ impl Tensor {
         }
         if to_host && copy == Some(false) {
             return Err(PyBufferError::new_err(format!(
-                "the tensor is on {}: handing it to the CPU needs a copy, which copy=False forbids",
+                "the tensor is on {}: exporting it to the CPU needs a copy, which copy=False forbids",
                 self.device()
             )));
         }
@@ -352,7 +372,10 @@ impl Tensor {
         }
     }
 
-    /// The CUDA array interface, version 3, for CuPy, Numba and others. Only tensors on a GPU have it.
+    /// The CUDA array interface, version 3, for CuPy, Numba and others.
+    ///
+    /// Raises:
+    ///     AttributeError: If the tensor is on the CPU, or is bfloat16, which the interface does not support.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let no = |why: &str| Err(PyAttributeError::new_err(why.to_owned()));
@@ -385,7 +408,10 @@ impl Tensor {
         Ok(dict)
     }
 
-    /// Returns the tensor itself if it is on the host, otherwise a copy on the host.
+    /// Returns the tensor in host memory.
+    ///
+    /// Returns:
+    ///     Tensor: This tensor if it is in host memory, otherwise a copy.
     fn cpu(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let this = slf.get();
         if this.ordinal().is_none() {
@@ -418,6 +444,14 @@ impl Tensor {
     }
 
     /// Returns a NumPy array that shares the memory.
+    ///
+    /// Returns:
+    ///     numpy.ndarray: A view of the tensor's memory.
+    ///
+    /// Raises:
+    ///     TypeError: If the tensor is on a GPU (use `.cpu()` first), or is bfloat16, which NumPy does not
+    ///         have.
+    ///     ImportError: If NumPy is not installed.
     fn numpy<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         if slf.get().ordinal().is_some() {
             let device = slf.get().device();
@@ -436,6 +470,12 @@ impl Tensor {
     }
 
     /// Returns a PyTorch tensor that shares the memory.
+    ///
+    /// Returns:
+    ///     torch.Tensor: A view of the tensor's memory, on the same device.
+    ///
+    /// Raises:
+    ///     ImportError: If PyTorch is not installed.
     fn torch<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let torch = slf
             .py()
@@ -444,7 +484,10 @@ impl Tensor {
         torch.call_method1("from_dlpack", (slf,))
     }
 
-    /// Returns a copy of the memory, in row-major order.
+    /// Returns a copy of the elements' bytes.
+    ///
+    /// Returns:
+    ///     bytes: The elements in row-major order, copied from the GPU if necessary.
     fn tobytes(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
         py.detach(|| self.bytes().map(Cow::into_owned)).or_raise(py)
     }
@@ -453,14 +496,19 @@ impl Tensor {
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         if self.ordinal().is_some() {
             let device = self.device();
-            return Err(PyTypeError::new_err(format!("the tensor is on {device}; pickle what .cpu() gives")));
+            return Err(PyTypeError::new_err(format!(
+                "the tensor is on {device}; pickle the result of .cpu()"
+            )));
         }
         let bytes = self.bytes().or_raise(py)?;
         let made_of = (PyBytes::new(py, &bytes), &self.shape, self.element.name()).into_pyobject(py)?;
         Ok((py.import("framespool._framespool")?.getattr("tensor_of")?, made_of))
     }
 
-    /// Returns the elements as nested lists of Python numbers.
+    /// Returns a copy of the elements as Python numbers.
+    ///
+    /// Returns:
+    ///     list: Nested lists, one level per dimension; a number for a tensor without dimensions.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if self.ordinal().is_some() {
             // Copies all elements at once instead of one by one.

@@ -250,7 +250,7 @@ impl<'a> ArgumentReader<'a> {
         if number.fract() == 0.0 && (f64::from(least)..=f64::from(MAX_SIDE)).contains(&number) {
             return Ok(number as u32);
         }
-        Err(self.argument_error(name, &format!("a whole number from {least} to {MAX_SIDE}"), number))
+        Err(self.argument_error(name, &format!("an int from {least} to {MAX_SIDE}"), number))
     }
 
     fn flag(&mut self, name: &str) -> Result<bool> {
@@ -300,7 +300,7 @@ impl<'a> ArgumentReader<'a> {
             ("shorter", &[height, width], None) => Ok(Target::Exact(Size { height, width })),
             ("shorter", &[size], longest) => Ok(Target::Shorter { size, longest }),
             ("longer", &[size], None) => Ok(Target::Longer(size)),
-            other => Err(self.internal_error(format!("no such target: {other:?}"))),
+            other => Err(self.internal_error(format!("unknown target: {other:?}"))),
         }
     }
 
@@ -340,7 +340,7 @@ impl<'a> ArgumentReader<'a> {
         match self.word("interpolation")?.as_str() {
             "nearest" => Ok(Interpolation::Nearest),
             "bilinear" => Ok(Interpolation::Bilinear),
-            other => Err(self.internal_error(format!("no such interpolation: {other:?}"))),
+            other => Err(self.internal_error(format!("unknown interpolation: {other:?}"))),
         }
     }
 
@@ -363,7 +363,7 @@ impl<'a> ArgumentReader<'a> {
             Some("fcc") => Some(MatrixCoefficients::Fcc),
             Some("smpte240m") => Some(MatrixCoefficients::Smpte240m),
             Some("ycgco") => Some(MatrixCoefficients::YCgCo),
-            Some(other) => return Err(self.internal_error(format!("no such matrix: {other:?}"))),
+            Some(other) => return Err(self.internal_error(format!("unknown matrix: {other:?}"))),
         })
     }
 
@@ -373,7 +373,7 @@ impl<'a> ArgumentReader<'a> {
             None => None,
             Some("limited") => Some(ColorRange::Limited),
             Some("full") => Some(ColorRange::Full),
-            Some(other) => return Err(self.internal_error(format!("no such range: {other:?}"))),
+            Some(other) => return Err(self.internal_error(format!("unknown range: {other:?}"))),
         })
     }
 }

@@ -141,7 +141,12 @@ pub fn interruptible<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     }
 }
 
-/// Returns this process's counters for reading from URLs.
+/// Returns the counters of this process for reading from URLs.
+///
+/// Returns:
+///     dict[str, int]: `remote_requests` (including retries, excluding redirects), `remote_bytes` (file bytes
+///     received), `remote_retries` (requests that repeated a failed one) and `remote_cache_hits` (reads served
+///     from the block cache).
 #[pyfunction]
 pub fn remote_stats() -> HashMap<&'static str, u64> {
     let total = source::remote_stats();
@@ -257,7 +262,7 @@ impl FrameIterator {
         });
         let picture = or_raise_pending(py, next)?;
         // Checks signals before returning the frame: a signal that arrived with it would otherwise raise
-        // after the frame was handed over, and the frame would be lost.
+        // after the frame was returned, and the frame would be lost.
         if let Err(raised) = py.check_signals().and_then(|()| warn_hdr(py)) {
             *self.undelivered.lock().unwrap_or_else(PoisonError::into_inner) = picture;
             return Err(raised);
@@ -330,7 +335,7 @@ impl Video {
             done.and_then(|()| output.into_clip())
         });
         let Some((buffer, shape)) = or_raise_pending(py, made)? else {
-            return Err(Error::Argument("no frames asked for; give at least one frame number".into()))
+            return Err(Error::Argument("no frames requested; give at least one frame index".into()))
                 .or_raise(py);
         };
         warn_hdr(py)?;

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_written_by_several_threads_and_collected_whole() {
+    fn clip_slots_are_written_by_several_threads() {
         let pool = MemoryPool::new(2);
         let (builder, slots) = BatchBuffer::allocate(&pool, 4, 10).unwrap();
         std::thread::scope(|scope| {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_reused_and_absurd_sizes_are_refused() {
+    fn memory_is_reused_and_absurd_sizes_are_rejected() {
         let pool = MemoryPool::new(1);
         let buffer = |bytes| {
             let (builder, slots) = BatchBuffer::allocate(&pool, 1, bytes).unwrap();

@@ -36,7 +36,7 @@ pub(super) struct DeviceBlock {
 
 // SAFETY: plain memory with a single owner.
 unsafe impl Send for HostBlock {}
-// SAFETY: shared references to a block hand out no access by themselves (see BatchBuffer and ClipSlot).
+// SAFETY: shared references to a block give no access to its memory (see BatchBuffer and ClipSlot).
 unsafe impl Sync for HostBlock {}
 
 impl HostBlock {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_serves_again_what_fills_a_sixteenth_of_it() {
+    fn block_is_reused_if_at_least_a_sixteenth_is_used() {
         let taken = |len| {
             let pool = MemoryPool::new(1);
             pool.release(block(1600));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn of_more_blocks_than_are_kept_the_oldest_is_freed() {
+    fn full_pool_frees_its_oldest_block() {
         let pool = MemoryPool::new(2);
         [10, 20, 30].into_iter().for_each(|len| pool.release(block(len)));
         let kept: Vec<usize> = pool.free.lock().unwrap().iter().map(Block::len).collect();

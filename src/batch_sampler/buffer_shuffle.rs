@@ -17,7 +17,7 @@ const MAX_TABLE_LEN: u64 = 128;
 /// layer. All blocks have `size` positions, except the first and the last, which hold the remainder and are
 /// shuffled within themselves; the block offset is sampled for each epoch. Within a layer a clip moves by
 /// less than `size`. Both steps together move it by at most `2 * size - size / 2 - 1`, since an outer block
-/// lies in two inner blocks that extend half a block beyond it.
+/// is in two inner blocks that extend half a block beyond it.
 ///
 /// Each epoch is an exact permutation, which does not depend on the order of the lookups, and every position
 /// costs the same. If `size` reaches `n` there is a single block, which is the permutation of
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn every_clip_comes_once_and_none_is_moved_by_one_and_a_half_times_the_size() {
+    fn clips_come_once_and_move_at_most_1_5_buffer_sizes() {
         for (n, epochs) in [(3, 30), (10, 30), (64, 20), (999, 5), (20_000, 1)] {
             for size in [2, 3, 4, 7, 8, 33, 100, 501, 4096].into_iter().filter(|&size| size < n as u32) {
                 let mut farthest = 0;
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn any_place_is_found_without_those_before_it() {
+    fn any_position_is_computed_directly() {
         let whole = list(key(1, 1), 1000, 24);
         let mut local = BufferShuffle::new(key(1, 1), 1000, 24).unwrap();
         for i in (0..1000).rev().step_by(7).chain([3, 999, 3, 500, 12]) {
@@ -184,7 +184,7 @@ mod tests {
     /// clip anywhere in the two inner blocks that contain this outer block (16 positions, starting 4 before):
     /// 128 equally likely pairs.
     #[test]
-    fn clips_are_moved_by_each_distance_as_often_as_they_should() {
+    fn distances_have_the_expected_distribution() {
         const SEEDS: u64 = 40_000;
         let mut pairs = [0u32; 23];
         (0..8).for_each(|place| (0..16).for_each(|clip| pairs[clip + 7 - place] += 1));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_come_in_either_order_and_are_torn_apart() {
+    fn neighbors_are_reordered_and_separated() {
         const SEEDS: u64 = 10_000;
         let (mut swapped, mut together) = (0u32, 0u32);
         for seed in 0..SEEDS {

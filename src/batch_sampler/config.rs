@@ -108,7 +108,7 @@ impl BatchSamplerConfig {
         let &Self { shard_id, num_shards, worker_id, num_workers, .. } = self;
         if self.batch_size == 0 {
             return invalid_argument(
-                "batch_size must be at least 1, got 0; it counts the clips of one batch",
+                "batch_size must be at least 1, got 0; it is the number of clips per batch",
             );
         }
         if num_shards == 0 {
@@ -131,7 +131,7 @@ impl BatchSamplerConfig {
         }
         if self.shuffle == (Shuffle::Buffer { initial_fill: 0 }) {
             return invalid_argument(
-                "initial_fill must be at least 1, got 0; it counts the clips that are shuffled among themselves",
+                "initial_fill must be at least 1, got 0; it is the number of clips in the shuffle buffer",
             );
         }
         Ok(())
@@ -142,12 +142,14 @@ impl BatchSamplerConfig {
         let buffer = matches!(shuffle, Shuffle::Buffer { .. });
         if clip_order == ClipOrder::Torch && buffer {
             return invalid_argument(
-                "shuffle must be \"full\" or False with order=\"torch\", got \"buffer\"; DistributedSampler knows no other",
+                "shuffle must be \"full\" or False with order=\"torch\", got \"buffer\"; DistributedSampler \
+                 has no other mode",
             );
         }
         if clip_order == ClipOrder::Torch && stick_to_shard {
             return invalid_argument(
-                "stick_to_shard must be False with order=\"torch\", got True; DistributedSampler deals clips out one by one",
+                "stick_to_shard must be False with order=\"torch\", got True; DistributedSampler assigns \
+                 clips to ranks one by one",
             );
         }
         if clip_order == ClipOrder::Dali && shuffle == Shuffle::Full {
@@ -158,7 +160,8 @@ impl BatchSamplerConfig {
         if (stick_to_shard || clip_order == ClipOrder::Dali) && num_clips < u64::from(num_shards) {
             let why = if clip_order == ClipOrder::Dali { "order=\"dali\"" } else { "stick_to_shard" };
             return invalid_argument(format!(
-                "num_clips must be at least num_shards={num_shards} with {why}, got {num_clips}; every rank needs a clip of its own, use fewer ranks"
+                "num_clips must be at least num_shards={num_shards} with {why}, got {num_clips}; every rank \
+                 needs at least one clip, use fewer ranks"
             ));
         }
         let max_clips = match clip_order {
@@ -169,12 +172,15 @@ impl BatchSamplerConfig {
         if num_clips > max_clips {
             let order = if clip_order == ClipOrder::Dali { "dali" } else { "torch" };
             return invalid_argument(format!(
-                "num_clips must be at most {max_clips} with order=\"{order}\", got {num_clips}; order=\"framespool\" takes more"
+                "num_clips must be at most {max_clips} with order=\"{order}\", got {num_clips}; \
+                 order=\"framespool\" supports more"
             ));
         }
         let Some(mix) = &self.mix else { return Ok(()) };
         if clip_order != ClipOrder::Framespool {
-            return invalid_argument("order must be \"framespool\" with a mix; the others know no weights");
+            return invalid_argument(
+                "order must be \"framespool\" with a mix; the others do not support weights",
+            );
         }
         if shuffle != Shuffle::Full {
             return invalid_argument(

@@ -117,7 +117,7 @@ mod tests {
     /// random_shuffle), seed, and the samples in the order delivered, batches concatenated.
     type Recorded = (u64, u32, u32, u32, bool, bool, u32, u64, &'static [u64]);
 
-    // Recorded from nvidia-dali 2.4.0, fn.readers.file on the CPU; tests/engine/order.rs has more.
+    // Recorded from nvidia-dali 2.4.0, fn.readers.file on the CPU; tests/engine/dali_order.rs has more.
     #[rustfmt::skip]
     const RECORDED: [Recorded; 12] = [
         (7, 3, 0, 3, false, false, 4, 11, &[0, 3, 2, 4, 6, 5, 1, 0, 3, 2, 4, 5, 6, 1, 0, 3, 2, 4, 1, 6, 5, 0, 3, 4, 2, 1, 5, 6, 3, 0]),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_repeats_the_last_clip_and_each_policy_keeps_its_part() {
+    fn padding_repeats_the_last_clip() {
         let recorded = RECORDED[1]; // 0 3 (3) | 2 4 (4) | 6 5 1
         let slots = |policy, batch_size| {
             let dali =

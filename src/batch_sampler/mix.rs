@@ -38,12 +38,12 @@ impl MixConfig {
         let (sizes, weights) = (&self.sizes, &self.weights);
         if sizes.is_empty() {
             return invalid_argument(
-                "mix must have at least one dataset, got no sizes; leave mix out for a plain order",
+                "mix must have at least one dataset, got no sizes; omit mix for a single dataset",
             );
         }
         if sizes.len() != weights.len() || u32::try_from(sizes.len()).is_err() {
             return invalid_argument(format!(
-                "weights must be one for each dataset, got {} for {} sizes; give as many",
+                "weights must be one for each dataset, got {} for {} sizes; give one weight per dataset",
                 weights.len(),
                 sizes.len()
             ));
@@ -62,7 +62,7 @@ impl MixConfig {
         }
         if self.epoch_clips == Some(0) {
             return invalid_argument(
-                "epoch_clips must be at least 1, got 0; leave it out for the number of all clips",
+                "epoch_clips must be at least 1, got 0; omit it for the number of all clips",
             );
         }
         WeightedInterleave::new(weights, self.clips_per_epoch()).map(drop)
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn weighted_by_their_sizes_all_clips_come_exactly_once() {
+    fn size_weights_yield_all_clips_exactly_once() {
         for sizes in [&[1, 1][..], &[7], &[3, 5, 2], &[1000, 1, 10], &[123_457, 3, 99_991]] {
             let weights: Vec<f64> = sizes.iter().map(|&size| size as f64 * 0.1).collect();
             for epoch in 0..20 {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn with_replacement_clips_are_equally_likely_and_epochs_differ() {
+    fn replacement_draws_are_uniform_and_epochs_differ() {
         let replaced = mix(&[4, 6], &[1.0, 1.0], true, Some(40_000));
         let order = list(&replaced, 8, 0);
         let mut counts = [0u32; 10];
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_mix_is_repeated_back() {
+    fn invalid_mix_is_named_in_the_error() {
         let half = f64::MIN_POSITIVE;
         for (mix, part) in [
             (mix(&[], &[], false, None), "at least one dataset"),

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_lengths_can_be_undone_so_nothing_comes_twice() {
+    fn huge_permutations_are_invertible() {
         let mut rng = RngKey { seed: 1, epoch: 0, clip: 0, occurrence: 0 }.rng(99);
         for n in [1 << 32, (1 << 40) + 1, (1 << 62) + 12345, 1 << 63, u64::MAX] {
             let permutation = Permutation::new(5, 6, n);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn every_clip_is_equally_likely_at_every_place_also_next_to_each_other() {
+    fn positions_and_neighbors_are_uniform() {
         for n in [7u64, 16, 30] {
             let mut places = vec![0u32; (n * n) as usize];
             let mut followers = vec![0u32; (n * n) as usize];

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_follow_each_other_and_differ_by_one_clip_at_most() {
+    fn shard_ranges_differ_by_at_most_one_clip() {
         // floor(10 i / 4) = 0 2 5 7 10
         assert_eq!((0..4).map(|i| shard_range(10, 4, i)).collect::<Vec<_>>(), [0..2, 2..5, 5..7, 7..10]);
         for (clips, shards) in [(7, 3), (3, 3), (1, 1), (u64::MAX, u32::MAX)] {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn full_global_batches_go_to_ranks_in_stretches_of_a_batch() {
+    fn global_batches_are_split_into_contiguous_ranges() {
         assert_eq!(
             shares(8, 2, 2, LastBatchPolicy::Drop),
             [[[0, 2, 0, 0], [2, 2, 0, 0]], [[4, 2, 0, 0], [6, 2, 0, 0]]]
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn more_ranks_than_clips_are_served_padding() {
+    fn excess_ranks_get_padding() {
         assert_eq!(shares(1, 2, 3, LastBatchPolicy::Partial), [[[0, 1, 0, 0], [1, 0, 0, 1], [1, 0, 1, 1]]]);
     }
 

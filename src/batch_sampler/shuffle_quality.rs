@@ -51,7 +51,7 @@ pub fn measure_shuffle(
     let config = order.config();
     if config.mix.is_some() {
         return invalid_argument(
-            "quality is of orders without a mix, got one; measure each dataset by itself",
+            "shuffle quality is defined without a mix only, got one; measure each dataset separately",
         );
     }
     let unshuffled = BatchSampler::new(BatchSamplerConfig { shuffle: Shuffle::Off, ..config.clone() })?;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_shuffle_moves_clips_by_a_third_and_mixes_as_chance_does() {
+    fn full_shuffle_moves_clips_by_a_third() {
         let found = measure_shuffle(&order(18_000, Shuffle::Full), 3, &|clip| clip / 18).unwrap();
         assert_eq!(found.measured, found.full);
         // Two positions sampled from n have a mean distance of (n² - 1) / 3n and a median distance of n (1 -
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn without_shuffling_nothing_moves_and_videos_come_one_by_one() {
+    fn no_shuffle_moves_nothing() {
         let found = measure_shuffle(&order(320, Shuffle::Off), 0, &|clip| clip / 16).unwrap();
         assert_eq!(found.measured, ShuffleStats { videos_per_batch: 2.0, ..ShuffleStats::default() });
         assert!(found.full.mean_share > 0.25);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_not_counted_and_other_orders_are_compared_with_their_own_beginning() {
+    fn padding_is_not_counted() {
         for clip_order in [ClipOrder::Dali, ClipOrder::Torch, ClipOrder::Framespool] {
             let config = BatchSamplerConfig {
                 clip_order,
@@ -178,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_of_a_long_epoch_says_the_same() {
+    fn sampled_epoch_has_the_same_statistics() {
         let found = measure_shuffle(&order(1 << 40, Shuffle::Full), 0, &|clip| clip / 1000).unwrap();
         assert!((found.measured.mean_share - 1.0 / 3.0).abs() < 0.01, "{found:?}");
         assert_eq!(found.measured.videos_per_batch, 32.0);
     }
 
     #[test]
-    fn a_mix_is_refused_and_nothing_is_no_error() {
+    fn mix_is_rejected_and_empty_epoch_is_accepted() {
         let mix =
             Some(MixConfig { sizes: vec![3], weights: vec![1.0], replacement: false, epoch_clips: None });
         let config =

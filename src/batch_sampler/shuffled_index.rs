@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_of_one_shuffles_nothing_and_one_of_all_clips_is_a_full_shuffle() {
+    fn buffer_of_one_or_all_clips() {
         assert_eq!(list(buffer(1), 0..9), list(Shuffle::Off, 0..9));
         for fill in [9, 10, u32::MAX] {
             assert_eq!(list(buffer(fill), 0..9), list(Shuffle::Full, 0..9));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_keeps_to_its_clips_and_begins_anew_past_its_end() {
+    fn shard_range_wraps_at_its_end() {
         for shuffle in [Shuffle::Off, buffer(3), Shuffle::Full] {
             let order = list(shuffle, 5..12);
             let mut sorted = order.clone();

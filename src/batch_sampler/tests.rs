@@ -37,7 +37,7 @@ fn real(batches: &[Vec<SampledClip>]) -> Vec<u64> {
 }
 
 #[test]
-fn every_clip_comes_once_and_all_ranks_are_equally_long() {
+fn clips_come_once_and_ranks_have_equal_length() {
     for policy in POLICIES {
         for (clips, shards, batch) in
             (0..=40).flat_map(|n| (1..=6).flat_map(move |s| [1, 2, 3, 8].into_iter().map(move |b| (n, s, b))))
@@ -77,7 +77,7 @@ fn every_clip_comes_once_and_all_ranks_are_equally_long() {
 }
 
 #[test]
-fn another_number_of_ranks_delivers_the_same_global_batches() {
+fn global_batches_do_not_depend_on_rank_count() {
     for policy in POLICIES {
         for clips in [0, 5, 12, 24, 29, 100] {
             let global = |shards: u32| -> Vec<Vec<u64>> {
@@ -92,7 +92,7 @@ fn another_number_of_ranks_delivers_the_same_global_batches() {
 }
 
 #[test]
-fn padding_is_taken_from_the_head_of_the_order() {
+fn padding_repeats_the_first_clips() {
     let slots = |last_batch| -> Vec<Vec<(u64, bool)>> {
         let unshuffled = |o: BatchSampler| {
             BatchSampler::new(BatchSamplerConfig { shuffle: Shuffle::Off, ..o.config }).unwrap()
@@ -108,7 +108,7 @@ fn padding_is_taken_from_the_head_of_the_order() {
 }
 
 #[test]
-fn epochs_are_shuffled_anew_and_seeds_differ_unless_shuffling_is_off() {
+fn epochs_and_seeds_give_different_orders() {
     let order = &ranks(100, 1, 10, LastBatchPolicy::Partial)[0];
     assert_ne!(real(&batches(order, 0)), real(&batches(order, 1)));
     let other = BatchSampler::new(BatchSamplerConfig { seed: 4, ..order.config.clone() }).unwrap();
@@ -140,7 +140,7 @@ fn all_ranks(config: &BatchSamplerConfig) -> Vec<BatchSampler> {
 }
 
 #[test]
-fn a_stuck_rank_keeps_to_its_own_part() {
+fn stick_to_shard_keeps_the_shard() {
     let base = BatchSamplerConfig { stick_to_shard: true, ..config(11, 3, 2) };
     for shuffle in [Shuffle::Off, Shuffle::Buffer { initial_fill: 2 }, Shuffle::Full] {
         let ranks = all_ranks(&BatchSamplerConfig { shuffle, ..base.clone() });
@@ -166,7 +166,7 @@ fn a_stuck_rank_keeps_to_its_own_part() {
 const GOLDEN_SHARD_1_OF_2: [u64; 12] = [19, 12, 21, 16, 20, 14, 15, 17, 18, 13, 22, 23];
 
 #[test]
-fn stuck_ranks_shuffle_by_keys_of_their_own_and_one_rank_is_no_different() {
+fn stick_to_shard_shuffles_with_rank_keys() {
     let base = BatchSamplerConfig { stick_to_shard: true, shuffle: Shuffle::Full, ..config(24, 2, 12) };
     let ranks = all_ranks(&base);
     assert_eq!(real(&batches(&ranks[1], 0)), GOLDEN_SHARD_1_OF_2);
@@ -181,7 +181,7 @@ fn stuck_ranks_shuffle_by_keys_of_their_own_and_one_rank_is_no_different() {
 }
 
 #[test]
-fn stuck_ranks_are_equally_long() {
+fn stick_to_shard_ranks_have_equal_length() {
     for last_batch in POLICIES {
         for (clips, shards, batch) in [(11, 3, 2), (3, 3, 2), (10, 4, 3), (100, 7, 4), (9, 1, 4), (29, 5, 6)]
         {
@@ -204,7 +204,7 @@ fn stuck_ranks_are_equally_long() {
 }
 
 #[test]
-fn workers_in_turn_deliver_what_one_alone_does() {
+fn workers_together_equal_one_worker() {
     for (clip_order, shuffle) in CLIP_ORDERS {
         for last_batch in POLICIES {
             for (clips, workers) in [(50, 1), (50, 2), (50, 3), (50, 20), (47, 4), (6, 7)] {
@@ -311,7 +311,7 @@ fn a_mix_is_split_over_ranks_like_any_order() {
 }
 
 #[test]
-fn a_wrong_number_is_repeated_back() {
+fn invalid_number_is_named_in_the_error() {
     let good = BatchSamplerConfig { shard_id: 1, shuffle: Shuffle::Full, ..config(10, 2, 2) };
     let buffer = |initial_fill| Shuffle::Buffer { initial_fill };
     let mix =
@@ -399,7 +399,7 @@ fn any_config() -> impl Strategy<Value = BatchSamplerConfig> {
 
 proptest! {
     #[test]
-    fn whatever_the_configuration_no_clip_is_lost_or_doubled_and_ranks_are_equal(config in any_config(), epoch in 0u64..5) {
+    fn random_configs_lose_and_duplicate_no_clip(config in any_config(), epoch in 0u64..5) {
         let BatchSamplerConfig { num_clips, num_shards, batch_size, last_batch, .. } = config;
         let (shards, each) = (u64::from(num_shards), u64::from(batch_size));
         let mut lengths = Vec::new();

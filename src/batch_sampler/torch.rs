@@ -55,7 +55,8 @@ impl TorchSampler {
         let mut cached = CachedPermutation::default();
         if shuffled && cached.clips.try_reserve_exact(num_clips as usize).is_err() {
             return invalid_argument(format!(
-                "num_clips must fit into memory with order=\"torch\", which takes 4 bytes for each, got {num_clips}; order=\"framespool\" takes none"
+                "num_clips must fit into memory with order=\"torch\", which needs 4 bytes per clip, got \
+                 {num_clips}; order=\"framespool\" needs none"
             ));
         }
         let batches = ContiguousBatches::new(length, batch_size, last_batch);
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn randperm_is_torchs() {
+    fn randperm_equals_torch() {
         assert_eq!([0, 1].map(|seed| permutation(10, seed)), TEN);
         assert_eq!(permutation(16, (1 << 32) + 3), SEED_BEYOND_32_BITS);
         assert_eq!(permutation(12, (1 << 63) + 5), SEED_BEYOND_63_BITS);
@@ -206,7 +207,7 @@ mod tests {
     // Expected values computed by torch 2.15.0: DistributedSampler(…, drop_last=…), set_epoch, DataLoader(…,
     // drop_last=…).
     #[test]
-    fn ranks_get_what_a_distributed_sampler_gives_them() {
+    fn ranks_equal_distributed_sampler() {
         let check = |size, key, last_batch, expected: &Ranks, padded| {
             let found = ranks(size, key, (Shuffle::Full, last_batch));
             assert_eq!((&clips(&found)[..], padding(&found)), (expected, padded), "{size:?} {last_batch:?}");
@@ -232,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn unshuffled_clips_are_dealt_out_in_turn() {
+    fn unshuffled_clips_are_assigned_round_robin() {
         let found = ranks((7, 2, 3), (0, 0), (Shuffle::Off, LastBatchPolicy::Partial));
         assert_eq!(clips(&found), [[vec![0, 2, 4], vec![6]], [vec![1, 3, 5], vec![0]]]);
     }
 
     #[test]
-    fn epochs_in_any_order_are_what_they_are() {
+    fn epochs_do_not_depend_on_access_order() {
         let config = BatchSamplerConfig {
             num_clips: 50,
             batch_size: 7,

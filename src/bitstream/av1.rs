@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_looks_at_the_slots_it_names_and_fills_those_it_says() {
+    fn frame_reads_and_refreshes_its_named_slots() {
         let header = test_headers::frame(false, 0b0001_0010, [0, 1, 1, 2, 5, 5, 0]);
         let frame =
             FrameHeader::New { key: false, refresh_mask: 0b0001_0010, reference_mask: Some(0b0010_0111) };
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_whose_references_hang_on_all_slots_look_at_all() {
+    fn frame_refs_short_signaling_reads_all_slots() {
         let all =
             |refresh_mask| Some(FrameHeader::New { key: false, refresh_mask, reference_mask: Some(0xff) });
         assert_eq!(read("0 11 1"), all(0xff), "a switch frame");
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn intra_frames_look_at_none() {
+    fn intra_frames_read_no_slots() {
         let none = |key, refresh_mask| Some(FrameHeader::New { key, refresh_mask, reference_mask: Some(0) });
         assert_eq!(read("0 00 1"), none(true, 0xff));
         assert_eq!(
@@ -362,13 +362,13 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_cut_before_its_references_says_only_what_it_fills() {
+    fn truncated_header_reports_refreshed_slots_only() {
         let cut = Some(FrameHeader::New { key: false, refresh_mask: 2, reference_mask: None });
         assert_eq!(read("0 01 1 0 0 0 0 0000001 010 00000010 0 000 001"), cut);
     }
 
     #[test]
-    fn only_layers_that_are_surely_decoded_are_plain() {
+    fn only_layers_that_are_always_decoded_are_plain() {
         let with = |decoded_layers| SequenceHeader { decoded_layers, ..sequence() };
         assert!(with(0).decodes_layers(None) && with(0).decodes_layers(Some((1, 0))));
         assert!(with(0x103).decodes_layers(Some((1, 0))));

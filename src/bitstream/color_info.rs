@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn key_frames_of_vp9_state_their_color_and_others_nothing() {
+    fn only_vp9_key_frames_state_their_color() {
         let sync = "01001001 10000011 01000010";
         let size = "0000000000000001 0000000000000001";
         let of = |head: &str, tail: &str| vp9(&bits(&[head, sync, tail].concat()));

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codecs_that_carry_state_over_are_never_droppable() {
+    fn stateful_codecs_are_never_disposable() {
         for name in ["vp8", "vp9", "mpeg4", "ffv1", "vc1", "theora", "gif", "cinepak", "png"] {
             let mut parser = DependencyParser::new(&CodecParams::synthetic(name, &[]));
             assert!(!parser.may_have_disposable(), "{name}");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_of_raw_video_stand_alone_unless_a_palette_is_handed_on() {
+    fn raw_frames_are_independent_without_palette() {
         assert_eq!(
             DependencyParser::new(&CodecParams::synthetic("rawvideo", &[])).parse(&[1, 2, 3]),
             Dependency::Disposable { layer: 0 }

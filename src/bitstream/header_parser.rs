@@ -457,7 +457,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn h264_idr_and_recovery_points_are_told_apart() {
+    fn h264_idr_and_recovery_points_are_distinguished() {
         let look = |data: &[u8]| parse_h264(Framing::AnnexB, data).random_access;
         assert_eq!(look(&[0, 0, 1, 0x65, 0x88]), RandomAccessPoint::Closed);
         // SEI 6, size 1: recovery_frame_cnt 0 ('1'), exact_match '1'; then an I slice (first_mb '1', type 7
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_mpeg_say_whether_their_first_b_pictures_stand_alone() {
+    fn mpeg_gop_header_has_closed_gop_flag() {
         let look = |flags: u8, kind: u8| {
             let group = [0, 0, 1, 0xb3, 1, 2, 0, 0, 1, 0xb8, 0, 8, 0, flags];
             parse_mpeg12(&[&group[..], &[0, 0, 1, 0, 0, kind << 3, 0, 0]].concat())
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_packet_shows_nothing_and_is_no_start() {
+    fn empty_packet_shows_nothing_and_is_no_keyframe() {
         for name in ["h264", "hevc", "vp8", "vp9", "av1", "mpeg4", "mpeg2video", "theora"] {
             let look = HeaderParser::new(CodecKind::from_name(name), &[]).parse(&[], true);
             assert_eq!(look, PictureInfo { shown: false, ..PictureInfo::default() }, "{name}");
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_picture_belongs_to_the_packet_after() {
+    fn packed_picture_belongs_to_the_next_packet() {
         // One VOL with a time resolution of 25 (5 bits); then I, P packed with B, the empty placeholder, P.
         let vop = |kind: u8, coded: bool| {
             // type 2 bits, modulo_time_base '0', marker '1', increment 5 bits, marker '1', coded 1 bit
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_headers_are_no_start_and_no_panic() {
+    fn damaged_headers_are_no_keyframes_and_no_panic() {
         for kind in [
             CodecKind::H264,
             CodecKind::Hevc,

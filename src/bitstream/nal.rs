@@ -177,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn zeros_behind_a_unit_are_not_part_of_it() {
+    fn trailing_zeros_are_not_part_of_a_unit() {
         let data = [0, 0, 0, 1, 0x67, 7, 0, 0, 0, 1, 0x68, 8, 0];
         let expected: [&[u8]; 2] = [&[0x67, 7], &[0x68, 8]];
         assert_eq!(split_nal_units(Framing::AnnexB, &data), expected);
     }
 
     #[test]
-    fn a_length_beyond_the_packet_is_cut() {
+    fn length_beyond_the_packet_is_clamped() {
         assert_eq!(split_nal_units(Framing::LengthPrefixed(4), &[0xff, 0xff, 0xff, 0xff, 5]), [[5u8]]);
     }
 

@@ -210,14 +210,14 @@ mod tests {
     const AVCC: [u8; 18] = [1, 100, 0, 31, 0xff, 0xe1, 0, 5, 0x67, 100, 0, 31, 0x80, 1, 0, 2, 0x68, 0x80];
 
     #[test]
-    fn sets_that_the_configuration_holds_need_not_be_repeated() {
+    fn configured_sets_need_not_be_repeated() {
         let mut sets = ParameterSetTracker::new(CodecKind::H264, &AVCC).unwrap();
         sets.observe(&[0, 0, 0, 5, 0x67, 100, 0, 31, 0x80, 0, 0, 0, 2, 0x68, 0x80, 0, 0, 0, 2, 0x65, 1]);
         assert!(sets.not_in_config().is_empty() && !sets.changed());
     }
 
     #[test]
-    fn a_set_that_changes_in_band_is_in_force_from_the_next_packet_on() {
+    fn changed_set_applies_from_the_next_packet() {
         let mut sets = ParameterSetTracker::new(CodecKind::H264, &AVCC).unwrap();
         sets.observe(&[0, 0, 0, 2, 0x68, 0xc0, 0, 0, 0, 2, 0x65, 1]);
         assert_eq!(sets.not_in_config(), [0, 0, 0, 2, 0x68, 0xc0]);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_that_goes_by_an_unknown_set_tells_that_sets_come_between_packets() {
+    fn slice_with_unknown_set_reveals_in_band_sets() {
         // First macroblock 0 ('1'), type 7 ('0001000'), then PPS id 0 ('1') or 1 ('010').
         let mut sets = ParameterSetTracker::new(CodecKind::H264, &AVCC).unwrap();
         sets.observe(&[0, 0, 0, 3, 0x65, 0b1000_1000, 0b1100_0000]);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_needs_a_set_for_its_sequence_and_one_for_its_picture() {
+    fn slice_needs_an_sps_and_a_pps() {
         assert!(ParameterSetTracker::new(CodecKind::H264, &AVCC).unwrap().is_complete());
         let mut sets = ParameterSetTracker::new(CodecKind::H264, &[]).unwrap();
         sets.observe(&[0, 0, 1, 0x65, 1]);

@@ -90,14 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_codecs_are_left_to_their_roles() {
+    fn other_codecs_use_packet_roles() {
         for name in ["h264", "vp8", "vp9", "mpeg4", "mpeg2video", "mjpeg"] {
             assert!(ReferenceGraph::new(&CodecParams::synthetic(name, &[])).is_none(), "{name}");
         }
     }
 
     #[test]
-    fn a_stretch_without_packets_and_places_beyond_it_give_no_answer() {
+    fn empty_range_and_outside_frames_give_no_answer() {
         let mut graph = ReferenceGraph::new(&CodecParams::synthetic("av1", &[])).expect("read");
         assert_eq!(graph.required_for(&[]), None);
         graph.pictures = Some(vec![PictureReferences::default()]);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_followed_all_the_way_and_what_lasts_is_needed_with_its_own() {
+    fn references_are_followed_transitively() {
         let mut graph = ReferenceGraph::new(&CodecParams::synthetic("av1", &[])).expect("read");
         let references = |places: &[usize]| PictureReferences {
             references: places.to_vec(),

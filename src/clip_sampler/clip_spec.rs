@@ -36,7 +36,7 @@ impl Spacing {
             return Ok(Spacing::Fps(fps));
         }
         Err(Error::Argument(format!(
-            "duration_seconds must be a number of seconds greater than 0, got {seconds}; it is how long a clip lasts"
+            "duration_seconds must be a number of seconds greater than 0, got {seconds}; it is the duration of a clip"
         )))
     }
 }
@@ -60,7 +60,7 @@ impl ClipSpec {
             }
             Spacing::Fps(fps) if !(fps.is_finite() && fps > 0.0) => {
                 return Err(Error::Argument(format!(
-                    "fps must be a number greater than 0, got {fps}; it is the frames of a clip in a second"
+                    "fps must be a number greater than 0, got {fps}; it is the number of frames per second of the clip"
                 )));
             }
             Spacing::Fps(_) => {}
@@ -195,7 +195,7 @@ impl ClipSpec {
         };
         Error::Argument(format!(
             "a clip needs {} (sequence_length={}, {spacing}) but the video has {}; allow short videos with \
-             short=\"repeat\", \"loop\" or \"blank\", or leave them out with short=\"drop\"",
+             short=\"repeat\", \"loop\" or \"blank\", or skip them with short=\"drop\"",
             self.min_length_hint(),
             self.sequence_length,
             length_of(video)
@@ -215,7 +215,7 @@ pub(super) fn check_length(frames: u64) -> Result<()> {
     if frames <= u64::from(MAX_FRAMES) {
         return Ok(());
     }
-    Err(Error::Argument(format!("a clip of {frames} frames; at most {MAX_FRAMES} are possible")))
+    Err(Error::Argument(format!("a clip of {frames} frames is too long; at most {MAX_FRAMES} are possible")))
 }
 
 /// The first number below `n` for which `has` is false, or `n`. `has` must be true before it and false from
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_repeats_frames_and_leaves_some_out() {
+    fn rate_conversion_repeats_and_skips_frames() {
         // A video of 25 frames per second sampled at 10 and at 40 frames per second.
         let at = |fps, length| positions(ClipSpec::new(length, Spacing::Fps(fps)).unwrap(), &video(100), 3);
         assert_eq!(at(10.0, 5), [3, 5, 8, 10, 13].map(Some));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_videos_own_rate_seconds_and_frames_say_the_same() {
+    fn seconds_equal_frames_at_the_native_rate() {
         for fps in [24.0, 25.0, 30_000.0 / 1001.0, 60.0] {
             for frames in 0..30 {
                 let video = ConstantFrameRate { num_frames: frames, fps };
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn clips_start_wherever_all_of_them_fits() {
+    fn clips_start_wherever_they_fit_completely() {
         let starts =
             |length, stride, frames| ClipSpec::new(length, stride).unwrap().num_starts(&video(frames));
         assert_eq!([starts(4, 3, 9), starts(4, 3, 10), starts(4, 3, 12), starts(1, 9, 5)], [0, 1, 3, 5]);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_moves_each_frame_within_its_own_stretch() {
+    fn jitter_moves_each_frame_within_its_interval() {
         let spec = ClipSpec::new(3, 4).unwrap().with_jitter(true);
         let at = |drawn| spec.positions(&video(14), 2, &mut ScriptedRng(drawn)).unwrap();
         assert_eq!(at(&[0, 0, 0]), [2, 6, 10].map(FramePosition::InRange));
@@ -322,12 +322,12 @@ mod tests {
     }
 
     #[test]
-    fn a_clip_that_nobody_means_is_refused_before_it_takes_memory() {
+    fn absurd_clip_is_rejected_before_allocation() {
         let text = ClipSpec::new(u32::MAX, 1)
             .unwrap()
             .positions(&video(9), 0, &mut ScriptedRng(&[]))
             .unwrap_err()
             .to_string();
-        assert_eq!(text, "a clip of 4294967295 frames; at most 16777216 are possible");
+        assert_eq!(text, "a clip of 4294967295 frames is too long; at most 16777216 are possible");
     }
 }

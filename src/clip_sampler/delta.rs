@@ -32,7 +32,8 @@ impl Delta {
         }
         if !(tolerance_seconds >= 0.0 && tolerance_seconds.is_finite()) {
             return Err(Error::Argument(format!(
-                "tolerance_seconds must be at least 0, got {tolerance_seconds}; half a frame's duration takes any time"
+                "tolerance_seconds must be at least 0, got {tolerance_seconds}; half a frame's duration \
+                 accepts any time"
             )));
         }
         check_nonzero("step", step, "use 1 for a clip at every frame")?;
@@ -58,8 +59,9 @@ impl Delta {
             return Ok((nearest, true));
         }
         Err(Error::Argument(format!(
-            "frame {frame} at {} s and delta {delta} ask for {} s, but the nearest frame is {nearest} at {} s, {:.6} s away \
-             and more than tolerance_seconds={}; use deltas that are multiples of the frame duration, or a larger tolerance",
+            "frame {frame} at {} s and delta {delta} request {} s, but the nearest frame is {nearest} \
+             at {} s, {:.6} s away and more than tolerance_seconds={}; use deltas that are multiples of the \
+             frame duration, or a larger tolerance",
             video.pts_seconds(frame),
             wanted,
             video.pts_seconds(nearest),
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stepth_frame_is_a_clip_of_its_neighbours_in_time() {
+    fn every_step_th_frame_is_a_clip() {
         // The video has 25 frames per second.
         let sampler = Delta::new(vec![-0.08, 0.0, 0.04], 1e-4, 3).unwrap();
         assert_eq!([0, 1, 3, 4, 10].map(|n| sampler.num_clips(&video(n))), [0, 1, 1, 2, 4]);
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_between_frames_is_an_error_that_names_both_times() {
+    fn time_between_frames_is_an_error_with_both_times() {
         let sampler = Delta::new(vec![0.05], 1e-4, 1).unwrap();
         let text = clip(&sampler, &video(9), 2).unwrap_err().to_string();
         assert!(text.contains("frame 2 at 0.08 s and delta 0.05 ask for 0.13 s"), "{text}");
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_numbers_are_refused() {
+    fn invalid_numbers_are_rejected() {
         assert!(Delta::new(vec![], 0.1, 1).is_err());
         assert!(Delta::new(vec![f64::NAN], 0.1, 1).is_err());
         for tolerance in [-1.0, f64::NAN, f64::INFINITY] {

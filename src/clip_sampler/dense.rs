@@ -42,7 +42,7 @@ impl Dense {
             "it is the number of frames that starts are spread over",
         )?;
         if let Some(positions) = num_positions {
-            check_nonzero("num_positions", positions, "leave it out for one random position")?;
+            check_nonzero("num_positions", positions, "omit it for one random position")?;
         }
         Ok(Self { spec, clips_per_video, sample_range, num_positions, padding })
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_are_videos_shorter_than_a_clip_and_no_others() {
+    fn only_videos_shorter_than_a_clip_are_dropped() {
         let sampler = Dense::new((3, 2), 2, 6, None, PaddingPolicy::Drop).unwrap();
         assert_eq!([0, 4, 5].map(|n| sampler.num_clips(&video(n))), [0, 0, 2]);
         assert_eq!(all(&sampler, 5, &[]), [[0, 2, 4], [3, 0, 2]]);

@@ -60,7 +60,7 @@ impl ExplicitFrames {
             OutOfRange::Seconds(at) => format!("second {}", seconds(at - video.pts_seconds(0))),
         };
         Error::Argument(format!(
-            "{wanted} asked for, but the video has {}; say with short= what to show instead",
+            "{wanted} requested, but the video has {}; set short= to choose a replacement frame",
             length_of(video)
         ))
     }
@@ -128,16 +128,16 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_the_ones_listed_and_negative_ones_count_from_the_end() {
+    fn negative_indices_count_from_the_end() {
         let sampler = ExplicitFrames::frames(vec![vec![5, 0, -1, -10, 5]], PaddingPolicy::Error).unwrap();
         let sample = clip(&sampler, &video(10), 0).unwrap();
         assert_eq!((sample.indices, sample.mask), (vec![5, 0, 9, 0, 5], vec![true; 5]));
         let text = clip(&sampler, &video(9), 0).unwrap_err().to_string();
-        assert!(text.starts_with("frame -10 asked for, but the video has 9 frames (0.36 s); "), "{text}");
+        assert!(text.starts_with("frame -10 requested, but the video has 9 frames (0.36 s); "), "{text}");
     }
 
     #[test]
-    fn moments_show_what_is_on_screen_counted_from_the_first_frame() {
+    fn times_count_from_the_first_frame() {
         let video = FrameTimestamps::new(vec![10.0, 10.5, 10.75, 12.0], 12.5).unwrap();
         let sampler =
             ExplicitFrames::seconds(vec![vec![0.0, 0.49, 0.5, 1.9, 2.4]], PaddingPolicy::Error).unwrap();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_video_that_lacks_one_frame_of_one_clip_is_dropped() {
+    fn video_that_lacks_one_frame_is_dropped() {
         let sampler = ExplicitFrames::frames(vec![vec![0], vec![4]], PaddingPolicy::Drop).unwrap();
         assert_eq!(
             ([0, 4, 5].map(|n| sampler.num_clips(&video(n))), sampler.min_length_hint()),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_clip_is_refused() {
+    fn empty_clip_is_rejected() {
         for clips in [vec![], vec![vec![]], vec![vec![1], vec![]]] {
             assert!(ExplicitFrames::frames(clips, PaddingPolicy::Error).is_err());
         }

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_shows_the_frame_that_appeared_last() {
+    fn time_shows_the_latest_frame() {
         let video = FrameTimestamps::new(vec![1.0, 1.5, 3.0], 4.0).unwrap();
         let at = |t| FramePosition::at_seconds(&video, t);
         assert_eq!([1.0, 1.49, 1.5, 2.9, 3.0, 3.99].map(at), [0, 0, 1, 1, 2, 2].map(FramePosition::InRange));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_on_screen_when_it_appears_even_if_it_lasts_no_time() {
+    fn zero_duration_frame_is_shown_at_its_time() {
         let video = FrameTimestamps::new(vec![2.0], 2.0).unwrap();
         assert_eq!(FramePosition::at_seconds(&video, 2.0), FramePosition::InRange(0));
         assert_eq!(
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_is_too_odd() {
+    fn extreme_numbers_are_accepted() {
         for video in
             [ConstantFrameRate { num_frames: 0, fps: 25.0 }, ConstantFrameRate { num_frames: 3, fps: 25.0 }]
         {

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_in_any_order_and_before_the_beginning_have_a_stand_in() {
+    fn out_of_range_entries_are_replaced() {
         let at = [-2, 9, 3, 1, 20];
         assert_eq!(filled(PaddingPolicy::Repeat, 5, &at).0, [0, 4, 3, 1, 1]);
         assert_eq!(filled(PaddingPolicy::Clamp, 5, &at).0, [0, 4, 3, 1, 4]);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_speaks_of_the_first_entry_that_has_no_frame() {
+    fn error_names_the_first_entry_without_a_frame() {
         let video = &video(5);
         let positions: Vec<FramePosition> =
             [0, 9, -1].iter().map(|&at| FramePosition::at_frame(video, at)).collect();

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_the_last_possible_start_can_both_be_drawn() {
+    fn first_and_last_start_can_be_drawn() {
         // The range is 0..=3: Script panics if a number is outside of the requested range.
         assert_eq!(frames(10, (3, 3, PaddingPolicy::Repeat), &[0]).0, [0, 3, 6]);
         assert_eq!(frames(10, (3, 3, PaddingPolicy::Repeat), &[3]).0, [3, 6, 9]);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_video_repeats_the_last_frame_of_the_clip_or_loops() {
+    fn short_video_repeats_its_last_frame_or_loops() {
         let real = vec![true, true, true, false, false];
         assert_eq!(frames(6, (5, 2, PaddingPolicy::Repeat), &[]), (vec![0, 2, 4, 4, 4], real.clone()));
         assert_eq!(frames(6, (5, 2, PaddingPolicy::Loop), &[]), (vec![0, 2, 4, 0, 2], real));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_video_is_an_error_only_when_asked_for() {
+    fn short_video_is_an_error_only_on_request() {
         let sampler = Random::new(4, 2, 1, PaddingPolicy::Error).unwrap();
         let text = sampler.clip(&video(6), 0, &mut ScriptedRng(&[])).unwrap_err().to_string();
         assert!(text.contains("needs 7 frames") && text.contains("has 6"), "{text}");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn every_video_yields_its_clips_but_an_empty_one_yields_none() {
+    fn empty_video_yields_no_clips() {
         let sampler = Random::new(16, 4, 3, PaddingPolicy::Error).unwrap();
         assert_eq!([0, 1, 1000].map(|frames| sampler.num_clips(&video(frames))), [0, 3, 3]);
         assert!(Random::new(16, 4, 0, PaddingPolicy::Repeat)
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_divide_the_starts_and_each_clip_keeps_to_its_own() {
+    fn each_clip_starts_in_its_own_segment() {
         // 10 frames, clips of 3: starts 0..=7 in three parts, 0..2, 2..5 and 5..8.
         let sampler = Random::new(3, 1, 3, PaddingPolicy::Repeat)
             .unwrap()
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clip_by_the_second_starts_with_a_frame_from_which_all_of_it_fits() {
+    fn timed_clip_starts_where_it_fits() {
         // Frames 0.1 s apart in a video with frames of 0.04 s: four need 8 frames, so 10 frames have three
         // starts.
         let sampler = Random::new(4, Spacing::Fps(10.0), 1, PaddingPolicy::Repeat).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn short_videos_yield_no_clip_where_they_are_dropped() {
+    fn dropped_short_videos_yield_no_clip() {
         let sampler = Random::new(4, 2, 3, PaddingPolicy::Drop).unwrap();
         assert_eq!(([6, 7].map(|n| sampler.num_clips(&video(n))), sampler.fixed_num_clips()), ([0, 3], None));
         assert!(sampler.clip(&video(6), 0, &mut ScriptedRng(&[])).is_err());

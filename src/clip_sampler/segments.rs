@@ -45,7 +45,7 @@ impl Segments {
         check_nonzero(
             "num_segments",
             num_segments,
-            "it is the number of parts that a video is divided into",
+            "it is the number of segments that a video is divided into",
         )?;
         check_nonzero("frames_per_segment", frames_per_segment, "use 1 for one frame of each segment")?;
         let snippet = ClipSpec::new(frames_per_segment, stride)?;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn every_segment_gives_a_snippet_from_its_own_part() {
+    fn every_segment_yields_its_own_snippet() {
         let sampler = Segments::new(3, (1, 1), SegmentMode::Random, 1, PaddingPolicy::Repeat).unwrap();
         // 10 frames in three parts: 0..3, 3..6, 6..10.
         assert_eq!(clip(&sampler, 10, 0, &[0, 0, 0]), [0, 3, 6]);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_video_with_fewer_frames_than_segments_shows_some_twice() {
+    fn short_video_repeats_frames_across_segments() {
         let sampler = Segments::new(5, (1, 1), SegmentMode::Random, 1, PaddingPolicy::Repeat).unwrap();
         assert_eq!(clip(&sampler, 2, 0, &[0; 5]), [0, 0, 0, 1, 1]); // floor(2s / 5)
         let sampler = Segments::new(5, (1, 1), SegmentMode::Middle, 1, PaddingPolicy::Repeat).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn snippets_longer_than_the_video_have_stand_ins_of_their_own() {
+    fn snippets_longer_than_the_video_are_padded() {
         let sampler = |padding| Segments::new(2, (4, 2), SegmentMode::Random, 1, padding).unwrap();
         let sample = sampler(PaddingPolicy::Repeat).clip(&video(4), 0, &mut ScriptedRng(&[])).unwrap();
         assert_eq!(sample.indices, [0, 2, 2, 2, 0, 2, 2, 2]);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_frames_are_refused_by_name() {
+    fn too_many_frames_are_rejected_by_name() {
         let refused = |a, b| {
             Segments::new(a, (b, 1), SegmentMode::Random, 1, PaddingPolicy::Repeat).unwrap_err().to_string()
         };

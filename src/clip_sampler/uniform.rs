@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_view_lies_in_the_middle() {
+    fn single_view_is_in_the_middle() {
         assert_eq!(
             (starts(11, 4, 1, 1), starts(10, 4, 1, 1), starts(4, 4, 1, 1)),
             (vec![3], vec![3], vec![0])
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn views_by_the_second_keep_to_real_times() {
+    fn timed_views_use_presentation_times() {
         let times = vec![0.0, 0.5, 0.6, 0.7, 0.8, 2.0, 2.5];
         let video = FrameTimestamps::new(times, 3.0).unwrap();
         // Two frames one second apart: they fit at starts 0 to 4 (0.8 + 1 s); from frame 5 the second would

@@ -115,7 +115,7 @@ impl FrameTimestamps {
         let all = || pts.iter().copied().chain([end]);
         if all().any(|t| !t.is_finite()) || all().zip(all().skip(1)).any(|(a, b)| a > b) {
             return Err(Error::Argument(
-                "times of frames must be finite and ascend; the last one is the end of the video".into(),
+                "frame times must be finite and ascending; the last one is the end of the video".into(),
             ));
         }
         Ok(Self { pts, end })
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_frame_on_screen_is_found_whatever_rounding_did_to_the_time() {
+    fn displayed_frame_is_robust_to_rounding() {
         for fps in [24.0, 25.0, 30.0, 30_000.0 / 1001.0, 60.0] {
             let video = ConstantFrameRate { num_frames: 1000, fps };
             for frame in 0..1000 {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_go_back_are_refused() {
+    fn descending_times_are_rejected() {
         assert!(FrameTimestamps::new(vec![0.0, 0.5, 0.4], 1.0).is_err());
         assert!(FrameTimestamps::new(vec![0.0, 0.5], 0.4).is_err());
         assert!(FrameTimestamps::new(vec![0.0, f64::NAN], 1.0).is_err());

@@ -53,7 +53,7 @@ impl Windows {
         let spec = ClipSpec::new(sequence_length, stride)?;
         let step = match step {
             Some(step) => {
-                let hint = "leave it out for windows that do not overlap, use 1 for a window at every frame";
+                let hint = "omit it for windows that do not overlap, use 1 for a window at every frame";
                 u64::from(check_nonzero("step", step, hint)?)
             }
             None => u64::from(sequence_length) * u64::from(stride),
@@ -74,7 +74,8 @@ impl Windows {
         let step = step_seconds.unwrap_or(f64::from(sequence_length) / fps);
         if !(step.is_finite() && step >= PTS_EPSILON_SECONDS) {
             return Err(Error::Argument(format!(
-                "step_seconds must be at least {PTS_EPSILON_SECONDS}, got {step}; leave it out for windows that do not overlap"
+                "step_seconds must be at least {PTS_EPSILON_SECONDS}, got {step}; omit it for windows that \
+                 do not overlap"
             )));
         }
         Ok(Self { spec, step: WindowStep::Seconds(step), pad_mode })
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_follow_each_other_without_overlap_unless_a_step_is_given() {
+    fn windows_do_not_overlap_by_default() {
         assert_eq!(all(9, (4, 1, None, PadMode::None)), [[0, 1, 2, 3], [4, 5, 6, 7]]);
         assert_eq!(all(6, (4, 1, Some(1), PadMode::None)), [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]);
         assert_eq!(all(16, (4, 2, None, PadMode::None)), [[0, 2, 4, 6], [8, 10, 12, 14]]);
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_needs_its_span_and_no_surplus() {
+    fn window_needs_exactly_its_span() {
         // DALI 2.4 required stride - 1 more frames and found 3 windows here.
         assert_eq!(Windows::new(4, 2, None, PadMode::None).unwrap().num_clips(&video(31)), 4);
         let sampler = Windows::new(4, 3, None, PadMode::None).unwrap();
@@ -235,14 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn the_mask_tells_real_frames_from_padding() {
+    fn mask_marks_real_frames() {
         let sample = frames(&Windows::new(4, 2, None, PadMode::Reflect101).unwrap(), 6, 0);
         assert_eq!(sample.indices, [0, 2, 4, 4]);
         assert_eq!(sample.mask, [true, true, true, false]);
     }
 
     #[test]
-    fn a_zero_is_repeated_back() {
+    fn zero_is_named_in_the_error() {
         for (length, stride, step, name) in
             [(0, 1, None, "sequence_length"), (1, 0, None, "stride"), (1, 1, Some(0), "step")]
         {
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_by_the_second_start_every_so_many_seconds() {
+    fn timed_windows_start_every_step_seconds() {
         // The video lasts 2.5 seconds. Windows start at 5.0 (5, 5.5), at 6.0 (6, 6.5) and at 7.0 (7 and
         // 7.5, which is past the end).
         let times = vec![5.0, 5.5, 5.6, 5.7, 6.5, 7.0];
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn mirrors_in_time_turn_back_where_the_last_frame_appears_or_ends() {
+    fn timed_reflection_turns_at_last_frame_or_end() {
         let times = vec![0.0, 1.0, 1.5, 3.0];
         let video = &FrameTimestamps::new(times, 4.0).unwrap();
         let tail = |pad| all_by_seconds(video, (10, 2.0, Some(2.5), pad)).remove(1);
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_videos_own_rate_all_pad_modes_say_the_same_by_frame_and_by_second() {
+    fn pad_modes_agree_by_frame_and_by_second() {
         for pad in
             [PadMode::None, PadMode::Constant, PadMode::Edge, PadMode::Reflect101, PadMode::Reflect1001]
         {
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_too_small_to_tell_apart_are_refused() {
+    fn indistinguishable_steps_are_rejected() {
         for step in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-9] {
             let text = Windows::by_seconds(4, 8.0, Some(step), PadMode::None).unwrap_err().to_string();
             assert!(text.starts_with("step_seconds must be at least"), "{text}");

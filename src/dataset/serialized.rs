@@ -1,4 +1,4 @@
-//! Converts entries to byte tables and back, so that they can be sent to another process.
+//! Converts samples to byte tables and back, so that they can be sent to another process.
 //! Tables that are inconsistent with each other are rejected.
 
 use super::string_arena::StringArena;
@@ -6,29 +6,29 @@ use super::{LocationKind, SampleTable};
 use crate::clip_sampler::video_timing::SegmentRange;
 use crate::dataset::MediaLocation;
 
-/// The tables of entries as bytes; numbers are little-endian.
+/// The tables of samples as bytes; numbers are little-endian.
 #[derive(Clone, Debug, Default)]
 pub struct SerializedTable {
-    /// The kind of each entry: one byte.
+    /// The kind of each sample: one byte.
     pub kinds: Vec<u8>,
-    /// The index of each entry's shared string or place: 32 bits.
+    /// The index of each sample's prefix or other location: 32 bits.
     pub prefix_ids: Vec<u8>,
-    /// The label of each entry: 64 bits.
+    /// The label of each sample: 64 bits.
     pub labels: Vec<u8>,
-    /// The strings of the entries, and the end of each.
+    /// The strings of the samples, and the end of each.
     pub suffixes: (Vec<u8>, Vec<u8>),
-    /// The strings that entries share, and the end of each.
+    /// The strings that samples share, and the end of each.
     pub prefixes: (Vec<u8>, Vec<u8>),
-    /// Two numbers per entry, or empty.
+    /// Two numbers per sample, or empty.
     pub byte_ranges: Vec<u8>,
-    /// Three numbers per entry, or empty.
+    /// Three numbers per sample, or empty.
     pub extents: Vec<u8>,
-    /// Places that are not stored as strings, unchanged.
+    /// Locations that are not stored as strings, unchanged.
     pub other_locations: Vec<MediaLocation>,
 }
 
 impl SampleTable {
-    /// Converts the entries to bytes.
+    /// Converts the samples to bytes.
     pub fn serialize(&self) -> SerializedTable {
         SerializedTable {
             kinds: self.kinds.iter().map(|&kind| kind as u8).collect(),
@@ -42,7 +42,7 @@ impl SampleTable {
         }
     }
 
-    /// Builds entries from the result of [`SampleTable::serialize`]; `None` if the tables are inconsistent with
+    /// Builds samples from the result of [`SampleTable::serialize`]; `None` if the tables are inconsistent with
     /// each other.
     pub fn deserialize(serialized: SerializedTable) -> Option<Self> {
         let byte_ranges = words(&serialized.byte_ranges)?;
@@ -112,7 +112,7 @@ fn numbers<const N: usize, T>(bytes: &[u8], of: fn([u8; N]) -> T) -> Option<Vec<
     complete.collect()
 }
 
-/// Encodes a part as three numbers: its unit and whether it has an end, its start, its end.
+/// Encodes a segment as three numbers: its unit and whether it has an end, its start, its end.
 fn numbers_of(extent: SegmentRange) -> [u64; 3] {
     match extent {
         SegmentRange::Full => [0, 0, 0],
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_survive_the_way_there_and_back() {
+    fn samples_survive_a_round_trip() {
         for entries in [some(), SampleTable::default(), some().iter().take(1).collect()] {
             let back = SampleTable::deserialize(entries.serialize()).expect("fits");
             assert_eq!(back, entries);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_are_all_of_their_files_are_none() {
+    fn full_segments_are_stored_as_files() {
         let complete = |path: &str| Sample {
             location: MediaLocation::Path(path.into()),
             label: 0,
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_do_not_fit_are_refused() {
+    fn mismatched_pieces_are_rejected() {
         let refused = |change: fn(&mut SerializedTable)| {
             let mut serialized = some().serialize();
             change(&mut serialized);

@@ -57,7 +57,7 @@ impl AccessUnitInfo {
 const START_CODE: [u8; 4] = [0, 0, 0, 1];
 
 /// Why such streams fall back to the CPU.
-pub const CROPPED_LEFT_OR_TOP: &str = "pictures cut on their left or top, which not every parser heeds";
+pub const CROPPED_LEFT_OR_TOP: &str = "frames cropped on their left or top, which not every parser supports";
 
 impl BitstreamFilter {
     /// # Errors
@@ -71,10 +71,7 @@ impl BitstreamFilter {
             CodecKind::Vp9 => Codec::Vp9,
             CodecKind::Av1 => Codec::Av1,
             CodecKind::Mpeg4 | CodecKind::Mpeg12 | CodecKind::Image | CodecKind::Other => {
-                return Err(format!(
-                    "{}: its standard does not define pictures to the bit",
-                    params.codec.name
-                ));
+                return Err(format!("{}: its standard does not define bit-exact output", params.codec.name));
             }
         };
         let extradata = &params.extradata;
@@ -90,7 +87,7 @@ impl BitstreamFilter {
             }
             Codec::Av1 => {
                 if film_grain(config_obus(extradata)) != Some(false) {
-                    return Err("av1 with film grain, which is added in one way by each decoder".into());
+                    return Err("av1 with film grain, which decoders add in different ways".into());
                 }
                 (Framing::AnnexB, config_obus(extradata).to_vec())
             }
@@ -189,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_superframe_is_taken_apart_and_only_shown_frames_count() {
+    fn superframe_counts_only_shown_frames() {
         // Profile 0: marker 10, profile 00, show_existing 0, key 0, show_frame 0 or 1.
         let (hidden, shown, again) = ([0b1000_0000u8, 1, 2], [0b1000_0010u8, 3], [0b1000_1000u8]);
         let marker = 0xc0 | 2; // three frames, sizes of one byte
@@ -206,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_in_a_superframe_begin_with_the_low_byte_and_empty_frames_are_left_out() {
+    fn superframe_sizes_are_little_endian() {
         let frame = [7; 258];
         let marker = 0xc0 | 1 << 3 | 1; // two frames, sizes of two bytes
         let packet = [&frame[..], &[marker, 0, 0, 2, 1, marker]].concat();
@@ -214,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lying_superframe_is_one_frame() {
+    fn invalid_superframe_is_one_frame() {
         for lie in [vec![0xc1u8], vec![0xc0, 9, 0xc0], vec![1, 0xc9, 0xff, 0xff, 0xff, 0xff, 0xc9]] {
             assert_eq!(split_superframe(&lie), [&lie[..]]);
         }
@@ -235,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn codecs_that_are_not_defined_to_the_bit_stay_with_the_cpu() {
+    fn codecs_without_exact_output_use_the_cpu() {
         let mut index = VideoIndex::synthetic(&[(0, true, true)]);
         for name in ["mpeg4", "mpeg2video", "vc1", "mjpeg"] {
             index.info.params = crate::media::CodecParams::synthetic(name, &[]);

@@ -34,7 +34,7 @@ pub struct HardwareDecoder {
     pub times: DecodeTimes,
 }
 
-/// Matrix coefficients value for planes of red, green and blue (ITU-T H.273 table 4).
+/// Matrix coefficients value for RGB planes (ITU-T H.273 table 4).
 const RGB: u8 = 0;
 
 /// Errors of the session calls: from the session itself, or from the callback that receives a frame.
@@ -159,7 +159,7 @@ impl HardwareDecoder {
         let skip = over || state.can_skip_decode(at, self.packet.data());
         let wanted = state.wants(at);
         let decode = wanted || !(skip || is_leading);
-        let (_, filter) = self.filter.as_ref().expect("made when the run began");
+        let (_, filter) = self.filter.as_ref().expect("set when the decode pass started");
         let unit_info = filter.filter_packet(self.packet.data(), &mut self.unit);
         self.apply_unit_info(&unit_info, &state.index)?;
         let have = Instant::now();
@@ -213,14 +213,14 @@ impl HardwareDecoder {
     fn apply_unit_info(&mut self, unit_info: &AccessUnitInfo, index: &VideoIndex) -> Result<()> {
         let refuse = |what: &str| Err(Error::Unsupported { site: index.site.clone(), what: what.to_owned() });
         if unit_info.is_resized {
-            return refuse("on the GPU, pictures that ask to be shown at another size than their own");
+            return refuse("on the GPU, frames whose display size differs from their coded size");
         }
         if unit_info.is_cropped {
             return refuse(&format!("on the GPU, {CROPPED_LEFT_OR_TOP}"));
         }
         let Some(now) = unit_info.color else { return Ok(()) };
         if now.matrix == RGB {
-            return refuse("on the GPU, planes of red, green and blue");
+            return refuse("on the GPU, RGB planes");
         }
         if self.color.is_some_and(|before| before != now) {
             return refuse("on the GPU, a color space that changes within the stream");

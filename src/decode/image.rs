@@ -149,10 +149,10 @@ impl ImageReader {
             decoder: &mut self.decoder,
             decoding: &mut decoding,
         };
-        let painted = on_frame(at, picture);
+        let applied = on_frame(at, picture);
         self.times.decoding += decoding;
         self.times.transforming += have.elapsed().saturating_sub(decoding);
-        painted?;
+        applied?;
         self.stats.frames_delivered += 1;
         if done + 1 == range.wanted.len() {
             return Ok(Step::Done);

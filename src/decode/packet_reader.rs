@@ -259,7 +259,7 @@ impl PacketReader {
                 return Err(Error::malformed(&site, format!("reading ended before packet {}", at.0)));
             }
             if !index.matches(DecodeIndex(demuxed.next), packet) {
-                return Err(Error::malformed(&site, "the file does not read as it did when it was indexed"));
+                return Err(Error::malformed(&site, "the file differs from the one that was indexed"));
             }
             demuxed.next += 1;
             if demuxed.next == at.0 + 1 {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_too_large_is_an_error_and_the_others_are_none() {
+    fn only_the_oversized_packet_is_an_error() {
         let most = Limits::default().packet_bytes;
         let mut index = VideoIndex::synthetic(&[(0, true, true), (1, true, true), (2, true, true)]);
         index.direct = true;

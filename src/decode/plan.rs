@@ -92,19 +92,19 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_entered_once_and_left_at_its_last_wanted_picture() {
+    fn gop_is_entered_once_up_to_the_last_needed_frame() {
         let ranges = plan_decode_ranges(&closed_gops(), &frames(&[2, 1, 2, 1]));
         assert_eq!(summary(&ranges), [(0, 2, vec![1, 2])]);
     }
 
     #[test]
-    fn what_lies_between_two_wanted_groups_is_jumped_over() {
+    fn gops_between_needed_frames_are_skipped() {
         let ranges = plan_decode_ranges(&closed_gops(), &frames(&[5, 0]));
         assert_eq!(summary(&ranges), [(0, 0, vec![0]), (4, 5, vec![5])]);
     }
 
     #[test]
-    fn a_leading_picture_begins_its_run_at_the_group_before() {
+    fn leading_picture_starts_at_the_previous_gop() {
         // I0 P3 B1 B2 | I6 B4 B5 P7: frame 6 alone is decoded from its own I picture; together with its
         // leading picture 4 it is not.
         let packets = [0, 3, 1, 2, 6, 4, 5, 7].map(|order| (order, order % 6 == 0, true));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_behind_a_gap_begins_a_run_of_its_own() {
+    fn keyframe_after_a_gap_starts_a_range() {
         let all = frames(&[3, 4, 5]);
         assert_eq!(summary(&plan_decode_ranges(&closed_gops(), &all)), [(0, 5, vec![3, 4, 5])]);
         let index = closed_gops().with_gap_before(4);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn short_groups_are_read_on_into_long_ones_are_runs_of_their_own() {
+    fn short_gops_are_merged_long_gops_are_not() {
         let packets = |group: i64| (0..2 * group).map(|n| (n, n % group == 0, true)).collect::<Vec<_>>();
         let all = |index: &VideoIndex| {
             plan_decode_ranges(index, &frames(&(0..index.num_frames()).collect::<Vec<_>>()))
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_long_from_64_packets_on_wherever_they_lie() {
+    fn gops_are_long_from_64_packets_on() {
         // The last frame of the third group of pictures and the first frame of the fourth.
         let neighbours = |group: i64| {
             let packets: Vec<_> = (0..4 * group).map(|n| (n, n % group == 0, true)).collect();
@@ -156,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_wanted_frame_is_in_one_run_that_starts_early_enough(
+        fn every_needed_frame_is_in_one_range(
             groups in proptest::collection::vec(1u32..9, 1..8),
             picks in proptest::collection::vec(any::<u32>(), 1..20),
         ) {

@@ -33,7 +33,7 @@ pub(super) struct RangeState {
     last_sent: DecodeIndex,
     /// Wanted and not yet delivered, in ascending order.
     missing: Vec<DecodeIndex>,
-    /// How often the decoder failed to return a frame.
+    /// Number of times that the decoder failed to return a frame.
     receive_errors: u32,
     /// First packet whose picture cannot be trusted, and why.
     damage: Option<(DecodeIndex, Error)>,
@@ -381,7 +381,7 @@ impl RangeState {
             }
             (Some(&at), None) => Err(Error::Decode {
                 site: self.index.site_of_packet(at),
-                reason: "the decoder gave no picture for it".into(),
+                reason: "the decoder returned no frame for it".into(),
             })
             .inspect_err(|_| self.failed_at = Some(at)),
         }

@@ -100,7 +100,7 @@ impl SkipMap {
     }
 }
 
-/// Keeps all packets except leaves of the highest layer that is still needed after them, and packets of
+/// Keeps all packets except disposable pictures of the highest layer that is still needed after them, and packets of
 /// higher layers.
 fn apply_dependencies(dependencies: &[Dependency], highest_layer: u8, kept: &mut [bool]) {
     let mut highest = 0;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_of_the_highest_layer_to_come_and_what_lies_above_are_left_out() {
+    fn top_layer_disposables_are_skipped() {
         let (base, middle, top) = (Reference { layer: 0 }, Reference { layer: 1 }, Disposable { layer: 2 });
         let dependencies = [base, middle, top, top, base, middle, top, base];
         assert_eq!(kept(&dependencies, 2, &[7]), [0, 4, 7]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn small_gaps_are_fetched_with_what_lies_around_them() {
+    fn small_gaps_are_read_with_their_surroundings() {
         let mut index = VideoIndex::synthetic(&(0..8).map(|n| (n, n == 0, true)).collect::<Vec<_>>());
         index.packets.iter_mut().for_each(|p| p.size = 10_000);
         let needed = [true, true, false, true, false, false, true, true].to_vec();

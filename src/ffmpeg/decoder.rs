@@ -88,7 +88,7 @@ pub(super) fn alloc_context(
         let mut raw = context.as_ptr();
         // SAFETY: allocated above, freed once.
         unsafe { ffi::avcodec_free_context(&mut raw) };
-        return Err(Error::malformed(site, format!("codec parameters are refused: {}", error_text(code))));
+        return Err(Error::malformed(site, format!("codec parameters are rejected: {}", error_text(code))));
     }
     Ok(Some(context))
 }
@@ -174,7 +174,7 @@ impl Decoder {
         if code < 0 {
             return Err(Error::malformed(
                 site,
-                log::with_logged_error(&format!("the decoder refuses it: {}", error_text(code))),
+                log::with_logged_error(&format!("the decoder rejects it: {}", error_text(code))),
             ));
         }
         Ok(this)

@@ -65,7 +65,7 @@ impl Demuxer {
             // SAFETY: the context is open.
             let code = unsafe { ffi::avformat_find_stream_info(this.raw(), ptr::null_mut()) };
             if code < 0 {
-                return Err(open_error(&this.site, &mut this.io, code, "its streams cannot be understood"));
+                return Err(open_error(&this.site, &mut this.io, code, "its streams cannot be parsed"));
             }
         }
         this.stream = this.choose_stream(wanted)?;
@@ -112,7 +112,7 @@ impl Demuxer {
                 _ => stream.codec.clone(),
             };
             let reason = match &streams[..] {
-                [] => "it holds no streams".into(),
+                [] => "it contains no streams".into(),
                 held => format!("it holds {}", held.iter().map(name).collect::<Vec<_>>().join(", ")),
             };
             Error::NoVideo { site: self.site.clone(), reason }
@@ -492,7 +492,7 @@ mod tests {
     use crate::source::MemorySource;
 
     #[test]
-    fn what_a_file_names_is_not_opened() {
+    fn external_references_are_not_opened() {
         let mut ivf = b"DKIF\0\0\x20\0VP80\x10\0\x10\0".to_vec();
         ivf.extend([30u32, 1, 0, 0].iter().flat_map(|number| number.to_le_bytes()));
         let demuxer = Demuxer::open(Arc::new(MemorySource::new("a.ivf", ivf)), false, None).unwrap();

@@ -103,7 +103,7 @@ impl Frame {
         let frame = self.get();
         let flags = frame.decode_error_flags;
         if flags & ffi::FF_DECODE_ERROR_MISSING_REFERENCE != 0 {
-            Some("a picture it refers to is missing")
+            Some("a reference picture is missing")
         } else if flags & (ffi::FF_DECODE_ERROR_CONCEALMENT_ACTIVE | ffi::FF_DECODE_ERROR_DECODE_SLICES) != 0
         {
             Some("parts of it could not be decoded")

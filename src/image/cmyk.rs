@@ -17,7 +17,7 @@ pub(super) fn to_rgb(pixels: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn ink_covers_white_and_black_covers_all() {
+    fn cmyk_ink_on_white_and_black() {
         let mut pixels =
             [255, 255, 255, 255, 0, 255, 255, 255, 255, 0, 128, 255, 10, 20, 30, 0, 200, 100, 0, 128];
         super::to_rgb(&mut pixels);

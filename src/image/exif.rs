@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_the_eight_orientations_shows_the_picture_upright() {
+    fn eight_orientations_are_upright() {
         // EXIF 2.3, 4.6.4 A, defines where row 0 and column 0 are displayed; drawn here.
         let shown: [&[&str]; 8] = [
             &["abc", "def"],     // row 0 at the top, column 0 at the left
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_no_turn() {
+    fn invalid_exif_is_no_rotation() {
         let good = tiff(true, 3, 6);
         for value in [0, 9, 255, 6 << 8] {
             assert_eq!(orientation(&tiff(true, 3, value)), DisplayOrientation::default(), "{value}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_far_outside_or_endless_is_no_turn() {
+    fn invalid_exif_directory_is_no_rotation() {
         let mut far = tiff(false, 3, 6);
         far[4..8].copy_from_slice(&u32::MAX.to_be_bytes());
         assert_eq!(orientation(&far), DisplayOrientation::default());

@@ -69,7 +69,7 @@ mod tests {
     use crate::source::MemorySource;
 
     #[test]
-    fn every_piece_is_the_sources_own_wherever_windows_end() {
+    fn reads_equal_the_source_across_windows() {
         let bytes: Vec<u8> = (0..3 * BUFFER_BYTES + 5).map(|n| (n * 7 / 8) as u8).collect();
         let source = MemorySource::new("m", bytes.clone());
         let mut head = HeaderReader::new(&source, &Limits::default());

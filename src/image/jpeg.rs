@@ -37,8 +37,8 @@ pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
                 offset = at; // no content
                 continue;
             }
-            0xd8 => return Err(malformed(reader, at, "a second start of a picture")),
-            0xd9 => return Err(malformed(reader, at, "the end, before any picture")),
+            0xd8 => return Err(malformed(reader, at, "a second start of an image")),
+            0xd9 => return Err(malformed(reader, at, "the end before any image data")),
             0xda => return finish(reader, at, segments),
             _ => {}
         }
@@ -78,7 +78,7 @@ fn next_marker(reader: &mut HeaderReader<'_>, mut offset: u64) -> Result<(u8, u6
         while reader.read_be::<1>(offset)? != 0xff {
             offset += 1;
             if offset - begin > MAX_STRAY_BYTES {
-                return Err(malformed(reader, begin, "nothing that could be a segment"));
+                return Err(malformed(reader, begin, "an invalid segment"));
             }
         }
         while reader.read_be::<1>(offset)? == 0xff {

@@ -1,9 +1,8 @@
-/* In: the bytes of a JPEG file, memory of the caller's, and what the caller wants of them.
- * Out: its sizes, then its samples in that memory; or what libjpeg says is wrong.
- * Never: calls back, prints, exits, or goes on after a complaint that means damage.
+/* Decodes a JPEG file in memory with libjpeg: reports its sizes, then writes its samples into memory of the caller.
+ * Never calls back, prints or exits, and stops at the first warning that means damage.
  *
- * libjpeg tells of errors by a function that must not return. It returns here by longjmp, which may cross C frames only: that is why
- * this file is C. TurboJPEG's own interface wraps libjpeg likewise, but tells of the first warning only, and the first is often a harmless one.
+ * libjpeg reports errors through a function that must not return. That function leaves by longjmp, which may cross C frames only: this is
+ * why this file is C. TurboJPEG's own interface wraps libjpeg in the same way, but reports only the first warning, which is often harmless.
  */
 #include <setjmp.h>
 #include <stddef.h>
@@ -15,18 +14,18 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
-/* What `framespool_jpeg_open` found and arranged; the same struct is in libjpeg.rs. */
+/* The result of `framespool_jpeg_open`; libjpeg.rs declares the same struct. */
 struct framespool_jpeg_plane {
-  uint32_t row_bytes; /* that libjpeg writes: whole blocks */
+  uint32_t row_bytes; /* written by libjpeg: complete blocks */
   uint32_t rows;      /* likewise */
-  uint32_t log2_w;    /* the picture's width is this many powers of two above the plane's */
+  uint32_t log2_w;    /* log2 of the image's width over the plane's */
   uint32_t log2_h;
 };
 
 struct framespool_jpeg_info {
   uint32_t full_width; /* as stored */
   uint32_t full_height;
-  uint32_t width; /* shrunk */
+  uint32_t width; /* scaled */
   uint32_t height;
   uint32_t layout; /* LAYOUT_ */
   struct framespool_jpeg_plane planes[3];
@@ -91,15 +90,15 @@ static void on_error(j_common_ptr cinfo)
   fail(cinfo, status_of_error(cinfo->err->msg_code));
 }
 
-/* Warnings that leave every sample as the encoder meant it. All others are damage. */
+/* Warnings after which every sample is still what the encoder wrote. All others mean damage. */
 static int is_harmless(int code)
 {
   switch (code) {
-  case JWRN_ADOBE_XFORM:     /* a color transform of an unknown number: taken as YCC, YCCK */
+  case JWRN_ADOBE_XFORM:     /* unknown color transform number: treated as YCC or YCCK */
   case JWRN_BOGUS_ICC:       /* profiles are not read */
-  case JWRN_EXTRANEOUS_DATA: /* bytes between segments, which belong to none */
-  case JWRN_JFIF_MAJOR:      /* another version of JFIF's header */
-  case JWRN_NOT_SEQUENTIAL:  /* a baseline scan with a progressive one's numbers, which are not used */
+  case JWRN_EXTRANEOUS_DATA: /* bytes between segments */
+  case JWRN_JFIF_MAJOR:      /* another JFIF version */
+  case JWRN_NOT_SEQUENTIAL:  /* a baseline scan with parameters of a progressive scan, which are not used */
     return 1;
   default:
     return 0;
@@ -117,7 +116,7 @@ static void on_message(j_common_ptr cinfo, int level)
 
 static void on_output(j_common_ptr cinfo) { (void)cinfo; }
 
-/* A file of some KB may hold thousands of scans that each go over the whole picture. */
+/* Limits the scans: a file of a few KB may contain thousands, each over the entire image. */
 static void on_progress(j_common_ptr cinfo)
 {
   struct framespool_jpeg *jpeg = (struct framespool_jpeg *)cinfo->client_data;
@@ -143,8 +142,8 @@ struct framespool_jpeg *framespool_jpeg_new(void)
 
 const char *framespool_jpeg_message(const struct framespool_jpeg *jpeg) { return jpeg->message; }
 
-/* Forgets the picture, tables included. libjpeg's own way to go on (`jpeg_abort`) keeps Huffman and quantisation tables for files without any,
- * so that a picture that lost its own would come out differently after each other one. Making a decompressor anew costs some allocations. */
+/* Discards the image, including its tables. libjpeg's own `jpeg_abort` keeps Huffman and quantization tables for files without tables, so the
+ * result for an image that lost its tables would depend on the previous image. Creating another decompressor costs a few allocations. */
 static int finish(struct framespool_jpeg *jpeg, int status)
 {
   jpeg_destroy_decompress(&jpeg->cinfo);
@@ -261,8 +260,8 @@ static void configure_output(struct framespool_jpeg *jpeg, int scale, int exact)
   info->height = cinfo->output_height;
 }
 
-/* Reads the header of `data`, which must stay until `framespool_jpeg_read` or `framespool_jpeg_close`, and arranges the output. `scale`: 1, 2, 4, 8.
- * Nothing is open before, and nothing after a status that is not STATUS_OK. */
+/* Reads the header of `data`, which must stay valid until `framespool_jpeg_read` or `framespool_jpeg_close`, and configures the output. `scale`: 1, 2, 4, 8.
+ * No image may be open before; none is open after a status other than STATUS_OK. */
 int framespool_jpeg_open(struct framespool_jpeg *jpeg, const uint8_t *data, size_t len, int scale, int exact, int scan_limit, long max_memory,
                struct framespool_jpeg_info *info)
 {
@@ -280,8 +279,8 @@ int framespool_jpeg_open(struct framespool_jpeg *jpeg, const uint8_t *data, size
   return STATUS_OK;
 }
 
-/* The rest of a picture that was left in the middle is not decoded, but it must be there: whether a file was cut off must not depend on
- * what was wanted of it. Among coded samples a byte of 255 is followed by 0 or the number of a restart: nothing there looks like the end. */
+/* Checks that the end marker of a partially decoded image exists: whether a file is truncated must not depend on which rows were requested.
+ * In coded data, a byte of 255 is followed by 0 or a restart marker's number, so nothing in it looks like the end marker. */
 static void find_end(j_decompress_ptr cinfo)
 {
   if (jpeg_input_complete(cinfo) || cinfo->unread_marker == JPEG_EOI) return;
@@ -297,7 +296,7 @@ static void find_end(j_decompress_ptr cinfo)
   WARNMS(cinfo, JWRN_JPEG_EOF);
 }
 
-/* Rows of blocks before `first` are not made into samples, and those from `end` on not even read. */
+/* Block rows before `first` are read but not converted to samples; those from `end` on are not read. */
 static void read_planes(struct framespool_jpeg *jpeg, uint8_t *const *planes, const size_t *strides, size_t first, size_t end)
 {
   j_decompress_ptr cinfo = &jpeg->cinfo;
@@ -327,8 +326,8 @@ static void read_rows(struct framespool_jpeg *jpeg, uint8_t *plane, size_t strid
   }
 }
 
-/* Decodes what `framespool_jpeg_open` arranged. Each plane has the rows that it said, `strides` apart, each at least as long as it said.
- * Of planes, what the picture's rows from `first` to before `end` show is good afterwards; of other layouts, everything. */
+/* Decodes the image that `framespool_jpeg_open` configured. Each plane has at least the number and length of rows of the info, `strides` apart.
+ * With planes, only the samples of image rows `first` to before `end` are valid afterwards; with other layouts, all are. */
 int framespool_jpeg_read(struct framespool_jpeg *jpeg, uint8_t *const *planes, const size_t *strides, size_t first, size_t end)
 {
   j_decompress_ptr cinfo = &jpeg->cinfo;
@@ -338,7 +337,7 @@ int framespool_jpeg_read(struct framespool_jpeg *jpeg, uint8_t *const *planes, c
     read_planes(jpeg, planes, strides, first, end);
   else
     read_rows(jpeg, planes[0], strides[0]);
-  /* Reads up to the end marker: a file that lacks it is cut off, even where the last sample was in it. */
+  /* Reads up to the end marker: a file without it is truncated, even if it contains the last sample. */
   if (cinfo->output_scanline < cinfo->output_height)
     find_end(cinfo);
   else

@@ -200,7 +200,7 @@ impl OpenJpeg<'_> {
         &self.info
     }
 
-    /// Decodes into `planes`, one for each of the facts' planes, with rows `strides` bytes apart. Of gray and
+    /// Decodes into `planes`, one for each plane of the info, with rows `strides` bytes apart. Of gray and
     /// YUV planes, only the pixels of `rows` are defined.
     pub fn read(
         mut self,
@@ -210,7 +210,7 @@ impl OpenJpeg<'_> {
     ) -> Result<JpegInfo, JpegError> {
         let wanted = self.info.planes();
         if planes.len() != wanted.len() || strides.len() != wanted.len() {
-            return Err(JpegError::Bug(format!("{} planes lent, {} needed", planes.len(), wanted.len())));
+            return Err(JpegError::Bug(format!("{} planes provided, {} needed", planes.len(), wanted.len())));
         }
         let mut pointers = [std::ptr::null_mut(); 3];
         let mut distances = [0; 3];
@@ -219,7 +219,7 @@ impl OpenJpeg<'_> {
             if strides[n] < row_bytes
                 || strides[n].checked_mul(rows).is_none_or(|need| need > planes[n].len())
             {
-                return Err(JpegError::Bug(format!("plane {n} was lent {} bytes, too few", planes[n].len())));
+                return Err(JpegError::Bug(format!("plane {n} has {} bytes, too few", planes[n].len())));
             }
             pointers[n] = planes[n].as_mut_ptr();
             distances[n] = strides[n];
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn libjpeg_writes_the_planes_it_was_lent_and_nothing_beside_them() {
+    fn libjpeg_writes_only_the_given_planes() {
         let mut decompressor = Decompressor::new().unwrap();
         let mut layouts = std::collections::BTreeSet::new();
         let files = files();
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_memory_is_refused_before_libjpeg_is_asked() {
+    fn memory_limit_is_checked_before_libjpeg() {
         let bytes = std::fs::read(media().join("images/odd/grey_128x128.jpg")).unwrap();
         let mut decompressor = Decompressor::new().unwrap();
         let params = JpegParams { scale: 1, exact: true, scan_limit: 100, memory_bytes: 1 << 30 };

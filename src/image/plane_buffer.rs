@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn planes_are_as_long_as_asked_aligned_and_apart() {
+    fn planes_are_sized_aligned_and_disjoint() {
         let site = Site::file(&Arc::from("m"));
         let mut memory = PlaneBuffer::default();
         for sizes in [[0, 0, 0], [1, 0, 0], [1000, 500, 501], [3, 65, 7], [100_000, 1, 64]] {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_pictures_memory_is_given_back() {
+    fn memory_of_a_huge_image_is_released() {
         let site = Site::file(&Arc::from("m"));
         let mut memory = PlaneBuffer::default();
         memory.reserve(&site, [1000, 0, 0]).unwrap();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_nobody_has_is_an_error() {
+    fn unavailable_memory_is_an_error() {
         let site = Site::file(&Arc::from("m.jpg"));
         let error = PlaneBuffer::default().reserve(&site, [isize::MAX as usize / 2, 0, 0]).unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");

@@ -38,7 +38,7 @@ pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
             (b"IHDR", None) => header = Some(ihdr(reader, content, len)?),
             (_, None) => return Err(malformed(reader, offset, "another chunk where IHDR should be")),
             (b"IDAT", Some(header)) => return Ok(ImageHeader { orientation, ..header.clone() }),
-            (b"IEND", _) => return Err(malformed(reader, offset, "its end before its picture")),
+            (b"IEND", _) => return Err(malformed(reader, offset, "its end before its image data")),
             (b"eXIf", _) if len as usize <= MAX_EXIF_BYTES => {
                 orientation = exif::orientation(reader.read_up_to(content, len as usize)?);
             }
@@ -61,7 +61,7 @@ fn ihdr(reader: &mut HeaderReader<'_>, at: u64, len: u32) -> Result<ImageHeader>
         (4, 8 | 16) => ColorModel::GrayAlpha,
         (6, 8 | 16) => ColorModel::Rgba,
         (colors, bits) => {
-            let what = format!("colors of kind {colors} with {bits} bits, which there are not,");
+            let what = format!("an invalid color type {colors} with {bits} bits");
             return Err(malformed(reader, at, &what));
         }
     };
@@ -102,7 +102,7 @@ pub(super) fn decode<'a>(
         || info.bit_depth as u8 != header.sample_bits
         || color_model_of(info.color_type) != header.color_model
     {
-        return Err(Error::malformed(site, "the picture is not what its header was"));
+        return Err(Error::malformed(site, "the image does not match its header"));
     }
     frame(site, header, &mut reader, labels, memory)
 }
@@ -129,7 +129,7 @@ fn frame<'a>(
     let wide = header.sample_bits == 16;
     let coded_bytes = reader
         .output_buffer_size()
-        .ok_or_else(|| Error::malformed(site, "the picture's size does not fit into memory"))?;
+        .ok_or_else(|| Error::malformed(site, "the image does not fit into memory"))?;
     // Bytes of a second copy of the samples, where the kernels cannot read them as decoded.
     let converted_bytes = match (header.color_model, header.sample_bits) {
         (ColorModel::Gray, 8 | 16) | (ColorModel::Rgb | ColorModel::Rgba, 8) => 0,
@@ -254,18 +254,18 @@ fn decode_error(site: &Site, error: DecodingError) -> Error {
             let cap = MAX_DECODER_BYTES as u64;
             Error::Limit {
                 site,
-                what: "the memory that the PNG decoder asks for, in bytes,",
+                what: "the memory that the PNG decoder requests, in bytes,",
                 value: cap + 1,
                 cap,
             }
         }
         DecodingError::Parameter(error) => Error::Internal { site, reason: error.to_string() },
         DecodingError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            Error::Decode { site, reason: "the file ends within the picture".to_owned() }
+            Error::Decode { site, reason: "the file ends inside the image".to_owned() }
         }
         DecodingError::IoError(error) => Error::io(&site, error),
         DecodingError::Format(error) => {
-            Error::Decode { site, reason: format!("the PNG decoder says: {error}") }
+            Error::Decode { site, reason: format!("the PNG decoder reports: {error}") }
         }
     }
 }

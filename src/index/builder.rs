@@ -180,8 +180,8 @@ impl InBandHeaders {
             _ => return Ok(()),
         };
         let reason = format!(
-            "its {} stream has no {lacks}, neither in the container nor in a packet, without which no picture can be \
-             decoded; make the file again from its source, with its beginning",
+            "its {} stream has no {lacks}, neither in the container nor in a packet, so no frame can be \
+             decoded; create the file again from its source, including its start",
             info.params.codec.name
         );
         Err(Error::malformed(site, reason))
@@ -480,9 +480,9 @@ fn build_index(
     info.time_base = time_base;
     if frames.is_empty() {
         let reason = match count {
-            0 => "its video stream holds no packets".to_owned(),
+            0 => "its video stream contains no packets".to_owned(),
             n => format!(
-                "none of its {n} {} packets can be shown: no packet to start decoding at",
+                "none of its {n} {} packets can be decoded: it has no random access point",
                 info.params.codec.name
             ),
         };
@@ -492,7 +492,7 @@ fn build_index(
     let begin = frames.first().map_or(0, |frame| frame.pts);
     let last = frames.last().map_or(0, |frame| frame.pts);
     if end_pts < last || end_pts.checked_sub(begin).is_none() {
-        let reason = format!("its frames are shown from {begin} to {end_pts} ticks, longer than can be said");
+        let reason = format!("its frames last from {begin} to {end_pts} ticks, which overflows");
         return Err(Error::malformed(&site, reason));
     }
     if !declares_reorder_depth(&info.params) {

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_time_follows_from_durations_or_lies_between_its_neighbours() {
+    fn missing_time_is_interpolated() {
         assert_eq!(
             with_durations(&[None, Some(40), None, None, Some(160), None], 40),
             [0, 40, 80, 120, 160, 200]
@@ -178,30 +178,30 @@ mod tests {
     }
 
     #[test]
-    fn one_time_that_contradicts_the_order_is_replaced() {
+    fn contradictory_time_is_replaced() {
         assert_eq!(with_durations(&all(&[0, 40, 0, 120, 160]), 40), [0, 40, 80, 120, 160]);
         assert_eq!(with_durations(&all(&[0, 40, 9999, 120, 160]), 40), [0, 40, 80, 120, 160]);
         assert_eq!(with_durations(&all(&[0, 40, 40, 0, 120]), 40), [0, 40, 41, 80, 120]);
         let mut long: Vec<Option<i64>> = (0..100).map(|n| Some(n * 40)).collect();
         long[60] = Some(0);
-        assert_eq!(with_durations(&long, 40), (0..100).map(|n| n * 40).collect::<Vec<_>>(), "no new begin");
+        assert_eq!(with_durations(&long, 40), (0..100).map(|n| n * 40).collect::<Vec<_>>(), "no new start");
     }
 
     #[test]
-    fn times_that_begin_again_go_on() {
+    fn restarting_times_are_continued() {
         let twice: Vec<Option<i64>> = (0..60).map(|n| Some(n % 30 * 40)).collect();
         assert_eq!(with_durations(&twice, 40), (0..60).map(|n| n * 40).collect::<Vec<_>>());
     }
 
     #[test]
-    fn one_time_for_all_frames_is_no_clock() {
+    fn constant_time_is_ignored() {
         assert_eq!(with_durations(&[Some(5); 4], 0), [5, 45, 85, 125]);
         assert_eq!(with_durations(&[Some(5)], 0), [5]);
     }
 
     proptest! {
         #[test]
-        fn times_grow_and_those_that_did_are_untouched(
+        fn increasing_times_are_unchanged(
             given in prop::collection::vec(prop::option::weighted(0.8, -50i64..50), 1..60),
             durations in prop::collection::vec(-1i64..4, 60),
         ) {
@@ -218,7 +218,7 @@ mod tests {
         }
 
         #[test]
-        fn the_ends_of_numbers_do_not_overflow(
+        fn extreme_times_do_not_overflow(
             given in prop::collection::vec(prop::option::of(any::<i64>()), 1..40),
             durations in prop::collection::vec(any::<i64>(), 40),
             step in any::<i64>(),

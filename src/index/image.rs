@@ -1,4 +1,4 @@
-//! Builds the index of an image file or a folder of images: one packet per file, which spans the whole file.
+//! Builds the index of an image file or an image sequence: one packet per file, which spans the whole file.
 //! Only the header of the first file is read.
 
 use super::{FrameRecord, PacketRecord, VideoIndex, FRAME, NO_TIME, SYNC};
@@ -16,13 +16,13 @@ use crate::units::{DecodeIndex, TimeBase};
 pub fn index_file(source: &dyn ByteSource, limits: &Limits) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     // Checked before the search for the header, whose duration depends on the file's size.
-    Limits::check(&site, "bytes of a picture's file", source.len(), limits.packet_bytes)?;
+    Limits::check(&site, "bytes of an image file", source.len(), limits.packet_bytes)?;
     let header = image::read_header(source, limits)?;
     let whole = [(0, source.len())];
     build_index(site, &header, whole.into_iter(), TimeBase::new(1, 1).expect("not zero"), limits)
 }
 
-/// Builds the index of a folder of frames, with the size and orientation of the first one.
+/// Builds the index of an image sequence, with the size and orientation of the first one.
 ///
 /// # Errors
 /// As [`index_file`], for the first frame; `Limit` for too many or too large files; `Argument` for a frame rate
@@ -34,14 +34,15 @@ pub fn index_image_sequence(
 ) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     let time_base = TimeBase::new(den, num)
-        .ok_or_else(|| Error::Argument(format!("a folder of frames at {num}/{den} frames per second")))?;
-    let first = source.file_path(0).ok_or_else(|| Error::malformed(&site, "a folder without frames"))?;
+        .ok_or_else(|| Error::Argument(format!("an image sequence at {num}/{den} frames per second")))?;
+    let first =
+        source.file_path(0).ok_or_else(|| Error::malformed(&site, "an image sequence without frames"))?;
     let header = image::read_header(&FileSource::open(&first)?, limits)?;
     if let Some((number, (_, len))) =
         source.file_spans().enumerate().find(|(_, part)| part.1 > limits.packet_bytes)
     {
         let site = Site::file(&source.name_of_file(number));
-        Limits::check(&site, "bytes of a picture's file", len, limits.packet_bytes)?;
+        Limits::check(&site, "bytes of an image file", len, limits.packet_bytes)?;
     }
     build_index(site, &header, source.file_spans(), time_base, limits)
 }
@@ -54,12 +55,12 @@ fn build_index(
     limits: &Limits,
 ) -> Result<VideoIndex> {
     let packet = |(number, (offset, len)): (i64, (u64, u64))| {
-        let len = Limits::check(&site, "bytes of a picture's file", len, limits.packet_bytes)?;
+        let len = Limits::check(&site, "bytes of an image file", len, limits.packet_bytes)?;
         // The limit is far below 4 GiB.
         Ok(PacketRecord { offset, order: number, dts: NO_TIME, size: len as u32, flags: SYNC | FRAME })
     };
     let packets: Vec<PacketRecord> = (0..).zip(parts).map(packet).collect::<Result<_>>()?;
-    Limits::check(&site, "frames of a folder", packets.len() as u64, limits.packets)?;
+    Limits::check(&site, "frames of an image sequence", packets.len() as u64, limits.packets)?;
     let frames = |n: usize| FrameRecord { packet: DecodeIndex(n as u32), pts: n as i64 };
     let name = match header.format {
         ImageFormat::Jpeg => "jpeg",
@@ -92,7 +93,7 @@ fn build_index(
         is_default: true,
     };
     Ok(VideoIndex {
-        container: if packets.len() == 1 { name.into() } else { format!("folder of {name}") },
+        container: if packets.len() == 1 { name.into() } else { format!("image sequence of {name}") },
         end_pts: packets.len() as i64,
         frames: (0..packets.len()).map(frames).collect(),
         sync_points: (0..packets.len() as u32).collect(),

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_refused_and_what_is_dropped_fits_again() {
+    fn dropped_reservations_free_the_budget() {
         let budget = MemoryBudget::new(10);
         let first = budget.reserve(7).unwrap();
         assert!(budget.reserve(4).is_none());
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_never_exceed_it() {
+    fn many_threads_never_exceed_the_budget() {
         let budget = MemoryBudget::new(100);
         std::thread::scope(|scope| {
             for n in 1..8usize {

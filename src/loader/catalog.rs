@@ -59,7 +59,7 @@ pub struct VideoCatalog {
 struct CachedIndex {
     identity: Identity,
     index: Arc<VideoIndex>,
-    /// The list of files, if the video is a folder of frames: listing them takes longer than reading a clip.
+    /// The list of files, if the video is an image sequence: listing them takes longer than reading a clip.
     sequence: Option<Arc<ImageSequenceSource>>,
 }
 
@@ -205,7 +205,8 @@ impl VideoCatalog {
             let Some(up_to) = up_to.filter(|_| items <= self.samples.len() as u64) else { break };
             if up_to == before {
                 return Err(Error::Argument(format!(
-                    "dataset {} of the mix yields no clip; leave it out, or use a sampling that its videos are long enough for",
+                    "dataset {} of the mix yields no clip; leave it out, or use a clip sampler that its \
+                     videos are long enough for",
                     sizes.len()
                 )));
             }
@@ -215,7 +216,7 @@ impl VideoCatalog {
         if items != self.samples.len() as u64 {
             let have = self.samples.len();
             return Err(Error::Argument(format!(
-                "the parts of a mix must be all {have} videos, got {items}"
+                "the datasets of a mix must add up to all {have} samples, got {items}"
             )));
         }
         let Mixture { weights, replacement, epoch_clips, .. } = mixture.clone();
@@ -264,7 +265,8 @@ impl VideoCatalog {
             let reason = match self.samples.extent(item as usize) {
                 SegmentRange::Full => "the video has no frames; leave it out".to_owned(),
                 extent => format!(
-                    "the part {extent} holds no frame of the video, which has {} and ends at {:.3} s; correct it or leave it out",
+                    "the segment {extent} contains no frame of the video, which has {} and ends at {:.3} s; \
+                     correct it or leave it out",
                     index.num_frames(),
                     index.end_seconds()
                 ),
@@ -280,8 +282,10 @@ impl VideoCatalog {
         let mut sample = drawn.map_err(|e| e.into_clip_error(&index.site))?;
         let frames = part.num_frames();
         let wrong = match sample.indices.iter().find(|&&i| i >= frames) {
-            Some(beyond) => Some(format!("the sampling asks for frame {beyond} of {frames}")),
-            None if sample.indices.is_empty() => Some("the sampling gives a clip without frames".to_owned()),
+            Some(beyond) => Some(format!("the clip sampler requests frame {beyond} of {frames}")),
+            None if sample.indices.is_empty() => {
+                Some("the clip sampler returns a clip without frames".to_owned())
+            }
             None => None,
         };
         if let Some(reason) = wrong {

@@ -238,7 +238,7 @@ impl DecodeTask {
                 }
             }
             let Self { decoder, reader, index, clips, wanted, .. } = self;
-            let decoder = decoder.as_mut().expect("given when the run began");
+            let decoder = decoder.as_mut().expect("set when the decode pass started");
             let mut written = Vec::new();
             let step = decoder.step(reader, &interrupt, &mut |packet, mut picture| {
                 written.extend(frames::apply_transforms(

@@ -158,7 +158,7 @@ impl Epoch {
         // As in a worker, a panic becomes an error, here of the whole batch.
         let made = catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|_| {
             let site = context.catalog.site(context.catalog.locate(slot.clip).0);
-            Err(Error::Internal { site, reason: "a panic while another clip was made in its place".into() })
+            Err(Error::Internal { site, reason: "a panic while a replacement clip was decoded".into() })
         });
         single_clip.count_work();
         let (metadata, data) = made?;
@@ -265,7 +265,7 @@ fn assemble(open: PendingBatch, context: &EpochContext<'_>) -> Result<AssembledB
     let data = match open.memory.zip(context.config.clip_shape()) {
         None => BatchData::Ragged(ragged),
         Some((builder, shape)) => {
-            let buffer = builder.freeze().ok().expect("workers drop their part before they report");
+            let buffer = builder.freeze().ok().expect("workers drop their clip slot before they report");
             BatchData::Dense(compact(buffer, &shape, &kept)?, shape)
         }
     };

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_are_those_that_wait_in_order_also_after_the_first_left() {
+    fn pending_requests_of_a_video_stay_in_order() {
         let mut lookahead = lookahead(&[7, 8, 7, 7, 8, 7]);
         assert_eq!(lookahead.pending_for_video(7), [0, 2, 3, 5]);
         lookahead.get(2).unwrap().state = RequestState::InProgress;

@@ -225,7 +225,7 @@ fn check(batch: &Batch, slots: &[SampledClip], on_error: OnError, panics: bool) 
     };
     let got: Vec<u64> = batch.clips.iter().map(|c| c.requested_id).collect();
     match wanted.is_empty() {
-        true => assert!(got == [slots[0].clip] && batch.clips[0].padding, "{got:?} stand in for {slots:?}"),
+        true => assert!(got == [slots[0].clip] && batch.clips[0].padding, "{got:?} instead of {slots:?}"),
         false => assert_eq!(got, wanted, "of {slots:?}"),
     }
     for (place, clip) in batch.clips.iter().enumerate() {
@@ -274,7 +274,7 @@ fn explore(name: &str, panics: bool) {
 }
 
 #[test]
-fn whoever_runs_next_every_clip_comes_once_and_the_budget_is_kept() {
+fn every_schedule_yields_each_clip_once_within_budget() {
     explore("clips", false);
 }
 

@@ -43,11 +43,11 @@ pub struct Stats {
     pub cpu_fallbacks: BTreeMap<String, u64>,
     /// Videos indexed, including those indexed again after their index was evicted.
     pub videos_indexed: u64,
-    /// Videos whose index was found in the store.
+    /// Videos whose index was found in the index cache.
     pub index_hits: u64,
     /// Videos that could not be indexed when the clips were counted.
     pub videos_failed: u64,
-    /// Clips left out because of `on_error="skip"`.
+    /// Clips skipped because of `on_error="skip"`.
     pub clips_skipped: u64,
     /// Clips replaced by another one because of `on_error="replace"`.
     pub clips_replaced: u64,

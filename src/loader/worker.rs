@@ -192,7 +192,7 @@ impl Worker {
         let kept = cached.buffer.len();
         let size_mismatch = || Error::Internal {
             site: self.catalog.site(cached.metadata.video_id),
-            reason: format!("a cached clip has {kept} bytes, its slot has another size"),
+            reason: format!("a cached clip has {kept} bytes, but its slot has a different size"),
         };
         let bytes_of = |shape: Option<ClipShape>| shape.and_then(|s| s.bytes());
         let (have, need) = (bytes_of(self.cached_shape), bytes_of(self.shape));

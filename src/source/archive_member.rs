@@ -46,7 +46,7 @@ mod tests {
     use crate::source::ByteSource;
 
     #[test]
-    fn a_member_is_its_bytes_and_is_called_by_archive_and_name() {
+    fn member_has_its_bytes_and_both_names() {
         let path = std::env::temp_dir().join(format!("framespool-member-{}", std::process::id()));
         std::fs::write(&path, b"headMEMBERtail").unwrap();
         let file: Arc<Path> = path.as_path().into();

@@ -124,11 +124,11 @@ impl ImageSequenceSource {
                 let what = if meta.is_dir() { "a directory" } else { "not a regular file" };
                 return Err(invalid_input(
                     &site(),
-                    format!("is {what}, but is named like a frame; move it elsewhere"),
+                    format!("is {what}, but has the name of a frame; move it elsewhere"),
                 ));
             }
             if files.len() == MAX_FRAMES as usize {
-                return Err(too_many(&format!("'{name}' holds more than {MAX_FRAMES} frames")));
+                return Err(too_many(&format!("'{name}' contains more than {MAX_FRAMES} frames")));
             }
             offsets.push(end);
             end = end.saturating_add(meta.len());
@@ -143,12 +143,12 @@ impl ImageSequenceSource {
                 Some(pattern) => format!("no file '{pattern}' with the number {}", frames.first),
                 None => format!("no file that ends in {}", IMAGE_EXTENSIONS.join(", ")),
             };
-            let reason = format!("a folder of frames without frames: {what}");
+            let reason = format!("an image sequence without frames: {what}");
             return Err(Error::malformed(&Site::file(&name), reason));
         }
         if frames.count.is_some_and(|count| files.len() < count as usize) {
             let (found, count, first) = (files.len(), frames.count.unwrap_or_default(), frames.first);
-            let reason = format!("{found} pictures from place {first} on, where {count} were promised");
+            let reason = format!("{found} frames from index {first} on, expected {count}");
             return Err(Error::malformed(&Site::file(&name), reason));
         }
         // A folder's own timestamps show only changes of names; the digest covers the files.
@@ -207,7 +207,7 @@ impl ImageSequenceSource {
             Ordering::Equal => Ok(file),
             Ordering::Greater => Err(invalid_input(
                 &site,
-                format!("has {now} bytes, and had {len} when its folder was listed: it changed since; open the folder anew"),
+                format!("file size changed from {len} to {now} bytes since the folder was listed; open the folder again"),
             )),
         }
     }
@@ -225,7 +225,7 @@ fn invalid_input(site: &Site, reason: impl Into<String>) -> Error {
 
 fn too_many(what: &str) -> Error {
     Error::Argument(format!(
-        "{what}; at most {MAX_FRAMES} are possible, so give a count, and the rest as another folder"
+        "{what}; at most {MAX_FRAMES} are possible, so give a count, and the rest as another image sequence"
     ))
 }
 
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_bounded_before_any_file_is_looked_for() {
+    fn numbers_are_bounded_before_any_lookup() {
         let folder = Folder::new("bounds", &[("1.jpg", b"a"), ("4294967295.jpg", b"bc")]);
         let open = |first, count| {
             let frames = ImageSequence { first, count, ..folder.frames(Some("{}.jpg")) };
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_left_out_or_named() {
+    fn non_frames_are_skipped_or_named() {
         let folder =
             Folder::new("odd", &[("1.jpg", b"a"), ("2.jpg", b"bc"), ("._1.jpg", b"x"), ("a.txt", b"")]);
         std::fs::create_dir(folder.0.join("3.jpg")).unwrap();
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_holds_until_the_folder_changes() {
+    fn listing_is_valid_until_the_folder_changes() {
         let folder = Folder::new("kept", &[("1.jpg", b"abc"), ("2.jpg", b"defg")]);
         let open = || {
             let mut source = ImageSequenceSource::open(&folder.frames(None)).unwrap();
@@ -379,14 +379,14 @@ mod tests {
         let source = open();
         std::fs::remove_file(folder.0.join("3.jpg")).unwrap();
         assert!(!source.is_current(), "a file was removed");
-        for (bytes, told) in [(&b"longer"[..], "changed since"), (b"no", "truncated")] {
+        for (bytes, reason) in [(&b"longer"[..], "since the folder was listed"), (b"no", "truncated")] {
             std::fs::write(folder.0.join("1.jpg"), b"abc").unwrap();
             let source = open();
             std::fs::write(folder.0.join("1.jpg"), bytes).unwrap();
-            assert!(source.is_current(), "the folder's times tell nothing of what is in its files");
-            assert_eq!(source.read_at(3, &mut [0; 4]).unwrap(), 4, "the other file is as it was");
+            assert!(source.is_current(), "the folder's times do not show changes of its files");
+            assert_eq!(source.read_at(3, &mut [0; 4]).unwrap(), 4, "the other file is unchanged");
             let error = source.read_at(0, &mut [0; 3]).unwrap_err().to_string();
-            assert!(error.contains("1.jpg") && error.contains(told), "{error}");
+            assert!(error.contains("1.jpg") && error.contains(reason), "{error}");
             assert!(!source.is_current(), "once noticed, the files are listed again");
         }
     }
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn files_lie_one_after_another() {
+    fn files_are_concatenated() {
         let [one, two, three, five] = [1, 2, 3, 5].map(|number| format!("img_{number:05}.jpg"));
         let files: [(&str, &[u8]); 4] = [(&one, b"abc"), (&two, b""), (&three, b"defg"), (&five, b"lost")];
         let folder = Folder::new("lie", &files);

@@ -127,7 +127,7 @@ mod tests {
     use crate::error::Error;
 
     #[test]
-    fn a_caller_is_known_while_it_calls_and_then_the_one_before_it_is() {
+    fn nested_callers_are_restored() {
         let (outer, inner) = (Arc::new(TrafficCounters::new()), Arc::new(TrafficCounters::new()));
         let count = |requests| {
             traffic().expect("a caller").add(RemoteStats { requests, ..RemoteStats::default() });

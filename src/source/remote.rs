@@ -34,7 +34,7 @@ const MAX_SMALL_FILE_BYTES: u64 = 1 << 20;
 const MAX_BRIDGED_BLOCKS: u64 = 2;
 /// How long a file state reported by a server is trusted where the caller does not set `again`.
 const METADATA_TTL: Duration = Duration::from_secs(5);
-/// How often a waiting thread checks whether its caller requested an interrupt.
+/// Interval at which a waiting thread checks whether its caller requested an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 static PROCESS_TRAFFIC: TrafficCounters = TrafficCounters::new();
@@ -146,7 +146,7 @@ impl RemoteSource {
                     RangeResponse::Received(bytes, _) => Ok(bytes),
                     RangeResponse::NotModified => Err(Error::Internal {
                         site: Site::file(&parsed_url.name),
-                        reason: "a server said that nothing changed, which it was not asked".into(),
+                        reason: "the server answered 304 Not Modified to an unconditional request".into(),
                     }),
                 }));
             });
@@ -227,7 +227,7 @@ impl ByteSource for RemoteSource {
             let held = bytes.get((at - start) as usize..).unwrap_or_default();
             let take = held.len().min((end - at) as usize);
             if take == 0 {
-                let reason = "a block is shorter than the file says".to_owned();
+                let reason = "a block is shorter than expected from the file size".to_owned();
                 return Err(Error::Internal { site: self.site(), reason });
             }
             let to = (at - offset) as usize;
@@ -288,7 +288,7 @@ impl FetchGuard {
 
 impl Drop for FetchGuard {
     fn drop(&mut self) {
-        let reason = "a request was given up".to_owned();
+        let reason = "a request was canceled".to_owned();
         self.complete(Err(Error::Internal { site: self.site.clone(), reason }));
     }
 }
@@ -318,7 +318,7 @@ fn request_metadata(
             Ok(response) => break response?,
             Err(crossbeam_channel::RecvTimeoutError::Timeout) => interrupt::check()?,
             Err(crossbeam_channel::RecvTimeoutError::Disconnected) => {
-                let reason = "a request was given up".to_owned();
+                let reason = "a request was canceled".to_owned();
                 return Err(Error::Internal { site: Site::file(&parsed_url.name), reason });
             }
         }
@@ -350,7 +350,7 @@ fn request_metadata(
         (RangeResponse::NotModified, Some(metadata)) => same(metadata, object, confirmed_at),
         (RangeResponse::NotModified, None) => Err(Error::Internal {
             site: Site::file(&parsed_url.name),
-            reason: "a server said that nothing changed, which it was not asked".into(),
+            reason: "the server answered 304 Not Modified to an unconditional request".into(),
         }),
     }
 }

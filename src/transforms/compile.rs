@@ -174,8 +174,8 @@ impl Compiler {
                 let (shift_x, shift_y) = (uniform(shift.0, rng), uniform(shift.1, rng));
                 if applied && self.label.is_none() {
                     let area = MaskRegion::Grid(grid(tile, ratio, degrees, (shift_x, shift_y)));
-                    let paint = self.mask_fill(*cover, rng);
-                    self.masks.push(Mask { region: area, fill: paint });
+                    let fill = self.mask_fill(*cover, rng);
+                    self.masks.push(Mask { region: area, fill });
                 }
                 record("applied", &[f64::from(u8::from(applied))]);
                 record("tile", &[tile]);
@@ -256,7 +256,7 @@ impl Compiler {
         if (across, down) != (0, 0) {
             if !pad_if_needed {
                 return Err(Error::Argument(format!(
-                    "RandomCrop(({}, {})) is larger than the picture of {height} rows and {width} columns; \
+                    "RandomCrop(({}, {})) is larger than the frame of {height} rows and {width} columns; \
                      put Resize before it or use pad_if_needed=True",
                     size.height, size.width
                 )));
@@ -304,7 +304,7 @@ impl Compiler {
             return Ok(());
         }
         Err(Error::Argument(format!(
-            "{name}(({}, {})) is larger than the picture of {height} rows and {width} columns; put Resize before it",
+            "{name}(({}, {})) is larger than the frame of {height} rows and {width} columns; put Resize before it",
             size.height, size.width
         )))
     }
@@ -463,9 +463,9 @@ impl Compiler {
     }
 
     fn hole(&mut self, rect: Rect, cover: EraseFill, rng: &mut Rng) {
-        let paint = self.mask_fill(cover, rng);
+        let fill = self.mask_fill(cover, rng);
         if self.label.is_none() && rect.width > 0 && rect.height > 0 {
-            self.masks.push(Mask { region: MaskRegion::Rect(rect), fill: paint });
+            self.masks.push(Mask { region: MaskRegion::Rect(rect), fill });
         }
     }
 

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_stays_twice_as_large_as_the_result() {
+    fn scaled_image_stays_twice_the_result_size() {
         let scale = |source, to| scale_for([resize(source, to)].iter());
         assert_eq!(scale((1280, 854), (224, 224)), DctScale::Full);
         assert_eq!(scale((1280, 896), (224, 224)), DctScale::Half);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn seen_from_the_other_side_it_begins_before_the_picture() {
+    fn flipped_geometry_starts_before_the_image() {
         let stored = (101, 50); // halves: 51, with 1 of excess; 25, with none
         let turned = |mirror, quarter_turns_cw| {
             let orientation = Orientation { mirror, quarter_turns_cw };

@@ -170,7 +170,7 @@ impl TransformExecutor {
     /// `Gpu` if no stream can be created on the device; `Argument` for an executor without a device.
     pub fn cuda(&mut self) -> Result<&mut CudaExecutor> {
         if self.cuda.is_none() {
-            let no_gpu = || Error::Argument("a place on a device for an executor that has none".into());
+            let no_gpu = || Error::Argument("the output is on a device, but the executor has no GPU".into());
             let gpu = self.gpu.clone().ok_or_else(no_gpu)?;
             let stream = gpu.device().create_stream()?;
             self.cuda = Some(CudaExecutor::new(gpu, stream));
@@ -455,7 +455,7 @@ fn check_fits_slot(site: &Site, shape: &ClipShape, len: usize) -> Result<()> {
     if shape.bytes().is_some_and(|bytes| bytes <= len) {
         return Ok(());
     }
-    let reason = format!("a clip of {shape} was given {len} bytes of the device");
+    let reason = format!("a clip of {shape} has {len} bytes of device memory");
     Err(Error::Internal { site: site.clone(), reason })
 }
 
@@ -464,7 +464,8 @@ fn check_size(site: &Site, size: (u32, u32), shape: &ClipShape) -> Result<()> {
         return Ok(());
     }
     let what = format!(
-        "a picture size that changes inside a clip (from {}x{} to {}x{} after the transforms; add Resize((h, w)) to make them equal)",
+        "a frame size that changes inside a clip (from {}x{} to {}x{} after the transforms; add Resize((h, \
+         w)) to make them equal)",
         shape.width, shape.height, size.0, size.1
     );
     Err(Error::Unsupported { site: site.clone(), what })

@@ -138,7 +138,7 @@ pub(super) fn color(site: &Site, rgb: bool, tags: ColorTags, assumed: ColorOverr
 
 /// Converts a palette frame to packed RGB.
 fn look_up(site: &Site, frame: &Frame) -> Result<Vec<u8>> {
-    let refuse = || unsupported(site, "a palette picture without its palette");
+    let refuse = || unsupported(site, "a palette image without its palette");
     let (indices, stride) = frame.plane(0).ok_or_else(refuse)?;
     let (palette, _) = frame.plane(1).ok_or_else(refuse)?;
     let width = frame.width() as usize;
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_matrix_is_computed_as_itself_or_refused_by_name() {
+    fn every_matrix_is_supported_or_rejected_by_name() {
         let site = Site::file(&"a.mp4".into());
         let of = |matrix| {
             let tags = ColorTags { matrix, ..ColorTags::default() };

@@ -84,18 +84,19 @@ impl GeometryBuilder {
         let [[a, b, c], [d, e, f]] = map;
         let determinant = a * e - b * d;
         let (width, height) = (f64::from(self.geometry.window.width), f64::from(self.geometry.window.height));
-        let (most_x, most_y) = (f64::from(size.0) + 1e-3, f64::from(size.1) + 1e-3);
+        let (max_x, max_y) = (f64::from(size.0) + 1e-3, f64::from(size.1) + 1e-3);
         let shown = [(0.0, 0.0), (width, 0.0), (0.0, height), (width, height)].into_iter().all(|(x, y)| {
             let (x, y) = (x - c, y - f);
             let (x, y) = ((e * x - b * y) / determinant, (a * y - d * x) / determinant);
-            (-1e-3..=most_x).contains(&x) && (-1e-3..=most_y).contains(&y)
+            (-1e-3..=max_x).contains(&x) && (-1e-3..=max_y).contains(&y)
         });
         if shown || self.blank {
             return Ok(());
         }
         Err(Error::Argument(
-            "after a rotation, an affine map or a resize of a padded picture, and a cut of what came out, the picture cannot grow or be turned again \
-             in the same pass, since what was cut off would show; pad first, use expand=True, or do all in one RandomAffine"
+            "after a rotation, an affine map or a resize of a padded frame, followed by a crop, the frame \
+             cannot grow or be rotated again in the same pass, because cropped pixels would be visible; pad \
+             first, use expand=True, or do all in one RandomAffine"
                 .into(),
         ))
     }
@@ -111,8 +112,8 @@ impl GeometryBuilder {
         else {
             let Padding { left, top, right, bottom } = padding;
             return Err(Error::Argument(format!(
-                "padding ({left}, {top}, {right}, {bottom}) makes a picture of {height} rows and {width} columns longer than \
-                 {MAX_SIDE} pixels; pad less or resize before"
+                "padding ({left}, {top}, {right}, {bottom}) makes a frame of {height} rows and {width} \
+                 columns longer than {MAX_SIDE} pixels; pad less or resize first"
             )));
         };
         self.crop(-i64::from(padding.left), -i64::from(padding.top), Size { height, width })
@@ -273,7 +274,7 @@ impl GeometryBuilder {
         }
         let Mapped { map, size, interpolation, .. } = self.mapped.expect("set above");
         let unit = f64::from(1u32 << WARP_FRACTION_BITS);
-        // Converts from pixels as unit squares to pixel centers at whole numbers: half a pixel less at both
+        // Converts from pixels as unit squares to pixel centers at integer coordinates: half a pixel less at both
         // ends.
         let fixed = |[a, b, c]: [f64; 3]| [a, b, c + (a + b - 1.0) / 2.0].map(|v| (v * unit).round() as i64);
         let warp = Warp { size, to_x: fixed(map[0]), to_y: fixed(map[1]), interpolation };
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crop_before_a_resize_becomes_the_source_rectangle() {
+    fn crop_before_resize_is_the_source_rectangle() {
         let mut d = draft(400, 300);
         d.crop(100, 100, size(100, 200)).unwrap();
         d.resize(50, 50, Filter::Triangle);
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn resize_crop_resize_is_one_resize_of_a_part_between_pixels() {
+    fn resize_crop_resize_is_one_resize() {
         let mut d = draft(1920, 1080);
         d.resize(455, 256, Filter::Triangle);
         d.crop(10, 20, size(100, 150)).unwrap();
@@ -419,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_padded_picture_that_grows_is_resized_and_then_moved() {
+    fn padded_frame_is_resized_then_moved() {
         let mut d = draft(32, 32);
         d.pad(Padding { left: 4, top: 4, right: 4, bottom: 4 }).unwrap();
         d.crop(0, 5, size(32, 32)).unwrap();
@@ -434,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_takes_only_the_part_of_the_window_that_it_reaches() {
+    fn affine_map_reads_only_what_it_reaches() {
         let mut d = draft(1000, 800);
         d.warp(&[[1.0, 0.0, 0.25], [0.0, 1.0, 0.0]], (1000, 800), Interpolation::Bilinear).unwrap();
         d.crop(500, 400, size(10, 20)).unwrap();
@@ -455,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_all_fill_stays_so() {
+    fn fill_only_output_stays_fill() {
         let mut d = draft(10, 10);
         d.pad(Padding { left: 50, ..Padding::default() }).unwrap();
         d.crop(0, 0, size(10, 20)).unwrap();
@@ -466,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turned_picture_grows_only_if_nothing_was_cut_off() {
+    fn rotated_frame_grows_only_if_not_cropped() {
         let (sin, cos) = 30f64.to_radians().sin_cos();
         let back = [[cos, -sin, 30.0], [sin, cos, -20.0]];
         let mut d = draft(100, 80);

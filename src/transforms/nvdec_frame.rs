@@ -37,7 +37,7 @@ pub(super) fn frame(
     };
     // An address cannot express a crop of half a chroma sample.
     if !(shown.left.is_multiple_of(1 << log2_w) && shown.top.is_multiple_of(1 << log2_h)) {
-        return Err(unsupported(format!("a picture that begins at ({}, {})", shown.left, shown.top)));
+        return Err(unsupported(format!("a frame that starts at ({}, {})", shown.left, shown.top)));
     }
     let bytes = u64::from(surface.depth_bits > 8) + 1;
     let pitch = surface.pitch_bytes as u64;
@@ -64,10 +64,10 @@ pub(super) fn frame(
         },
     };
     let tags = tags(surface, container).ok_or_else(|| {
-        unsupported("full range by the container alone, which this stream may contradict".into())
+        unsupported("full range that only the container declares and the stream may contradict".into())
     })?;
     if tags.matrix == RGB && surface.chroma == Chroma::C444 {
-        return Err(unsupported("planes of red, green and blue".into()));
+        return Err(unsupported("RGB planes".into()));
     }
     let color = color(site, false, tags, assumed)?;
     Ok(DeviceFrame { width, height, depth_bits: surface.depth_bits, shift: surface.shift, planes, color })

@@ -75,7 +75,7 @@ impl NvjpegWorker {
         assumed: ColorOverride,
     ) -> Result<Result<DeviceFrame, String>> {
         if image.header().format != ImageFormat::Jpeg {
-            return Ok(Err("PNG: the GPU has no decoder for it".into()));
+            return Ok(Err("PNG, which the GPU cannot decode".into()));
         }
         let planes = match self.decoder.decode(image.bytes()) {
             Ok(planes) => planes,
@@ -99,7 +99,7 @@ impl NvjpegWorker {
         };
         let (width, height) = (planes.width, planes.height);
         if (width, height) != image.size() {
-            return Ok(Err(format!("nvJPEG found {width}x{height} pixels, the header {:?}", image.size())));
+            return Ok(Err(format!("nvJPEG reports {width}x{height} pixels, the header {:?}", image.size())));
         }
         Ok(Ok(DeviceFrame { width, height, depth_bits: 8, shift: 0, planes: layout, color }))
     }

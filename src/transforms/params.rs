@@ -39,7 +39,7 @@ pub(super) fn resized(target: Target, (width, height): (u32, u32)) -> Result<(u3
     let side = |v: u64| u32::try_from(v).ok().filter(|&v| v <= MAX_SIDE);
     side(w).zip(side(h)).ok_or_else(|| {
         Error::Argument(format!(
-            "Resize makes {w}x{h} of a picture of {width}x{height}: a side may be at most {} pixels; use max_size",
+            "Resize makes {w}x{h} of a frame of {width}x{height}: a side may be at most {} pixels; use max_size",
             MAX_SIDE
         ))
     })
@@ -209,7 +209,7 @@ mod tests {
     const KEY: RngKey = RngKey { seed: 3, epoch: 1, clip: 4, occurrence: 0 };
 
     #[test]
-    fn sizes_are_torchvisions() {
+    fn sizes_equal_torchvision() {
         let shorter = |size, longest| Target::Shorter { size, longest };
         assert_eq!(resized(shorter(256, None), (1920, 1080)).unwrap(), (455, 256)); // int(256 * 1920 / 1080)
         assert_eq!(resized(shorter(90, None), (1080, 1920)).unwrap(), (90, 160));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_random_part_has_the_area_and_shape_asked_for() {
+    fn random_crop_has_requested_area_and_ratio() {
         let mut rng = KEY.rng(0);
         let (scale, ratio) = (UniformRange::new(0.08, 1.0), UniformRange::new(0.75, 4.0 / 3.0));
         let mut areas = Vec::new();
@@ -236,14 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_cannot_be_found_is_the_middle() {
+    fn impossible_random_crop_is_the_center() {
         let part =
             part_of((1000, 10), UniformRange::only(1.0), UniformRange::new(0.75, 4.0 / 3.0), &mut KEY.rng(0));
         assert_eq!(part, Rect { x: 493, y: 0, width: 13, height: 10 });
     }
 
     #[test]
-    fn a_quarter_turn_takes_the_right_column_to_the_top() {
+    fn quarter_turn_moves_right_column_to_top() {
         // Counterclockwise by 90 degrees: the top left of the new frame was the top right of the old one.
         let back = inverse_affine(-90.0, 1.0, (0.0, 0.0), (0.0, 0.0), (50.0, 50.0));
         let at = |x: f64, y: f64| back.map(|[a, b, c]| (a * x + b * y + c).round());
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_covers_ratio_squared_of_the_picture() {
+    fn grid_mask_covers_ratio_squared_of_the_frame() {
         let g = grid(20.0, 0.5, 30.0, (0.3, 0.7));
         let masked = (0..400u32).flat_map(|y| (0..400u32).map(move |x| (x, y))).filter(|&(x, y)| {
             let phase = |step: [u32; 2], start: u32| {

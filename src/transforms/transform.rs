@@ -264,7 +264,7 @@ pub enum Transform {
     Normalize(Normalize),
 }
 
-/// A transform and how often its parameters are drawn.
+/// A transform, and whether its parameters are drawn per clip or per frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The transform.

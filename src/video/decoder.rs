@@ -49,7 +49,7 @@ fn container(params: &CodecParams) -> ColorTags {
 }
 
 /// A decoder of any kind.
-#[expect(clippy::large_enum_variant, reason = "few, and they go from hand to hand")]
+#[expect(clippy::large_enum_variant, reason = "few values, moved between threads")]
 pub enum AnyDecoder {
     /// libavcodec.
     Software(SoftwareDecoder),

@@ -17,7 +17,7 @@ use crate::source::interrupt_scope;
 use crate::transforms::TransformPipeline;
 use crate::units::PresentationIndex;
 
-/// How often a caller that waits for helper threads calls `interrupt`.
+/// Interval at which a caller that waits for helper threads calls `interrupt`.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Counts a helper thread as busy until it ends, also by a panic, and then wakes the caller.
@@ -54,7 +54,7 @@ pub fn decode_image_batch(
         let mut output = clip_decoder.output();
         let mut reader = Video::with_index(source, index).reader();
         clip_decoder.decode_clip(&mut reader, &[PresentationIndex(0)], key, &mut output, &stopped)?;
-        output.into_clip()?.ok_or_else(|| Error::malformed(&Site::file(&file.name()), "no picture"))
+        output.into_clip()?.ok_or_else(|| Error::malformed(&Site::file(&file.name()), "no image"))
     };
     // Works until no images are left, or `go_on` returns an error.
     let work = |go_on: &dyn Fn() -> Result<()>| -> Result<()> {

@@ -1,8 +1,8 @@
-"""Good files to start from: the matrix of containers and codecs, small enough to decode thousands of variants.
+"""Intact base files: the matrix of containers and codecs, small enough to decode thousands of variants.
 
-Each is a few dozen frames of a moving test picture with noise, so that no two frames are alike, in several groups of
-pictures. They are made once by the ffmpeg program of the test media (``tests/media/make.py``) and kept in framespool's
-cache folder, under a name that is the hash of this file.
+Each is a few dozen frames of a moving test pattern with noise, so that no two frames are alike, in several groups of
+pictures. They are created once by the ffmpeg program of the test media (``tests/media/make.py``) and stored in
+framespool's cache folder, under a name that is the hash of this file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import streams
 
 from adversarial import packets
 
-#: Containers whose packets have no presentation times of their own: times are guesses, and not compared.
+#: Containers without presentation timestamps in their packets: timestamps are estimates, and not compared.
 TIMELESS = frozenset({"avi", "raw", "obu"})
 
 X264 = "-c:v libx264 -preset veryfast -crf 26 -g 10 -bf 2 -sc_threshold 0"
@@ -33,17 +33,17 @@ AOM = "-c:v libaom-av1 -usage realtime -cpu-used 8 -b:v 0 -crf 40 -g 10"
 
 @dataclass(frozen=True)
 class Base:
-    """One good file.
+    """One base file.
 
     Attributes:
         name: file name; its suffix is that of the container.
-        container: kind of container, by which mutations are chosen.
-        codec: kind of codec, by which mutations are chosen.
-        encode: arguments of the encoder, or of the muxer where `source` is another base.
+        container: kind of container, which selects the mutations.
+        codec: kind of codec, which selects the mutations.
+        encode: arguments of the encoder, or of the muxer if `source` is another base.
         size: width and height in pixels.
-        frames: number of frames that are encoded.
+        frames: number of encoded frames.
         source: name of another base whose packets are copied.
-        written: True where the file is written here or by ``tests/media/streams.py``, not by the ffmpeg program.
+        written: True if the file is written here or by ``tests/media/streams.py``, not by the ffmpeg program.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Base:
 
 
 def bases() -> list[Base]:
-    """All bases; sources stand before the ones that copy their packets."""
+    """All bases; sources come before the ones that copy their packets."""
     found: list[Base] = []
 
     def add(name: str, container: str, codec: str, encode: str, **keywords) -> None:
@@ -70,7 +70,7 @@ def bases() -> list[Base]:
             stem = source.partition(".")[0]
             add(f"{stem}_{suffix}", container, codec, f"-c copy {bsf} {extra}".strip(), source=source)
 
-    # H.264: copies into every container that takes it.
+    # H.264: copies into every container that supports it.
     add("h264.mp4", "mp4", "h264", X264)
     annexb = "-bsf:v h264_mp4toannexb"
     copies("h264.mp4", "h264", "mp4:front.mp4 -movflags +faststart", "mp4:plain.mov", "mkv:plain.mkv", "flv:plain.flv")
@@ -134,7 +134,7 @@ def bases() -> list[Base]:
     add("mpeg2closed.ts", "ts", "mpeg12", closed)
     interlaced = "-c:v mpeg2video -qscale:v 5 -g 10 -bf 2 -flags +ildct+ilme -top 1"
     add("mpeg2interlaced.ts", "ts", "mpeg12", interlaced)
-    # Codecs whose pictures stand alone, and others
+    # Codecs with intra pictures only, and others
     add("mjpeg.avi", "avi", "intra", "-pix_fmt yuvj420p -c:v mjpeg -qscale:v 5")
     copies("mjpeg.avi", "intra", "raw:plain.mjpeg", "mkv:plain.mkv", "mp4:plain.mov")
     add("prores.mov", "mp4", "intra", "-c:v prores_ks -profile:v 0", frames=8)
@@ -157,7 +157,7 @@ def bases() -> list[Base]:
 
 
 def _make(base: Base, folder: Path) -> None:
-    """Writes one base into `folder`, which holds its source."""
+    """Writes one base into `folder`, which contains its source."""
     out = folder / base.name
     if base.written:
         out.write_bytes(packets.obu_annexb((folder / base.source).read_bytes()) if base.source else streams.paff())
@@ -176,7 +176,7 @@ def _make(base: Base, folder: Path) -> None:
 
 
 def folder() -> Path:
-    """The folder of all bases, which is made if it is not there."""
+    """The folder of all bases, created if it does not exist."""
     content = b"".join(Path(module.__file__).read_bytes() for module in (sys.modules[__name__], streams))
     found = make.cache() / f"adversarial-{hashlib.sha256(content).hexdigest()[:12]}"
     if (found / "DONE").is_file():
@@ -197,6 +197,6 @@ def folder() -> Path:
         try:
             work.rename(found)
         except OSError:
-            if not (found / "DONE").is_file():  # no other process has made it meanwhile
+            if not (found / "DONE").is_file():  # unless another process has created it meanwhile
                 raise
     return found

@@ -1,6 +1,6 @@
-"""Cases by name: ``<seed>/<number>`` decides the good file, what is done to it, and every draw on the way.
+"""Cases by name: ``<seed>/<number>`` determines the base file, its mutation, and every random draw.
 
-``intact/<base>`` is a good file as it is.
+``intact/<base>`` is an unchanged base file.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from adversarial import mutations
 from adversarial.bases import TIMELESS, Base, bases
 
 BASES = {base.name: base for base in bases()}
-#: Mutations that do not fit are drawn again, so often.
+#: Number of attempts to draw a mutation that fits.
 ATTEMPTS = 50
 
 
 @dataclass
 class Case:
-    """One file with all that is known of it.
+    """One file with everything known about it.
 
     Attributes:
         name: ``<seed>/<number>``.
-        base: the good file that it was made of.
-        mutation: what was done.
-        note: how, in words.
+        base: the base file that it was created from.
+        mutation: name of the mutation.
+        note: description of the change.
         rule: see :mod:`mutations`.
         data: the file's bytes.
-        others: further bases whose frames it may show.
+        others: further bases whose frames it may contain.
     """
 
     name: str
@@ -41,12 +41,12 @@ class Case:
 
     @property
     def timed(self) -> bool:
-        """Whether the container says when frames are shown."""
+        """Whether the container has presentation timestamps."""
         return self.base.container not in TIMELESS
 
     @property
     def suffix(self) -> str:
-        """End of the file's name."""
+        """Suffix of the file name."""
         return Path(self.base.name).suffix
 
     def __str__(self) -> str:
@@ -54,11 +54,11 @@ class Case:
 
 
 def draw(name: str, folder: Path) -> Case:
-    """Makes the case of this name.
+    """Creates the case of this name.
 
     Args:
         name: ``<seed>/<number>``, or ``intact/<base>``.
-        folder: where the bases are.
+        folder: folder of the bases.
     """
     seed, _, number = name.partition("/")
     if seed == "intact":

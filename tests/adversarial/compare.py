@@ -1,4 +1,4 @@
-"""Holds what framespool delivered against the oracle, and against itself; see :mod:`mutations` for the rules."""
+"""Compares framespool's results with the oracle and with each other; see :mod:`mutations` for the rules."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from adversarial.cases import Case
 from adversarial.oracle import OracleResult
 
-#: Codecs whose inverse transform is not defined to the bit. Of what no encoder writes (changed bits, a picture decoded
-#: twice) two releases of the decoder compute different pixels: FFmpeg 7.0.2 others than 8.1 and 9.0.
+#: Codecs whose inverse transform is not bit-exact. For data that no encoder writes (changed bits, a picture decoded
+#: twice) decoder releases differ in pixels: FFmpeg 7.0.2 from 8.1 and 9.0.
 INEXACT_CODECS = {"mpeg4", "msmpeg4", "wmv", "h263", "flv1", "mpeg12"}
-#: What one file may cost: processor time of one way of reading it, and resident memory.
+#: Limits for one file: processor time of one way of reading it, and resident memory.
 SECONDS, MIB = 10.0, 1024.0
-#: Findings of one kind that are told of one case.
+#: Maximum number of findings of one kind per case.
 MAX_FINDINGS_PER_KIND = 2
 
 
 @dataclass
 class Outcome:
-    """What became of a case: ``exact``, ``partly`` (the rest are errors), ``refused``, ``unjudged`` or ``finding``."""
+    """The outcome of a case: ``exact``, ``partly`` (the rest are errors), ``refused``, ``unjudged`` or ``finding``."""
 
     kind: str
     findings: list[str] = field(default_factory=list)
@@ -30,35 +30,37 @@ class Outcome:
 def check(
     case: Case, streams: list[OracleResult], intact: list[OracleResult], results: list[dict[str, Any]]
 ) -> Outcome:
-    """Judges a case.
+    """Compares the results of a case with the oracle.
 
     Args:
         case: the case.
-        streams: the oracle's verdict on each of the file's video streams that may be the one.
-        intact: the oracle's verdicts on the good files that it was made of.
-        results: what each reading process said (``reader.read``).
+        streams: the oracle's result for each video stream of the file that may be the selected one.
+        intact: the oracle's results for the base files that it was created from.
+        results: the output of each reading process (``reader.read``).
     """
     findings = [f"{kind}: {text}" for result in results for kind, text in _internal_findings(result)]
     findings += [f"unstable: {text}" for text in _differences_between(results)]
     frames = _delivered(results)
-    judged = [_by_oracle(case, verdict, intact, results[0], frames) for verdict in streams]
+    judged = [_by_oracle(case, expected, intact, results[0], frames) for expected in streams]
     kind, wrong = min(judged, key=lambda pair: len(pair[1]))
     findings += wrong
     unique = list(dict.fromkeys(findings))
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     first = [
         text
         for text in unique
-        if told.update([text.partition(":")[0]]) or told[text.partition(":")[0]] <= MAX_FINDINGS_PER_KIND
+        if counts.update([text.partition(":")[0]]) or counts[text.partition(":")[0]] <= MAX_FINDINGS_PER_KIND
     ]
     left = [
-        f"{name}: {count - MAX_FINDINGS_PER_KIND} more" for name, count in told.items() if count > MAX_FINDINGS_PER_KIND
+        f"{name}: {count - MAX_FINDINGS_PER_KIND} more"
+        for name, count in counts.items()
+        if count > MAX_FINDINGS_PER_KIND
     ]
     return Outcome("finding" if unique else kind, first + left)
 
 
 def _single_frame_answers(result: dict[str, Any]) -> dict[int, list[str | None]]:
-    """The answers to asking for each frame by itself, one for each number of threads."""
+    """The results of requesting each frame alone, one for each number of threads."""
     found: dict[int, list[str | None]] = {}
     for way, answers in result["answers"].items():
         if way.startswith("alone"):
@@ -68,7 +70,7 @@ def _single_frame_answers(result: dict[str, Any]) -> dict[int, list[str | None]]
 
 
 def _internal_findings(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """What is wrong whatever the file is."""
+    """Errors that no file may cause."""
     found = [("unfair", text) for text in result["unfair"]]
     found += [("slow", f"{way}: {took:.1f} s") for way, took in result["seconds"].items() if took > SECONDS]
     if result["peak"] > MIB:
@@ -84,7 +86,7 @@ def _internal_findings(result: dict[str, Any]) -> list[tuple[str, str]]:
     alone = _single_frame_answers(result)
     for index, answers in alone.items():
         if None in answers and any(answers):
-            found.append(("access", f"frame {index} alone is an error for some numbers of threads only"))
+            found.append(("access", f"frame {index} alone fails only with some numbers of threads"))
     good = {index for index, answers in alone.items() if all(answers)}
     for way, answers in result["answers"].items():
         if way.startswith("alone"):
@@ -98,12 +100,12 @@ def _internal_findings(result: dict[str, Any]) -> list[tuple[str, str]]:
             refused = []  # one request for all of them
         for index in [index for index in refused if index in good][:1]:
             why = result["errors"].get(way, "no error")
-            found.append(("access", f"frame {index} comes alone, and is refused {way}: {why}"))
+            found.append(("access", f"frame {index} can be read alone, but fails {way}: {why}"))
     return found
 
 
 def _differences_between(results: list[dict[str, Any]]) -> list[str]:
-    """What differs from one process to the other."""
+    """Differences between the processes."""
     first, found = results[0], []
     for other in results[1:]:
         for key in ("length", "pts", "damaged_units"):
@@ -122,7 +124,7 @@ def _differences_between(results: list[dict[str, Any]]) -> list[str]:
 
 
 def _delivered(results: list[dict[str, Any]]) -> dict[int, set[str]]:
-    """Display index to the digests that came, by any way."""
+    """Frame index to the digests returned by any way of reading."""
     found: dict[int, set[str]] = {}
     for result in results:
         for answers in result["answers"].values():
@@ -133,18 +135,18 @@ def _delivered(results: list[dict[str, Any]]) -> dict[int, set[str]]:
 
 
 def _by_oracle(
-    case: Case, verdict: OracleResult, intact: list[OracleResult], result: dict[str, Any], frames: dict[int, set[str]]
+    case: Case, expected: OracleResult, intact: list[OracleResult], result: dict[str, Any], frames: dict[int, set[str]]
 ) -> tuple[str, list[str]]:
-    """The outcome, and what is not as the oracle says."""
+    """The outcome, and the differences from the oracle."""
     refused = {index for index, answers in _single_frame_answers(result).items() if None in answers}
     kind = "refused" if result["error"] else "partly" if refused else "exact"
-    # Where every frame is hidden, or the program cannot decode the stream, nothing is known.
-    unknown = verdict.decoder_error is None and not verdict.frames
-    if unknown or not verdict.compared or not all(good.compared for good in intact):
+    # If every frame is hidden, or the program cannot decode the stream, nothing is known.
+    unknown = expected.decoder_error is None and not expected.frames
+    if unknown or not expected.compared or not all(good.compared for good in intact):
         return "unjudged", []
-    if verdict.decoder_error is not None or case.rule == "lost":
-        wrong = _damaged(case, verdict, intact, result, frames)
-        # Their decoders read changed bits as other pictures, often without a report.
+    if expected.decoder_error is not None or case.rule == "lost":
+        wrong = _damaged(case, expected, intact, result, frames)
+        # Their decoders read changed bits as other pictures, often without an error.
         silent = case.rule == "changed" and case.base.codec in INEXACT_CODECS
         return ("unjudged", []) if wrong and silent else (kind, wrong)
     found: list[str] = []
@@ -154,16 +156,16 @@ def _by_oracle(
     if must and refused:
         why = next(iter(result["errors"].values()), "")
         found.append(f"refused: {len(refused)} frames, first {min(refused)}: {why}")
-    # Frames that could not be read may be left out where the caller is told: by an error, or by a count.
+    # Unreadable frames may be missing if the caller is informed: by an error, or by a count.
     strict = must or not (refused or result["error"] or result.get("damaged_units"))
     if result["error"]:
         return kind, found
-    if result["length"] != len(verdict.frames):
+    if result["length"] != len(expected.frames):
         if strict:
-            return kind, [*found, f"length: {result['length']}, the oracle's {len(verdict.frames)}"]
-        return kind, _damaged(case, verdict, intact, result, frames)
+            return kind, [*found, f"length: {result['length']}, the oracle's {len(expected.frames)}"]
+        return kind, _damaged(case, expected, intact, result, frames)
     originals = set() if must else {answer for good in intact for _, answer in good.frames}
-    wrong = _clean(case, verdict, result, {n: answers - originals for n, answers in frames.items()}, strict)
+    wrong = _clean(case, expected, result, {n: answers - originals for n, answers in frames.items()}, strict)
     inexact = case.mutation != "intact" and (
         case.base.codec in INEXACT_CODECS or (not must and case.base.codec == "intra")
     )
@@ -173,25 +175,25 @@ def _by_oracle(
 
 
 def _clean(
-    case: Case, verdict: OracleResult, result: dict[str, Any], frames: dict[int, set[str]], strict: bool
+    case: Case, expected: OracleResult, result: dict[str, Any], frames: dict[int, set[str]], strict: bool
 ) -> list[str]:
-    """What differs from the frames of a file that the oracle read without a report, which are as many."""
-    theirs, found = verdict.frames, []
+    """Differences from the frames of a file that the oracle read without an error, with the same number of frames."""
+    theirs, found = expected.frames, []
     known = [answer for _, answer in theirs]
     strange = [n for n, answers in frames.items() if not answers <= set(known)]
     if strange:
-        found.append(f"pixels: {len(strange)} of {len(frames)} frames are none of the oracle's, first {strange[0]}")
+        found.append(f"pixels: {len(strange)} of {len(frames)} frames are not among the oracle's, first {strange[0]}")
     stated = [pts for pts, _ in theirs if pts is not None]
     if stated != sorted(stated):
-        return found  # times that contradict the order in which a decoder gives frames out: any order will do
-    # What is right for frames that share a time is a matter of taste.
+        return found  # timestamps that contradict the decoder's output order: any order is accepted
+    # For frames that share a timestamp, there is no single correct result.
     shared = {pts for pts, count in Counter(stated).items() if count > 1}
     pairs = [(n, ours, pts) for n, (ours, (pts, _)) in enumerate(zip(result["pts"], theirs, strict=False))]
-    # And so it is of a frame that shares one in the file: it is shown a tick behind the other, or where it was guessed.
-    # Where a tick is too long for that, framespool divides it.
+    # The same applies to a frame with the timestamp of another: it is shown one tick later, or where it was estimated.
+    # If a tick is too long for that, framespool divides it.
     ours = result["pts"]
     shared |= {pts for n, time, pts in pairs if n and time == ours[n - 1] + 1 or time + 1 in ours[n + 1 : n + 2]}
-    tick = Fraction(*result["time_base"]) / Fraction(*verdict.time_base) if verdict.time_base[0] else Fraction(1)
+    tick = Fraction(*result["time_base"]) / Fraction(*expected.time_base) if expected.time_base[0] else Fraction(1)
     pairs = [(n, time * tick, pts) for n, time, pts in pairs]
     wrong = [pair for pair in pairs if pair[2] is not None and pair[2] not in shared and pair[1] != pair[2]]
     if case.timed and wrong and strict:
@@ -204,18 +206,18 @@ def _clean(
 
 
 def _damaged(
-    case: Case, verdict: OracleResult, intact: list[OracleResult], result: dict[str, Any], frames: dict[int, set[str]]
+    case: Case, expected: OracleResult, intact: list[OracleResult], result: dict[str, Any], frames: dict[int, set[str]]
 ) -> list[str]:
-    """Frames of a damaged file that are neither the oracle's from before the damage nor those of the good file."""
-    sources = intact if case.rule == "lost" else [verdict, *intact]
+    """Frames of a damaged file that are neither the oracle's from before the damage nor those of the base file."""
+    sources = intact if case.rule == "lost" else [expected, *intact]
     allowed = {answer for source in sources for _, answer in source.frames}
     wrong = [n for n, answers in frames.items() if not answers <= allowed]
     if wrong:
-        told = f"the oracle: {verdict.decoder_error}" if verdict.decoder_error else "not noticed by the oracle"
-        return [f"damaged: {len(wrong)} of {len(frames)} frames, first {wrong[0]} of {result['length']} ({told})"]
+        context = f"the oracle: {expected.decoder_error}" if expected.decoder_error else "not noticed by the oracle"
+        return [f"damaged: {len(wrong)} of {len(frames)} frames, first {wrong[0]} of {result['length']} ({context})"]
     if not case.timed or case.rule != "lost":
         return []
-    known = {pair for source in [verdict, *intact] for pair in source.frames}
+    known = {pair for source in [expected, *intact] for pair in source.frames}
     times = dict(enumerate(result["pts"]))
     wrong = [n for n, answers in frames.items() if n in times and not {(times[n], one) for one in answers} <= known]
     return [f"times: {len(wrong)} of {len(frames)} frames, first {wrong[0]} at {times[wrong[0]]}"] if wrong else []
@@ -227,7 +229,7 @@ def _short(value: Any) -> str:
 
 
 def tally(outcomes: dict[str, list[Outcome]]) -> list[str]:
-    """Lines of a table: mutation, cases, and how many came to which outcome."""
+    """Lines of a table: mutation, cases, and count of each outcome."""
     kinds = ["exact", "partly", "refused", "unjudged", "finding"]
     lines = [f"{'mutation':24}{'cases':>8}" + "".join(f"{kind:>10}" for kind in kinds)]
     totals: Counter[str] = Counter()

@@ -1,10 +1,10 @@
-"""Loaders over odd files that are given up at any point: nothing may stay behind.
+"""Drops loaders over mutated files at any point and checks that they leak nothing.
 
     python tests/adversarial/leaks.py --loaders 1000 --seed 1
 
-Each loader reads a few generated cases, with other numbers of threads and another policy for errors each time, and is
-dropped after none to three batches. File descriptors, threads and memory are measured at rest, when a tenth of the
-loaders are gone and at the end; the exit status is 1 where one of them grew.
+Each loader reads a few generated cases, with varying numbers of threads and error policies, and is
+dropped after zero to three batches. File descriptors, threads and memory are measured while idle, after a tenth of the
+loaders and at the end; the exit status is 1 if one of them grew.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from soak import GROWTH_LIMITS, measure_idle, trim_heap  # noqa: E402
 
 from adversarial import bases, cases  # noqa: E402
 
-#: Generated files, of which each loader takes some.
+#: Generated files, of which each loader reads some.
 FILES = 60
 
 
 def abandon(files: list[str], rng: Random, counts: Counter[str]) -> None:
-    """Makes a loader, takes some batches of it and drops it."""
+    """Creates a loader, reads some batches and drops it."""
     chosen = [(path, label) for label, path in enumerate(rng.sample(files, 4))]
     rule = rng.choice(
         [
@@ -59,7 +59,7 @@ def abandon(files: list[str], rng: Random, counts: Counter[str]) -> None:
 
 
 def main() -> int:
-    """The command line; returns the exit status."""
+    """Command line entry point; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loaders", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
@@ -79,9 +79,7 @@ def main() -> int:
         for _ in range(options.loaders - warm):
             abandon(files, rng, counts)
         after = measure_idle()
-    print(
-        f"{options.loaders} loaders given up:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-    )
+    print(f"{options.loaders} loaders dropped:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
     grown = [name for name, limit in GROWTH_LIMITS.items() if after[name] - before[name] > limit]
     for name in GROWTH_LIMITS:
         print(f"  {name:8} {before[name]:9.1f} -> {after[name]:9.1f}{'  GROWS' if name in grown else ''}")

@@ -1,4 +1,4 @@
-"""Edits of MP4 files (ISO/IEC 14496-12) that leave them readable, or that lie."""
+"""Edits of MP4 files (ISO/IEC 14496-12) that keep them readable or introduce wrong values."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from random import Random
 
 PARENTS = {b"moov", b"trak", b"mdia", b"minf", b"stbl", b"moof", b"traf", b"edts", b"mvex", b"dinf", b"udta"}
-#: Boxes whose numbers are believed when an index is made.
+#: Boxes whose values are trusted when an index is built.
 TABLES = [b"stts", b"ctts", b"stss", b"stsz", b"stsc", b"stco", b"elst", b"trun", b"tfhd", b"tfdt", b"trex", b"sidx"]
 HEADERS = [b"mvhd", b"tkhd", b"mdhd", b"hdlr", b"stsd", b"ftyp", b"dref"]
-#: Where a box's entries are counted, in bytes from its beginning.
+#: Offset of a box's entry count, in bytes from its start.
 COUNTS = {b"stts": 12, b"ctts": 12, b"stss": 12, b"stsz": 16, b"stsc": 12, b"stco": 12, b"elst": 12, b"trun": 12}
 
 
 @dataclass(frozen=True)
 class Box:
-    """A box in place: its type, where it begins, and its size with its header."""
+    """A box: its type, its offset, and its size including its header."""
 
     kind: bytes
     begin: int
@@ -25,7 +25,7 @@ class Box:
 
 
 def boxes(data: bytes, begin: int = 0, end: int | None = None) -> Iterator[Box]:
-    """All boxes, parents before what is in them."""
+    """All boxes, parents before their children."""
     end = len(data) if end is None else end
     while begin + 8 <= end:
         size, kind = struct.unpack_from(">I4s", data, begin)
@@ -43,7 +43,7 @@ def of_kinds(data: bytes, kinds: list[bytes]) -> list[Box]:
 
 
 def rewritten(data: bytes, edit: Callable[[bytes, bytes], tuple[bytes, bytes]]) -> bytes:
-    """`data` with each box that holds no others as `edit` (of type and content) returns it; moov must stand last."""
+    """`data` with each leaf box as `edit` (of type and content) returns it; moov must be last."""
     out, at = bytearray(), 0
     while at < len(data):
         size, kind = struct.unpack_from(">I4s", data, at)
@@ -68,18 +68,18 @@ def moov_is_last(data: bytes) -> bool:
 
 
 def values(body: bytes) -> list[int]:
-    """The values of an stts or ctts box, one a sample."""
+    """The values of an stts or ctts box, one per sample."""
     (count,) = struct.unpack_from(">I", body, 4)
     return [value for times, value in struct.iter_unpack(">Ii", body[8 : 8 + 8 * count]) for _ in range(times)]
 
 
 def packed_runs(head: bytes, each: list[int]) -> bytes:
-    """An stts or ctts box of one entry a sample; `head`: version and flags."""
+    """An stts or ctts box with one entry per sample; `head`: version and flags."""
     return head + struct.pack(">I", len(each)) + b"".join(struct.pack(">Ii", 1, value) for value in each)
 
 
 def edited_table(data: bytes, kind: bytes, change: Callable[[list[int]], list[int]]) -> bytes:
-    """The file with the values of each stts or ctts box (one a sample) as `change` returns them."""
+    """The file with the values of each stts or ctts box (one per sample) as `change` returns them."""
 
     def edit(found: bytes, body: bytes) -> tuple[bytes, bytes]:
         return found, packed_runs(body[:4], change(values(body))) if found == kind else body
@@ -107,7 +107,7 @@ def samples(data: bytes) -> list[tuple[int, int]]:
 
 
 def with_samples(data: bytes, placed: list[tuple[int, int]]) -> bytes:
-    """The file with one chunk for each sample, at these (offset, size)."""
+    """The file with one chunk per sample, at these (offset, size)."""
 
     def edit(kind: bytes, body: bytes) -> tuple[bytes, bytes]:
         if kind == b"stsz":
@@ -122,7 +122,7 @@ def with_samples(data: bytes, placed: list[tuple[int, int]]) -> bytes:
 
 
 def with_payload(data: bytes, n: int, payload: bytes) -> bytes:
-    """The file with other bytes for sample `n`, from 0, at the end of mdat; moov must stand last."""
+    """The file with other bytes for sample `n`, from 0, at the end of mdat; moov must be last."""
     placed = samples(data)
     mdat = next(box for box in boxes(data) if box.kind == b"mdat")
     end = mdat.begin + mdat.size
@@ -146,7 +146,7 @@ def with_sync_samples(data: bytes, numbers: list[int]) -> bytes:
 
 
 def timescales(data: bytes) -> tuple[int, int, int]:
-    """Ticks a second of the movie and of the first track, and the track's length in its ticks."""
+    """Ticks per second of the movie and of the first track, and the track's duration in its ticks."""
     movie = struct.unpack_from(">I", data, of_kinds(data, [b"mvhd"])[0].begin + 20)[0]
     media, length = struct.unpack_from(">II", data, of_kinds(data, [b"mdhd"])[0].begin + 20)
     return movie, media, length
@@ -161,7 +161,7 @@ def with_edits(data: bytes, edits: list[tuple[int, int, int]]) -> bytes:
         return (b"free", body) if kind == b"elst" else (kind, body)
 
     out = rewritten(data, edit)
-    # A track's header stands first in it; the edit list goes behind it, and the boxes around grow.
+    # A track's header is its first box; the edit list goes after it, and the enclosing boxes grow.
     for header in reversed(of_kinds(out, [b"tkhd"])):
         at = header.begin + header.size
         around = [box for box in boxes(out) if box.kind in (b"moov", b"trak") and box.begin < at < box.begin + box.size]
@@ -172,23 +172,23 @@ def with_edits(data: bytes, edits: list[tuple[int, int, int]]) -> bytes:
     return out
 
 
-# ---- numbers that lie ------------------------------------------------------------------------------------------------
+# ---- wrong values ----------------------------------------------------------------------------------------------------
 
 
 def odd_number(value: int, draw: Random) -> int:
-    """A number of 32 bits that a reader might not expect in place of `value`."""
+    """A 32-bit value that a reader might not expect instead of `value`."""
     edges = [0, 1, 2, 7, 8, value + 1, value - 1, value * 2, value // 2, 1 << 16, 20_000_000]
     edges += [0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFE, draw.getrandbits(32)]
     return draw.choice(edges) & 0xFFFFFFFF
 
 
 def with_number(data: bytes, at: int, number: int) -> bytes:
-    """The file with the big-endian number of 32 bits at byte `at` replaced."""
+    """The file with the big-endian 32-bit value at byte `at` replaced."""
     return data[:at] + struct.pack(">I", number) + data[at + 4 :]
 
 
 def endless(data: bytes, count: int) -> bytes:
-    """The file with tables of a few bytes that promise `count` samples of one byte."""
+    """The file with tables of a few bytes that declare `count` samples of one byte."""
 
     def edit(kind: bytes, body: bytes) -> tuple[bytes, bytes]:
         if kind == b"stsz":

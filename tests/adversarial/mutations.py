@@ -1,16 +1,16 @@
-"""What is done to a good file: one function for each kind of mutation, all draws from the given generator.
+"""Mutations of a base file: one function per kind, with all random draws from the given generator.
 
-A mutation takes a :class:`Material` and returns the bytes of the new file with a note of what was done. Its rule says
-what is known of the result:
+A mutation takes a :class:`Material` and returns the bytes of the new file with a description. Its rule states
+what is known about the result:
 
 ``same``
-    Odd, but a file that is to be read: where the oracle decodes it without a report, framespool must too, frame by
-    frame, at the oracle's times.
+    Unusual but readable: if the oracle decodes it without an error, framespool must too, frame by
+    frame, with the oracle's timestamps.
 ``changed``
-    Bytes were changed, and what they decode to now may be anything that no decoder can tell from a good frame: a
+    Bytes were changed, and may decode to anything that no decoder can distinguish from a good frame: a
     delivered frame must be the oracle's, or one of the intact file's.
 ``lost``
-    Something is missing that a reader can notice: a delivered frame must be one of the intact file's.
+    Data is missing in a way that a reader can notice: a delivered frame must be one of the intact file's.
 ``streams``
     As ``same``, for one of several video streams.
 """
@@ -31,7 +31,7 @@ from adversarial import mp4, packets
 from adversarial.bases import Base
 
 ANNEXB = {"h264": "-bsf:v h264_mp4toannexb", "hevc": "-bsf:v hevc_mp4toannexb"}
-#: Containers that the ffmpeg program can copy packets into.
+#: Containers into which the ffmpeg program can copy packets.
 MUXERS = ("mp4", "fragments", "mkv", "ts", "ps", "avi", "flv", "ivf", "asf", "ogg")
 
 
@@ -41,13 +41,13 @@ class NotApplicable(Exception):
 
 @dataclass
 class Material:
-    """What a mutation works on.
+    """The input of a mutation.
 
     Attributes:
-        base: the good file's description.
+        base: the base file's description.
         data: its bytes.
-        draw: the generator of all draws.
-        folder: where the bases are.
+        draw: the generator of all random draws.
+        folder: folder of the bases.
         every: all bases by name.
     """
 
@@ -56,12 +56,12 @@ class Material:
     draw: Random
     folder: Path
     every: dict[str, Base]
-    #: Further bases whose frames the result may show.
+    #: Further bases whose frames the result may contain.
     others: list[str] = field(default_factory=list)
 
     @property
     def payload(self) -> range:
-        """Bytes of the file that are not its head."""
+        """A range of the file after its header."""
         return range(min(len(self.data) // 8, 2048), len(self.data))
 
     def partner(self, fits: Callable[[Base], bool]) -> tuple[Base, bytes]:
@@ -76,14 +76,14 @@ class Material:
     def remuxed(
         self, arguments: str, suffix: str, *inputs: tuple[str, bytes], before: str = "", joined: bool = False
     ) -> bytes:
-        """What the ffmpeg program writes.
+        """Output of the ffmpeg program.
 
         Args:
             arguments: of the output.
-            suffix: of the output's name, which decides the container.
-            inputs: suffix and bytes of each input; without, it reads the base.
+            suffix: of the output's name, which determines the container.
+            inputs: suffix and bytes of each input; by default it reads the base.
             before: arguments in front of the first input.
-            joined: whether the inputs are read as one, one after the other.
+            joined: whether the inputs are concatenated.
         """
         with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
             command = [*make.QUIET, "-v", "error", *before.split()]
@@ -110,14 +110,14 @@ class Material:
 
 @dataclass(frozen=True)
 class Mutation:
-    """A mutation with its rule and the containers and codecs that it fits (empty: all)."""
+    """A mutation with its rule and the containers and codecs that it supports (empty: all)."""
 
     name: str
     apply: Callable[[Material], tuple[bytes, str]]
     rule: str
     containers: frozenset[str]
     codecs: frozenset[str]
-    #: How often it is drawn, against 1.
+    #: Its weight when drawn.
     weight: float
 
     def fits(self, base: Base) -> bool:
@@ -131,7 +131,7 @@ ALL: list[Mutation] = []
 
 
 def mutation(rule: str, *containers: str, codecs: tuple[str, ...] = (), weight: float = 1.0):
-    """Puts a function into `ALL`."""
+    """Registers a function in `ALL`."""
 
     def put(function: Callable[[Material], tuple[bytes, str]]):
         ALL.append(Mutation(function.__name__, function, rule, frozenset(containers), frozenset(codecs), weight))
@@ -145,13 +145,13 @@ def mutation(rule: str, *containers: str, codecs: tuple[str, ...] = (), weight: 
 
 @mutation("same", weight=0.3)
 def intact(m: Material) -> tuple[bytes, str]:
-    """Nothing."""
+    """No change."""
     return m.data, ""
 
 
 @mutation("lost", weight=2)
 def cut(m: Material) -> tuple[bytes, str]:
-    """The file ends early."""
+    """The file is truncated."""
     at = m.draw.choice(m.payload)
     return m.data[:at], f"cut at byte {at} of {len(m.data)}"
 
@@ -165,7 +165,7 @@ def cut_tail(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed", weight=2)
 def flip(m: Material) -> tuple[bytes, str]:
-    """Some bits close to each other are other ones."""
+    """Some bits close to each other are flipped."""
     out, at = bytearray(m.data), m.draw.choice(m.payload)
     places = sorted({min(at + m.draw.randrange(48), len(out) - 1) for _ in range(m.draw.randint(1, 6))})
     for place in places:
@@ -175,7 +175,7 @@ def flip(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed")
 def flip_head(m: Material) -> tuple[bytes, str]:
-    """Some bits of the head are other ones."""
+    """Some bits of the header are flipped."""
     out = bytearray(m.data)
     places = sorted({m.draw.randrange(min(len(out), 1024)) for _ in range(m.draw.randint(1, 4))})
     for place in places:
@@ -185,7 +185,7 @@ def flip_head(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed")
 def zeros(m: Material) -> tuple[bytes, str]:
-    """A stretch of zeros."""
+    """A range of zeros."""
     at, count = m.draw.choice(m.payload), m.draw.choice([4, 16, 64, 188, 512, 4096])
     count = min(count, len(m.data) - at)
     return m.data[:at] + bytes(count) + m.data[at + count :], f"{count} zeros at {at}"
@@ -193,21 +193,21 @@ def zeros(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed")
 def inserted(m: Material) -> tuple[bytes, str]:
-    """Bytes that do not belong there."""
+    """Inserted random bytes."""
     at, count = m.draw.choice(m.payload), m.draw.choice([1, 2, 16, 188, 1000])
     return m.data[:at] + m.draw.randbytes(count) + m.data[at:], f"{count} random bytes put in at {at}"
 
 
 @mutation("changed")
 def removed(m: Material) -> tuple[bytes, str]:
-    """Bytes are missing inside."""
+    """Missing bytes inside the file."""
     at, count = m.draw.choice(m.payload), m.draw.choice([1, 2, 16, 188, 1000])
-    return m.data[:at] + m.data[at + count :], f"{count} bytes left out at {at}"
+    return m.data[:at] + m.data[at + count :], f"{count} bytes removed at {at}"
 
 
 @mutation("changed")
 def moved(m: Material) -> tuple[bytes, str]:
-    """Two neighboring stretches have changed places."""
+    """Two neighboring ranges are swapped."""
     size, at, data = m.draw.choice([16, 188, 1000]), m.draw.choice(m.payload), m.data
     swapped = data[:at] + data[at + size : at + 2 * size] + data[at : at + size] + data[at + 2 * size :]
     return swapped, f"twice {size} bytes at {at} exchanged"
@@ -215,7 +215,7 @@ def moved(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed")
 def head_number(m: Material) -> tuple[bytes, str]:
-    """A number of the head is an unlikely one."""
+    """An unlikely value in the header."""
     at = m.draw.randrange(0, min(len(m.data) - 4, 1024))
     order = m.draw.choice("<>")
     (value,) = struct.unpack_from(f"{order}I", m.data, at)
@@ -225,14 +225,14 @@ def head_number(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", weight=0.5)
 def appended(m: Material) -> tuple[bytes, str]:
-    """Bytes behind the end."""
+    """Bytes after the end."""
     tail = m.draw.choice([bytes(100), b"\xff" * 7, m.draw.randbytes(300), b"TAG" + bytes(125)])
-    return m.data + tail, f"{len(tail)} bytes behind the end"
+    return m.data + tail, f"{len(tail)} bytes after the end"
 
 
 @mutation("same", weight=1.5)
 def concatenated(m: Material) -> tuple[bytes, str]:
-    """Two files one behind the other."""
+    """Two files concatenated."""
     if m.draw.random() < 0.3:
         return m.data * 2, "twice"
     other, data = m.partner(lambda base: (base.container, base.codec) == (m.base.container, m.base.codec))
@@ -248,7 +248,7 @@ def _suffix(m: Material) -> str:
 
 @mutation("changed", *MUXERS)
 def dropped_packets(m: Material) -> tuple[bytes, str]:
-    """Whole packets are missing."""
+    """Missing packets."""
     first, count = m.draw.randrange(m.base.frames), m.draw.choice([1, 1, 2, 5])
     return m.remuxed(
         f"-c copy -bsf:v noise=drop=between(n\\,{first}\\,{first + count - 1})", _suffix(m)
@@ -257,7 +257,7 @@ def dropped_packets(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", *MUXERS, weight=2)
 def other_times(m: Material) -> tuple[bytes, str]:
-    """Packets with other times: equal, missing, far away, jittered, in steps, before zero."""
+    """Packets with other timestamps: equal, missing, far away, jittered, in steps, negative."""
     n = m.draw.randrange(1, m.base.frames)
     change = m.draw.choice(
         [
@@ -277,7 +277,7 @@ def other_times(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", *MUXERS)
 def begun_late(m: Material) -> tuple[bytes, str]:
-    """A copy that begins inside a group of pictures."""
+    """A copy that starts inside a group of pictures."""
     start = round(m.draw.uniform(0.1, 0.9), 2)
     end = m.draw.choice(["", f" -t {m.draw.uniform(0.05, 0.4):.2f}"])
     return m.remuxed(f"-c copy{end}", _suffix(m), before=f"-ss {start}"), f"-ss {start}{end}"
@@ -285,14 +285,14 @@ def begun_late(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", *MUXERS)
 def shifted(m: Material) -> tuple[bytes, str]:
-    """A copy whose times begin elsewhere."""
+    """A copy with offset timestamps."""
     offset = m.draw.choice([-5, 0.033, 2.5, 3600, 36000, 95442])
     return m.remuxed(f"-c copy -output_ts_offset {offset}", _suffix(m)), f"{offset} s later"
 
 
 @mutation("streams", "mp4", "mkv", "ts", "avi", weight=1.5)
 def several_streams(m: Material) -> tuple[bytes, str]:
-    """Two or three video streams, in any order, and sound."""
+    """Two or three video streams, in any order, and audio."""
     other, data = m.partner(lambda base: base.container == m.base.container and base.codec == m.base.codec)
     inputs = [(Path(m.base.name).suffix, m.data), (Path(other.name).suffix, data)]
     m.draw.shuffle(inputs)
@@ -303,7 +303,7 @@ def several_streams(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "mp4", "mkv", "ts", "avi", "flv", "fragments")
 def with_sound(m: Material) -> tuple[bytes, str]:
-    """Sound beside the video, in front of it or shorter."""
+    """Audio in addition to the video, before it or shorter."""
     order = m.draw.choice(["-map 0:v -map 1:a", "-map 1:a -map 0:v"])
     length = m.draw.choice([0.2, 1.2, 3])
     codec = "mp2" if m.base.container in ("avi", "ts") else "aac"
@@ -314,16 +314,16 @@ def with_sound(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "mp4", "mkv", "fragments", codecs=("h264", "hevc"))
 def without_sets(m: Material) -> tuple[bytes, str]:
-    """Parameter sets stand in the packets, not (only) in the header, or the other way round."""
+    """Parameter sets in the packets, not (only) in the header, or vice versa."""
     change = m.draw.choice(["dump_extra=freq=keyframe", "dump_extra=freq=all", "remove_extra=freq=all"])
     return m.remuxed(f"-c copy -bsf:v {change}", _suffix(m)), change
 
 
 @mutation("same", "mp4", "mkv", "ts", "raw", codecs=("h264", "hevc", "mpeg12"), weight=1.5)
 def other_sets(m: Material) -> tuple[bytes, str]:
-    """Another encoder's stream behind this one, with parameter sets of its own, in one track."""
+    """Another encoder's stream appended, with its own parameter sets, in one track."""
     other, data = m.partner(lambda base: base.codec == m.base.codec and base.container == m.base.container)
-    note = f"{other.name} behind it in one track"
+    note = f"{other.name} appended in one track"
     if m.base.container == "raw":
         return m.data + data, note
     tag = " -tag:v hvc1" if (m.base.container, m.base.codec) == ("mp4", "hevc") else ""
@@ -332,7 +332,7 @@ def other_sets(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "mp4", codecs=("h264",), weight=1.5)
 def sets_at_any_packet(m: Material) -> tuple[bytes, str]:
-    """Picture parameter sets that change at a packet that is no key packet; in MP4, Matroska or a transport stream."""
+    """Picture parameter sets that change at a non-key packet; in MP4, Matroska or a transport stream."""
     data = _tables(m)
     units = packets.units(m.remuxed(f"-c copy {ANNEXB['h264']} -f h264", ".h264"))
     sets = [unit[unit.find(b"\x01") + 1 :] for unit in units if packets.unit_kind(unit, "h264") == 8]
@@ -341,7 +341,7 @@ def sets_at_any_packet(m: Material) -> tuple[bytes, str]:
     if not sets or not inner:
         raise NotApplicable
     chosen, delta = sorted(m.draw.sample(inner, m.draw.choice([1, 2]))), m.draw.choice([0, 3, -3, 6])
-    for n, change in zip(chosen, (delta, 0), strict=False):  # the second one takes the change back
+    for n, change in zip(chosen, (delta, 0), strict=False):  # the second one reverts the change
         offset, size = mp4.samples(data)[n]
         unit = packets.with_other_chroma_qp(b"\x00\x00\x01" + sets[0], change)[3:]
         data = mp4.with_payload(data, n, struct.pack(">I", len(unit)) + unit + data[offset : offset + size])
@@ -351,7 +351,7 @@ def sets_at_any_packet(m: Material) -> tuple[bytes, str]:
         note += f", and back at {chosen[1] + 1}"
     if suffix != ".mp4":
         return m.remuxed("-c copy", suffix, (".mp4", data)), note
-    entry = data.index(b"stsd")  # avc1 allows sets in the sample entry alone
+    entry = data.index(b"stsd")  # avc1 allows parameter sets only in the sample entry
     return data[:entry] + data[entry:].replace(b"avc1", b"avc3", 1), note
 
 
@@ -366,7 +366,7 @@ def _tables(m: Material) -> bytes:
 
 @mutation("changed", "mp4", "fragments", weight=3)
 def table_number(m: Material) -> tuple[bytes, str]:
-    """A number of a table or header is an unlikely one."""
+    """An unlikely value in a table or header."""
     kinds = mp4.TABLES if m.draw.random() < 0.75 else mp4.HEADERS
     box = m.draw.choice(mp4.of_kinds(m.data, kinds) or mp4.of_kinds(m.data, mp4.HEADERS))
     at = box.begin + 8 + 4 * m.draw.randrange(max(1, min(box.size - 8, 96) // 4))
@@ -379,7 +379,7 @@ def table_number(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed", "mp4", "fragments")
 def table_count(m: Material) -> tuple[bytes, str]:
-    """A table says that it has more entries, or fewer."""
+    """A table with a wrong number of entries."""
     boxes = mp4.of_kinds(m.data, list(mp4.COUNTS))
     if not boxes:
         raise NotApplicable
@@ -392,14 +392,14 @@ def table_count(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed", "mp4")
 def endless_tables(m: Material) -> tuple[bytes, str]:
-    """Tables of a few bytes that promise millions of samples."""
+    """Tables of a few bytes that declare millions of samples."""
     count = m.draw.choice([100_000, 4_000_000, 20_000_000, 0x7FFFFFFF])
     return mp4.endless(_tables(m), count), f"{count} samples of one byte"
 
 
 @mutation("changed", "mp4", "fragments")
 def box_size(m: Material) -> tuple[bytes, str]:
-    """A box that says another size."""
+    """A box with a wrong size."""
     box = m.draw.choice(list(mp4.boxes(m.data)))
     number = mp4.odd_number(box.size, m.draw)
     return mp4.with_number(m.data, box.begin, number), f"{box.kind!r} of {box.size} says {number}"
@@ -407,7 +407,7 @@ def box_size(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "mp4", "fragments", weight=1.5)
 def box_left_out(m: Material) -> tuple[bytes, str]:
-    """A box that is not needed to find the samples is not there."""
+    """A box that is not needed to find the samples is missing."""
     boxes = mp4.of_kinds(
         m.data, [b"stss", b"ctts", b"edts", b"elst", b"udta", b"vmhd", b"pasp", b"mfra", b"sidx", b"ftyp"]
     )
@@ -419,7 +419,7 @@ def box_left_out(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "mp4", weight=1.5)
 def zero_durations(m: Material) -> tuple[bytes, str]:
-    """Samples that last no time."""
+    """Samples of zero duration."""
     chosen: list[int] = []
 
     def change(values: list[int]) -> list[int]:
@@ -432,7 +432,7 @@ def zero_durations(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "mp4", weight=1.5)
 def other_offsets(m: Material) -> tuple[bytes, str]:
-    """Composition offsets that make times equal, negative or far away."""
+    """Composition offsets that make timestamps equal, negative or far away."""
     notes: list[str] = []
 
     def change(values: list[int]) -> list[int]:
@@ -456,7 +456,7 @@ def other_offsets(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "mp4", weight=2)
 def other_sync_samples(m: Material) -> tuple[bytes, str]:
-    """The table of sync samples is incomplete, empty, or names others."""
+    """The table of sync samples is incomplete, empty, or lists others."""
     numbers = mp4.sync_samples(_tables(m))
     if not numbers:
         raise NotApplicable
@@ -474,13 +474,13 @@ def other_sync_samples(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "mp4")
 def scattered_samples(m: Material) -> tuple[bytes, str]:
-    """Each sample is a chunk; the chunks lie in any order, or twice."""
+    """Each sample is a chunk; the chunks are in any order, or occur twice."""
     data = _tables(m)
     placed = mp4.samples(data)
     if m.draw.random() < 0.3:
         n = m.draw.randrange(1, len(placed))
         placed[n] = placed[n - 1]
-        return mp4.with_samples(data, placed), f"sample {n + 1} is the one before"
+        return mp4.with_samples(data, placed), f"sample {n + 1} repeats the previous one"
     box = next(box for box in mp4.boxes(data) if box.kind == b"mdat")
     order, at, body = list(range(len(placed))), box.begin + 8, bytearray()
     m.draw.shuffle(order)
@@ -496,7 +496,7 @@ def scattered_samples(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed", "mp4", weight=1.5)
 def sample_size(m: Material) -> tuple[bytes, str]:
-    """A sample that says another size, or none."""
+    """A sample with a wrong size, or size zero."""
     data = _tables(m)
     placed = mp4.samples(data)
     n = m.draw.randrange(len(placed))
@@ -507,7 +507,7 @@ def sample_size(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "mp4", weight=1.5)
 def empty_samples(m: Material) -> tuple[bytes, str]:
-    """Samples of no bytes between the others, with times of their own."""
+    """Samples of zero bytes between the others, with their own timestamps."""
     data = _tables(m)
     placed = mp4.samples(data)
     n = m.draw.randrange(1, len(placed) + 1)
@@ -524,12 +524,12 @@ def empty_samples(m: Material) -> tuple[bytes, str]:
     numbers = mp4.sync_samples(data)
     if numbers:
         data = mp4.with_sync_samples(data, [number + (number > n) for number in numbers])
-    return mp4.with_samples(data, placed), f"an empty sample behind the first {n}"
+    return mp4.with_samples(data, placed), f"an empty sample after the first {n}"
 
 
 @mutation("same", "mp4", weight=1.5)
 def edit_list(m: Material) -> tuple[bytes, str]:
-    """Another edit list: none, empty edits, several stretches, one inside a group of pictures, beyond the end."""
+    """Another edit list: none, empty edits, several ranges, one inside a group of pictures, beyond the end."""
     data = _tables(m)
     movie, media, length = mp4.timescales(data)
     if not media or not length:
@@ -540,10 +540,10 @@ def edit_list(m: Material) -> tuple[bytes, str]:
     kind, edits = m.draw.choice(
         [
             ("from the middle", [(max(1, whole - part * movie // media), part, rate)]),
-            ("only a stretch", [(whole // 3, part // 2, rate)]),
+            ("only a range", [(whole // 3, part // 2, rate)]),
             ("an empty edit in front", [(m.draw.randint(1, 3 * whole), -1, rate), (whole, 0, rate)]),
-            ("two stretches", [(whole // 2, 0, rate), (whole // 3, part, rate)]),
-            ("one stretch twice", [(whole // 2, 0, rate), (whole // 2, 0, rate)]),
+            ("two ranges", [(whole // 2, 0, rate), (whole // 3, part, rate)]),
+            ("one range twice", [(whole // 2, 0, rate), (whole // 2, 0, rate)]),
             ("beyond the end", [(whole, length * 2, rate)]),
             ("standing still", [(whole, 0, 0)]),
             ("nothing but an empty edit", [(whole, -1, rate)]),
@@ -555,7 +555,7 @@ def edit_list(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed", "mp4", "fragments")
 def stated_size(m: Material) -> tuple[bytes, str]:
-    """The header says another width or height."""
+    """Another width or height in the header."""
     entry = m.draw.choice(mp4.of_kinds(m.data, [b"stsd", b"tkhd"]))
     at = entry.begin + (16 + 32 if entry.kind == b"stsd" else entry.size - 8)
     width, height = (m.draw.choice([0, 1, 16, 95, 97, 640, 8192, 32767]) for _ in range(2))
@@ -568,7 +568,7 @@ def stated_size(m: Material) -> tuple[bytes, str]:
 
 @mutation("lost", "ts", weight=3)
 def lost_ts_packets(m: Material) -> tuple[bytes, str]:
-    """Transport packets that did not arrive."""
+    """Missing transport packets."""
     parts = packets.ts_packets(m.data)
     count = m.draw.choice([1, 1, 1, 2, 3, 7, 20])
     first = m.draw.randrange(3, len(parts) - count)
@@ -581,7 +581,7 @@ def lost_ts_packets(m: Material) -> tuple[bytes, str]:
 
 @mutation("lost", "ts")
 def flagged_ts_packet(m: Material) -> tuple[bytes, str]:
-    """A transport packet that is marked as received wrongly, and is."""
+    """A transport packet that is marked as corrupt, and is."""
     parts = packets.ts_packets(m.data)
     n = m.draw.randrange(3, len(parts))
     packet = bytearray(parts[n])
@@ -593,7 +593,7 @@ def flagged_ts_packet(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "ts")
 def repeated_ts_packet(m: Material) -> tuple[bytes, str]:
-    """A transport packet that comes twice, which is allowed."""
+    """A repeated transport packet, which is allowed."""
     parts = packets.ts_packets(m.data)
     n = m.draw.randrange(len(parts))
     return b"".join([*parts[: n + 1], *parts[n:]]), f"packet {n} twice"
@@ -610,7 +610,7 @@ def swapped_ts_packets(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "ts")
 def without_tables(m: Material) -> tuple[bytes, str]:
-    """A recording that begins or goes on without the program's tables."""
+    """A recording that starts or continues without the program's tables."""
     parts = packets.ts_packets(m.data)
     video = packets.ts_video_pid(parts)
     keep = m.draw.choice([1, 1, 0])
@@ -626,7 +626,7 @@ def without_tables(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "ts", "ps", weight=2)
 def packets_without_pts(m: Material) -> tuple[bytes, str]:
-    """PES packets that say no times."""
+    """PES packets without timestamps."""
     share = m.draw.choice([0.1, 0.5, 1.0])
     return packets.without_pts(m.data, m.draw, share), f"{share:.0%} without times"
 
@@ -636,7 +636,7 @@ def packets_without_pts(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed", "ivf", weight=2)
 def ivf_edited(m: Material) -> tuple[bytes, str]:
-    """Frames dropped, repeated, exchanged or empty."""
+    """Frames dropped, repeated, swapped or empty."""
     frames = packets.ivf_frames(m.data)
     n, kind = m.draw.randrange(1, len(frames) - 1), m.draw.choice(["dropped", "twice", "exchanged", "empty"])
     if kind == "dropped":
@@ -652,7 +652,7 @@ def ivf_edited(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "ivf")
 def ivf_times(m: Material) -> tuple[bytes, str]:
-    """Times that are equal, run backwards or are far away."""
+    """Timestamps that are equal, decreasing or far away."""
     frames = packets.ivf_frames(m.data)
     n, kind = m.draw.randrange(1, len(frames)), m.draw.choice(["equal", "backwards", "far", "all equal"])
     for at in range(n, len(frames) if kind == "far" else n + 1):
@@ -665,7 +665,7 @@ def ivf_times(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed", "ivf")
 def ivf_size(m: Material) -> tuple[bytes, str]:
-    """The header says another size of pictures, rate or length."""
+    """Another frame size, rate or duration in the header."""
     at = m.draw.choice([12, 14, 16, 20, 24])
     number = m.draw.choice([0, 1, 95, 640, 0xFFFF])
     return m.data[:at] + struct.pack("<H", number) + m.data[at + 2 :], f"{number} at byte {at}"
@@ -680,14 +680,14 @@ def _blocks(m: Material) -> list[packets.Element]:
 
 @mutation("changed", "mkv", weight=1.5)
 def block_lost(m: Material) -> tuple[bytes, str]:
-    """A block that is not there any more."""
+    """A missing block."""
     n = m.draw.randrange(1, len(_blocks(m)))
     return packets.voided(m.data, _blocks(m)[n]), f"block {n} is void"
 
 
 @mutation("same", "mkv", weight=1.5)
 def block_flags(m: Material) -> tuple[bytes, str]:
-    """Key flags that are missing, or where none belongs."""
+    """Key flags that are missing or wrong."""
     out, kind = bytearray(m.data), m.draw.choice(["none", "all", "one wrong"])
     blocks = [e for e in _blocks(m) if e.kind == packets.SIMPLE_BLOCK]
     for block in blocks if kind != "one wrong" else [m.draw.choice(blocks)] if blocks else []:
@@ -698,7 +698,7 @@ def block_flags(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "mkv", weight=1.5)
 def block_times(m: Material) -> tuple[bytes, str]:
-    """Times of blocks or clusters that are equal, negative or far away."""
+    """Timestamps of blocks or clusters that are equal, negative or far away."""
     out, blocks = bytearray(m.data), _blocks(m)
     n, kind = m.draw.randrange(1, len(blocks)), m.draw.choice(["equal", "negative", "far"])
     time = {"equal": out[blocks[n - 1].body + 1 : blocks[n - 1].body + 3], "negative": b"\xff\x00", "far": b"\x7f\x00"}
@@ -708,7 +708,7 @@ def block_times(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "mkv")
 def element_left_out(m: Material) -> tuple[bytes, str]:
-    """Matroska without its cues, its stated frame duration or another element that is not needed."""
+    """Matroska without its cues, its frame duration or another optional element."""
     wanted = {packets.CUES: "cues", packets.DEFAULT_DURATION: "duration", 0x1254C367: "tags", 0x114D9B74: "seek head"}
     found = [e for e in packets.elements(m.data) if e.kind in wanted]
     if not found:
@@ -719,7 +719,7 @@ def element_left_out(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed", "mkv")
 def element_number(m: Material) -> tuple[bytes, str]:
-    """An element's size or first bytes are others."""
+    """Another size or other first bytes of an element."""
     element = m.draw.choice(list(packets.elements(m.data)))
     at, out = m.draw.choice([element.begin, element.body - 1, element.body]), bytearray(m.data)
     if at >= len(out):
@@ -730,7 +730,7 @@ def element_number(m: Material) -> tuple[bytes, str]:
 
 @mutation("same", "avi", weight=1.5)
 def avi_empty_chunk(m: Material) -> tuple[bytes, str]:
-    """A chunk of no bytes, which repeats the frame before, and no index."""
+    """A chunk of zero bytes, which repeats the previous frame, and no index."""
     chunks = packets.avi_chunks(m.data)
     n = m.draw.randrange(1, len(chunks))
     kind = m.data[chunks[n][0] : chunks[n][0] + 4]
@@ -739,7 +739,7 @@ def avi_empty_chunk(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed", "avi")
 def avi_chunk_lost(m: Material) -> tuple[bytes, str]:
-    """A chunk that is not video any more."""
+    """A chunk that is no longer marked as video."""
     chunks = packets.avi_chunks(m.data)
     at = m.draw.choice(chunks)[0]
     return m.data[:at] + b"JUNK" + m.data[at + 4 :], f"the chunk at {at} is junk"
@@ -747,7 +747,7 @@ def avi_chunk_lost(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed", "avi")
 def avi_index(m: Material) -> tuple[bytes, str]:
-    """An index that lies."""
+    """A wrong index."""
     begin = m.data.rfind(b"idx1")
     if begin < 0:
         raise NotApplicable
@@ -760,7 +760,7 @@ def avi_index(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed", "flv", weight=2)
 def flv_edited(m: Material) -> tuple[bytes, str]:
-    """Tags dropped, repeated, exchanged, or with other times or flags."""
+    """Tags dropped, repeated, swapped, or with other timestamps or flags."""
     tags = packets.flv_tags(m.data)
     n, kind = m.draw.randrange(1, len(tags) - 1), m.draw.choice(["dropped", "twice", "time", "flags", "size"])
     begin, size = tags[n]
@@ -780,7 +780,7 @@ def flv_edited(m: Material) -> tuple[bytes, str]:
 
 @mutation("lost", "ogg", weight=0.7)
 def ogg_page_lost(m: Material) -> tuple[bytes, str]:
-    """A page that is missing, or whose checksum is wrong."""
+    """A page that is missing, or has a wrong checksum."""
     pages = packets.ogg_pages(m.data)
     n = m.draw.randrange(2, len(pages))
     if m.draw.random() < 0.5:
@@ -805,7 +805,7 @@ def ogg_empty_packet(m: Material) -> tuple[bytes, str]:
 
 @mutation("changed", "raw", weight=2)
 def units_edited(m: Material) -> tuple[bytes, str]:
-    """Units (NAL units, pictures) dropped, repeated or exchanged."""
+    """Units (NAL units, pictures) dropped, repeated or swapped."""
     units = packets.units(m.data)
     if len(units) < 6:
         raise NotApplicable

@@ -1,4 +1,4 @@
-"""What a file's frames are, by the ffmpeg program of another release, which stops where it reports damage."""
+"""The expected frames of a file, from the ffmpeg program of another release, which stops at the first error."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import make
 
 from adversarial import pixels
 
-#: Wall-clock limit of one run; a file that needs longer has no oracle.
+#: Wall-clock limit of one run; a file that takes longer has no oracle.
 SECONDS = 20
-#: Bytes of raw frames beyond which nothing is compared: a header that claims a huge picture.
+#: Bytes of raw frames above which nothing is compared: a header that declares a huge frame size.
 MAX_BYTES = 256 << 20
 
 FRAME = re.compile(r"showinfo.*? n: *\d+ pts: *(\S+) .*?fmt:(\S+) .*? s:(\d+)x(\d+) ")
@@ -25,20 +25,20 @@ DECODER_ERROR = re.compile(r"\[(?:error|fatal)\] ?(.*)")
 
 
 def digest(rgb) -> str:
-    """Name of one frame's RGB bytes and size."""
+    """Digest of one frame's RGB bytes and size."""
     return hashlib.blake2b(rgb.tobytes(), digest_size=8, key=repr(rgb.shape).encode()).hexdigest()
 
 
 @dataclass
 class OracleResult:
-    """What the ffmpeg program made of one file.
+    """The ffmpeg program's result for one file.
 
     Attributes:
         frames: (pts in ticks or None, digest of the RGB bytes) of each frame, in the decoder's output order, up to the
-            first report of damage.
-        decoder_error: the first report of damage; None for a file that decodes to its end without one.
+            first error.
+        decoder_error: the first error message; None for a file that decodes to its end without one.
         time_base: seconds of a tick, as numerator and denominator.
-        compared: False where the frames could not be converted or were too many; then `frames` is empty.
+        compared: False if the frames could not be converted or were too many; then `frames` is empty.
     """
 
     frames: list[tuple[int | None, str]] = field(default_factory=list)
@@ -48,12 +48,12 @@ class OracleResult:
 
 
 def decode(path: Path, stream: str = "0:v:0", stop: bool = True) -> OracleResult:
-    """Decodes a file strictly: errors of the demuxer or the decoder end it, and packets or frames marked as corrupt.
+    """Decodes a file strictly: stops at demuxer and decoder errors, and at packets or frames marked as corrupt.
 
     Args:
         path: the file.
-        stream: which stream, as the ffmpeg program names it.
-        stop: if False, decoding goes on behind an error, without the packet that caused it.
+        stream: stream specifier of the ffmpeg program.
+        stop: if False, decoding continues after an error, without the packet that caused it.
     """
     strict = [*["-xerror"][: int(stop)], "-err_detect", "crccheck+explode", "-noautorotate", "-copyts", "-threads", "1"]
     passed = [

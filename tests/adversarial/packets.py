@@ -1,4 +1,4 @@
-"""Packets and units inside the other containers: where they are, and files with edited ones."""
+"""Packets and units inside the other containers: their positions, and files with edited ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TS_PACKET = 188
 
 
 def ts_packets(data: bytes) -> list[bytes]:
-    """All whole packets."""
+    """All complete packets."""
     return [data[at : at + TS_PACKET] for at in range(0, len(data) - TS_PACKET + 1, TS_PACKET)]
 
 
@@ -24,13 +24,13 @@ def ts_pid(packet: bytes) -> int:
 
 
 def ts_video_pid(packets: list[bytes]) -> int:
-    """The identifier of most packets."""
+    """The most frequent packet identifier."""
     pids = [ts_pid(packet) for packet in packets]
     return max(set(pids), key=pids.count)
 
 
 def without_pts(data: bytes, chosen: Random, share: float) -> bytes:
-    """A transport or program stream in which a share of video's PES headers, not the first, say no times."""
+    """A stream in which a share of video's PES headers, except the first, have no timestamps."""
     out = bytearray(data)
     heads = [found.start() for found in re.finditer(rb"\x00\x00\x01[\xe0-\xef]", data)]
     for at in heads[1:]:
@@ -60,7 +60,7 @@ def without_pts(data: bytes, chosen: Random, share: float) -> bytes:
 
 @dataclass
 class IvfFrame:
-    """One frame with its time."""
+    """One frame with its timestamp."""
 
     pts: int
     payload: bytes
@@ -90,7 +90,7 @@ DEFAULT_DURATION = 0x23E383
 
 @dataclass(frozen=True)
 class Element:
-    """An EBML element in place: identifier, where it begins, where its content begins, its end."""
+    """An EBML element: identifier, offset, offset of its content, its end."""
 
     kind: int
     begin: int
@@ -99,7 +99,7 @@ class Element:
 
 
 def elements(data: bytes, begin: int = 0, end: int | None = None) -> Iterator[Element]:
-    """All elements, parents before what is in them."""
+    """All elements, parents before their children."""
     end = len(data) if end is None else end
     while begin + 2 <= end and data[begin]:
         id_length = 9 - data[begin].bit_length()
@@ -120,7 +120,7 @@ def elements(data: bytes, begin: int = 0, end: int | None = None) -> Iterator[El
 
 
 def voided(data: bytes, element: Element) -> bytes:
-    """The file with an element made void."""
+    """The file with an element replaced by a void element."""
     size = element.end - element.begin
     head = bytes([0xEC, 0x80 | size - 2]) if size < 10 else b"\xec\x01" + (size - 9).to_bytes(7, "big")
     return data[: element.begin] + head + data[element.begin + len(head) :]
@@ -130,7 +130,7 @@ def voided(data: bytes, element: Element) -> bytes:
 
 
 def avi_chunks(data: bytes) -> list[tuple[int, int]]:
-    """(beginning, size of the content) of each video chunk."""
+    """(offset, size of the content) of each video chunk."""
     at = data.find(b"movi") + 4
     found = []
     while at + 8 <= len(data):
@@ -144,7 +144,7 @@ def avi_chunks(data: bytes) -> list[tuple[int, int]]:
 
 
 def avi_with_inserted(data: bytes, at: int, chunk: bytes) -> bytes:
-    """The file with bytes put in among its chunks; sizes around grow, and the old index is not one any more."""
+    """The file with bytes inserted among its chunks; enclosing sizes grow, and the old index is removed."""
     out = bytearray(data[:at] + chunk + data[at:])
     movi = data.find(b"movi") - 8
     for place in (0, movi):
@@ -157,7 +157,7 @@ def avi_with_inserted(data: bytes, at: int, chunk: bytes) -> bytes:
 
 
 def flv_tags(data: bytes) -> list[tuple[int, int]]:
-    """(beginning, size with header, without the size behind it) of each video tag but the first, which configures."""
+    """(offset, size with header, without the trailing size) of each video tag except the first, the configuration."""
     found, at = [], 13
     while at + 11 <= len(data):
         size = int.from_bytes(data[at + 1 : at + 4], "big")
@@ -194,8 +194,8 @@ def ogg_pages(data: bytes) -> list[bytes]:
     return found
 
 
-def ogg_sealed(page: bytes) -> bytes:
-    """The page with the checksum that its content has."""
+def ogg_with_checksum(page: bytes) -> bytes:
+    """The page with a correct checksum."""
     page = page[:22] + bytes(4) + page[26:]
     value = 0
     for byte in page:
@@ -204,14 +204,14 @@ def ogg_sealed(page: bytes) -> bytes:
 
 
 def ogg_with_empty_packet(page: bytes, draw: Random) -> bytes:
-    """The page with an empty packet between two of its packets."""
+    """The page with an empty packet inserted between two of its packets."""
     count = page[26]
     segments, body = page[27 : 27 + count], page[27 + count :]
     places = [n for n, size in enumerate(segments, 1) if size < 255]
     if count == 255 or not places:
         return page
     at = draw.choice(places)
-    return ogg_sealed(page[:26] + bytes([count + 1]) + segments[:at] + b"\0" + segments[at:] + body)
+    return ogg_with_checksum(page[:26] + bytes([count + 1]) + segments[:at] + b"\0" + segments[at:] + body)
 
 
 # ---- AV1 -------------------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def _leb128(value: int) -> bytes:
 
 
 def obu_annexb(data: bytes) -> bytes:
-    """A stream of OBUs that say their sizes, in the length-delimited format of the AV1 specification's annex B."""
+    """A stream of OBUs with size fields, in the length-delimited format of the AV1 specification's annex B."""
     temporal_units: list[list[bytes]] = []
     at = 0
     while at < len(data):
@@ -257,12 +257,12 @@ def obu_annexb(data: bytes) -> bytes:
 
 
 def units(data: bytes) -> list[bytes]:
-    """Pieces of a raw stream, each from one start code to the next."""
+    """Units of a raw stream, each from one start code to the next."""
     return [unit for unit in re.split(rb"(?=\x00\x00\x00\x01|(?<!\x00)\x00\x00\x01)", data) if unit]
 
 
 def unit_kind(unit: bytes, codec: str) -> int:
-    """The NAL unit's type of H.264 or HEVC, or the start code of older codecs."""
+    """The NAL unit type of H.264 or HEVC, or the start code of older codecs."""
     head = unit[unit.find(b"\x01") + 1 :][:1] or b"\0"
     return {"h264": head[0] & 31, "hevc": head[0] >> 1 & 63}.get(codec, head[0])
 
@@ -282,11 +282,11 @@ class _Bits:
 
 
 def with_other_chroma_qp(unit: bytes, delta: int) -> bytes:
-    """A picture parameter set of H.264 (7.3.2.2) with another quantizer for chroma: as good a stream, other pixels."""
+    """A picture parameter set of H.264 (7.3.2.2) with another quantizer for chroma: equally valid, other pixels."""
     begin = unit.find(b"\x01") + 2
     bits = _Bits(unit[begin:].replace(b"\x00\x00\x03", b"\x00\x00"))
-    bits.ue()  # its number
-    bits.ue()  # the sequence parameter set's
+    bits.ue()  # pic_parameter_set_id
+    bits.ue()  # seq_parameter_set_id
     bits.at += 2
     if bits.ue():
         return unit  # slice groups

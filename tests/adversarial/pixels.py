@@ -1,4 +1,4 @@
-"""Decoded planes as the RGB that framespool must deliver, to the bit (``kernels/SPEC.md``, without transforms)."""
+"""Converts decoded planes to the exact RGB of framespool (``kernels/SPEC.md``, without transforms)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-#: Luma weights of red and blue (ITU-T H.273, table 4); what is not stated is BT.601.
+#: Luma weights of red and blue (ITU-T H.273, table 4); unspecified is BT.601.
 WEIGHTS = {
     "bt709": (0.2126, 0.0722),
     "bt2020nc": (0.2627, 0.0593),
@@ -14,7 +14,7 @@ WEIGHTS = {
     "smpte240m": (0.212, 0.087),
 }
 BT601 = (0.299, 0.114)
-#: Packed formats: places of red, green and blue among the bytes of a pixel, and how many there are.
+#: Packed formats: byte offsets of red, green and blue in a pixel, and bytes per pixel.
 PACKED = {
     "rgb24": ((0, 1, 2), 3),
     "bgr24": ((2, 1, 0), 3),
@@ -37,7 +37,7 @@ class UnknownFormat(ValueError):
 
 
 def frame_bytes(pix_fmt: str, width: int, height: int) -> int:
-    """Bytes of one frame as the ffmpeg program writes it to a raw file."""
+    """Bytes of one frame in a raw file of the ffmpeg program."""
     if pix_fmt in PACKED:
         return width * height * PACKED[pix_fmt][1]
     if pix_fmt == "pal8":
@@ -65,7 +65,7 @@ def rgb(data: bytes, pix_fmt: str, width: int, height: int, matrix: str, full_ra
     """RGB of one raw frame.
 
     Args:
-        data: the planes, one behind the other, rows without padding.
+        data: the planes, concatenated, rows without padding.
         pix_fmt: FFmpeg's name of the pixel format.
         width: pixels of a row.
         height: rows.
@@ -76,7 +76,7 @@ def rgb(data: bytes, pix_fmt: str, width: int, height: int, matrix: str, full_ra
         uint8, shape (height, width, 3).
 
     Raises:
-        UnknownFormat: for a pixel format that is not converted here.
+        UnknownFormat: for a pixel format that this module does not convert.
     """
     if pix_fmt in PACKED:
         places, count = PACKED[pix_fmt]
@@ -109,7 +109,7 @@ def rgb(data: bytes, pix_fmt: str, width: int, height: int, matrix: str, full_ra
             [scale, -2 * chroma_scale * (1 - blue) * blue / green, -2 * chroma_scale * (1 - red) * red / green],
             [scale, 2 * chroma_scale * (1 - blue), 0],
         ]
-    # 13 bits behind the point, ties away from zero; 7 more bits lie in the components.
+    # 13 fractional bits, ties away from zero; the components have 7 more bits.
     factors = [[int(np.copysign(np.floor(abs(value) * 8192 + 0.5), value)) for value in row] for row in rows]
     out = [sum(factor * column for factor, column in zip(row, columns, strict=True)) for row in factors]
     return np.clip((np.stack(out, axis=-1) + (1 << 19)) >> 20, 0, 255).astype(np.uint8)

@@ -1,7 +1,7 @@
-"""A child process that reads files with framespool in every way and says what came out.
+"""A child process that reads files with framespool in every way and reports the results.
 
-One line of JSON on standard input is one file; the answer is lines ``{"step": ...}`` while it works and one line with
-the result. It ends itself by the system's limits rather than taking the machine's memory; whoever started it notices.
+Each line of JSON on standard input is one file. The answer is lines ``{"step": ...}`` while it works and one line with
+the result. System limits end the process before it exhausts the machine's memory; the parent detects that.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ import framespool as fsp  # noqa: E402
 import numpy as np  # noqa: E402
 from framespool.compat import decord  # noqa: E402
 
-#: Private writable memory of this process in bytes, beyond which allocations fail.
+#: Limit of private writable memory of this process in bytes.
 MEMORY = 3 << 29
-#: Frames of one video that are asked for one by one; a table may promise millions.
+#: Frames of one video that are requested one by one; a table may declare millions.
 FRAMES = 64
-#: Frames shorter than this have no time at which to ask for them.
+#: Frames shorter than this have no timestamp at which to request them.
 SHORTEST = 1e-6
-#: What Rust's derived Debug prints, which is no text for users.
+#: Output of Rust's derived Debug, which must not appear in messages to users.
 DEBUG_OUTPUT = re.compile(r"\w+ \{ ?\w+: |\bSome\(|\bNone\b")
 
 
 def digest(rgb: np.ndarray) -> str:
-    """Name of one frame's RGB bytes and size; the oracle's is the same."""
+    """Digest of one frame's RGB bytes and size, as in the oracle."""
     return hashlib.blake2b(rgb.tobytes(), digest_size=8, key=repr(rgb.shape).encode()).hexdigest()
 
 
@@ -46,7 +46,7 @@ def peak_mib() -> float:
 
 
 def forget_peak() -> None:
-    """Begins to measure the most resident memory anew."""
+    """Resets the peak of resident memory."""
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
 
@@ -57,26 +57,26 @@ def describe(error: BaseException) -> str:
 
 
 class Report:
-    """What was seen of one file."""
+    """The results for one file."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        #: For each way of asking, display index to the digest that came, or to None where the request failed.
+        #: For each way of reading, frame index to its digest, or to None if the request failed.
         self.answers: dict[str, dict[int, str | None]] = {}
-        #: For each way of asking, its first error.
+        #: For each way of reading, its first error.
         self.errors: dict[str, str] = {}
-        #: What no file may cause.
+        #: Errors that no file may cause.
         self.unfair: list[str] = []
         self.seconds: dict[str, float] = {}
 
     def saw(self, way: str, index: int, rgb: np.ndarray) -> None:
-        """Notes a frame."""
+        """Records a frame."""
         found = digest(rgb)
         if self.answers.setdefault(way, {}).setdefault(index, found) != found:
-            self.unfair.append(f"{way}: frame {index} comes twice, with other bytes")
+            self.unfair.append(f"{way}: frame {index} was returned twice, with different bytes")
 
     def failed(self, way: str, wanted: list[int], error: BaseException) -> None:
-        """Notes an error; what no file may cause is noted apart."""
+        """Records an error; errors that no file may cause are recorded separately."""
         text = describe(error)
         fair = isinstance(error, fsp.Error) or isinstance(error.__cause__, fsp.Error)
         if not fair or isinstance(error, (fsp.InternalError, fsp.ArgumentError)):
@@ -84,19 +84,19 @@ class Report:
         elif self.path not in text:
             self.unfair.append(f"{way}: an error that does not name the file: {text}")
         elif DEBUG_OUTPUT.search(text):
-            self.unfair.append(f"{way}: an error in Rust's words: {text}")
+            self.unfair.append(f"{way}: an error with Debug output: {text}")
         self.errors.setdefault(way, text)
         for index in wanted:
             self.answers.setdefault(way, {}).setdefault(index, None)
 
 
 def step(name: str) -> None:
-    """Says what comes next, so that the parent knows where a hang is."""
+    """Reports the next step, so that the parent knows where a hang is."""
     print(json.dumps({"step": name}), flush=True)
 
 
 def chosen(count: int, rng: random.Random) -> list[int]:
-    """Frames to ask for alone, in random order: all, or some of many, the ends among them."""
+    """Frames to request alone, in random order: all, or some of many, including the first and the last."""
     if count <= FRAMES:
         found = list(range(count))
     else:
@@ -106,7 +106,7 @@ def chosen(count: int, rng: random.Random) -> list[int]:
 
 
 def ways(report: Report, threads: int, rng: random.Random) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Each way of reading with this many threads, by name."""
+    """Each way of reading with this number of threads, by name."""
     path = report.path
     video = fsp.Video(path, num_threads=threads, index=False)
     count = len(video)
@@ -159,7 +159,7 @@ def ways(report: Report, threads: int, rng: random.Random) -> Iterator[tuple[str
     def loader() -> None:
         length = rng.choice([1, 3])
         if not length <= count <= several:
-            return  # no clip, or a table that promises millions of frames
+            return  # no clip, or a table that declares millions of frames
         way = f"loader, clips of {length}, {threads} threads"
         rule = fsp.samplers.windows(sequence_length=length, step=length)
         try:

@@ -1,17 +1,17 @@
-"""Looks for odd files that framespool reads wrongly: generated cases, each held against an oracle.
+"""Searches for malformed files that framespool reads wrongly: generated cases, each compared with an oracle.
 
     python tests/adversarial/run.py --cases 300
-    python tests/adversarial/run.py --case 1/234 --keep odd.mp4     one case again, with all that was seen of it
+    python tests/adversarial/run.py --case 1/234 --keep odd.mp4     repeats one case with all its results
     python tests/adversarial/run.py --cases 20000 --seed 7 --jobs 2 --record benches/record/<date>-adversarial.txt
 
-A case is one good file (``bases.py``: containers and codecs) with one mutation (``mutations.py``), decided by its name,
-``<seed>/<number>``. The oracle (``oracle.py``) is the ffmpeg program of the package imageio-ffmpeg, another release
-than the one that framespool links, told to stop at the first sign of damage. Two processes (``reader.py``) read the
-file with framespool by every way there is, with 1, 2 and 4 threads; their fresh memory, and in a part of the cases the
-decoders' buffers, are filled with different bytes. ``compare.py`` judges: each frame is the oracle's or an error,
-the same however it is asked for, at the oracle's time; no file takes longer than 10 s or more than 1 GB.
+A case is one base file (``bases.py``: containers and codecs) with one mutation (``mutations.py``), determined by its
+name, ``<seed>/<number>``. The oracle (``oracle.py``) is the ffmpeg program of the package imageio-ffmpeg, of another
+release than the FFmpeg that framespool links, and stops at the first sign of damage. Two processes (``reader.py``) read
+the file with framespool in every way, with 1, 2 and 4 threads. Their fresh memory, and in some cases the
+decoders' buffers, are filled with different bytes. ``compare.py`` requires: each frame equals the oracle's or is an
+error, is the same for every way of reading, and has the oracle's timestamp; no file takes more than 10 s or 1 GB.
 
-The exit status is 1 where something was found that ``known.txt`` does not list, or where a case listed there is sound.
+The exit status is 1 if there is a finding that ``known.txt`` does not list, or if a case listed there has none.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from adversarial import bases, cases, compare, oracle  # noqa: E402
 HERE = Path(__file__).resolve().parent
 KNOWN = HERE / "known.txt"
 THREADS = [1, 2, 4]
-#: What fills fresh memory (glibc) in each of the two reading processes, and decoders' buffers in poisoned ones.
+#: Fill byte of fresh memory (glibc) in each of the two reading processes, and of decoders' buffers in poisoned ones.
 FILL = ["1", "254"]
-#: Codecs whose decoder writes every block or says that it did not: what was in a frame's buffer must never matter. In
-#: one of so many of their cases the buffers are poisoned (``FRAMESPOOL_POISON``).
+#: Codecs whose decoder writes every block or reports that it did not: previous buffer contents must never matter. In
+#: one of this many of their cases the buffers are poisoned (``FRAMESPOOL_POISON``).
 WHOLE, POISONED = {"h264", "hevc", "vp9", "av1", "mpeg4", "mpeg12"}, 4
 #: Frames that a decoder may hold back for reordering.
 MAX_FRAMES_AFTER_ERROR = 8
-#: Wall-clock limits of one step of a reader: if it computed that long, and in any case.
+#: Limits of one step of a reader in seconds: of its processor time, and of wall-clock time.
 COMPUTED_SECONDS, ANY_SECONDS = compare.SECONDS, 120.0
 
 
 class ReaderCrashed(Exception):
-    """A reading process ended or hung; the text says at which step."""
+    """A reading process ended or hung; the message names the step."""
 
 
 class Reader:
-    """A process that reads files (``reader.py``); one that died is started again for the next file."""
+    """A process that reads files (``reader.py``); it is restarted for the next file if it died."""
 
     def __init__(self, fill: str, poisoned: bool) -> None:
         self._environment = {**os.environ, "GLIBC_TUNABLES": f"glibc.malloc.perturb={fill}", "PYTHONFAULTHANDLER": "1"}
@@ -68,7 +68,7 @@ class Reader:
         self._rest = b""
 
     def _lines(self) -> dict[str, Any]:
-        """The next line; raises `ReaderCrashed` at the end, or where one step takes too long."""
+        """The next line; raises `ReaderCrashed` at the end, or if one step takes too long."""
         process = self._process
         assert process is not None and process.stdout is not None
         began, computed = time.monotonic(), _cpu_seconds(process.pid)
@@ -76,7 +76,7 @@ class Reader:
             if select.select([process.stdout], [], [], 0.5)[0]:
                 more = os.read(process.stdout.fileno(), 1 << 20)
                 if not more:
-                    raise ReaderCrashed(f"the process ended with {process.wait()}")
+                    raise ReaderCrashed(f"the process exited with {process.wait()}")
                 self._rest += more
                 continue
             waited = time.monotonic() - began
@@ -86,7 +86,7 @@ class Reader:
         return json.loads(line)
 
     def read(self, path: Path, seed: int) -> dict[str, Any]:
-        """What `reader.read` says of a file; its `unfair` tells of a process that died."""
+        """The result of `reader.read` for a file; `unfair` reports a process that died."""
         errors = None
         doing = "start"
         try:
@@ -123,7 +123,7 @@ class Reader:
         }
 
     def close(self) -> None:
-        """Ends the process."""
+        """Kills the process."""
         if self._process is not None:
             self._process.kill()
             with contextlib.suppress(BrokenPipeError):
@@ -132,7 +132,7 @@ class Reader:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Processor time that a process has used."""
+    """Processor time of a process."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -140,7 +140,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 class Intact:
-    """The oracle's verdicts on good files, each found once."""
+    """The oracle's results for base files, each computed once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -148,7 +148,7 @@ class Intact:
         self._lock = threading.Lock()
 
     def of(self, name: str) -> oracle.OracleResult:
-        """The verdict on one base."""
+        """The result for one base."""
         with self._lock:
             found = self._found.get(name)
         if found is None:
@@ -159,7 +159,7 @@ class Intact:
 
 
 class Run:
-    """Cases, made and judged by several threads, each with readers of its own."""
+    """Creates and compares cases on several threads, each with its own readers."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -169,18 +169,18 @@ class Run:
         self._work = tempfile.TemporaryDirectory(prefix="adversarial-")
 
     def close(self) -> None:
-        """Ends all readers."""
+        """Stops all readers."""
         for reader in self._readers:
             reader.close()
         self._work.cleanup()
 
     def case(self, name: str, keep: Path | None = None, tell: bool = False) -> tuple[cases.Case, compare.Outcome]:
-        """Makes and judges one case.
+        """Creates and compares one case.
 
         Args:
             name: ``<seed>/<number>``.
-            keep: where the file is left.
-            tell: whether all that was seen of it is printed.
+            keep: path to which the file is written.
+            tell: whether to print all its results.
         """
         if not hasattr(self._own, "readers"):
             self._own.readers = [[Reader(fill, poisoned) for fill in FILL] for poisoned in (False, True)]
@@ -190,26 +190,24 @@ class Run:
         path.write_bytes(case.data)
         if keep:
             keep.write_bytes(case.data)
-        verdicts = [oracle.decode(path, f"0:v:{stream}") for stream in range(2 if case.rule == "streams" else 1)]
+        expected = [oracle.decode(path, f"0:v:{stream}") for stream in range(2 if case.rule == "streams" else 1)]
         intact = [self._intact.of(base) for base in (case.base.name, *case.others)]
         seed = zlib.crc32(name.encode())
         readers = self._own.readers[case.base.codec in WHOLE and seed % POISONED == 0]
         results = [reader.read(path, seed) for reader in readers]
-        outcome = compare.check(case, verdicts, intact, results)
-        if any(verdict.decoder_error for verdict in verdicts) and any(
-            text.startswith("damaged") for text in outcome.findings
-        ):
-            # Frames that were decoded before the damage and not given out yet when the oracle ended.
-            for stream, verdict in enumerate(verdicts):
+        outcome = compare.check(case, expected, intact, results)
+        if any(one.decoder_error for one in expected) and any(text.startswith("damaged") for text in outcome.findings):
+            # Frames that were decoded before the damage but not output yet when the oracle stopped.
+            for stream, one in enumerate(expected):
                 more = oracle.decode(path, f"0:v:{stream}", stop=False).frames
-                verdict.frames += more[len(verdict.frames) :][:MAX_FRAMES_AFTER_ERROR]
-            outcome = compare.check(case, verdicts, intact, results)
+                one.frames += more[len(one.frames) :][:MAX_FRAMES_AFTER_ERROR]
+            outcome = compare.check(case, expected, intact, results)
         path.unlink()
         if tell:
             print(case)
-            for verdict in verdicts:
-                print(f"  oracle: {len(verdict.frames)} frames, {verdict.decoder_error or 'no decoder error'}")
-                print("    " + " ".join(f"{pts}:{answer[:6]}" for pts, answer in verdict.frames))
+            for one in expected:
+                print(f"  oracle: {len(one.frames)} frames, {one.decoder_error or 'no decoder error'}")
+                print("    " + " ".join(f"{pts}:{answer[:6]}" for pts, answer in one.frames))
             for good in intact:
                 print("  intact: " + " ".join(f"{pts}:{answer[:6]}" for pts, answer in good.frames))
             print(f"  framespool: {results[0]['length']} frames, {results[0]['error'] or ''} pts {results[0]['pts']}")
@@ -227,7 +225,7 @@ class Run:
 
 
 def versions() -> str:
-    """The programs that take part, and the generator: its cases have these names in this version only."""
+    """The programs and their versions, and the generator: its cases have these names in this version only."""
     import framespool
 
     program = subprocess.run([oracle.make.FFMPEG, "-version"], capture_output=True, text=True).stdout.split()[2]
@@ -242,7 +240,7 @@ def versions() -> str:
 
 @dataclass
 class Log:
-    """What came of the cases so far."""
+    """The results of the cases so far."""
 
     title: str
     began: float = field(default_factory=time.monotonic)
@@ -250,7 +248,7 @@ class Log:
     findings: list[str] = field(default_factory=list)
 
     def add(self, mutation: str, text: str, outcome: compare.Outcome) -> None:
-        """Notes a case."""
+        """Records a case."""
         self.outcomes[mutation].append(outcome)
         if outcome.findings:
             self.findings.append("\n    ".join([text, *outcome.findings]))
@@ -263,12 +261,12 @@ class Log:
             "",
             *compare.tally(self.outcomes),
             "",
-            f"{len(self.findings)} cases with findings; again by: python tests/adversarial/run.py --case NAME",
+            f"{len(self.findings)} cases with findings; to repeat one: python tests/adversarial/run.py --case NAME",
         ]
 
 
 def run_case(run: Run, name: str) -> tuple[str, str, compare.Outcome]:
-    """The mutation, the text and the outcome of a case; an error of this program's own is a finding too."""
+    """The mutation, the text and the outcome of a case; an error of this program is a finding too."""
     try:
         case, outcome = run.case(name)
     except Exception as error:
@@ -277,17 +275,17 @@ def run_case(run: Run, name: str) -> tuple[str, str, compare.Outcome]:
 
 
 def main() -> int:
-    """The command line; returns the exit status."""
+    """Command line entry point; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
-    parser.add_argument("--intact", action="store_true", help="the good files alone, instead of cases")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="cases at one time")
-    parser.add_argument("--case", action="append", default=[], help="only this one, with all that was seen of it")
-    parser.add_argument("--keep", type=Path, help="where the file of --case is left")
-    parser.add_argument("--write", type=Path, help="a folder that gets the files of all cases; none is judged")
-    parser.add_argument("--record", type=Path, help="a file that gets the counts and all findings")
+    parser.add_argument("--intact", action="store_true", help="only the base files, instead of cases")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="number of concurrent cases")
+    parser.add_argument("--case", action="append", default=[], help="run only this case, with all its results")
+    parser.add_argument("--keep", type=Path, help="path to which the file of --case is written")
+    parser.add_argument("--write", type=Path, help="write the files of all cases to this folder, without comparing")
+    parser.add_argument("--record", type=Path, help="write the counts and all findings to this file")
     options = parser.parse_args()
 
     numbers = range(options.first, options.first + options.cases)
@@ -309,23 +307,23 @@ def main() -> int:
                 if judged[2].findings:
                     print(log.findings[-1], flush=True)
                 if done % 500 == 0 or done == len(names):
-                    if options.record:  # a long run that is ended leaves what it has found
+                    if options.record:  # an interrupted long run keeps its findings
                         options.record.write_text("\n".join([*log.summary(), *log.findings]) + "\n")
                     print(f"... {done} cases, {len(log.findings)} with findings", flush=True)
     finally:
         run.close()
     print("\n".join(log.summary()))
     found, listed = {finding.partition(":")[0] for finding in log.findings}, known()
-    mended = {name for name in listed if name in names} - found
+    fixed = {name for name in listed if name in names} - found
     for name in sorted(found & set(listed)):
         print(f"known: {name}: {listed[name]}")
-    for name in sorted(mended):
-        print(f"mended: {name}: strike it off {KNOWN.name}")
-    return 1 if mended or found - set(listed) else 0
+    for name in sorted(fixed):
+        print(f"fixed: {name}: remove it from {KNOWN.name}")
+    return 1 if fixed or found - set(listed) else 0
 
 
 def known() -> dict[str, str]:
-    """Cases in which something is found that is not mended yet, each with its reason."""
+    """Cases with a finding that is not fixed yet, each with its reason."""
     lines = [line for line in KNOWN.read_text().splitlines() if not line.startswith("#")]
     return dict(line.split("\t", 1) for line in lines)
 

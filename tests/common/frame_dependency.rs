@@ -131,26 +131,26 @@ impl Decoded {
         at: u32,
         sent: Option<String>,
     ) {
-        let mut complain = |at: u32, why: String| {
+        let mut record_error = |at: u32, why: String| {
             if self.logged_error.as_ref().is_none_or(|first| at < first.0) {
                 self.logged_error = Some((at, why));
             }
         };
         if let Some(why) = sent {
-            complain(at, why);
+            record_error(at, why);
         }
         for _ in 0..64 {
             match decoder.receive(frame) {
                 Ok(Received::Frame) => {}
                 Ok(Received::NeedsInput | Received::End) => break,
                 Err(why) => {
-                    complain(at, why);
+                    record_error(at, why);
                     continue;
                 }
             }
             let Some(tie) = frame.packet_index(by_time) else { continue };
             if let Some(why) = frame.damage() {
-                complain(tie.0, why.to_owned());
+                record_error(tie.0, why.to_owned());
             }
             self.pictures.insert(tie.0, hash(frame));
         }

@@ -39,7 +39,7 @@ fn full_size_rgb_is_within_one_of_the_exact_formula() {
                 let target = OutputMut::Host(&mut have);
                 executor.apply(&index.site, &mut InputFrame::Cpu(frame), turn, &shape, target, 0)?;
                 let exact = with_view(&index.site, frame, ColorOverride::default(), |view| {
-                    Ok(reference::exact_full_size(view).expect("a sound view"))
+                    Ok(reference::exact_full_size(view).expect("a valid view"))
                 })?
                 .oriented(Orientation { mirror: turn.mirror, quarter_turns_cw: turn.quarter_turns_cw });
                 assert_eq!((exact.width, exact.height), (width, height), "{}", entry.path);

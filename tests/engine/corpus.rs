@@ -159,7 +159,7 @@ fn frames_equal_reference_in_every_access_pattern() {
         counted(&counts.recorded_frames)
     );
     println!(
-        "random access: {} files, {} frames asked for alone, {} in clips, {} pictures skipped on the way",
+        "random access: {} files, {} frames requested alone, {} in clips, {} pictures skipped",
         counted(&counts.files),
         counted(&counts.alone),
         counted(&counts.in_clips),
@@ -206,7 +206,7 @@ fn as_recorded(
         };
         let recorded = sorted(want.iter().map(|w| w.1.as_str()).collect());
         let same = recorded == sorted(have.iter().map(|h| h.1).collect());
-        return if same { Ok(()) } else { Err("other frames, not only another order".into()) };
+        return if same { Ok(()) } else { Err("different frames, not only another order".into()) };
     }
     let timed = !has_no_times(entry);
     if let Some(i) = (0..want.len()).find(|&i| timed && want[i].0 != i64::MIN && want[i].0 != have[i].0) {
@@ -283,7 +283,10 @@ fn as_in_sequence(
     let work = video.decoder.stats;
     counts.skipped.fetch_add(work.packets_skipped as usize, Ordering::Relaxed);
     if work.ranges_repeated > 0 && !entry.is_corrupt() {
-        return Err(format!("{} runs were repeated with every picture", work.ranges_repeated));
+        return Err(format!(
+            "{} decode ranges were repeated without skipping pictures",
+            work.ranges_repeated
+        ));
     }
     Ok(())
 }
@@ -403,7 +406,7 @@ fn intact_counterpart(entry: &Entry) -> Option<Vec<(i64, String)>> {
 }
 
 #[test]
-fn damaged_files_give_an_error_or_right_frames() {
+fn damaged_files_give_an_error_or_correct_frames() {
     let (files, good, refused) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     for_each_entry(videos().into_iter().filter(Entry::is_corrupt).collect(), |entry| {
         files.fetch_add(1, Ordering::Relaxed);
@@ -426,7 +429,7 @@ fn damaged_files_give_an_error_or_right_frames() {
             if !text.contains(&entry.path)
                 || !text.contains("packet") && !matches!(error, Error::Unsupported { .. })
             {
-                return Err(format!("an error that names no place: {text}"));
+                return Err(format!("an error without a position: {text}"));
             }
         }
         if got.len() < all.len() && error.is_none() {
@@ -438,13 +441,13 @@ fn damaged_files_give_an_error_or_right_frames() {
         for (i, frame) in video.index.frames.iter().enumerate() {
             let Some(have) = got.get(&frame.packet) else { continue };
             if !right.contains(have) {
-                return Err(format!("frame {i} is delivered but is not in the intact file"));
+                return Err(format!("frame {i} was delivered but is not in the intact file"));
             }
             good.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     });
     let (files, good, refused) = (files.into_inner(), good.into_inner(), refused.into_inner());
-    println!("damage: {files} files, {good} frames delivered and right, {refused} refused");
+    println!("damage: {files} files, {good} correct frames delivered, {refused} refused");
     assert!(files >= 25 && good > 300 && refused > 200, "{files} files, {good} right, {refused} refused");
 }

@@ -106,7 +106,7 @@ fn random_damage_ends_in_frames_or_typed_errors() {
             match decode_all(bytes, &mut clip_decoder, begun + Duration::from_secs(60)) {
                 Ok(_) => whole += 1,
                 Err(Error::Internal { .. } | Error::Argument(_)) => panic!("{}, round {round}", entry.path),
-                Err(Error::Interrupted) => panic!("{}, round {round}: no end in sight", entry.path),
+                Err(Error::Interrupted) => panic!("{}, round {round}: it did not end in time", entry.path),
                 Err(error) => {
                     assert!(
                         error.to_string().contains("damaged"),
@@ -147,7 +147,7 @@ fn odd_files_end_in_frames_or_typed_errors() {
 
 /// IVF stores a 64-bit presentation time for each frame.
 #[test]
-fn times_further_apart_than_a_number_can_say_are_an_error() {
+fn times_beyond_the_integer_range_are_an_error() {
     let entry = named("video/codecs/av1_film_grain.ivf");
     let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
     let mut places = Vec::new();
@@ -164,9 +164,9 @@ fn times_further_apart_than_a_number_can_say_are_an_error() {
         let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("apart.ivf", bytes));
         framespool::index::build(&source, &framespool::limits::Limits::default(), &|| Ok(()))
     };
-    let wide = index(-1000, 1 << 60).expect("far apart, and still to be said");
+    let wide = index(-1000, 1 << 60).expect("far apart, but representable");
     assert!(wide.duration_seconds(PresentationIndex(0)) > 0.0 && wide.average_fps() > 0.0);
-    let error = index(i64::MIN + 1000, i64::MAX - 1000).expect_err("further apart than can be said");
+    let error = index(i64::MIN + 1000, i64::MAX - 1000).expect_err("too far apart to be represented");
     assert!(matches!(error, Error::Malformed { .. }), "{error}");
     assert!(error.to_string().contains("apart.ivf"), "{error}");
 }
@@ -205,7 +205,10 @@ fn check_delivered_frames(path: &str, damaged: impl Iterator<Item = Vec<u8>>) ->
         let mut fresh = SoftwareDecoder::new();
         let Ok((index, first)) = delivered(&bytes, &mut fresh) else { continue };
         for (display, hash) in &first {
-            assert!(right.contains(hash), "{path}, case {n}: frame {display} is none of the file's frames");
+            assert!(
+                right.contains(hash),
+                "{path}, case {n}: frame {display} is not a frame of the intact file"
+            );
         }
         noticed += usize::from(first.len() < index.num_frames() as usize);
         let mut used = SoftwareDecoder::with_threads(4);
@@ -214,7 +217,7 @@ fn check_delivered_frames(path: &str, damaged: impl Iterator<Item = Vec<u8>>) ->
         let shared: Vec<_> = second.iter().filter(|frame| first.iter().any(|f| f.0 == frame.0)).collect();
         assert!(
             shared.into_iter().all(|frame| first.contains(frame)),
-            "{path}, case {n}: unlike the first time"
+            "{path}, case {n}: differs from the first time"
         );
         assert!(second.iter().all(|(_, hash)| right.contains(hash)), "{path}, case {n}: wrong with threads");
     }
@@ -222,7 +225,7 @@ fn check_delivered_frames(path: &str, damaged: impl Iterator<Item = Vec<u8>>) ->
 }
 
 #[test]
-fn a_picture_that_is_cut_off_is_not_delivered() {
+fn truncated_picture_is_not_delivered() {
     let mut noticed = 0;
     for path in [
         "video/codecs/hevc_176x144.h265",
@@ -248,7 +251,7 @@ fn a_picture_that_is_cut_off_is_not_delivered() {
 }
 
 #[test]
-fn a_lost_packet_of_a_transport_stream_is_noticed() {
+fn lost_transport_stream_packet_is_detected() {
     for path in [
         "video/derived/hevc_open_gop_640x360.ts",
         "video/codecs/hevc_single_keyframe.ts",
@@ -270,7 +273,7 @@ fn a_lost_packet_of_a_transport_stream_is_noticed() {
 }
 
 #[test]
-fn a_lost_page_of_an_ogg_file_is_noticed() {
+fn lost_ogg_page_is_detected() {
     let path = "video/codecs/theora_400x300.ogv";
     let entry = named(path);
     let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
@@ -303,7 +306,7 @@ fn ivf_packets(bytes: &[u8]) -> Vec<&[u8]> {
 }
 
 #[test]
-fn a_frame_is_delivered_or_refused_however_it_is_requested() {
+fn frame_result_does_not_depend_on_the_request() {
     let entry = named("video/codecs/av1_film_grain.ivf");
     let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
     let packets = ivf_packets(&intact);
@@ -350,5 +353,5 @@ fn a_frame_is_delivered_or_refused_however_it_is_requested() {
         assert_eq!(delivered, first_refused, "packets {n} and {} swapped", n + 1);
         behind_damage += good.iter().filter(|f| f.as_usize() > first_refused).count();
     }
-    assert!(behind_damage > 0, "no swap leaves a frame decodable behind a damaged one");
+    assert!(behind_damage > 0, "no swap leaves a decodable frame after a damaged one");
 }

@@ -35,7 +35,7 @@ fn parse_run(line: &str) -> RecordedRun {
 }
 
 #[test]
-fn all_sequences_that_dali_delivered_come_out_the_same() {
+fn order_equals_every_sequence_recorded_from_dali() {
     let recorded = include_str!("dali_order/recorded.txt").lines().filter(|line| !line.starts_with('#'));
     let (mut cases, mut samples) = (0, 0);
     for line in recorded {

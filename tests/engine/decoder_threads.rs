@@ -35,10 +35,10 @@ fn opened(path: &str) -> u64 {
     let entry = crate::common::named(path);
     let mut decoder = SoftwareDecoder::new();
     for _ in 0..2 {
-        let video = Video::open(entry.source().expect("readable"), &|| Ok(())).expect("a sound video");
+        let video = Video::open(entry.source().expect("readable"), &|| Ok(())).expect("a valid video");
         let index = video.index().clone();
         for run in plan::plan_decode_ranges(&index, &[PresentationIndex(0), PresentationIndex(1)]) {
-            decoder.run(&mut video.reader(), &run, &|| Ok(()), |_, _| Ok(())).expect("sound frames");
+            decoder.run(&mut video.reader(), &run, &|| Ok(()), |_, _| Ok(())).expect("valid frames");
         }
     }
     decoder.stats.decoders_opened
@@ -54,7 +54,7 @@ fn stateful_decoders_are_not_reused_across_files() {
 }
 
 #[test]
-fn several_threads_notice_the_same_damage_as_one() {
+fn several_threads_detect_the_same_damage_as_one() {
     let mut different = Vec::new();
     let mut files = 0;
     for entry in crate::common::videos().into_iter().filter(crate::common::Entry::is_corrupt) {
@@ -62,7 +62,7 @@ fn several_threads_notice_the_same_damage_as_one() {
         let one = decode(&video, 1, Duration::ZERO);
         for delay in [Duration::ZERO, Duration::from_millis(1)] {
             if decode(&video, 4, delay) != one {
-                different.push(format!("{} with naps of {delay:?}", entry.path));
+                different.push(format!("{} with pauses of {delay:?}", entry.path));
             }
         }
         files += 1;

@@ -100,7 +100,7 @@ fn check_omission(video: &mut Video) -> Result<(usize, usize), String> {
 }
 
 #[test]
-fn what_remains_without_droppable_pictures_is_bit_exact() {
+fn frames_are_bit_exact_without_disposable_pictures() {
     let more = more_videos();
     let usual = more.is_empty();
     let entries = if usual { videos() } else { more };
@@ -123,7 +123,7 @@ fn what_remains_without_droppable_pictures_is_bit_exact() {
                     proof = check_omission(&mut video);
                     assert!(
                         video.may_have_disposable,
-                        "{}: has droppable pictures although it says not",
+                        "{}: has disposable pictures although its headers exclude them",
                         entry.path
                     );
                     if proof == Ok((0, 0)) && !entry.is_corrupt() {
@@ -132,7 +132,7 @@ fn what_remains_without_droppable_pictures_is_bit_exact() {
                 }
                 let percent = |part: u64, whole: u64| 100 * part / whole.max(1);
                 let line = format!(
-                    "{}, {} packets, {}% droppable, {}% of bytes, layers to {}: {}",
+                    "{}, {} packets, {}% disposable, {}% of bytes, layers to {}: {}",
                     video.index.info.params.codec.name,
                     all.len(),
                     percent(dropped as u64, all.len() as u64),
@@ -165,12 +165,12 @@ fn what_remains_without_droppable_pictures_is_bit_exact() {
         println!("{path}: {line}");
     }
     println!(
-        "codec: files (with droppable ones), pictures, droppable, bytes, droppable, equal pictures, passes"
+        "codec: files (with disposable ones), pictures, disposable, bytes, disposable, equal pictures, passes"
     );
     let tallies = tallies.into_inner().unwrap();
     for codec in ["h264", "hevc", "av1", "mpeg1video", "mpeg2video", "mjpeg", "prores"] {
         let found = tallies.get(codec).is_some_and(|t| t.files_with_drops > 0);
-        assert!(found || !usual, "no {codec} file has droppable pictures");
+        assert!(found || !usual, "no {codec} file has disposable pictures");
     }
     for (codec, t) in tallies {
         println!(

@@ -96,7 +96,7 @@ fn samples(view: &FrameView<'_>) -> Vec<u8> {
                 .collect();
             return packed;
         }
-        Planes::SemiPlanar { .. } => panic!("no still has planes of this kind"),
+        Planes::SemiPlanar { .. } => panic!("no image has planes of this kind"),
     }
     out
 }
@@ -149,7 +149,7 @@ fn valid_images() -> Vec<Entry> {
 }
 
 #[test]
-fn headers_say_what_the_manifest_says() {
+fn headers_match_the_manifest() {
     for entry in images() {
         let file = File::of(&entry);
         let facts = &entry.facts;
@@ -215,7 +215,7 @@ fn headers_say_what_the_manifest_says() {
 }
 
 #[test]
-fn images_decode_where_pillow_does_or_name_the_file() {
+fn images_decode_like_pillow_or_name_the_file() {
     let mut decoder = ImageDecoder::new();
     let (mut decoded, mut refused) = (0, 0);
     for entry in images() {
@@ -243,7 +243,7 @@ fn images_decode_where_pillow_does_or_name_the_file() {
 }
 
 #[test]
-fn exact_pictures_are_pillows_to_the_byte() {
+fn exact_images_equal_pillows_byte_for_byte() {
     let table: BTreeMap<&str, &str> = include_str!("image/exact.txt")
         .lines()
         .map(|l| l.split_once(' ').unwrap())
@@ -281,12 +281,12 @@ fn exact_pictures_are_pillows_to_the_byte() {
             deep += 1;
         }
     }
-    assert!(compared > 100 && deep > 0, "{compared} pictures compared, {deep} of 16 bits");
+    assert!(compared > 100 && deep > 0, "{compared} images compared, {deep} of 16 bits");
     assert_eq!(of_corpus, if corpus().is_some() { table.len() } else { 0 });
 }
 
 #[test]
-fn every_size_and_arrangement_shows_the_same_picture() {
+fn every_size_and_layout_gives_the_same_image() {
     let mut decoder = ImageDecoder::new();
     let mut seen = BTreeMap::new();
     // Excludes files filed as corrupt that decode nevertheless: their pixels are noise.
@@ -320,7 +320,7 @@ fn every_size_and_arrangement_shows_the_same_picture() {
                 DctScale::Quarter => 4.0,
                 DctScale::Eighth => 7.0,
             };
-            assert!(far < most, "{} {options:?}: {far:.2} from the whole picture", entry.path);
+            assert!(far < most, "{} {options:?}: {far:.2} from the full-size image", entry.path);
         }
     }
     // 4:4:4, 4:4:0, 4:2:2, 4:2:0, 2x4, 4:1:1 and 4:1:0.
@@ -357,7 +357,7 @@ fn exif_orientations_decode_to_the_same_image() {
 }
 
 #[test]
-fn a_picture_does_not_depend_on_what_the_decoder_did_before() {
+fn image_does_not_depend_on_earlier_decoding() {
     let entries = images();
     let files: Vec<File> = entries.iter().map(File::of).collect();
     for options in [
@@ -421,7 +421,7 @@ fn decoders_in_several_threads_agree() {
 }
 
 #[test]
-fn formats_are_told_by_their_first_bytes() {
+fn formats_are_identified_by_their_first_bytes() {
     assert_eq!(sniff(b"\xff\xd8\xff\xe0rest"), Some(ImageFormat::Jpeg));
     assert_eq!(sniff(b"\x89PNG\r\n\x1a\nrest"), Some(ImageFormat::Png));
     for other in [&b""[..], b"\xff\xd8", b"\x89PNG\n", b"GIF89a", b"RIFF....WEBP", b"\0\0\0\x18ftypavif"] {
@@ -432,7 +432,7 @@ fn formats_are_told_by_their_first_bytes() {
 }
 
 #[test]
-fn a_header_costs_a_few_reads_of_a_few_kilobytes() {
+fn header_needs_a_few_small_reads() {
     struct Counting(MemorySource, std::sync::atomic::AtomicUsize);
     impl ByteSource for Counting {
         fn name(&self) -> &std::sync::Arc<str> {

@@ -15,7 +15,7 @@ use framespool::error::Error;
 use framespool::index::cache::{index_of, AccessMode, IndexCache, FORMAT};
 
 #[test]
-fn the_index_of_every_file_comes_back_as_it_was_built() {
+fn every_index_is_read_back_unchanged() {
     let place = folder("corpus");
     let store = IndexCache::open(&place, AccessMode::Write).unwrap();
     let mut indices = BTreeMap::new();
@@ -38,7 +38,7 @@ fn the_index_of_every_file_comes_back_as_it_was_built() {
 }
 
 #[test]
-fn a_file_that_was_written_again_is_indexed_again() {
+fn rewritten_file_is_indexed_again() {
     let folder = folder("stale");
     let link = symlinks(&folder, 1).remove(0);
     let bytes = std::fs::read(&link).unwrap();
@@ -90,8 +90,8 @@ fn index_of_freshly_written_file_is_not_trusted() {
         store.put(&path, &*source, None, opened, &index);
         store.flush(MINUTE);
         let age = opened.duration_since(source_changed(&path)).unwrap_or_default();
-        let believed = store.get(&path, &*source, None).is_some();
-        assert!(age < Duration::from_millis(20) && !believed || age >= Duration::from_millis(20), "{age:?}");
+        let trusted = store.get(&path, &*source, None).is_some();
+        assert!(age < Duration::from_millis(20) && !trusted || age >= Duration::from_millis(20), "{age:?}");
     }
 }
 
@@ -102,7 +102,7 @@ fn source_changed(path: &Path) -> SystemTime {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_read_and_left_alone() {
+fn read_only_cache_is_read_and_not_changed() {
     let place = folder("read_only");
     let indices = expected(&symlinks(&folder("read_only_links"), 20));
     assert!(IndexCache::open(&place, AccessMode::Read).is_err(), "nothing there");
@@ -125,7 +125,7 @@ fn a_place_that_cannot_be_written_is_read_and_left_alone() {
 }
 
 #[test]
-fn one_place_is_one_store_in_a_process() {
+fn one_path_is_one_cache_per_process() {
     let place = folder("shared");
     let store = IndexCache::open(&place, AccessMode::Write).unwrap();
     assert!(Arc::ptr_eq(&store, &IndexCache::open(&place.join("../shared"), AccessMode::Write).unwrap()));
@@ -135,7 +135,7 @@ fn one_place_is_one_store_in_a_process() {
 }
 
 #[test]
-fn fill_builds_missing_and_check_finds_wrong_entries() {
+fn fill_builds_missing_and_check_finds_wrong_indices() {
     let folder = folder("fill");
     let links = symlinks(&folder, 30);
     let bad = folder.join("video_bad.mp4");
@@ -173,7 +173,7 @@ fn fill_builds_missing_and_check_finds_wrong_entries() {
 }
 
 #[test]
-fn an_export_that_was_damaged_brings_nothing_wrong() {
+fn damaged_export_imports_no_wrong_index() {
     let folder = folder("travel");
     let links = symlinks(&folder, 12);
     let indices = expected(&links);
@@ -193,7 +193,7 @@ fn an_export_that_was_damaged_brings_nothing_wrong() {
         taken += count_stored(&there, &indices) as u64;
         assert_eq!(count_stored(&there, &indices) as u64, imported.entries);
     }
-    println!("{taken} of {} entries taken in from damaged exports", 60 * indices.len());
+    println!("{taken} of {} entries imported from damaged exports", 60 * indices.len());
 }
 
 /// The `FORMAT` of the indices whose digests follow. All files are read from their sample tables, so FFmpeg's
@@ -229,7 +229,7 @@ const CORPUS_DIGESTS: [(&str, &str); 16] = [
 ];
 
 #[test]
-fn the_format_is_raised_when_other_indices_are_built() {
+fn format_is_raised_when_indices_change() {
     same_indices(&crate::common::media(), &DIGESTS);
     if let Some(corpus) = crate::common::corpus() {
         same_indices(&corpus, &CORPUS_DIGESTS);
@@ -256,7 +256,7 @@ fn same_indices(root: &Path, digests: &[(&str, &str)]) {
         digests.iter().zip(&found).map(|((path, _), now)| format!("    (\"{path}\", \"{now}\"),")).collect();
     assert!(
         same && FORMAT == FORMAT_OF_DIGESTS,
-        "indices are not what they were: raise FORMAT in src/index/cache/codec.rs and record in this file: \n{}",
+        "indices have changed: raise FORMAT in src/index/cache/codec.rs and record in this file: \n{}",
         now.join("\n")
     );
 }

@@ -14,7 +14,7 @@ use framespool::error::Error;
 use framespool::index::cache::{index_of, AccessMode, IndexCache};
 
 #[test]
-fn processes_write_and_read_one_place_at_once() {
+fn processes_read_and_write_one_cache_concurrently() {
     let place = folder("crowd");
     let links = symlinks(&folder("crowd_links"), 120);
     let children: Vec<Child> = (0..4).map(|n| start("crowd", &place, &links[0], n)).collect();
@@ -33,7 +33,7 @@ fn num_rounds(usual: u64) -> u64 {
 }
 
 #[test]
-fn processes_killed_while_writing_leave_only_what_is_right() {
+fn killed_writers_leave_only_correct_entries() {
     let place = folder("killed");
     let links = symlinks(&folder("killed_links"), 300);
     let indices = expected(&links);
@@ -81,7 +81,7 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut TestRng) -> &'static str {
                 let at = rng.next_below(pages) * PAGE + rng.next_below(64);
                 bytes[at] = rng.next() as u8;
             }
-            "heads of pages"
+            "page headers"
         }
         3 => {
             for _ in 0..1 + rng.next_below(8) {
@@ -92,7 +92,7 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut TestRng) -> &'static str {
         4 => {
             let (from, to) = (rng.next_below(pages) * PAGE, rng.next_below(pages) * PAGE);
             bytes.copy_within(from..from + PAGE, to);
-            "page over page"
+            "page overwritten by another page"
         }
         5 => {
             // Marks the database as one with a write-ahead log, which SQLite reads differently.
@@ -103,13 +103,13 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut TestRng) -> &'static str {
             let from = rng.next_below(len);
             let end = (from + rng.next_below(20_000)).min(len);
             bytes[from..end].fill_with(|| rng.next() as u8);
-            "stretch of noise"
+            "range of noise"
         }
     }
 }
 
 #[test]
-fn damage_to_the_database_costs_entries_and_nothing_else() {
+fn database_damage_loses_only_entries() {
     let place = folder("damaged");
     let links = symlinks(&folder("damaged_links"), 200);
     let indices = expected(&links);
@@ -149,7 +149,7 @@ fn damage_to_the_database_costs_entries_and_nothing_else() {
 }
 
 #[test]
-fn a_database_cut_short_while_in_use_is_an_empty_one() {
+fn truncated_open_database_counts_as_empty() {
     let place = folder("cut");
     let indices = expected(&symlinks(&folder("cut_links"), 200));
     let store = IndexCache::open(&place, AccessMode::Write).unwrap();
@@ -178,12 +178,15 @@ fn start(role: &str, place: &Path, link: &Path, number: u64) -> Child {
 }
 
 #[test]
-#[ignore = "started by the other tests, as a process of its own"]
+#[ignore = "started by the other tests in a separate process"]
 fn child() {
-    let told = |what: &str| std::env::var_os(format!("FRAMESPOOL_TEST_{what}"));
-    let (Some(role), Some(place), Some(links)) = (told("ROLE"), told("PLACE"), told("LINKS")) else { return };
+    let variable = |what: &str| std::env::var_os(format!("FRAMESPOOL_TEST_{what}"));
+    let (Some(role), Some(place), Some(links)) = (variable("ROLE"), variable("PLACE"), variable("LINKS"))
+    else {
+        return;
+    };
     let place = PathBuf::from(place);
-    let number = told("NUMBER").and_then(|n| n.to_str()?.parse().ok()).unwrap_or(0);
+    let number = variable("NUMBER").and_then(|n| n.to_str()?.parse().ok()).unwrap_or(0);
     let mut links: Vec<PathBuf> =
         std::fs::read_dir(links).unwrap().map(|entry| entry.unwrap().path()).collect();
     links.sort();
@@ -217,9 +220,9 @@ fn child() {
         Some("look") => match IndexCache::open(&place, AccessMode::Read) {
             Ok(store) => {
                 let found = count_stored(&store, &indices);
-                let trouble = if store.last_error().is_some() { "told" } else { "not seen" };
+                let damage = if store.last_error().is_some() { "reported" } else { "not detected" };
                 let found = if found == indices.len() { "all" } else { "not all" };
-                println!("\noutcome: {found} found, damage {trouble}");
+                println!("\noutcome: {found} found, damage {damage}");
             }
             Err(error) => {
                 assert!(matches!(error, Error::Io { .. }), "{error:?}");
@@ -241,9 +244,9 @@ fn child() {
                 put_all(&store, &indices);
             }
             assert_eq!(count_stored(&store, &indices), indices.len());
-            let trouble = if store.last_error().is_some() { "emptied and told" } else { "not seen" };
+            let damage = if store.last_error().is_some() { "emptied and reported" } else { "not detected" };
             let found = if found == indices.len() { "all" } else { "not all" };
-            println!("\noutcome: {found} found, damage {trouble}");
+            println!("\noutcome: {found} found, damage {damage}");
         }
         other => panic!("no such role: {other:?}"),
     }

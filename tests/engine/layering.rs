@@ -38,7 +38,7 @@ fn imports_point_from_later_to_earlier() {
                 None => breaches.push(format!("{place}: `crate::{path}` is in no row of the layers table in ARCHITECTURE.md")),
                 Some(used) if used <= user || layers.allows(user, used) => {}
                 Some(used) => breaches.push(format!(
-                    "{place}: `{}` uses `crate::{path}`, which stands above it ({} is above {}): move the shared part down, or the user up",
+                    "{place}: `{}` uses `crate::{path}`, in a higher layer ({} is above {}): move the shared part down, or the user up",
                     module.join("::"),
                     layers.name(used),
                     layers.name(user),
@@ -53,30 +53,30 @@ fn imports_point_from_later_to_earlier() {
 }
 
 #[test]
-fn unsafe_code_is_only_in_the_files_that_architecture_names() {
+fn unsafe_code_is_only_in_the_listed_files() {
     let listed: BTreeSet<String> =
         architecture("unsafe").iter().filter_map(|l| backticked(l).into_iter().next()).collect();
     let found: BTreeSet<String> =
         sources().filter(|f| lex(&read(f)).iter().any(|t| t.text == "unsafe")).collect();
     let added = found.difference(&listed).map(|f| {
         format!(
-            "{f}: has `unsafe` but is not in ARCHITECTURE.md's list; do without, or list it with its reason"
+            "{f}: has `unsafe` but is not in ARCHITECTURE.md's list; remove it, or list the file with its reason"
         )
     });
     let gone = listed.difference(&found).map(|f| {
-        format!("{f}: ARCHITECTURE.md lists it for `unsafe`, of which it has none (any more); strike it off")
+        format!("{f}: ARCHITECTURE.md lists it for `unsafe`, but it has none; remove it from the list")
     });
     report("unsafe code", &added.chain(gone).collect::<Vec<_>>());
 }
 
 #[test]
-fn modules_are_named_files_that_open_with_what_they_do() {
+fn modules_are_named_files_with_a_summary() {
     let mut breaches = Vec::new();
     for folder in ["src", "kernels", "nvdec", "datasets", "python/src"] {
         let named_mod = rust_files(folder).into_iter().filter(|f| f.ends_with("/mod.rs"));
-        breaches.extend(
-            named_mod.map(|f| format!("{f}: no mod.rs here; call it {}.rs", f.trim_end_matches("/mod.rs"))),
-        );
+        breaches.extend(named_mod.map(|f| {
+            format!("{f}: mod.rs is not used here; rename it to {}.rs", f.trim_end_matches("/mod.rs"))
+        }));
     }
     for file in sources() {
         let text = read(&file);
@@ -85,18 +85,20 @@ fn modules_are_named_files_that_open_with_what_they_do() {
             continue;
         }
         if !text.starts_with("//!") {
-            breaches.push(format!("{file}: opens with no `//!` line; say what it does, in one to three"));
+            breaches.push(format!(
+                "{file}: does not start with a `//!` line; add a summary of one to three lines"
+            ));
         }
         let lines = text.lines().count();
         if lines > LONG_FILE_LINES {
             println!("note: {file} has {lines} lines; above {LONG_FILE_LINES} there should be a reason");
         }
     }
-    report("how files are named and opened", &breaches);
+    report("file names and module summaries", &breaches);
 }
 
 #[test]
-fn the_reader_of_imports_sees_what_the_compiler_sees() {
+fn import_parser_sees_what_the_compiler_sees() {
     let text = r##"
         // use crate::comment::X;  /* use crate::block::X; */
         use crate::a::{self, b::{C, D as E}, f};
@@ -124,7 +126,7 @@ fn the_reader_of_imports_sees_what_the_compiler_sees() {
 }
 
 #[test]
-fn a_row_may_name_a_part_of_a_module() {
+fn table_row_may_name_part_of_a_module() {
     let table =
         ["| `low` | — |", "| `index` | — |", "| `low::read`, `low::write` | `top` |", "| `top` | — |"]
             .map(str::to_owned);
@@ -468,5 +470,5 @@ fn backticked(text: &str) -> Vec<String> {
 }
 
 fn report(what: &str, breaches: &[String]) {
-    assert!(breaches.is_empty(), "{what}: {} to mend\n  {}\n", breaches.len(), breaches.join("\n  "));
+    assert!(breaches.is_empty(), "{what}: {} to fix\n  {}\n", breaches.len(), breaches.join("\n  "));
 }

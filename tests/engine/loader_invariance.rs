@@ -45,7 +45,7 @@ fn output_is_independent_of_loader_settings() {
             // A decode range with damage is decoded again for each of its clips separately.
             assert!(
                 decoded <= plainly + plainly / 50,
-                "{what}: {decoded} pictures decoded, {plainly} without a budget"
+                "{what}: {decoded} frames decoded, {plainly} without a budget"
             );
             if memory_budget == MEMORY_BUDGET {
                 assert!(stats.clip_cache_hits > 0 && stats.gops_shared > 0, "{what}: {stats:?}");
@@ -56,7 +56,7 @@ fn output_is_independent_of_loader_settings() {
 }
 
 #[test]
-fn with_memory_enough_every_picture_is_decoded_once() {
+fn every_frame_is_decoded_once_with_enough_memory() {
     let items: Vec<Sample> = ["h264_open_gop_720p.mp4", "base_640x360.mp4"]
         .map(|name| crate::common::named(&format!("video/derived/{name}")))
         .into_iter()

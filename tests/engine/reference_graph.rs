@@ -97,7 +97,8 @@ fn check_closures(video: &mut Video) -> Option<Result<ClosureCounts, String>> {
             sum.packets += every.len();
             let by_roles = video.packets_to_decode(&every, |at| video.is_required(&run, at)).len();
             sum.by_roles += by_roles;
-            let place = |at: u32| format!("packet {at} of a run from {} to {}", run.start.0, run.end.0);
+            let place =
+                |at: u32| format!("packet {at} of a decode range from {} to {}", run.start.0, run.end.0);
             let mut equal = |got: u64, at: u32| match whole.pictures.get(&at) {
                 Some(&picture) if picture == got => {
                     sum.compared += 1;
@@ -172,7 +173,7 @@ fn reference_closures_decode_bit_exactly() {
             });
         }
     });
-    println!("share of the packets fed by roles, by references, by the engine; runs (not understood), equal pictures");
+    println!("share of the packets fed by roles, by references, by the engine; ranges (not parsed), equal pictures");
     let (mut failures, mut gained) = (Vec::new(), BTreeMap::new());
     for (path, (codec, proof)) in found.into_inner().unwrap() {
         match proof {
@@ -191,6 +192,6 @@ fn reference_closures_decode_bit_exactly() {
     assert!(failures.is_empty(), "{} files fail:\n{}", failures.len(), failures.join("\n"));
     for codec in ["hevc", "av1"] {
         let gains = gained.get(codec).is_some_and(|&gain| gain > 0);
-        assert!(gains || !usual, "no {codec} file gains by its references");
+        assert!(gains || !usual, "no {codec} file skips packets by its references");
     }
 }

@@ -119,7 +119,7 @@ fn video(entry: &[u8; 4], path: &str, count: usize) -> (Mp4, Decoded) {
 }
 
 #[test]
-fn a_sample_without_duration_changes_no_other_frames_time() {
+fn zero_duration_sample_keeps_other_frames_times() {
     for (codec, entry, path) in VIDEOS {
         let (mut mp4, intact) = video(entry, path, 45);
         mp4.samples[20].ticks = 0;
@@ -137,13 +137,17 @@ fn a_sample_without_duration_changes_no_other_frames_time() {
             (0..of_frames.len()).filter(|&n| changed.times()[n] != of_frames[n]).collect();
         assert!(moved.len() <= 3, "{codec}: {moved:?} of {} frames have other times", of_frames.len());
         for n in moved {
-            assert_eq!(changed.times()[n], changed.times()[n - 1] + 1, "{codec}: a tick behind its twin");
+            assert_eq!(
+                changed.times()[n],
+                changed.times()[n - 1] + 1,
+                "{codec}: one tick after the equal time"
+            );
         }
     }
 }
 
 #[test]
-fn two_equal_times_leave_the_order_to_the_codec() {
+fn equal_times_use_the_codecs_order() {
     for (codec, entry, path) in VIDEOS {
         let (mut mp4, intact) = video(entry, path, 45);
         // Gives a frame the presentation time of the frame before it.
@@ -162,7 +166,7 @@ fn two_equal_times_leave_the_order_to_the_codec() {
 /// FFmpeg remuxes AVI to MP4 this way: the times follow the order of packets, whatever the order of pictures
 /// is.
 #[test]
-fn times_that_follow_the_packets_leave_the_order_to_the_codec() {
+fn times_in_packet_order_use_the_codecs_order() {
     for (codec, entry, path) in VIDEOS.into_iter().filter(|video| ["h264", "mpeg4"].contains(&video.0)) {
         let (mut mp4, intact) = video(entry, path, 45);
         mp4.samples.iter_mut().for_each(|sample| sample.shift = 0);
@@ -185,7 +189,7 @@ fn missing_sync_table_uses_packet_headers() {
 }
 
 #[test]
-fn a_table_of_sync_samples_that_names_others_is_not_believed() {
+fn wrong_sync_sample_table_is_not_trusted() {
     for (codec, entry, path) in VIDEOS {
         let (mut mp4, intact) = video(entry, path, 60);
         for sample in &mut mp4.samples {
@@ -218,7 +222,7 @@ fn unparsed_codec_starts_at_first_sample() {
 }
 
 #[test]
-fn every_picture_of_a_codec_without_prediction_is_a_start() {
+fn every_intra_only_picture_is_a_random_access_point() {
     let entry = named("video/derived/prores_422.mov");
     let mut mp4 = Mp4::of(&entry, b"apco");
     for (n, sample) in mp4.samples.iter_mut().enumerate() {
@@ -230,7 +234,7 @@ fn every_picture_of_a_codec_without_prediction_is_a_start() {
 }
 
 #[test]
-fn a_run_whose_start_is_none_goes_back_to_an_earlier_one() {
+fn false_random_access_point_falls_back_to_an_earlier() {
     for (codec, entry, path) in VIDEOS {
         let (mp4, intact) = video(entry, path, 45);
         // Marks a predicted picture as a random access point.
@@ -259,7 +263,7 @@ fn fully_corrupt_file_is_not_searched() {
     }
     mp4.samples.iter_mut().for_each(|sample| sample.data.fill(0));
     let source = mp4.source("zeros.mov");
-    let index = index_of(&source).expect("sound tables");
+    let index = index_of(&source).expect("valid tables");
     assert!(index.sync_points.len() >= 60);
     let mut decoder = SoftwareDecoder::new();
     frames(&source, &index, &mut decoder, &[index.num_frames() - 1]).expect_err("nothing can be decoded");
@@ -267,7 +271,7 @@ fn fully_corrupt_file_is_not_searched() {
 }
 
 #[test]
-fn empty_samples_keep_the_frame_before_them_on_screen() {
+fn empty_samples_repeat_the_previous_frame() {
     for (codec, entry, path) in VIDEOS {
         let (mp4, intact) = video(entry, path, 45);
         let length = mp4.samples[10].ticks;
@@ -438,7 +442,7 @@ fn packets_of(decoded: &Decoded) -> Vec<u32> {
 }
 
 #[test]
-fn what_leads_a_closed_group_of_mpeg_is_decoded_from_it() {
+fn leading_pictures_of_closed_mpeg_gop_are_decoded() {
     for fields in [false, true] {
         closed_groups(fields);
     }
@@ -459,7 +463,7 @@ fn closed_groups(fields: bool) {
         (0..24).map(|frame| stream.index.sync_point_for(PresentationIndex(frame)).0).collect();
     assert_eq!(starts[..6], [0; 6]);
     assert_eq!(starts[6..12], [0, 0, 6, 6, 6, 6], "an open group");
-    assert_eq!(starts[12..18], [12; 6], "a closed one is not entered from the one before");
+    assert_eq!(starts[12..18], [12; 6], "a closed one is not decoded from the previous one");
     let mut decoder = SoftwareDecoder::new();
     frames(&stream.source, &stream.index, &mut decoder, &[12]).unwrap();
     assert_eq!(decoder.stats.frames_decoded, 2, "the I picture and the B picture");
@@ -549,7 +553,7 @@ fn ogg(serial: u32, packets: &[(u64, Vec<u8>)]) -> Vec<u8> {
 }
 
 #[test]
-fn theoras_empty_packets_keep_the_frame_before_them_on_screen() {
+fn empty_theora_packets_repeat_the_previous_frame() {
     let entry = named("video/codecs/theora_400x300.ogv");
     let (serial, packets) = ogg_packets(&read(&entry.path));
     let (headers, frames) = packets.split_at(3);
@@ -581,7 +585,7 @@ fn theoras_empty_packets_keep_the_frame_before_them_on_screen() {
 // ---- Parameter sets ----
 
 #[test]
-fn a_stream_without_parameter_sets_is_an_error_that_says_so() {
+fn missing_parameter_sets_are_named_in_the_error() {
     // NAL units of an unspecified type replace the parameter sets.
     let without = |path: &str, heads: &[u8], other: u8| {
         let mut bytes = read(path);
@@ -662,7 +666,7 @@ fn renumbered(of: &[u8]) -> Vec<u8> {
         8 => drop(bits.splice(0..2, [one, one].concat())),
         _ => {
             let at = skip_exp_golomb(&bits, skip_exp_golomb(&bits, 0));
-            assert!(bits[at], "a slice that goes by set 0");
+            assert!(bits[at], "a slice that uses set 0");
             bits.splice(at..=at, one);
         }
     }
@@ -740,7 +744,7 @@ fn in_band_parameter_sets_apply_to_later_starts() {
 }
 
 #[test]
-fn in_band_sets_in_avc1_fail_the_pictures_after_them() {
+fn in_band_sets_in_avc1_fail_later_pictures() {
     let mp4 = Mp4::of(&named("video/action/cars_768x432.mp4"), b"avc1");
     let intact = decoded(mp4.source("intact.mp4"));
     let sets = &mp4.config[8..];
@@ -753,7 +757,7 @@ fn in_band_sets_in_avc1_fail_the_pictures_after_them() {
             [&(other.len() as u32).to_be_bytes()[..], &other, &mp4.samples[number].data].concat();
     }
     let source = Mp4 { samples, ..mp4 }.source("misplaced.mp4");
-    let index = index_of(&source).expect("sound tables");
+    let index = index_of(&source).expect("valid tables");
     assert_eq!(index.sync_points, [0, 12]);
     let mut errors = 0;
     for frame in 0..24 {
@@ -776,7 +780,7 @@ fn in_band_sets_in_avc1_fail_the_pictures_after_them() {
 // ---- Other containers ----
 
 #[test]
-fn a_recording_behind_another_goes_on_where_that_one_ended() {
+fn appended_recording_continues_the_times() {
     let part = read("video/odd/ts_base.ts");
     let one = decoded(memory("one.ts", part.clone()));
     let two = decoded(memory("two.ts", [&part[..], &part].concat()));
@@ -788,7 +792,7 @@ fn a_recording_behind_another_goes_on_where_that_one_ended() {
 }
 
 #[test]
-fn equal_times_in_matroska_are_moved_apart() {
+fn equal_matroska_times_are_separated() {
     let entry = named("video/action/words/again.mkv");
     let mut bytes = read(&entry.path);
     let intact = decoded(memory("intact.mkv", bytes.clone()));

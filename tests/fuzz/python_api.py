@@ -1,4 +1,4 @@
-"""Hostile values for what only Python sees: states, DLPack's arguments, pickled entries, rules and transforms.
+"""Passes hostile values to Python-only APIs: states, DLPack's arguments, pickled samples, clip samplers, transforms.
 
     python tests/fuzz/python_api.py --runs 20000 --seed 1
 
@@ -27,11 +27,11 @@ from typing import Any
 import framespool as fsp
 import numpy as np
 
-#: What a call may raise: errors of the library, and what Python has for arguments of a wrong kind.
+#: Exceptions that a call may raise: the library's errors, and Python's own for arguments of a wrong type.
 ALLOWED_ERRORS = (fsp.Error, TypeError)
-#: What DLPack's protocol names beside them.
+#: Further exceptions of the DLPack protocol.
 ALLOWED_DLPACK_ERRORS = (*ALLOWED_ERRORS, BufferError, MemoryError, OverflowError, ValueError)
-#: No call takes so long, whatever else the machine does.
+#: Time limit of a call in seconds, independent of the machine's load.
 MAX_SECONDS = 30
 
 EDGE_VALUES: list[Any] = [
@@ -64,7 +64,7 @@ EDGE_VALUES: list[Any] = [
 
 
 class PythonApiFuzzer:
-    """A dataset of one video, what is made of it, and the calls."""
+    """A dataset of one video, the objects created from it, and the calls to test."""
 
     def __init__(self, video: Path, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -79,7 +79,7 @@ class PythonApiFuzzer:
         self.tensor = self.video.frames([0]).data
         self.table = self.dataset.samples.table.__reduce__()
         self.calls: list[Callable[[], str]] = [self.load_state, self.dlpack, self.entries, self.rule, self.transform]
-        #: Constructors, by their names.
+        #: Constructors by name.
         self.rules = [
             *(
                 getattr(fsp.samplers, n)
@@ -94,18 +94,18 @@ class PythonApiFuzzer:
         self.transforms = [t for n in fsp.transforms.__all__ if inspect.isclass(t := getattr(fsp.transforms, n))]
 
     def made(self, transforms: list[Any], rule: Any = None) -> fsp.ClipLoader:
-        """A loader that has not begun."""
+        """Returns a loader that has not started."""
         rule = rule if rule is not None else fsp.samplers.random(sequence_length=2)
         return fsp.ClipLoader(
             self.dataset, rule, batch_size=3, transforms=transforms, num_threads=1, memory_budget=1 << 24
         )
 
     def value(self) -> Any:
-        """Any value."""
+        """Returns any value."""
         return copy.copy(self.rng.choice(EDGE_VALUES))
 
     def arguments(self, function: Callable[..., Any]) -> dict[str, Any]:
-        """Some of a function's arguments: what must be given, mostly, and now and then a few more."""
+        """Returns arguments of a function: usually the required ones, and sometimes a few more."""
         found = {}
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -117,7 +117,7 @@ class PythonApiFuzzer:
         return found
 
     def load_state(self) -> str:
-        """A state with things changed in it."""
+        """Loads a state with random changes."""
         state = dict(self.state)
         for _ in range(self.rng.randrange(1, 4)):
             key = self.rng.choice([*state, "more", "epoch", "batch", "format"])
@@ -132,7 +132,7 @@ class PythonApiFuzzer:
         return "accepted"
 
     def dlpack(self) -> str:
-        """An export, whose capsule is dropped or taken."""
+        """Exports a tensor, whose capsule is dropped or consumed."""
         names = ["stream", "max_version", "dl_device", "copy"]
         allowed = {
             "stream": [None, -1],
@@ -153,7 +153,7 @@ class PythonApiFuzzer:
         return "accepted"
 
     def entries(self) -> str:
-        """Pickled entries with damage."""
+        """Unpickles damaged samples."""
         build, pieces = self.table
         changed = [[bytearray(p) if isinstance(p, bytes) else p for p in piece] for piece in pieces]
         for _ in range(self.rng.randrange(1, 3)):
@@ -182,7 +182,7 @@ class PythonApiFuzzer:
         return "accepted"
 
     def rule(self) -> str:
-        """A rule, and a loader by it."""
+        """Creates a clip sampler, and a loader that uses it."""
         function = self.rng.choice(self.rules)
         rule = function(**self.arguments(function))
         if (getattr(rule, "sequence_length", None) or 1) < 1000:
@@ -190,7 +190,7 @@ class PythonApiFuzzer:
         return "accepted"
 
     def transform(self) -> str:
-        """A few transforms, and a frame by them where the result is small."""
+        """Creates transforms, and applies them to a frame if the result is small."""
         chosen = [self.rng.choice(self.transforms) for _ in range(self.rng.randrange(1, 4))]
         transforms = [kind(**self.arguments(kind)) for kind in chosen]
         self.made(transforms)
@@ -231,8 +231,8 @@ def main() -> int:
     for (name, outcome), count in sorted(counts.items()):
         print(f"{name:<12} {outcome:<9} {count:>9}")
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
-    print(f"{'all':<22} {sum(counts.values()):>9}   {grown} MiB more at the most")
-    assert grown < 1024, f"{grown} MiB more than before"
+    print(f"{'all':<22} {sum(counts.values()):>9}   {grown} MiB peak growth")
+    assert grown < 1024, f"{grown} MiB of growth"
     return 0
 
 

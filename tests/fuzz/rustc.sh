@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Cargo calls this in the place of rustc for the crates of this workspace (RUSTC_WORKSPACE_WRAPPER): they count which of their code
-# runs, by LLVM's own instruments, which every toolchain has. Build scripts do not, and neither do other people's crates.
+# Cargo calls this instead of rustc for the crates of this workspace (RUSTC_WORKSPACE_WRAPPER), so that they count which of their
+# code runs, with LLVM's own instrumentation, which every toolchain has. Build scripts and third-party crates are not instrumented.
 rustc=$1
 shift
 case " $* " in

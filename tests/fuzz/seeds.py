@@ -1,4 +1,4 @@
-"""Writes seeds for targets whose formats Python's own libraries write: tars, TFRecord, RecordIO, LMDB.
+"""Writes seeds in formats that Python libraries can write: tars, TFRecord, RecordIO, LMDB.
 
 python tests/fuzz/seeds.py FOLDER
 """
@@ -21,7 +21,7 @@ PICTURE = b"\xff\xd8\xff\xe0" + bytes(range(200))
 
 
 def tars() -> list[bytes]:
-    """One of each format, with long names, links, and labels of both kinds."""
+    """Returns a tar of each format, with long names, links, and labels of both kinds."""
     found = []
     for kind in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
         out = io.BytesIO()
@@ -41,7 +41,7 @@ def tars() -> list[bytes]:
 
 
 def tfrecords() -> list[bytes]:
-    """Files of one and of several records."""
+    """Returns TFRecord files of one and of several records."""
     records = [
         example(image__encoded=PICTURE, image__class__label=3, image__format="jpeg"),
         example(image__encoded=PICTURE[:20], image__class__label=[1, 2], image__size=0.5),
@@ -51,7 +51,7 @@ def tfrecords() -> list[bytes]:
 
 
 def recordios() -> list[bytes]:
-    """With the length of their list in front, and the list."""
+    """Returns RecordIO files, each preceded by the length of its list and the list."""
     data, begins = recordio(
         [packed_picture(1.0, PICTURE), packed_picture([2.0, 3.0], PICTURE + b"\x0a\x23\xd7\xce" * 9, 7)]
     )
@@ -60,7 +60,7 @@ def recordios() -> list[bytes]:
 
 
 def databases() -> list[bytes]:
-    """With short and long values, labels beside them, a database inside, and numbers as keys."""
+    """Returns LMDB databases with short and long values, labels, a nested database, and numeric keys."""
     found = []
     for kind in range(4):
         with tempfile.TemporaryDirectory() as folder:
@@ -79,13 +79,13 @@ def databases() -> list[bytes]:
 
 
 def main() -> None:
-    """Writes them."""
+    """Writes the seeds."""
     root = Path(sys.argv[1])
     for name, found in {"tar": tars(), "tfrecord": tfrecords(), "lmdb": databases()}.items():
         (root / name).mkdir(parents=True, exist_ok=True)
         for number, data in enumerate(found):
             (root / name / f"{number}").write_bytes(data)
-    # Its own first bytes are its options.
+    # The first bytes of a seed are its options.
     (root / "recordio").mkdir(exist_ok=True)
     with_list, without = recordios()[1], bytes(2) + recordios()[0]
     for number, data in enumerate([with_list, without]):

@@ -29,7 +29,7 @@ fn failed_gpu_transform_falls_back_to_cpu() {
         let video = open(&item);
         let wanted = first_frames(&video, 12);
         let expected =
-            frames(&video, &mut ClipDecoder::new(small_pipeline()), &wanted).expect("a sound video");
+            frames(&video, &mut ClipDecoder::new(small_pipeline()), &wanted).expect("a valid video");
         for fault in (1..12).map(|nth| format!("cuLaunchKernel:{nth}=999")) {
             simulated.reset();
             let clip_decoder = ClipDecoder::with_gpu(small_pipeline(), 1, Some(gpu.clone()));
@@ -130,7 +130,7 @@ fn memory_with_unrecorded_writers_is_not_reused() {
     let write = |stream, byte| {
         let (builder, mut parts) = BatchBuffer::allocate(&pool, 1, len).expect("memory");
         let OutputMut::Device(mut spot) = parts[0].target() else { panic!("memory of the device") };
-        spot.begin(stream).expect("nobody to wait for");
+        spot.begin(stream).expect("no earlier user to wait for");
         stream.fill(spot.address, byte, len).expect("an order taken");
         (builder, parts)
     };
@@ -142,15 +142,15 @@ fn memory_with_unrecorded_writers_is_not_reused() {
     let (builder, mut parts) = write(&new, 2);
     parts[0].record_write().expect("marked");
     drop(parts);
-    let buffer = builder.freeze().ok().expect("its part is back");
+    let buffer = builder.freeze().ok().expect("its clip slot is returned");
     let mut bytes = vec![0; len];
     for _ in 0..2 {
         buffer.copy_to_host(0, &mut bytes).expect("bytes");
-        assert!(bytes.iter().all(|&b| b == 2), "the writer of before came after");
+        assert!(bytes.iter().all(|&b| b == 2), "the previous writer overwrote the new data");
         old.synchronize().expect("done");
     }
     drop(buffer);
-    simulated.assert_clean("a part that was given up");
+    simulated.assert_clean("an abandoned clip slot");
 }
 
 /// The clip numbers of a batch, and a digest of its bytes.
@@ -211,7 +211,7 @@ fn single_batch_memory_loses_no_batch_on_error() {
 }
 
 #[test]
-fn a_graph_that_another_thread_captures_is_not_spoilt() {
+fn graph_capture_of_another_thread_is_not_disturbed() {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     simulated.live_objects(&gpu);
@@ -227,11 +227,11 @@ fn a_graph_that_another_thread_captures_is_not_spoilt() {
         assert!((by_gpu > 0) == matches!(decoder, DecoderBackend::Nvdec), "{stats:?}");
     }
     simulated.set_behaviors("captured=0");
-    simulated.assert_clean("loaders beside a capture");
+    simulated.assert_clean("loaders during a capture");
 }
 
 #[test]
-fn idle_decoders_make_room_for_a_batch() {
+fn idle_decoders_are_freed_for_a_batch() {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     simulated.live_objects(&gpu);
@@ -250,7 +250,7 @@ fn idle_decoders_make_room_for_a_batch() {
 }
 
 #[test]
-fn two_loaders_at_a_time_share_the_decoders() {
+fn two_concurrent_loaders_share_the_decoders() {
     let _guard = exclusive();
     let (Some(gpu), simulated) = (gpu(), SimulatedGpu::open()) else { return };
     let bases = [
@@ -310,8 +310,8 @@ fn is_subprocess(test: &str) -> bool {
 }
 
 #[test]
-fn the_second_gpu_does_what_the_first_does() {
-    let name = "the_second_gpu_does_what_the_first_does";
+fn second_gpu_gives_the_same_batches() {
+    let name = "second_gpu_gives_the_same_batches";
     if !is_subprocess(name) {
         if gpu().is_some() && SimulatedGpu::open().is_some() {
             run_in_subprocess(name, &[("FRAMESPOOL_SIMULATED_DEVICES", "2")]);
@@ -319,7 +319,7 @@ fn the_second_gpu_does_what_the_first_does() {
         return;
     }
     assert!(gpu().is_some());
-    let simulated = SimulatedGpu::open().expect("it was there a moment ago");
+    let simulated = SimulatedGpu::open().expect("it was found before");
     assert_eq!(framespool::gpu::device_count(), 2);
     let base = config(&few_items(), &samplings()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
     let base = LoaderConfig { prefetch: 1, look_ahead: 20, memory_budget: 1 << 20, ..base };
@@ -363,7 +363,7 @@ fn av1_clips_around_hidden_frames_equal_the_cpu() {
         return;
     }
     assert!(gpu().is_some());
-    let simulated = SimulatedGpu::open().expect("it was there a moment ago");
+    let simulated = SimulatedGpu::open().expect("it was found before");
     let path = crate::common::media().join("video/codecs/av1_10bit_426x240.webm");
     let mut bytes = std::fs::read(&path).expect("readable");
     let sound =

@@ -176,7 +176,7 @@ fn live_objects(simulated: &SimulatedGpu) -> Vec<(&'static str, u64)> {
 }
 
 #[test]
-fn every_good_file_comes_out_as_ffmpeg_decodes_it() {
+fn every_good_file_equals_ffmpegs_planes() {
     let _guard = exclusive();
     let Some(device) = device() else { return };
     let simulated = SimulatedGpu::open();
@@ -202,7 +202,7 @@ fn every_good_file_comes_out_as_ffmpeg_decodes_it() {
 }
 
 #[test]
-fn odd_files_come_out_or_are_refused_in_words() {
+fn odd_files_decode_or_are_refused_with_a_reason() {
     let _guard = exclusive();
     let Some(device) = device() else { return };
     let simulated = SimulatedGpu::open();
@@ -225,7 +225,7 @@ fn odd_files_come_out_or_are_refused_in_words() {
             }
         }
     }
-    println!("{good} came out, refused: {refused:#?}");
+    println!("{good} decoded, refused: {refused:#?}");
     assert!(
         good >= 30
             && refused.iter().any(|r| r.contains("cmyk"))
@@ -245,7 +245,7 @@ fn odd_files_come_out_or_are_refused_in_words() {
 }
 
 #[test]
-fn any_order_that_events_leave_open_gives_the_same() {
+fn results_are_equal_for_every_allowed_order() {
     let _guard = exclusive();
     let (Some(device), Some(simulated)) = (device(), SimulatedGpu::open()) else { return };
     let files = subset(&files(&["classes", "odd/derived"]), 10);
@@ -300,7 +300,7 @@ fn workers_do_not_meet() {
 }
 
 #[test]
-fn one_failing_call_costs_one_file_at_most() {
+fn one_failing_call_fails_at_most_one_file() {
     let _guard = exclusive();
     let (Some(device), Some(simulated)) = (device(), SimulatedGpu::open()) else { return };
     let mut files = subset(&files(&["classes"]), 3);
@@ -351,15 +351,15 @@ fn one_failing_call_costs_one_file_at_most() {
                 bad
             });
             let hit = simulated.calls(function) >= call;
-            let what = format!("{function} answers {code} at call {call}");
+            let what = format!("{function} returns {code} at call {call}");
             match outcome {
                 Ok(bad) => {
                     assert!(bad.len() <= 1, "{what}: {bad:?}");
                     // Some failures are recovered from, by another backend or by another attempt.
                     let refusal =
                         ["Supported", "ParseHeader", "Batched"].iter().any(|part| function.contains(part));
-                    let mended = refusal && matches!(code, 4 | 9) || function.starts_with("cu");
-                    assert!(!hit || !bad.is_empty() || mended, "{what}: nobody was told");
+                    let recovered = refusal && matches!(code, 4 | 9) || function.starts_with("cu");
+                    assert!(!hit || !bad.is_empty() || recovered, "{what}: no error was reported");
                     assert!(
                         bad.iter().all(|error| !error.to_string().is_empty() && !error.is_lost()),
                         "{what}: {bad:?}"
@@ -376,7 +376,7 @@ fn one_failing_call_costs_one_file_at_most() {
 }
 
 #[test]
-fn a_lost_context_is_told_and_ends_cleanly() {
+fn lost_context_is_reported_and_ends_cleanly() {
     let _guard = exclusive();
     let (Some(device), Some(simulated)) = (device(), SimulatedGpu::open()) else { return };
     let files = subset(&files(&["classes"]), 3);
@@ -430,7 +430,7 @@ fn a_gpu_without_engines_uses_the_hybrid() {
 }
 
 #[test]
-fn a_missing_library_is_a_reason() {
+fn missing_library_is_an_error() {
     const SUBPROCESS_VARIABLE: &str = "FRAMESPOOL_TEST_WITHOUT_NVJPEG";
     if std::env::var_os(SUBPROCESS_VARIABLE).is_some() {
         let Ok(device) = Device::open(0) else { return };
@@ -445,7 +445,7 @@ fn a_missing_library_is_a_reason() {
         );
         return;
     }
-    let test = ["--exact", "jpeg::a_missing_library_is_a_reason", "--nocapture"];
+    let test = ["--exact", "jpeg::missing_library_is_an_error", "--nocapture"];
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     let done = command
         .args(test)

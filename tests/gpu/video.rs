@@ -41,11 +41,11 @@ fn gpu() -> Option<Arc<Gpu>> {
 fn small_pipeline() -> TransformPipeline {
     let target = Target::Exact(Size { height: 48, width: 64 });
     let resize = Transform::Resize { target, filter: Filter::Triangle };
-    TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a recipe")
+    TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a pipeline")
 }
 
 fn full_size_pipeline() -> TransformPipeline {
-    TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).expect("a recipe")
+    TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).expect("a pipeline")
 }
 
 /// Returns the bytes of the frames, or the error message.
@@ -166,7 +166,7 @@ fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, stats: &Mutex<Compariso
 }
 
 #[test]
-fn every_video_is_the_same_by_gpu_and_by_cpu() {
+fn every_video_is_equal_on_gpu_and_cpu() {
     let _guard = exclusive();
     let Some(gpu) = gpu() else { return };
     let simulated = SimulatedGpu::open();
@@ -197,9 +197,9 @@ fn every_video_is_the_same_by_gpu_and_by_cpu() {
         differences,
     } = stats;
     println!(
-        "{files} videos, {requests} requests; benches by GPU alone {by_gpu}, with the CPU's help {by_cpu}"
+        "{files} videos, {requests} requests; decoded by the GPU alone {by_gpu}, with the CPU's help {by_cpu}"
     );
-    println!("{decoded} pictures decoded by the GPU, {skipped} skipped; damage that it did not notice: {unnoticed} requests");
+    println!("{decoded} frames decoded by the GPU, {skipped} skipped; damage undetected by the GPU: {unnoticed} requests");
     for (reason, count) in &reasons {
         println!("  {count:4} {reason}");
     }
@@ -207,7 +207,7 @@ fn every_video_is_the_same_by_gpu_and_by_cpu() {
     if let Some(simulated) = &simulated {
         simulated.assert_clean("all videos");
     }
-    assert!(files < 20 || by_gpu > by_cpu, "most of the corpus is for the GPU");
+    assert!(files < 20 || by_gpu > by_cpu, "the GPU must decode most of the corpus alone");
 }
 
 fn gpu_config(base: &LoaderConfig, device: Option<u32>, decoder: DecoderBackend) -> LoaderConfig {
@@ -299,7 +299,7 @@ fn batches_do_not_depend_on_device_or_backend() {
 }
 
 #[test]
-fn any_order_that_events_allow_gives_the_same() {
+fn results_are_equal_for_every_allowed_order() {
     let _guard = exclusive();
     let (Some(_gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let items = one_item_per_kind();
@@ -347,7 +347,7 @@ const FUNCTIONS: [&str; 27] = [
 ];
 
 #[test]
-fn a_failing_call_gives_a_clean_error_or_the_same_result() {
+fn failing_calls_give_an_error_or_the_same_result() {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let items = few_items();
@@ -398,7 +398,7 @@ fn a_failing_call_gives_a_clean_error_or_the_same_result() {
         }
     }
     println!(
-        "{} faults: {same} with the same result, {errors} with an error; {untouched} never came to it",
+        "{} faults: {same} with the same result, {errors} with an error; {untouched} without reaching the faulty call",
         same + errors
     );
     simulated.reset();
@@ -407,7 +407,7 @@ fn a_failing_call_gives_a_clean_error_or_the_same_result() {
 }
 
 #[test]
-fn a_gpu_without_memory_leaves_the_work_to_the_cpu_or_says_so() {
+fn missing_gpu_memory_falls_back_or_is_an_error() {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let base = config(&few_items(), &samplings()[1], &resized_crop(), OnError::Raise);

@@ -1,4 +1,4 @@
-"""Makes the test images: photographs in class folders, one JPEG or PNG file for each variety, and damaged files.
+"""Generates the test images: photographs in class folders, one JPEG or PNG file of each variety, and damaged files.
 
 The photographs are cut from real clips; Pillow or `jpeg.py` writes the files. The same packages give the same bytes.
 """
@@ -19,7 +19,7 @@ import jpeg
 import numpy as np
 from PIL import Image, ImageOps
 
-#: What the photographs show: clip, three frames, and the part of the frame (left, top, right, bottom).
+#: Sources of the photographs: clip, three frames, and the crop (left, top, right, bottom).
 SUBJECTS = {
     "bicycle": ("bikes.mp4", (216, 226, 236), (0.3, 0.0, 1.0, 1.0)),
     "burrow": ("bigbuckbunny.mp4", (2, 70, 110), (0.0, 0.2, 0.5, 0.9)),
@@ -38,7 +38,7 @@ SUBJECTS = {
     "van": ("bikes.mp4", (88, 96, 130), (0.0, 0.0, 0.6, 1.0)),
 }
 CLIPS = {"bigbuckbunny.mp4": (1280, 720), "bikes.mp4": (640, 272), "carphone_pristine.mp4": (176, 144)}
-#: Sizes that the photographs take in turn.
+#: Sizes of the photographs, in turn.
 SIZES = [(640, 426), (320, 240), (1280, 853), (480, 720), (640, 360), (426, 640), (853, 480), (640, 427)]
 ORIENTATIONS = {
     "horizontal": 1,
@@ -50,7 +50,7 @@ ORIENTATIONS = {
     "mirror_horizontal_rotate_90": 7,
     "rotate_270": 8,
 }
-#: How a picture must be turned before it is stored, so that the orientation shows it upright.
+#: Transform of an image before it is stored, so that the orientation shows it upright.
 STORED = {3: Image.Transpose.ROTATE_180, 6: Image.Transpose.ROTATE_90}
 #: Sampling factors of the components, by file.
 SAMPLINGS = {
@@ -67,7 +67,7 @@ SAMPLINGS = {
 
 
 def _frames(clips: dict[str, Path], ffmpeg: str) -> dict[tuple[str, int], Image.Image]:
-    """The frames that the photographs are cut from. Pillow converts them: swscale's pixels depend on the machine."""
+    """The source frames of the photographs. Pillow converts them: swscale's pixels depend on the machine."""
     frames = {}
     for clip, (width, height) in CLIPS.items():
         numbers = sorted({number for name, numbers, _ in SUBJECTS.values() for number in numbers if name == clip})
@@ -101,7 +101,7 @@ class _Photos:
         width, height = frame.size
         part = frame.crop((round(left * width), round(top * height), round(right * width), round(bottom * height)))
         image = ImageOps.fit(part, size, Image.Resampling.BICUBIC)
-        # Enlarged frames are smooth; a camera's pictures have noise. RandomState keeps its sequence in every version.
+        # Enlarged frames are smooth; camera images have noise. RandomState keeps its sequence in every version.
         noise = np.random.RandomState(number + 1).randint(-4, 5, (size[1], size[0], 1))
         return Image.fromarray((np.asarray(image, np.int16) + noise).clip(0, 255).astype(np.uint8))
 
@@ -147,7 +147,7 @@ def _odd(photo: _Photos) -> Iterator[tuple[str, bytes]]:
     grey = photo("passenger", (128, 128)).convert("L")
     yield "grey_128x128.jpg", _save(grey)
     yield "grey_large.jpg", _save(photo("street", (1280, 853)).convert("L"), quality=60)
-    # The only component of a picture may have any factors: they change nothing.
+    # The only component of an image may have any factors: they change nothing.
     progressive = _save(photo("rabbit", (450, 337)).convert("L"), progressive=True)
     at = jpeg.offset(progressive, 0xC2) + 11
     yield "grey_progressive.jpg", progressive[:at] + b"\x22" + progressive[at + 1 :]
@@ -201,7 +201,7 @@ def _odd(photo: _Photos) -> Iterator[tuple[str, bytes]]:
     yield "exif_xmp_1x1.jpg", jpeg.insert(data, 2, xmp)
     thumbnail = _save(landscape.resize((160, 107)), quality=90)
     yield "camera_thumbnail.jpg", _save(landscape, subsampling="4:2:2", exif=jpeg.exif(1, thumbnail))
-    # The data goes on in the second segment, which holds the orientation.
+    # The data continues in the second segment, which contains the orientation.
     both = jpeg.exif(3, thumbnail)
     parts = [jpeg.segment(jpeg.APP1, part) for part in (both[:15], b"Exif\0\0" + both[15:])]
     yield "exif_two_segments.jpg", jpeg.insert(_save(landscape.resize((90, 60))), 20, *parts)
@@ -278,19 +278,19 @@ def _corrupt(photo: _Photos) -> Iterator[tuple[str, bytes]]:
     huffman = jpeg.offset(small, jpeg.DHT) + 5
     yield "dht_too_many_codes.jpg", small[:huffman] + b"\xff" * 16 + small[huffman + 16 :]
     yield "junk_before.jpg", b"junk" + small
-    # These decode: what is wrong is not in the picture.
+    # These decode: the error is not in the image data.
     yield "truncated_app14.jpg", jpeg.insert(small, 20, jpeg.segment(jpeg.APP14, b"Adobe\0\x64\0"))
     yield "icc_after_sof.jpg", jpeg.insert(small, frame + 19, jpeg.segment(jpeg.APP2, b"ICC_PROFILE\0\1\1" + b"?" * 60))
     yield "invalid_exif.jpg", jpeg.insert(small, 20, jpeg.segment(jpeg.APP1, b"Exif\0\0" + b"\x55" * 40))
     yield "bad_mpo_header.jpg", jpeg.insert(small, 20, jpeg.segment(jpeg.APP2, b"MPF\0" + b"\x77" * 30))
 
 
-#: Files whose EXIF data Pillow and framespool need not read alike.
+#: Files whose EXIF data Pillow and framespool may read differently.
 EXIF_BROKEN = {"odd/multiple_exif.jpg", "odd/exif_broken.jpg", "corrupt/invalid_exif.jpg"}
 
 
 def _describe(name: str, data: bytes) -> dict[str, Any]:
-    """A file's manifest entry: what its segments say, and what Pillow makes of it."""
+    """A file's manifest entry: data of its segments, and Pillow's result."""
     entry: dict[str, Any] = {"path": f"images/{name}", "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     if data.startswith(b"\xff\xd8"):
         for marker, _, payload in jpeg.segments(data):
@@ -314,7 +314,7 @@ def _describe(name: str, data: bytes) -> dict[str, Any]:
             if (orientation := image.getexif().get(0x0112)) is not None:
                 entry["exif_orientation"] = orientation
             image.load()
-            # 16 bits are not what Pillow's conversion keeps.
+            # Pillow's conversion does not keep 16 bits.
             if entry["precision"] <= 8:
                 entry["rgb_md5"] = hashlib.md5(image.convert("RGB").tobytes()).hexdigest()[:16]
             entry["pillow_decodes"] = True
@@ -327,7 +327,7 @@ def make(out: Path, clips: dict[str, Path], ffmpeg: str) -> list[dict[str, Any]]
     """Writes the images.
 
     Args:
-        out: The folder of the test media; the files come into its folder images.
+        out: The folder of the test media; the files go to its folder images.
         clips: The clips of `CLIPS` by name.
         ffmpeg: An ffmpeg program.
 

@@ -1,6 +1,6 @@
 """Writes the JPEG files that Pillow cannot write: any sampling factors, a scan for each component, 16-bit tables.
 
-All arithmetic is in integers, so that the same pixels give the same file on every machine.
+All arithmetic is on integers, so that the same pixels give the same file on every machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BASIS = np.array(
         for k in range(8)
     ]
 )
-#: Positions in a block in the order in which a scan stores them.
+#: Positions in a block, in scan order.
 _ZIGZAG = np.array(
     sorted(range(64), key=lambda i: (i // 8 + i % 8, i // 8 if (i // 8 + i % 8) % 2 else i % 8)), dtype=np.intp
 )
@@ -41,7 +41,7 @@ def segments(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """The segments before the first scan's data.
 
     Args:
-        data: A JPEG file. Where it is damaged the sequence ends.
+        data: A JPEG file. If it is damaged, the sequence ends.
 
     Yields:
         The marker, the offset of its 0xFF byte, the payload.
@@ -115,7 +115,7 @@ class _Bits:
             self.parts.append(format(value, f"0{count}b"))
 
     def flush(self) -> bytes:
-        """The bytes so far, filled up with ones, each 0xFF followed by a zero."""
+        """The bytes so far, padded with ones, each 0xFF followed by a zero."""
         bits = "".join(self.parts)
         self.parts.clear()
         bits += "1" * (-len(bits) % 8)
@@ -134,7 +134,7 @@ def _codes(payload: bytes) -> dict[int, tuple[int, int]]:
 
 
 def _tables(quality: int) -> tuple[list[np.ndarray], list[bytes]]:
-    """Quantisation tables for a quality in libjpeg's scale, and Annex K's Huffman tables: those that Pillow writes."""
+    """Quantization tables for a quality in libjpeg's scale, and Annex K's Huffman tables, as written by Pillow."""
     file = io.BytesIO()
     Image.new("RGB", (8, 8)).save(file, "JPEG", quality=quality, optimize=False)
     quantisation, huffman = [], []
@@ -151,13 +151,13 @@ def _tables(quality: int) -> tuple[list[np.ndarray], list[bytes]]:
 
 
 def _blocks(plane: np.ndarray, scale: tuple[int, int], grid: tuple[int, int], table: np.ndarray) -> np.ndarray:
-    """Quantised coefficients in zigzag order, shape (block rows, block columns, 64).
+    """Quantized coefficients in zigzag order, shape (block rows, block columns, 64).
 
     Args:
-        plane: Samples of the whole picture.
-        scale: How many columns and rows of it one sample of the component covers.
-        grid: Block columns and rows to make; the last samples are repeated beyond the picture.
-        table: The quantisation table in zigzag order.
+        plane: Samples of the complete image.
+        scale: Number of its columns and rows that one sample of the component covers.
+        grid: Block columns and rows; the last samples are repeated beyond the image.
+        table: The quantization table in zigzag order.
     """
     (sx, sy), (columns, rows) = scale, grid
     height, width = rows * 8 * sy, columns * 8 * sx
@@ -183,23 +183,23 @@ def encode(
     """Encodes a sequential JPEG file.
 
     Args:
-        pixels: Components as the file shall store them, uint8, shape (height, width, components).
+        pixels: Components as stored in the file, uint8, shape (height, width, components).
         factors: Horizontal and vertical sampling factors of each component, which must divide the largest ones.
         header: Segments before all others.
         ids: The components' identifiers.
         quality: Quality in libjpeg's scale.
-        deep_tables: Writes quantisation tables with values of 16 bits, and the process "extended" that they need.
+        deep_tables: Writes quantization tables with 16-bit values, and the process "extended" that they need.
         interleaved: Writes one scan of all components instead of one scan for each.
         restart_interval: Number of MCUs between restart markers; 0 for none.
     """
     height, width, count = pixels.shape
-    most_x, most_y = (max(f[axis] for f in factors) for axis in (0, 1))
-    mcus_x, mcus_y = -(-width // (8 * most_x)), -(-height // (8 * most_y))
+    max_x, max_y = (max(f[axis] for f in factors) for axis in (0, 1))
+    mcus_x, mcus_y = -(-width // (8 * max_x)), -(-height // (8 * max_y))
     quantisation, huffman = _tables(quality)
     if deep_tables:
         quantisation = [table * 8 for table in quantisation]
     planes = [
-        _blocks(pixels[..., c], (most_x // h, most_y // v), (mcus_x * h, mcus_y * v), quantisation[c in (1, 2)])
+        _blocks(pixels[..., c], (max_x // h, max_y // v), (mcus_x * h, mcus_y * v), quantisation[c in (1, 2)])
         for c, (h, v) in enumerate(factors)
     ]
     codes = {table[0]: _codes(table[1:]) for table in huffman}

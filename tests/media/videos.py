@@ -1,7 +1,7 @@
-"""The videos among the test media: one table of recipes, most of them a command for the ffmpeg program.
+"""The videos among the test media: one table of recipes, most of them a command of the ffmpeg program.
 
-A recipe names its inputs in braces: ``{bunny}`` is a real clip, ``{derived/base_640x360.mp4}`` another generated file. What no
-encoder writes is made in `streams.py`. One encoder thread each, so that the bytes do not depend on the number of cores.
+A recipe names its inputs in braces: ``{bunny}`` is a real clip, ``{derived/base_640x360.mp4}`` another generated file. `streams.py`
+writes what no encoder can. One encoder thread each, so that the bytes do not depend on the number of cores.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ LABELS = [
     "please",
     "school",
 ]
-#: Frames of each short clip: they differ, and the longest is more than twice the shortest.
+#: Frames of each short clip: the lengths differ, and the longest is more than twice the shortest.
 LENGTHS = [77, 63, 109, 65, 47, 58, 49, 61, 51, 68, 66, 73, 72]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one file is made.
+    """The recipe of one file.
 
     Attributes:
         path: the file, below ``video/``.
-        notes: what the file is for.
+        notes: purpose of the file.
         command: arguments of the ffmpeg program, without the output; or
         made: a function from the inputs' bytes to the file's.
-        inputs: what `made` reads, named as in commands.
-        frames: where the frames come from if the ffmpeg program cannot tell them from the file itself: names of other files whose
-            frames this one has, one after the other; empty for no record.
-        two_passes: True where the encoder needs them, as libvpx does for hidden frames.
-        has_decoder_errors: True where the ffmpeg program's decoder complains of pictures that it then leaves out.
+        inputs: inputs of `made`, named as in commands.
+        frames: source of the frames if the ffmpeg program cannot read them from the file itself: names of other files whose
+            frames this one has, concatenated; empty for no record.
+        two_passes: True if the encoder needs them, as libvpx does for hidden frames.
+        has_decoder_errors: True if the ffmpeg program's decoder reports errors of frames that it then omits.
     """
 
     path: str
@@ -83,7 +83,7 @@ def flipped(seed: int, begin: int, step: int) -> Callable[[bytes], bytes]:
 
 
 def zeroed(data: bytes) -> bytes:
-    """A tenth of the file, from its middle on, is zeros."""
+    """Overwrites a tenth of the file, from its middle on, with zeros."""
     half, hole = len(data) // 2, len(data) // 10
     return data[:half] + bytes(hole) + data[half + hole :]
 
@@ -94,12 +94,12 @@ def first(share: float) -> Callable[[bytes], bytes]:
 
 
 def joined(*parts: bytes) -> bytes:
-    """One file behind the other."""
+    """Concatenates the files."""
     return b"".join(parts)
 
 
 def recipes() -> list[Recipe]:
-    """All videos; inputs stand before what is made of them."""
+    """All videos; inputs come before the files created from them."""
     at24 = "-r 24 -i {bunny} -an"
     small = "-r 30000/1001 -i {bikes} -an"
     found: list[Recipe] = []
@@ -451,7 +451,7 @@ def recipes() -> list[Recipe]:
         "derived/xvid_bframes_480x270.avi",
         "B pictures packed with others",
         "-r 24 -i {bunny} -an -vf scale=480:270 -c:v libxvid -qscale:v 6 -bf 2 -g 60 -vtag XVID -frames:v 120",
-        has_decoder_errors=True,  # of B pictures packed with others, as the file is meant to be
+        has_decoder_errors=True,  # of B-frames packed with others, which the file is meant to contain
     )
     add(
         "derived/mpeg4_qpel_480x270.avi",

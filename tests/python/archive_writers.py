@@ -1,4 +1,4 @@
-"""Writers of TFRecord and RecordIO files, from the formats' descriptions alone; readers are held against them."""
+"""Writers of TFRecord and RecordIO files, from the format specifications alone, to test the readers."""
 
 from __future__ import annotations
 

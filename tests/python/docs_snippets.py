@@ -3,7 +3,7 @@
 The line that opens a block says what becomes of it:
 
 - ``python``: run; all blocks of a page share one namespace. A comment behind a ``print`` is what that prints (its only
-  line, or one of them in a loop), with ``…`` or ``...`` for what is not told.
+  line, or one of them in a loop), with ``…`` or ``...`` for omitted text.
 - ``python before``: another library's code, shown for comparison, not run.
 - ``python title="train.py"``: written to that file, for a command further down.
 - ``python raises NameError``: must raise exactly that class, with the message of the ``text output`` that follows.
@@ -116,7 +116,7 @@ class _Page:
             assert _like(block.code.strip(), self.printed.strip()), f"{place}: printed was\n{self.printed}"
 
     def python(self, block: Block, place: str) -> str:
-        """Runs the statements one by one, so that each one's output can be told; returns all of it."""
+        """Runs the statements one by one, to separate their outputs; returns all output."""
         said = _said(block.code)
         everything = []
         for statement in ast.parse(block.code).body:

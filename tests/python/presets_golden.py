@@ -27,7 +27,7 @@ class Draws:
         self._rng = np.random.default_rng(kind if isinstance(kind, int) else 0)
 
     def below(self, n: int) -> int:
-        """A whole number from 0 to ``n - 1``: ``randint(n)``."""
+        """An integer from 0 to ``n - 1``: ``randint(n)``."""
         n = int(n)
         assert n > 0
         drawn = {"low": 0, "high": n - 1}[self.kind] if isinstance(self.kind, str) else int(self._rng.integers(n))

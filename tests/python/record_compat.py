@@ -77,7 +77,7 @@ METADATA_VIDEOS = [
     "odd/first_pts_10s.mp4",
 ]
 
-#: Put to a reader of READER_VIDEO called ``r``, in this order; ``next`` frames are told by their number.
+#: Expressions evaluated with a reader ``r`` of READER_VIDEO, in this order; ``next`` frames are recorded as numbers.
 READER_WALK = [
     "next()",
     "next()",

@@ -71,7 +71,7 @@ def torch_arange(start: float, stop: float, step: float, dtype: type) -> np.ndar
 
 @dataclass(frozen=True)
 class VideoTiming:
-    """A video: when its frames appear, when the last one ends, and how framespool is told."""
+    """A video: times of its frames, end of the last one, and framespool's arguments for it."""
 
     begins: tuple[float, ...]
     end: float
@@ -84,7 +84,7 @@ class VideoTiming:
         return len(self.begins)
 
     def exact(self) -> tuple[list[Fraction], Fraction]:
-        """When the frames appear and when the last one ends, as exactly as framespool is told."""
+        """Times of the frames and end of the last one, as exact as in framespool."""
         if self.fps is None:
             return [Fraction(t) for t in self.begins], Fraction(self.end)
         frame = 1 / Fraction(self.fps)

@@ -25,7 +25,7 @@ import pytest
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """An unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -143,7 +143,7 @@ class S3:
         urllib.request.urlopen(request, timeout=30).close()
 
     def environment(self, **more: str) -> dict[str, str]:
-        """What AWS's own tools are told by."""
+        """Environment variables for AWS tools."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ALLOW_HTTP": "true",

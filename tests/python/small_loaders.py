@@ -40,12 +40,13 @@ def damaged(
     read: Callable[[str], Dataset],
     every: int,
 ) -> tuple[dict[str, int], float]:
-    """What becomes of a table of pictures that is cut short, or changed at places that ``place`` draws, under both
-    policies on errors: each error names the file, and what is listed lies in it. How often, and the longest time."""
+    """Reads truncated tables of images, and ones changed at positions that ``place`` draws, under both error policies.
+
+    Each error must name the file, and listed ranges must be inside it. Returns counts and the longest time."""
     sound = path.read_bytes()
     outcomes, slowest = {"listed": 0, "refused": 0, "opened": 0, "failed": 0}, 0.0
 
-    def told(error: fsp.Error, what: str) -> None:
+    def check_error(error: fsp.Error, what: str) -> None:
         assert str(path) in str(error) and "panic" not in str(error)
         outcomes[what] += 1
 
@@ -63,7 +64,7 @@ def damaged(
             try:
                 dataset = read(on_error)
             except fsp.Error as error:
-                told(error, "refused")
+                check_error(error, "refused")
                 continue
             outcomes["listed"] += 1
             for source, _ in dataset.samples[::every]:
@@ -73,6 +74,6 @@ def damaged(
                     fsp.decode_image(source)
                     outcomes["opened"] += 1
                 except fsp.Error as error:
-                    told(error, "failed")
+                    check_error(error, "failed")
         slowest = max(slowest, time.monotonic() - begun)
     return outcomes, slowest

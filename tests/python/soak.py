@@ -74,7 +74,7 @@ def trim_heap() -> None:
     """Has glibc return what is freed, as it would before it adjusts itself to a program.
 
     After large blocks have been freed it keeps up to 64 MiB at the end of each of its arenas, of which there are up to
-    eight for each core; ``malloc_trim`` does not reach them. What a run has in use could not be told from that.
+    eight for each core; ``malloc_trim`` does not reach them. Without trimming, memory in use could not be measured.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
@@ -127,7 +127,7 @@ class Peak(threading.Thread):
             time.sleep(0.05)
 
     def take(self) -> float:
-        """In MiB; begins anew."""
+        """The peak in MiB; resets it."""
         most, self._most = self._most, 0
         return most / MIB
 
@@ -141,7 +141,7 @@ def slope(values: list[float]) -> float:
 
 
 class Soak:
-    """The run: workers that play scenarios until told to rest."""
+    """The run: workers that execute scenarios until stopped."""
 
     def __init__(self, soak_files: SoakFiles, seed: int, workers: int) -> None:
         self.soak_files = soak_files
@@ -189,10 +189,10 @@ def report(rows: list[dict[str, float]], interval: float) -> bool:
         grew = each * (len(values) - 1)
         flat &= grew <= limit
         unit = "MiB" if name in ("rss", "heap") else ""
-        verdict = "flat" if grew <= limit else f"GROWS (more than {limit})"
+        trend = "flat" if grew <= limit else f"GROWS (more than {limit})"
         print(
             f"  {name:8} {min(values):9.1f} to {max(values):9.1f} {unit:3}  "
-            f"slope {each * 60 / interval:+8.3f} a minute, {grew:+8.2f} in all: {verdict}"
+            f"slope {each * 60 / interval:+8.3f} a minute, {grew:+8.2f} in total: {trend}"
         )
     return flat
 

@@ -146,7 +146,7 @@ def take(loader: Any, most: int, counts: Counter[str]) -> list[Any]:
 
 
 def whole_loader(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
-    """An epoch or two, taken whole, with damaged files among the sound ones."""
+    """One or two complete epochs, with damaged files among valid ones."""
     make = clip_loader if draw.random() < 0.5 else image_loader
     files = soak_files.videos if make is clip_loader else soak_files.pictures
     damaged = soak_files.damaged_videos if make is clip_loader else soak_files.damaged_pictures
@@ -160,7 +160,7 @@ def whole_loader(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> N
 
 
 def left_early(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
-    """Consumers that stop in the middle, with batches still in hand when the loader goes."""
+    """Consumers that stop in the middle and keep batches after the loader is dropped."""
     make = draw.choice([clip_loader, image_loader])
     dataset = some(soak_files.videos if make is clip_loader else soak_files.pictures, draw, 12)
     with counted(counts):
@@ -228,7 +228,7 @@ def single_videos(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> 
 
 
 def random_damage(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
-    """Sound files with some bytes flipped, cut out, or cut off."""
+    """Valid files with some bytes flipped, removed, or truncated."""
     folder = soak_files.own("damage")
     videos = draw.random() < 0.5
     dataset = []
@@ -248,7 +248,7 @@ def random_damage(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> 
 
 
 def files_that_change(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
-    """Files replaced, cut short and removed by somebody else while a loader reads them."""
+    """Files replaced, truncated and removed while a loader reads them."""
     folder = soak_files.own("moving")
     videos = draw.random() < 0.6
     sources = draw.sample(soak_files.videos if videos else soak_files.pictures, 6)
@@ -298,7 +298,7 @@ def index_without_room(soak_files: SoakFiles, draw: Random, counts: Counter[str]
     with counted(counts):
         loader = clip_loader(some(soak_files.videos, draw, 8), draw, index=str(place))
         take(loader, len(loader), counts)
-        counts["index troubles"] += loader.stats()["index_cache_error"] is not None
+        counts["index errors"] += loader.stats()["index_cache_error"] is not None
 
 
 def index_that_is_kept(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:

@@ -40,9 +40,9 @@ def right() -> dict[int, str | None]:
 
 
 def judged(
-    rule: str, verdict: oracle.OracleResult, *results: dict[str, Any], base: str = "h264.mp4"
+    rule: str, expected: oracle.OracleResult, *results: dict[str, Any], base: str = "h264.mp4"
 ) -> compare.Outcome:
-    return compare.check(case(rule, base), [verdict], [oracle.OracleResult(FRAMES)], list(results))
+    return compare.check(case(rule, base), [expected], [oracle.OracleResult(FRAMES)], list(results))
 
 
 @pytest.mark.parametrize("rule", ["same", "changed", "lost", "streams"])
@@ -56,7 +56,7 @@ ENDED = oracle.OracleResult(FRAMES[:2], "damage")
 
 
 @pytest.mark.parametrize(
-    ("rule", "verdict", "changes", "kind"),
+    ("rule", "expected", "changes", "kind"),
     [
         ("same", GOOD, {3: "other"}, "pixels"),
         ("same", GOOD, {3: "frame4", 4: "frame3"}, "order"),
@@ -68,8 +68,8 @@ ENDED = oracle.OracleResult(FRAMES[:2], "damage")
         ("streams", GOOD, {0: "other"}, "pixels"),
     ],
 )
-def test_a_wrong_frame_is_found(rule, verdict, changes, kind):
-    outcome = judged(rule, verdict, result({**right(), **changes}))
+def test_a_wrong_frame_is_found(rule, expected, changes, kind):
+    outcome = judged(rule, expected, result({**right(), **changes}))
     assert outcome.kind == "finding"
     assert any(text.startswith(f"{kind}:") for text in outcome.findings), outcome.findings
 

@@ -1,4 +1,4 @@
-"""``fsp.analyze_access`` and ``framespool analyze``: the costs that are told are those that loaders have."""
+"""``fsp.analyze_access`` and ``framespool analyze``: reported costs match those of loaders."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def measured(path, length, stride):
         ("derived/base_640x360.mp4", 4, 5),
     ],
 )
-def test_a_clip_costs_what_is_told(videos, name, length, stride):
+def test_reported_clip_cost_is_measured_cost(videos, name, length, stride):
     found = fsp.analyze_access(videos / name, sequence_length=length, stride=stride)
     clips, pictures = measured(str(videos / name), length, stride)
     if clips <= 64:
@@ -72,12 +72,12 @@ def test_facts_are_those_of_the_manifest(manifest):
     assert seen > 20
 
 
-def test_the_command_tells_and_goes_on(videos, bad_file, short_clips, capsys):
+def test_analyze_reports_bad_files_and_continues(videos, bad_file, short_clips, capsys):
     sound = str(videos / "derived" / "base_640x360.mp4")
     assert main(["analyze", sound, bad_file, short_clips[0][0], "--frames", "4000"]) == 1
-    told = capsys.readouterr()
-    assert "h264 in mov,mp4, 640x360" in told.out and "too short for a clip of 4000 frames" in told.out
-    assert bad_file in told.err and short_clips[0][0] in told.out
+    printed = capsys.readouterr()
+    assert "h264 in mov,mp4, 640x360" in printed.out and "too short for a clip of 4000 frames" in printed.out
+    assert bad_file in printed.err and short_clips[0][0] in printed.out
     assert main(["analyze", "--json", sound]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["info"]["num_frames"] == len(fsp.Video(sound)) and said["frames_decoded_per_clip"] > 16

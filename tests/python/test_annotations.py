@@ -75,7 +75,7 @@ def test_columns_change_no_state(table):
 
 
 def test_wrong_columns_and_choices_are_repeated_back(table):
-    with pytest.raises(fsp.ArgumentError, match="column 'id' must have one value per entry, got 1 for 2"):
+    with pytest.raises(fsp.ArgumentError, match="column 'id' must have one value per sample, got 1 for 2"):
         Dataset([("a", 0), ("b", 1)], columns={"id": ["1"]})
     for wrong, text in ((3, "index 3 is out of range: the dataset has 3"), (-4, "-4"), (True, "True"), ("a", "'a'")):
         with pytest.raises(fsp.ArgumentError, match=text):
@@ -96,7 +96,7 @@ def test_lists_with_several_labels(tmp_path):
     assert spaced.samples == [("/data/my a.mp4", 3), ("/data/b.mp4", 4)] and spaced.columns == {}
 
 
-def test_lists_that_are_no_utf_8_say_what_they_are(tmp_path):
+def test_non_utf8_list_is_reported(tmp_path):
     for text, message in (
         (
             "ok.mp4 1\ncafé.mp4 2\n".encode("cp1252"),
@@ -194,7 +194,7 @@ def test_dali_lists_in_seconds(tmp_path):
     ):
         with pytest.raises(fsp.ArgumentError, match=text):
             fsp.datasets.dali_file_list(path, **wrong)
-    with pytest.warns(UserWarning, match="1 lines are left out, as DALI does.*line 2"):
+    with pytest.warns(UserWarning, match="1 lines are skipped, as in DALI.*line 2"):
         assert len(fsp.datasets.dali_file_list(write(tmp_path / "l.txt", "a 0\na 1 2 2\n"))) == 1
 
 
@@ -211,9 +211,9 @@ def test_dali_lists_in_frames_count_from_either_end(tmp_path, short_clips):
         (VideoSegment(f"{tmp_path}/gone.mp4", start_frame=7, end_frame=8), 4),
     ]
     nothing = write(tmp_path / "nothing.txt", f"{video} 0\n{video} 1 {length - 2} -2\n")
-    with pytest.warns(UserWarning, match="1 parts have no frames and are left out"):
+    with pytest.warns(UserWarning, match="1 segments have no frames and are left out"):
         assert len(fsp.datasets.dali_file_list(nothing, frames=True)) == 1
-    with pytest.raises(fsp.ArgumentError, match=f"has {length} frames, a part from -{length + 1} to None"):
+    with pytest.raises(fsp.ArgumentError, match=f"has {length} frames, the segment from -{length + 1} to None"):
         fsp.datasets.dali_file_list(write(tmp_path / "l.txt", f"{video} 0 -{length + 1}\n"), frames=True)
 
 
@@ -227,9 +227,9 @@ def test_kinetics(tmp_path):
     second = write(tmp_path / "v" / "air_drumming" / "c_001003_001013.mp4", "")
     with pytest.raises(fsp.ArgumentError, match=r"train.csv, line 4: no file d_000000_000010.mp4 .*missing=\"skip\""):
         fsp.datasets.kinetics(table, tmp_path / "v")
-    with pytest.warns(UserWarning, match="1 of 3 entries are left out") as told:
+    with pytest.warns(UserWarning, match="1 of 3 samples are skipped") as caught:
         dataset = fsp.datasets.kinetics(table, tmp_path / "v", missing="skip")
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
     assert dataset.samples == [(str(first), 1), (str(second), 0)] and dataset.classes == ["air drumming", "yoga"]
     assert dataset.columns == {
         "youtube_id": ["-ab", "c"],
@@ -303,7 +303,7 @@ def test_jester(tmp_path):
     assert [label for _, label in dataset] == [1, 0, -1] and dataset.classes == ["Swiping Left", "Drumming Fingers"]
     assert dataset[0][0] == ImageSequence("/v/34870", pattern="{:05}.jpg", fps=12)
     assert fsp.datasets.jester(train, labels, "/v", extension=".mp4")[1] == ("/v/9.mp4", 0)
-    with pytest.raises(fsp.ArgumentError, match="train.csv, line 2: 'Waving' is none of the 2 classes"):
+    with pytest.raises(fsp.ArgumentError, match="train.csv, line 2: 'Waving' is not one of the 2 classes"):
         fsp.datasets.jester(write(train, "7\n8;Waving\n"), labels, "/v")
     with pytest.raises(fsp.ArgumentError, match="extension must be a string, got 3"):
         fsp.datasets.jester(train, labels, "/v", extension=3)
@@ -359,7 +359,7 @@ def test_epic_kitchens(tmp_path):
     table = write(
         tmp_path / "train.csv", "\n".join([header + ",all_noun_classes", rows[0] + ',"[3, 4]"', rows[1] + ",[1]"])
     )
-    with pytest.warns(UserWarning, match="1 actions end where they begin"):
+    with pytest.warns(UserWarning, match="1 actions whose end is not after their start"):
         dataset = fsp.datasets.epic_kitchens(table, "/v")
     assert dataset.samples == [(VideoSegment("/v/P01/videos/P01_01.MP4", start_seconds=0.14, end_seconds=63.37), 3)]
     assert dataset.columns["verb"] == ["turn-on, off"] and dataset.columns["all_noun_classes"] == [[3, 4]]
@@ -404,9 +404,9 @@ def test_activitynet(tmp_path):
     video = write(tmp_path / "v" / "v_zz.mkv", "")
     training = fsp.datasets.activitynet(path, tmp_path / "v", subset="training", classes=["Surfing", "Archery"])
     assert [(part.source, label) for part, label in training] == [(str(video), 0), (str(video), 1)]
-    with pytest.raises(fsp.ArgumentError, match=r"v_aa.\*; leave such entries out"):
+    with pytest.raises(fsp.ArgumentError, match=r"v_aa.\*; skip such samples"):
         fsp.datasets.activitynet(path, tmp_path / "v")
-    with pytest.warns(UserWarning, match="1 of 2 entries are left out"):
+    with pytest.warns(UserWarning, match="1 of 2 samples are skipped"):
         assert len(fsp.datasets.activitynet(path, tmp_path / "v", missing="skip")) == 2
 
 

@@ -38,7 +38,7 @@ def plain_and_packed(tmp_path: Path, short_clips) -> tuple[list[tuple[str, int]]
     return short_clips, [(member, label) for member, (_, label) in zip(members, short_clips, strict=True)]
 
 
-def test_batches_are_those_of_the_plain_files_to_the_byte(plain_and_packed):
+def test_batches_equal_those_of_plain_files(plain_and_packed):
     plain, members = plain_and_packed
     rules = [None, fsp.samplers.windows(sequence_length=4, step=2), fsp.samplers.uniform(sequence_length=3)]
     for rule in rules:
@@ -65,7 +65,7 @@ def test_any_container_is_read_where_it_lies(tmp_path, media):
     print(f"{compared} frames of {len(kinds)} containers: {sorted(kinds)}")
 
 
-def test_pictures_are_those_of_the_plain_files_to_the_byte(tmp_path, photos):
+def test_images_equal_those_of_plain_files(tmp_path, photos):
     files = [path for path, _ in photos]
     members = packed(tmp_path / "photos.bin", files)
     for exact in (True, False):
@@ -77,7 +77,7 @@ def test_pictures_are_those_of_the_plain_files_to_the_byte(tmp_path, photos):
     assert digest(loaders[0]) == digest(loaders[1])
 
 
-def test_masks_may_lie_in_archives_too(tmp_path, photos):
+def test_masks_in_archives(tmp_path, photos):
     sources, masks = [path for path, _ in photos[:6]], []
     for number, path in enumerate(sources):
         with Image.open(path) as image:
@@ -100,7 +100,7 @@ def test_masks_may_lie_in_archives_too(tmp_path, photos):
     assert len(Dataset(pictures).exclude([failure])) == 5
 
 
-def test_parts_of_one_member_share_its_index_and_its_decoding(plain_and_packed):
+def test_segments_of_a_member_share_index_and_decoding(plain_and_packed):
     plain, members = plain_and_packed
 
     def parts(entries):
@@ -135,7 +135,7 @@ def test_archive_members_are_identified_by_their_bytes(tmp_path, short_clips):
     assert pickle.loads(pickle.dumps(first)) == first
 
 
-def test_a_member_is_a_path_and_two_whole_numbers():
+def test_member_is_a_path_and_two_integers():
     for wrong in (None, 3, b"a.tar"):
         with pytest.raises(fsp.ArgumentError, match="file must be a path"):
             ArchiveMember(wrong, 0, 1)
@@ -185,7 +185,7 @@ def test_failures_name_archive_and_member(tmp_path, short_clips, bad_file):
         dataset.exclude(listed)
 
 
-def test_state_fits_moved_archive_but_not_other_members(tmp_path, plain_and_packed):
+def test_state_fits_moved_archive_not_other_members(tmp_path, plain_and_packed):
     _, members = plain_and_packed
     loader = clips(members)
     next(iter(loader))
@@ -200,7 +200,7 @@ def test_state_fits_moved_archive_but_not_other_members(tmp_path, plain_and_pack
         clips(shifted).load_state_dict(state)
 
 
-def test_an_archive_that_changed_is_indexed_anew(tmp_path, short_clips):
+def test_changed_archive_is_indexed_again(tmp_path, short_clips):
     archive = tmp_path / "a.bin"
     members = packed(archive, [short_clips[0][0], short_clips[1][0]])
     loader = clips(members, fsp.samplers.uniform(sequence_length=4))
@@ -291,12 +291,12 @@ def test_tars_of_tar_itself_are_read(tmp_path, short_clips):
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
-def test_samples_that_lack_something_are_named_by_shard_and_key(tmp_path, short_clips, on_error):
+def test_incomplete_samples_are_named_by_shard_and_key(tmp_path, short_clips, on_error):
     good = samples_of(short_clips[:2])
     video = good[0]["mkv"]
     for odd, reason in [
         ({"mkv": video}, r"has no label \(\.cls\); give label=None"),
-        ({"cls": "3"}, r"has a label but no video or picture"),
+        ({"cls": "3"}, r"has a label but no video or image"),
         ({"mkv": video, "cls": "three"}, r"odd\.cls must be an integer, got 'three'"),
     ]:
         path = shard(tmp_path / "s.tar", [good[0], {"__key__": "odd", **odd}, good[1]])
@@ -370,15 +370,15 @@ def test_shards_are_named_by_patterns_and_lists(tmp_path, short_clips):
         assert len(fsp.datasets.webdataset(f"{tmp_path}/a-{{10..12}}.tar", on_error="skip")) == 1
 
 
-def test_what_cannot_be_meant_is_refused(tmp_path, short_clips):
+def test_invalid_arguments_are_rejected(tmp_path, short_clips):
     path = shard(tmp_path / "s.tar", samples_of(short_clips[:1]))
     for keywords, reason in [
-        ({"video": []}, "video must be a string or several"),
+        ({"video": []}, "video must be a string or a list"),
         ({"video": [""]}, "none of them empty"),
         ({"video": "."}, "at least one extension"),
         ({"video": "mp4", "label": None}, "looked for members ending in .mp4"),
-        ({"label": ("json", 3)}, "label must be a string or several"),
-        ({"label": ()}, "label must be a string or several"),
+        ({"label": ("json", 3)}, "label must be a string or a list"),
+        ({"label": ()}, "label must be a string or a list"),
         ({"on_error": "replace"}, "on_error"),
     ]:
         with pytest.raises(fsp.ArgumentError, match=re.escape(reason)):

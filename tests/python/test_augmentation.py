@@ -39,7 +39,7 @@ def clips(batches) -> dict[int, bytes]:
     return {clip: batch.frames[i].tobytes() for batch in batches for i, clip in enumerate(batch.clip_ids.tolist())}
 
 
-def test_augmentation_belongs_to_the_clip_not_to_the_worker(short_clips):
+def test_augmentation_does_not_depend_on_workers(short_clips):
     expected = clips(loader(short_clips))
     assert len(set(expected.values())) == len(short_clips)
     for keywords in [
@@ -55,21 +55,21 @@ def test_augmentation_belongs_to_the_clip_not_to_the_worker(short_clips):
     assert clips(again) != expected
 
 
-def test_explain_tells_what_the_clip_underwent(short_clips):
-    """The draws that are told, done by hand to the undrawn frames, give the clip that was delivered."""
+def test_describe_clip_reports_the_applied_draws(short_clips):
+    """Applying the reported draws to the original frames gives the delivered clip."""
     transforms = [t.RandomCrop(200), t.RandomHorizontalFlip(), t.RandomVerticalFlip()]
     made = loader(short_clips, transforms=transforms, dtype="uint8")
     seen = set()
     for batch in made:
         for i, clip in enumerate(batch.clip_ids.tolist()):
-            told = made.describe_clip(clip)
-            assert told["video_id"] == batch.video_ids.tolist()[i] and told["label"] == batch.labels.tolist()[i]
-            assert told["indices"] == batch.indices.tolist()[i] and told["path"] == short_clips[told["video_id"]][0]
-            crop, horizontal, vertical = told["transforms"]
+            described = made.describe_clip(clip)
+            assert described["video_id"] == batch.video_ids.tolist()[i] and described["label"] == batch.labels.tolist()[i]
+            assert described["indices"] == batch.indices.tolist()[i] and described["path"] == short_clips[described["video_id"]][0]
+            crop, horizontal, vertical = described["transforms"]
             assert [crop["name"], horizontal["name"]] == ["RandomCrop", "RandomHorizontalFlip"]
             top, left = int(crop["top"]), int(crop["left"])
             expected = (
-                fsp.Video(told["path"]).frames(told["indices"]).data.numpy()[:, top : top + 200, left : left + 200]
+                fsp.Video(described["path"]).frames(described["indices"]).data.numpy()[:, top : top + 200, left : left + 200]
             )
             if horizontal["applied"]:
                 expected = expected[:, :, ::-1]
@@ -203,7 +203,7 @@ def test_an_array_need_not_be_numpy_nor_contiguous(picture):
             t.apply(wrong, [])
 
 
-def test_the_source_colors_can_be_told(videos):
+def test_source_colors_can_be_overridden(videos):
     video = fsp.Video(videos / "derived" / "base_640x360.mp4")
     as_is = video[0].numpy().astype(int)
     matrices = {
@@ -252,7 +252,7 @@ def test_crop_pad_flip_chains_equal_single_steps(picture):
         assert np.array_equal(got, expected), chain
 
 
-def test_what_one_pass_cannot_do_is_refused_with_the_reason(picture):
+def test_unsupported_combination_is_rejected(picture):
     for transforms, reason in [
         ([t.Letterbox(200, fill=114), t.RandomRotation(5)], "Letterbox fills.*114.*RandomRotation.*same"),
         ([t.RandomRotation(5), t.Pad(5)], "Pad follows RandomRotation.*corners"),

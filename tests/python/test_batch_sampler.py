@@ -134,13 +134,13 @@ def test_wrong_places_are_repeated_back():
         order().batch(6)
     with pytest.raises(ArgumentError, match="n must be at least 0, got -1"):
         order().padding(-1)
-    with pytest.raises(ArgumentError, match="epoch must be a whole number, got 1.5"):
+    with pytest.raises(ArgumentError, match="epoch must be an int, got 1.5"):
         order().batch(0, epoch=1.5)
     with pytest.raises(ArgumentError, match="add up to num_clips=23, got 20"):
         order().quality([10, 10])
     with pytest.raises(ArgumentError, match="clips_per_video must be at least 1, got 0"):
         order().quality(0)
-    with pytest.raises(ArgumentError, match="sizes must be whole numbers, one for each dataset, got 5"):
+    with pytest.raises(ArgumentError, match="sizes must be ints, one for each dataset, got 5"):
         fsp.Mixture(sizes=5, weights=[1])
     mixed = order(mix=fsp.Mixture(sizes=[23], weights=[1]))
     with pytest.raises(ArgumentError, match="without a mix"):

@@ -17,7 +17,7 @@ def loader(short_clips, **more):
     return fsp.ClipLoader(short_clips, RULE, **keywords)
 
 
-def test_what_is_counted_is_what_was_delivered(short_clips):
+def test_counts_match_delivered_clips(short_clips):
     made = loader(short_clips[:5])
     report = fsp.bench(made, seconds=0.5)
     assert report.clips > 0 and report.frames == 4 * report.clips and report.seconds >= 0.5
@@ -30,12 +30,12 @@ def test_what_is_counted_is_what_was_delivered(short_clips):
     assert sum(len(batch) for batch in made) == 5
 
 
-def test_the_command_tells_and_draws(videos, tmp_path, capsys):
+def test_command_prints_and_plots(videos, tmp_path, capsys):
     short_clips, plot = videos / "action" / "words", tmp_path / "plot.png"
     arguments = ["bench", str(short_clips), "--frames", "4", "--seconds", "0.3", "--threads", "2"]
     assert main([*arguments, "--plot", str(plot)]) == 0
-    told = capsys.readouterr().out
-    assert "clips/s" in told and "pictures decoded per frame" in told and "\n- " in told
+    printed = capsys.readouterr().out
+    assert "clips/s" in printed and "frames decoded per frame delivered" in printed and "\n- " in printed
     assert fsp.decode_image(plot).shape[1] == 720
     assert main([*arguments, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -58,11 +58,11 @@ def stats(**more):
 @pytest.mark.parametrize(
     ("shares", "each", "more", "words"),
     [
-        ({"decoding": 0.8}, 6.0, {}, "6.0 pictures are decoded"),
-        ({"decoding": 0.8}, 1.1, {}, "nearly all that is decoded"),
-        ({"transform": 0.5}, 1.0, {}, "Resizing"),
+        ({"decoding": 0.8}, 6.0, {}, "6.0 frames are decoded"),
+        ({"decoding": 0.8}, 1.1, {}, "nearly all decoded frames"),
+        ({"transform": 0.5}, 1.0, {}, "Transforms take long"),
         ({"reading": 0.5}, 1.0, {}, "Reading takes long"),
-        ({"waiting": 0.9}, 1.0, {}, "mostly wait"),
+        ({"waiting": 0.9}, 1.0, {}, "mostly idle"),
         ({"planning": 0.4}, 1.0, {"videos_indexed": 9}, "framespool index"),
         ({}, 1.0, {"index_cache_error": "disk full"}, "disk full"),
         ({}, 1.0, {"clips_evicted": 7}, "now 1024 MiB"),
@@ -77,7 +77,7 @@ def test_advice_fits_what_was_seen(shares, each, more, words):
     assert words in sentence
 
 
-def test_what_is_asked_wrongly_is_refused(short_clips):
+def test_wrong_arguments_are_rejected(short_clips):
     with pytest.raises(fsp.ArgumentError, match="seconds"):
         fsp.bench(loader(short_clips), seconds=0)
     with pytest.raises(fsp.ArgumentError, match="no batch"):

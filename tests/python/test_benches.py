@@ -1,6 +1,6 @@
 """``make bench``: records are of one form; README, docs and plots say what they say; a run goes on where it stopped.
 
-Nothing here measures: the programs are stood in for by small ones, and no test looks at a time.
+Nothing here measures: small substitutes replace the programs, and no test depends on a time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def records() -> record.Records:
 # ---- what is committed
 
 
-def test_every_record_is_of_the_one_form_and_names_no_machine(records):
+def test_records_are_valid_and_contain_no_host_name(records):
     assert {kept["bench"] for _, kept in records.records} <= set(BENCHES)
     for path, kept in records.records:
         text = path.read_text()
@@ -51,7 +51,7 @@ def test_every_record_is_of_the_one_form_and_names_no_machine(records):
 
 
 @pytest.mark.parametrize("name", readme_table.FILES)
-def test_the_tables_of_readme_and_docs_are_what_the_records_say(name, records):
+def test_readme_and_docs_tables_match_the_records(name, records):
     text = (ROOT / name).read_text()
     begin, end = readme_table.between(text, name)
     assert text[begin:end] == readme_table.block(records, *readme_table.FILES[name]), "run benches/readme_table.py"
@@ -126,7 +126,7 @@ def test_a_figure_changed_by_hand_is_noticed(records):
 # ---- records
 
 
-def test_ratios_are_of_pairs_and_spreads_say_what_they_are():
+def test_ratios_use_pairs_and_spreads_are_labeled():
     own = {1: 10.0, 2: 20.0, 3: 90.0, 4: 1.0}
     base = {1: 5.0, 2: 20.0, 3: 30.0}
     assert record.paired(own, base) == Spread(2.0, 1.0, 3.0, 3, "range")
@@ -135,7 +135,7 @@ def test_ratios_are_of_pairs_and_spreads_say_what_they_are():
     assert Spread.of([1, 2, 3, 4, 100]) == Spread(3, 2, 4, 5, "quartiles")
 
 
-def test_what_is_no_record_is_refused(tmp_path, records):
+def test_invalid_record_is_rejected(tmp_path, records):
     path, good = records.records[0]
     assert record.problems(good) == []
 
@@ -149,10 +149,10 @@ def test_what_is_no_record_is_refused(tmp_path, records):
         return found
 
     assert "'machine'" in broken(lambda bad: bad.pop("machine"))[0]
-    assert "no row 'nobody'" in broken(lambda bad: bad["tables"][0].update(baseline="nobody"))[0]
-    assert "two of one label" in broken(lambda bad: bad["tables"][0]["rows"].append(bad["tables"][0]["rows"][0]))[0]
+    assert "no row 'missing'" in broken(lambda bad: bad["tables"][0].update(baseline="missing"))[0]
+    assert "two with the same label" in broken(lambda bad: bad["tables"][0]["rows"].append(bad["tables"][0]["rows"][0]))[0]
     row = {"label": "x", "own": False, "value": {"median": 5.0, "low": 6.0, "high": 7.0, "n": 3, "spread": "range"}}
-    assert "does not lie" in broken(lambda bad: bad["tables"][0]["rows"].append(row))[0]
+    assert "is not between" in broken(lambda bad: bad["tables"][0]["rows"].append(row))[0]
     broken(lambda bad: bad["tables"].clear())
     assert not list(tmp_path.iterdir())
     record.write(tmp_path / path.name, good)
@@ -257,7 +257,7 @@ def test_image_rows_keep_answers_for_any_workers():
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A repository with one program in it, which does what `do` says and writes what random_clips.py would."""
-    told = {
+    raw = {
         "mode": "cold", "clips_per_file": 1, "repeats": 1, "seed": 0, "baseline": "framespool", "python": "3.11",
         "versions": {"framespool": "0.1.0"}, "by_file": {"a.mp4": {}},
         "checks": {"framespool": {"by_file": {"a.mp4": {"frames": 1, "wrong": 0}}, "failure": None}},
@@ -276,7 +276,7 @@ if do == "hang":
     time.sleep(600)
 if do == "fail":
     sys.exit("out of luck")
-json.dump({told!r}, open(target, "w"))
+json.dump({raw!r}, open(target, "w"))
 sys.exit(3 if do == "wrong" else 0)
 """
     (tmp_path / "benches").mkdir()
@@ -293,7 +293,7 @@ sys.exit(3 if do == "wrong" else 0)
 FAKE = replace(BENCHES["random_clips"], program="fake.py", environment="fake", words=["{corpus}/a.mp4"], short_words=[])
 
 
-def test_a_run_makes_a_record_and_goes_on_where_it_stopped(place, capfd):
+def test_run_writes_a_record_and_resumes(place, capfd):
     run = running.Run("r", short=False, again=False)
     assert not run.has(FAKE)
     kept = record.read(run.one(FAKE, setup=False))
@@ -310,7 +310,7 @@ def test_a_run_makes_a_record_and_goes_on_where_it_stopped(place, capfd):
     assert (place / "corpus/ran").read_text() == "xx"
 
 
-def test_a_bench_that_fails_says_so_and_leaves_no_result(place, capfd):
+def test_failed_bench_leaves_no_result(place, capfd):
     (place / "corpus/do").write_text("fail")
     run = running.Run("r", short=False, again=False)
     with pytest.raises(running.BenchError, match="code 1 and no figures; random_clips.log"):
@@ -319,7 +319,7 @@ def test_a_bench_that_fails_says_so_and_leaves_no_result(place, capfd):
     assert "out of luck" in capfd.readouterr().err
 
 
-def test_a_bench_that_hangs_is_ended_with_all_that_it_started(place, monkeypatch, capfd):
+def test_hung_bench_is_killed_with_its_children(place, monkeypatch, capfd):
     (place / "corpus/do").write_text("hang")
     monkeypatch.setattr(running, "TIMEOUT_FACTOR", 0)
     monkeypatch.setattr(running, "MIN_TIMEOUT_MINUTES", 1 / 60)
@@ -362,7 +362,7 @@ def test_environment_is_rebuilt_when_its_list_changes(tmp_path):
     assert not made.ready()
 
 
-def test_what_others_compute_is_told_from_ones_own(monkeypatch):
+def test_load_by_other_processes_is_separate(monkeypatch):
     clock, busy, own = [0.0], [100.0], [10.0]
     monkeypatch.setattr(machine.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(machine, "busy_seconds", lambda: busy[0])
@@ -391,7 +391,7 @@ work = "import os, sys; sys.exit() if os.fork() else sum(i * i for i in range(3_
 before = machine.own_seconds()
 subprocess.run([sys.executable, "-c", work], check=True)
 parent_alone = machine.own_seconds()
-machine.reap_orphans(patience_secs=60)
+machine.reap_orphans(timeout_secs=60)
 assert machine.own_seconds() > parent_alone > before
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT / "benches", check=True, timeout=50)
@@ -402,9 +402,9 @@ def test_the_plan_is_said_and_wrong_names_are_refused(monkeypatch, capsys, tmp_p
     monkeypatch.setattr(running, "POLL_SECS", 0.0)
     monkeypatch.setattr(sys, "argv", ["bench.py", "--list", "--only", "scaling,start_up", "--run", "r"])
     assert program.main() == 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert (
-        "scaling" in told and "start_up" in told and "pixels" not in told and re.search(r"expected: \d+ minutes", told)
+        "scaling" in printed and "start_up" in printed and "pixels" not in printed and re.search(r"expected: \d+ minutes", printed)
     )
     for wrong in (["--only", "scalings"], ["--run", "../x"]):
         monkeypatch.setattr(sys, "argv", ["bench.py", *wrong])

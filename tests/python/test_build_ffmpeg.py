@@ -128,7 +128,7 @@ def taken(done: subprocess.CompletedProcess[str]) -> tuple[str, str, str]:
     return version, digest, file
 
 
-def test_the_site_comes_first_and_what_it_gave_is_kept(machine):
+def test_site_is_tried_first_and_download_is_cached(machine):
     newest, older = machine.release("ffmpeg", "9.0.2"), machine.release("ffmpeg", "8.1.2")
     machine.add_apt(("7:9.0.2-4", newest))
     machine.to_site(newest)
@@ -173,7 +173,7 @@ def test_a_given_tarball_needs_no_network(machine):
 
 
 @pytest.mark.parametrize("source", ["given", "cache", "site", "Debian"])
-def test_a_wrong_hash_is_an_error_wherever_the_file_comes_from(source, machine):
+def test_wrong_hash_is_an_error_for_every_source(source, machine):
     pinned = machine.release("ffmpeg", "9.0.2")
     expected = sha256(pinned)
     machine.to_site(machine.release("ffmpeg", "8.1.2"))  # must not be taken instead
@@ -238,7 +238,7 @@ def test_a_download_that_ends_early_is_no_wrong_hash(machine, cut_short):
     ("lack", "reason"),
     [("apt", "no apt-get here"), ("mirror", "no Debian mirror"), ("keyring", "keyring.gpg is missing")],
 )
-def test_unavailable_sources_list_reasons_and_next_step(lack, reason, machine):
+def test_unavailable_sources_list_reasons_and_remedy(lack, reason, machine):
     newest = machine.release("ffmpeg", "9.0.2")
     if lack != "apt":
         machine.add_apt(("7:9.0.2-4", newest))
@@ -291,7 +291,7 @@ def test_release_refuses_cached_unpinned_versions(moved_on):
     assert not list((moved_on.place / "cache").glob("build-*")), "the folder in which it is built is removed"
 
 
-def test_only_what_decides_the_result_makes_another_build(machine, tmp_path):
+def test_only_relevant_changes_cause_a_rebuild(machine, tmp_path):
     def prefix(change: str = "", old: str = "", new: str = "", hashes: str = "aaaa bbbb") -> str:
         text = SCRIPT.read_text()
         assert old in text
@@ -317,7 +317,7 @@ def test_only_what_decides_the_result_makes_another_build(machine, tmp_path):
     assert len({first, *changed}) == len(changed) + 1
 
 
-def test_pins_are_sorted_and_third_party_names_the_first():
+def test_pins_are_sorted_and_third_party_has_the_first():
     rows = dict(
         re.findall(r"^\| (FFmpeg|dav1d)\b[^|]*\| ([\d.]+) ", (ROOT / "THIRD_PARTY.md").read_text(), re.MULTILINE)
     )
@@ -334,8 +334,8 @@ def test_pins_are_sorted_and_third_party_names_the_first():
     ("built", "fits"),
     [("FFmpeg 9.0.2, dav1d 1.5.4", True), ("FFmpeg 9.0.3 (unpinned), dav1d 1.5.4", False), (None, False)],
 )
-def test_a_release_wheel_refuses_an_ffmpeg_that_is_not_pinned(built, fits, tmp_path):
-    """Also one of somebody's own, of which nothing is known."""
+def test_release_wheel_rejects_unpinned_ffmpeg(built, fits, tmp_path):
+    """An external FFmpeg of unknown origin is rejected too."""
     [function] = re.findall(
         r"^ffmpeg\(\) \{\n.*?^\}", (ROOT / "scripts" / "setup.sh").read_text(), re.MULTILINE | re.DOTALL
     )

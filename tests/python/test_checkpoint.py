@@ -88,7 +88,7 @@ def test_a_state_goes_on_with_another_number_of_ranks(short_clips):
         assert got == expected and all(next(it, None) is None for it in went_on)
 
 
-def test_a_state_after_the_last_batch_is_the_next_epoch(short_clips):
+def test_state_after_last_batch_is_next_epoch(short_clips):
     run = loader(short_clips)
     assert (run.epoch, run.state_dict()["batch"]) == (0, 0)
     batches = iter(run)
@@ -102,7 +102,7 @@ def test_a_state_after_the_last_batch_is_the_next_epoch(short_clips):
     assert [digest(batch) for batch in fresh] == expected
 
 
-def test_an_iterator_that_is_thrown_away_costs_no_epoch(short_clips):
+def test_dropped_iterator_does_not_skip_an_epoch(short_clips):
     run = loader(short_clips)
     expected = [digest(batch) for batch in run]
     run.set_epoch(0)
@@ -118,7 +118,7 @@ def test_an_iterator_that_is_thrown_away_costs_no_epoch(short_clips):
     assert [digest(batch) for batch in run] == expected[1:]
 
 
-def test_an_epoch_chosen_early_does_not_lose_the_one_under_way(short_clips):
+def test_early_set_epoch_keeps_the_current_epoch(short_clips):
     run = loader(short_clips)
     batches = iter(run)
     next(batches)
@@ -129,7 +129,7 @@ def test_an_epoch_chosen_early_does_not_lose_the_one_under_way(short_clips):
     assert run.epoch == 5 and len(list(run)) == len(run)
 
 
-def test_functions_and_mixes_are_told_apart(short_clips):
+def test_functions_and_mixes_are_distinguished(short_clips):
     def state(**keywords):
         return loader(short_clips, **{"transforms": [*TRANSFORMS, functools.partial(max, **keywords)]}).state_dict()
 
@@ -140,7 +140,7 @@ def test_functions_and_mixes_are_told_apart(short_clips):
         other.load_state_dict(one.state_dict())
 
 
-def test_set_epoch_keeps_the_place_of_its_own_epoch_only(short_clips):
+def test_set_epoch_keeps_position_only_in_same_epoch(short_clips):
     run = loader(short_clips)
     run.set_epoch(2)
     for _, _ in zip(range(2), run, strict=False):
@@ -155,7 +155,7 @@ def test_set_epoch_keeps_the_place_of_its_own_epoch_only(short_clips):
     assert fresh.first_batch == 0 and saved(fresh)["epoch"] == 5 and len(list(fresh)) == len(fresh)
 
 
-def test_resuming_far_into_an_epoch_decodes_nothing_on_the_way(short_clips):
+def test_resuming_decodes_no_skipped_batches(short_clips):
     sampling = fsp.samplers.random(sequence_length=2, clips_per_video=2_000_000)
     run = loader(short_clips, sampling, lookahead_clips=0)
     counts = []
@@ -168,7 +168,7 @@ def test_resuming_far_into_an_epoch_decodes_nothing_on_the_way(short_clips):
     assert counts == [GLOBAL_BATCH, GLOBAL_BATCH]
 
 
-def test_a_state_that_does_not_fit_is_refused_with_what_differs(short_clips):
+def test_mismatched_state_is_rejected_with_difference(short_clips):
     state = loader(short_clips).state_dict()
     others = [
         (loader(short_clips[1:]), "the dataset"),
@@ -188,7 +188,7 @@ def test_a_state_that_does_not_fit_is_refused_with_what_differs(short_clips):
         (loader(short_clips, batch_size=4), r"global batch size \(batch_size x num_shards\) was 8, is 4"),
     ]
     for other, message in others:
-        with pytest.raises(fsp.ArgumentError, match=f"does not fit this loader: .*{message}"):
+        with pytest.raises(fsp.ArgumentError, match=f"does not match this loader: .*{message}"):
             other.load_state_dict(state)
         assert (other.epoch, other.first_batch) == (0, 0), "a refused state changes nothing"
     fits = loader(
@@ -260,7 +260,7 @@ def test_a_replacement_is_recorded(short_clips, bad_file):
     assert {n for n, got in pairs if n != got} == {4}
 
 
-def test_failures_are_told_and_can_be_left_out_the_next_time(short_clips, bad_file, tmp_path):
+def test_failures_are_listed_and_can_be_excluded(short_clips, bad_file, tmp_path):
     dataset = fsp.datasets.Dataset([*short_clips[:4], (bad_file, 0), (str(tmp_path / "gone.mp4"), 1)], ["a", "b"])
     run = loader(dataset, fsp.samplers.random(sequence_length=2, clips_per_video=2), on_error="skip")
     list(run)
@@ -304,7 +304,7 @@ def test_segments_equal_frames_of_the_full_video(short_clips):
         assert batches[0].frames[0].tobytes() == pictures.tobytes()
 
 
-def test_parts_of_one_file_share_its_index_and_its_decoding(short_clips):
+def test_segments_of_a_file_share_index_and_decoding(short_clips):
     path, _ = short_clips[0]
     one = fsp.samplers.windows(sequence_length=8, step=8)
     parts = [(fsp.datasets.VideoSegment(path, start_frame=s, end_frame=s + 8), s) for s in range(0, 40, 8)]
@@ -335,7 +335,7 @@ def test_wrong_parts_are_refused(short_clips):
     assert dataset.exclude(run.failures()).samples == [dataset.samples[0], short_clips[1]]
     assert dataset.exclude([path]).samples == [short_clips[1]]
     with pytest.raises(
-        fsp.ClipSamplingError, match=r"the part from frame 5000 to the end holds no frame of the video, which has"
+        fsp.ClipSamplingError, match=r"the segment from frame 5000 to the end contains no frame of the video, which has"
     ):
         list(loader(past))
     with pytest.raises(fsp.ArgumentError, match="no video yields a clip"):

@@ -24,11 +24,11 @@ def run(capsys, *arguments):
         code = main([*map(str, arguments)])
     except SystemExit as ended:
         code = ended.code
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
 
 
-def test_alone_it_shows_the_commands_in_a_newcomers_order(capsys):
+def test_no_arguments_lists_the_commands(capsys):
     code, out, err = run(capsys)
     assert code == 0 and not err
     places = [out.index(f"    {command}") for command in COMMANDS]
@@ -66,7 +66,7 @@ def test_help_teaches(command, capsys):
         (["bench"], "required: DATASET"),
     ],
 )
-def test_wrong_words_end_with_2_and_the_nearest_right_one(words, meant, capsys):
+def test_wrong_arguments_exit_with_2_and_a_suggestion(words, meant, capsys):
     code, out, err = run(capsys, *words)
     assert code == _exit_codes.USAGE and not out and meant in err and "--help" in err
     assert err.startswith(f"framespool{' ' + words[0] if words[0] in COMMANDS else ''}: error: ")
@@ -101,7 +101,7 @@ def test_invalid_arguments_exit_with_2_before_any_work(short_clips, tmp_path, ca
     for words, what in [
         (["validate", good, "--report", nowhere], "--report"),
         (["validate", good, "--report", tmp_path], "--report"),
-        (["validate", tmp_path], "holds no videos"),
+        (["validate", tmp_path], "has no videos"),
         (["preview", good, "--out", nowhere], "--out"),
         (["preview", good, "--out", tmp_path / "a.jpg"], ".png or .html"),
         (["bench", good, "--plot", nowhere], "--plot"),
@@ -143,12 +143,12 @@ def words_of_fish(script, line):
 
 def words_of_zsh(script, line):
     """zsh completes in a line editor only, so it gets a terminal: one word is completed, and the line written down."""
-    told = script.with_name("line")
-    told.unlink(missing_ok=True)
+    line_file = script.with_name("line")
+    line_file.unlink(missing_ok=True)
     ours, theirs = pty.openpty()
     setup = (
         f"PS1='ready> '; autoload -U compinit; compinit -u -d {script.with_name('dump')}; source {script}; "
-        f"tell() {{ print -r -- $BUFFER > {told}.half; mv {told}.half {told} }}; zle -N tell; bindkey '^X' tell; "
+        f"tell() {{ print -r -- $BUFFER > {line_file}.half; mv {line_file}.half {line_file} }}; zle -N tell; bindkey '^X' tell; "
         "setopt no_list_ambiguous no_always_last_prompt; unsetopt beep; echo set''tled\n"
     )
     with subprocess.Popen(["zsh", "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=script.parent) as shell:
@@ -157,11 +157,11 @@ def words_of_zsh(script, line):
             os.write(ours, setup.encode())
             wait_for(ours, lambda shown: b"settled" in shown)
             os.write(ours, f"{line}\t\x18".encode())
-            wait_for(ours, lambda _: told.exists())
+            wait_for(ours, lambda _: line_file.exists())
         finally:
             shell.kill()
             os.close(ours)
-    return told.read_text().split()[-1:]
+    return line_file.read_text().split()[-1:]
 
 
 def wait_for(terminal, found):

@@ -18,7 +18,7 @@ def found(capsys, *arguments):
     return code, {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]}
 
 
-def test_a_sound_machine_is_told_so(tmp_path, capsys, monkeypatch):
+def test_healthy_machine_passes(tmp_path, capsys, monkeypatch):
     # A development build may hold an unpinned FFmpeg, which is worth a note.
     monkeypatch.setattr(_doctor._framespool, "ffmpeg_version", "9.0.2")
     code, findings = found(capsys, "--index", tmp_path / "place")
@@ -41,7 +41,7 @@ def test_an_unpinned_ffmpeg_is_noted(capsys, monkeypatch):
     monkeypatch.setattr(_doctor._framespool, "ffmpeg_version", "9.0.3-unpinned")
     code, findings = found(capsys)
     assert code == 0 and findings["framespool"]["state"] == "note"
-    assert "FFmpeg 9.0.3-unpinned inside" in findings["framespool"]["text"]
+    assert "FFmpeg 9.0.3-unpinned included" in findings["framespool"]["text"]
     assert "FRAMESPOOL_FFMPEG_TARBALL" in findings["framespool"]["remedy"]
 
 

@@ -48,7 +48,7 @@ def test_a_folder_is_filled_once_and_then_found(folder, tmp_path, capsys):
     place = tmp_path / "place"
     code, summary = index(capsys, folder, "--index", place, "--threads", 2)
     assert (code, counts(summary)) == (0, (9, 0, 9, 0))
-    assert summary["index"] == str(place / "framespool-index.sqlite3") and summary["trouble"] is None
+    assert summary["index"] == str(place / "framespool-index.sqlite3") and summary["index_cache_error"] is None
     assert summary["frames"] == sum(len(fsp.Video(path)) for path in folder.rglob("*.mkv"))
     code, summary = index(capsys, folder, "--index", place)
     assert (code, counts(summary)) == (0, (9, 9, 0, 0))
@@ -56,7 +56,7 @@ def test_a_folder_is_filled_once_and_then_found(folder, tmp_path, capsys):
     assert (loader.stats()["index_hits"], loader.stats()["videos_indexed"]) == (9, 0)
 
 
-def test_lists_and_files_are_taken_too_and_each_video_once(short_clips, tmp_path, capsys):
+def test_lists_and_files_are_read_without_duplicates(short_clips, tmp_path, capsys):
     (tmp_path / "list.txt").write_text("".join(f"{path} {label}\n" for path, label in short_clips[:4]))
     arguments = [tmp_path / "list.txt", short_clips[3][0], short_clips[4][0], "--index", tmp_path / "place"]
     assert counts(index(capsys, *arguments)[1]) == (5, 0, 5, 0)
@@ -112,8 +112,8 @@ def test_what_does_not_fit_is_named_and_not_imported(folder, short_clips, tmp_pa
     code, summary = index(capsys, there, "--index", tmp_path / "place", "--import", lines)
     assert (code, summary["imported"]) == (0, 2)
     reasons = {Path(entry["path"]).name: entry["reason"] for entry in summary["import_unfit"]}
-    expected = ["no such file", "bytes", "other content", "", "out of the root", "format", "FFmpeg 0.1"]
-    assert len(reasons) == 8 and "no JSON" in reasons["line 10"]
+    expected = ["no such file", "bytes", "differs in content", "", "outside the root", "format", "FFmpeg 0.1"]
+    assert len(reasons) == 8 and "not JSON" in reasons["line 10"]
     for name, reason in zip(names, expected, strict=False):
         assert reason in reasons[name], name
     assert counts(summary) == (8, 2, 6, 0)
@@ -123,7 +123,7 @@ def test_check_finds_what_is_wrong_stale_and_gone(folder, short_clips, tmp_path,
     place = tmp_path / "place"
     index(capsys, folder, "--index", place)
     first, second, third = sorted(folder.rglob("*.mkv"))[:3]
-    # The entry of one video under the name of another, sealed as it should be, is none of its business.
+    # The entry of one video under the key of another, with a valid checksum, is ignored.
     database = sqlite3.connect(place / "framespool-index.sqlite3")
     rows = dict(database.execute("SELECT id, value FROM entry"))
     ids = {str(path): key for key, value in rows.items() for path in (first, second) if os.fsencode(path) in value}
@@ -138,7 +138,7 @@ def test_check_finds_what_is_wrong_stale_and_gone(folder, short_clips, tmp_path,
     assert (code, counts(summary), summary["gone"]) == (0, (8, 8, 0, 0), 0)
 
 
-def test_wrong_usage_is_told(folder, tmp_path, capsys, monkeypatch):
+def test_wrong_usage_is_reported(folder, tmp_path, capsys, monkeypatch):
     for wrong in (["index"], ["no such command"], ["index", str(folder), "--threads", "0"]):
         with pytest.raises(SystemExit) as ended:
             main(wrong)
@@ -168,7 +168,7 @@ def test_on_a_terminal_there_is_a_bar(folder, tmp_path):
 
 
 def _kept(place) -> int:
-    """Entries of an index that somebody may be making."""
+    """Number of entries of an index that another process may be writing."""
     with (
         contextlib.suppress(sqlite3.Error),
         contextlib.closing(
@@ -188,9 +188,9 @@ def test_ctrl_c_ends_it_and_keeps_what_was_done(videos, tmp_path):
     place = tmp_path / "place"
     command = [sys.executable, "-m", "framespool", "index", many, "--index", place, "--threads", "1"]
     # A test run in the background of a shell ignores the signal, and its children do.
-    heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    accept_sigint = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, preexec_fn=heeds) as process:
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, preexec_fn=accept_sigint) as process:
         deadline = time.monotonic() + 60
         while _kept(place) == 0 and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)

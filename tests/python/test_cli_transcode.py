@@ -1,4 +1,4 @@
-"""``framespool transcode``: what it tells, asks and writes; how it ends, and that it can be ended at any time."""
+"""``framespool transcode``: output, prompts, files, exit codes, and interruption at any time."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def test_lists_are_written_again(folder, short_clips, tmp_path, capsys):
     assert not fsp.validate(train + val).failures
 
 
-def test_a_dry_run_tells_and_writes_nothing(folder, tmp_path, capsys):
+def test_dry_run_prints_and_writes_nothing(folder, tmp_path, capsys):
     out = tmp_path / "out"
     assert main(["transcode", str(folder), "--out", str(out), "--dry-run", *QUICK]) == 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for part in ("4 videos to make", "a random clip of 16 frames, 4 apart", "fewer pixels", "on disk", "decode each"):
-        assert part in told
+        assert part in printed
     code, said = run(capsys, folder, "--out", out, "--dry-run", "--frames", 4, "--stride", 2)
     assert code == 0 and said["result"] is None and said["estimate"]["clip_frames"] == 4 and not out.exists()
 
@@ -101,10 +101,10 @@ def test_two_lists_of_one_name_are_refused(short_clips, tmp_path, capsys):
         path.parent.mkdir()
         path.write_text(f"{Path(short_clips[n][0]).resolve()} {n}\n")
     assert main(["transcode", *map(str, lists), "--out", str(tmp_path / "o"), "--yes", *QUICK]) == 2
-    assert "other names" in capsys.readouterr().err and not (tmp_path / "o").exists()
+    assert "rename one" in capsys.readouterr().err and not (tmp_path / "o").exists()
     before = lists[0].read_text()
     assert main(["transcode", str(lists[0]), "--out", str(lists[0].parent), "--yes", *QUICK]) == 2
-    assert "itself would be replaced" in capsys.readouterr().err and lists[0].read_text() == before
+    assert "would replace" in capsys.readouterr().err and lists[0].read_text() == before
 
 
 def command(folder, out, *more):
@@ -133,9 +133,9 @@ def test_it_can_be_ended_at_any_time(folder, videos, by, tmp_path):
     shutil.copy2(videos / "action" / "street_426x240.mp4", folder / "a")
     out = tmp_path / "out"
     # A test run in the background of a shell ignores the signal, and its children do.
-    heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    accept_sigint = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     words = [word if word != "32" else "240" for word in command(folder, out, "--yes", "--crf", "51")]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeds) as process:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=accept_sigint) as process:
         until = time.monotonic() + 50
         while not list(out.glob("[ab]/*.mp4")) and time.monotonic() < until and process.poll() is None:
             time.sleep(0.02)

@@ -14,7 +14,7 @@ from framespool.cli import main
 
 @pytest.fixture
 def folder(short_clips, photos, media, tmp_path):
-    """Two sound videos, two sound photographs, and a bad one of each."""
+    """Two valid videos, two valid photographs, and a damaged one of each."""
     root = tmp_path / "set"
     (root / "deep" / "er").mkdir(parents=True)
     for path, _ in short_clips[:2]:
@@ -46,7 +46,7 @@ def test_bad_files_are_found_and_can_be_left_out(folder, tmp_path, capsys):
     dataset = fsp.datasets.Dataset([str(path) for path in sorted(folder.rglob("*.*")) if path.suffix != ".txt"])
     kept = dataset.exclude(failures_file)
     assert len(kept) == 4 and not names(fsp.validate(kept))
-    # Every frame of the sound videos was decoded, and each sound picture.
+    # Every frame of the valid videos was decoded, and each valid image.
     assert fsp.validate(kept).frames == sum(len(fsp.Video(p)) for p, _ in kept if not p.endswith(".jpg")) + 2
 
 
@@ -58,10 +58,10 @@ def test_a_report_saves_work_until_a_file_changes(folder, tmp_path):
     again = fsp.validate(places, report=kept, progress=lambda *counts: seen.append(counts))
     assert (first.checked, again.checked) == (6, 0) and seen == [(6, 2, 6)]
     assert again.failures == first.failures and len(first.failures) == 2
-    # Mended: looked at anew.
+    # Repaired: checked again.
     shutil.copy2(folder / "0.jpg", folder / "cut.jpg")
-    mended = fsp.validate(places, report=kept)
-    assert (mended.checked, names(mended)) == (1, ["bad.mp4"])
+    repaired = fsp.validate(places, report=kept)
+    assert (repaired.checked, names(repaired)) == (1, ["bad.mp4"])
     # A run that was killed while it wrote.
     text = kept.read_text()
     kept.write_text(text[: text.rindex('"state"')])
@@ -71,7 +71,7 @@ def test_a_report_saves_work_until_a_file_changes(folder, tmp_path):
     assert fsp.validate(places, report=kept, clips_per_video=1).checked == 6
 
 
-def test_where_nothing_is_sound_each_file_says_why(bad_file, tmp_path):
+def test_all_invalid_files_are_reported(bad_file, tmp_path):
     report = fsp.validate([bad_file, str(tmp_path / "missing.mp4"), str(tmp_path / "missing.png")])
     assert [failure["kind"] for failure in report.failures] == ["invalid_data", "not_found", "not_found"]
     assert report.frames == 0
@@ -111,7 +111,7 @@ def test_changed_frame_folders_are_rescanned(photos, tmp_path):
     assert again.checked == 1 and len(again.failures) == 1
 
 
-def test_links_in_circles_and_places_that_cannot_be_written(folder, capsys):
+def test_link_cycles_and_unwritable_paths(folder, capsys):
     (folder / "loop").symlink_to(folder)
     (folder / "deep" / "loop").symlink_to(folder / "deep")
     _, found = run(capsys, folder)
@@ -120,7 +120,7 @@ def test_links_in_circles_and_places_that_cannot_be_written(folder, capsys):
     assert "--failures" in capsys.readouterr().err
 
 
-def test_what_is_asked_wrongly_is_refused(tmp_path, capsys):
+def test_wrong_arguments_are_rejected(tmp_path, capsys):
     with pytest.raises(fsp.ArgumentError, match="empty"):
         fsp.validate([])
     (tmp_path / "other.jsonl").write_text("some text\n")
@@ -129,7 +129,7 @@ def test_what_is_asked_wrongly_is_refused(tmp_path, capsys):
     with pytest.raises(fsp.ArgumentError, match="clips_per_video"):
         fsp.validate(["a.mp4"], clips_per_video=0)
     assert main(["validate", str(tmp_path)]) == 2
-    assert "holds no videos or pictures" in capsys.readouterr().err
+    assert "has no videos or images" in capsys.readouterr().err
 
 
 def test_bytes_members_and_parts_are_checked_too(short_clips, tmp_path):
@@ -147,5 +147,5 @@ def test_bytes_members_and_parts_are_checked_too(short_clips, tmp_path):
     found = fsp.validate(entries, report=report)
     assert [failure["video_id"] for failure in found.failures] == [3]
     assert found.failures[0]["member"]["name"] == "wrong.mkv"
-    # Nothing tells whether bytes are the same: they are decoded again.
+    # There is no identity for bytes, so they are decoded again.
     assert fsp.validate(entries, report=report).checked == 1

@@ -98,7 +98,7 @@ def test_16_bit_and_float_results_keep_the_depth(videos, matrix, range_, bits):
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "float16", "float32"])
-def test_clips_of_deep_video_are_the_same_from_a_loader(videos, dtype):
+def test_10_bit_clips_are_equal_from_a_loader(videos, dtype):
     """Also where they were made before their turn and waited, which 8-bit video does as codes."""
     deep, flat = videos / "codecs/hevc_main10.mkv", videos / "derived/base_640x360.mp4"
     steps = [fsp.transforms.Resize((45, 80)), fsp.transforms.RandomHorizontalFlip(0.0)]

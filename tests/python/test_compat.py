@@ -48,7 +48,7 @@ def answers(videos):
     return record_compat.ask_reader(decord, videos)
 
 
-def test_the_reader_knows_of_videos_what_decord_knows(answers):
+def test_reader_properties_match_decord(answers):
     for name, theirs in GOLDEN["decord"]["videos"].items():
         ours = answers["videos"][name]
         assert (ours["frames"], ours["shape"], ours["keys"]) == (theirs["frames"], theirs["shape"], theirs["keys"])
@@ -67,7 +67,7 @@ def test_a_call_to_the_reader_comes_out_as_decords(answers, ask):
     assert answers["outcomes"][ask] == GOLDEN["decord"]["outcomes"][ask]
 
 
-def test_a_loader_that_does_not_shuffle_gives_decords_batches(answers):
+def test_unshuffled_loader_matches_decord(answers):
     assert answers["loaders"] == GOLDEN["decord"]["loaders"]
 
 
@@ -88,7 +88,7 @@ def test_any_way_of_asking_gives_the_same_frames(videos):
     expected = [array(frame) for frame in video]
     reader = decord.VideoReader(path, num_threads=1)
     places = np.random.default_rng(1).integers(0, len(video), 30)
-    # Runs of one to four frames: every road of the look-ahead, left and entered again.
+    # Runs of one to four frames: every path of the lookahead, left and entered again.
     for place in places:
         for step in range(int(place) % 4 + 1):
             frame = min(int(place) + step, len(video) - 1)
@@ -117,7 +117,7 @@ def test_interrupted_pass_returns_no_wrong_frame(videos):
         ahead.one(index)
 
     class Interrupted:
-        """Ctrl-C while it waits; it goes on afterwards, with the frame that it owes."""
+        """Ctrl-C while it waits; it goes on afterwards, with the pending frame."""
 
         def __init__(self, running):
             self.running, self.calls = running, 0
@@ -135,7 +135,7 @@ def test_interrupted_pass_returns_no_wrong_frame(videos):
         assert ahead.one(index)[0].tobytes() == video[index].tobytes()
 
 
-def test_a_damaged_frame_is_an_error_and_the_others_are_not(videos):
+def test_only_the_damaged_frame_is_an_error(videos):
     path = str(videos / "corrupt" / "derived" / "zero_hole_h264.mp4")
     video, reader = fsp.Video(path), decord.VideoReader(path)
     damaged = 0
@@ -158,7 +158,7 @@ def test_a_reader_resizes_as_framespool_does(videos):
     assert np.array_equal(frames, array(expected))
 
 
-def test_times_of_frames_follow_each_other_at_a_variable_rate(videos):
+def test_frame_times_are_contiguous_at_variable_rate(videos):
     reader, video = decord.VideoReader(str(videos / VFR)), fsp.Video(videos / VFR)
     times = reader.get_frame_timestamp(range(len(reader)))
     assert times.dtype == np.float32 and times.shape == (170, 2)
@@ -196,7 +196,7 @@ def test_arrays_leave_in_every_way(videos):
     )
 
 
-def test_the_bridge_is_known_by_name_and_belongs_to_a_thread():
+def test_bridge_is_set_by_name_per_thread():
     for unknown in ("numpy", None, 3):
         with pytest.raises(AssertionError):
             decord.bridge.set_bridge(unknown)
@@ -279,12 +279,12 @@ def decoder_answers(videos):
     return record_compat.ask_decoder(torchcodec, videos)
 
 
-def test_the_decoder_knows_of_videos_what_torchcodec_knows(decoder_answers):
+def test_decoder_metadata_matches_torchcodec(decoder_answers):
     assert decoder_answers["videos"] == GOLDEN["torchcodec"]["videos"]
 
 
 @pytest.mark.parametrize("ask", record_compat.DECODER_OUTCOMES)
-def test_a_call_to_the_decoder_comes_out_as_torchcodecs(decoder_answers, ask):
+def test_decoder_calls_match_torchcodec(decoder_answers, ask):
     assert decoder_answers["outcomes"][ask] == GOLDEN["torchcodec"]["outcomes"][ask]
 
 
@@ -318,7 +318,7 @@ def test_torchvision_options_torchcodec_refuses_raise(decoder_answers, ask, word
     assert decoder_answers["torchvision"][ask] == ["ValueError", True]
 
 
-def test_metadata_of_the_header_is_read_when_it_is_asked_for(videos):
+def test_header_metadata_is_read_on_request(videos):
     torch_or_skip()
     from framespool.compat.torchcodec import decoders
 
@@ -334,7 +334,7 @@ def test_metadata_of_the_header_is_read_when_it_is_asked_for(videos):
         _ = facts.bitrate
 
 
-def test_float_frames_have_the_values_of_the_uint8_frames(videos):
+def test_float_frames_equal_uint8_frames(videos):
     torch = torch_or_skip()
     from framespool.compat.torchcodec.decoders import VideoDecoder
 
@@ -355,7 +355,7 @@ def test_float_frames_of_deep_video_keep_its_depth(videos):
     assert (data - eight).abs().max() <= 1 / 255
 
 
-def test_resized_frames_are_torchs_resize_of_the_frames(videos):
+def test_resized_frames_match_torch_resize(videos):
     torch = torch_or_skip()
     from framespool.compat.torchcodec import decoders, transforms
 
@@ -373,7 +373,7 @@ def test_resized_frames_are_torchs_resize_of_the_frames(videos):
     assert torch.equal(floats, asked)
 
 
-def test_a_list_with_framespools_transforms_is_the_engines(videos):
+def test_framespool_transforms_run_in_the_engine(videos):
     torch = torch_or_skip()
     from framespool.compat.torchcodec import decoders, transforms
 
@@ -401,7 +401,7 @@ def test_many_resized_frames_are_made_a_few_at_a_time(videos, monkeypatch):
     assert asked == [8, 8, 4] and expected.shape == (20, 3, 50, 40)
 
 
-def test_a_mapping_chooses_the_frames_and_their_durations(videos):
+def test_mapping_selects_frames_and_durations(videos):
     torch = torch_or_skip()
     from framespool.compat.torchcodec.decoders import VideoDecoder
 
@@ -425,7 +425,7 @@ def test_a_mapping_chooses_the_frames_and_their_durations(videos):
 
 
 @pytest.mark.parametrize("name", [VFR, "derived/vfr_jitter_640x360.mkv", "derived/base_640x360.mp4"])
-def test_lerobots_function_finds_the_frame_of_each_time(videos, name):
+def test_lerobot_function_finds_frames_by_time(videos, name):
     torch = torch_or_skip()
     from framespool.compat.lerobot import FrameTimestampError, decode_video_frames_torchcodec
 
@@ -478,7 +478,7 @@ def test_an_image_has_the_channels_that_were_asked_for(media, mode):
     assert torch.equal(wide[0].int(), rgb.int() * 257)
 
 
-def test_images_that_are_not_decoded_are_refused_by_name():
+def test_unsupported_images_are_rejected_by_name():
     torch_or_skip()
     from framespool.compat.torchcodec import decoders
 
@@ -535,7 +535,7 @@ def test_ranges_of_seconds_hold_torchcodecs_frames(decoder_answers):
 
 
 @pytest.mark.parametrize("place", range(len(record_compat.SAMPLERS)))
-def test_samplers_give_torchcodecs_clips_for_the_same_seed(decoder_answers, place):
+def test_samplers_match_torchcodec_for_the_same_seed(decoder_answers, place):
     assert decoder_answers["samplers"][place] == GOLDEN["torchcodec"]["samplers"][place], record_compat.SAMPLERS[place]
 
 
@@ -598,7 +598,7 @@ def test_a_damaged_frame_is_a_runtime_error(videos):
     assert damaged
 
 
-#: Held against the real libraries, frame by frame: codecs, containers, frame rates, edit lists, rotation, ranges.
+#: Compared with the real libraries, frame by frame: codecs, containers, frame rates, edit lists, rotation, ranges.
 LIVE = [
     "action/words/again.mkv",
     "action/street_ucf_320x240.avi",

@@ -13,7 +13,7 @@ import pytest
 
 #: Address space of the process that opens a file; Python with the library takes a part of it.
 SPACE = 1 << 30
-#: Memory that it may touch: what opening a sound file of this size takes, and some.
+#: Memory that it may touch: the need of opening a valid file of this size, with a margin.
 MAX_RSS = 300 << 20
 
 CHILD = """
@@ -22,13 +22,13 @@ import framespool as fsp
 resource.setrlimit(resource.RLIMIT_AS, ({space}, {space}))
 try:
     video = fsp.Video(sys.argv[1], index=False, num_threads=1)
-    told = {{"frames": len(video)}}
+    report = {{"frames": len(video)}}
     video.frames([0])
 except fsp.Error as error:
-    told = {{**locals().get("told", {{}}), "error": type(error).__name__, "message": str(error)}}
+    report = {{**locals().get("report", {{}}), "error": type(error).__name__, "message": str(error)}}
 # Not ru_maxrss, which counts the memory of the process that started this one.
-told["rss"] = 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
-print(json.dumps(told))
+report["rss"] = 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+print(json.dumps(report))
 """
 
 
@@ -37,8 +37,8 @@ def opened(path: Path) -> dict[str, object]:
     child = [sys.executable, "-c", CHILD.format(space=SPACE), str(path)]
     done = subprocess.run(child, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, f"exit status {done.returncode}: {done.stderr[-2000:]}"
-    told: dict[str, object] = json.loads(done.stdout)
-    return told
+    report: dict[str, object] = json.loads(done.stdout)
+    return report
 
 
 def boxes(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -81,7 +81,7 @@ def written(path: Path, head: bytes, length: int) -> Path:
 
 @pytest.fixture(scope="module")
 def head(videos: Path) -> tuple[bytes, bytes]:
-    """`ftyp` and `moov` of a sound file with one track and no `stss`, whose tables are still to be told."""
+    """`ftyp` and `moov` of a valid file with one track and no `stss`, with tables as given."""
     data = (videos / "derived/base_640x360.mp4").read_bytes()
     found = dict(boxes(data))
     return box(b"ftyp", found[b"ftyp"]), changed(box(b"moov", found[b"moov"]), {b"ctts": None, b"edts": None})
@@ -118,10 +118,10 @@ def test_samples_of_one_size(
     head: tuple[bytes, bytes], tmp_path: Path, count: int, size: int, length: int, keys: bool
 ) -> None:
     path = written(tmp_path / "claims.mp4", samples(head, count, size, keys=keys), length)
-    told = opened(path)
-    assert told["error"] in ("LimitError", "ReadError"), told
-    assert "claims.mp4" in str(told["message"])
-    assert int(str(told["rss"])) < MAX_RSS, told
+    report = opened(path)
+    assert report["error"] in ("LimitError", "ReadError"), report
+    assert "claims.mp4" in str(report["message"])
+    assert int(str(report["rss"])) < MAX_RSS, report
 
 
 def test_tables_may_claim_what_no_sample_uses(head: tuple[bytes, bytes], videos: Path, tmp_path: Path) -> None:
@@ -133,9 +133,9 @@ def test_tables_may_claim_what_no_sample_uses(head: tuple[bytes, bytes], videos:
     assert entries == 1
     path = tmp_path / "runs.mp4"
     path.write_bytes(data.replace(stts, table(1, 2**32 - 1, delta)))
-    told = opened(path)
-    assert (told.get("frames"), told.get("error")) == (count, None)
-    assert int(str(told["rss"])) < MAX_RSS
+    report = opened(path)
+    assert (report.get("frames"), report.get("error")) == (count, None)
+    assert int(str(report["rss"])) < MAX_RSS
 
 
 def walk(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -174,9 +174,9 @@ def test_runs_of_fragments(
     head: tuple[bytes, bytes], tmp_path: Path, runs: tuple[str, Callable[[], list[bytes]]]
 ) -> None:
     path = written(tmp_path / "runs.mp4", fragments(head, runs[1]()), 1 << 30)
-    told = opened(path)
-    assert told["error"] in ("LimitError", "ReadError", "InvalidDataError"), told
-    assert int(str(told["rss"])) < MAX_RSS + (256 << 20) * (runs[0] == "listed_zeros"), told
+    report = opened(path)
+    assert report["error"] in ("LimitError", "ReadError", "InvalidDataError"), report
+    assert int(str(report["rss"])) < MAX_RSS + (256 << 20) * (runs[0] == "listed_zeros"), report
 
 
 @pytest.mark.parametrize("kind", [b"soun", b"text", b"vide"])
@@ -196,25 +196,25 @@ def test_other_tracks_claims(head: tuple[bytes, bytes], videos: Path, tmp_path: 
     other = changed(box(b"trak", moov[b"trak"]), {**tables, b"stss": None, b"ctts": None, b"edts": None})
     lying = box(b"moov", data[b"moov"] + other)
     path = written(tmp_path / "tracks.mp4", box(b"ftyp", data[b"ftyp"]) + lying, 1 << 32)
-    told = opened(path)
-    assert told["error"] == "LimitError", told
-    assert int(str(told["rss"])) < MAX_RSS, told
+    report = opened(path)
+    assert report["error"] == "LimitError", report
+    assert int(str(report["rss"])) < MAX_RSS, report
 
 
 @pytest.mark.parametrize("size", [1 << 20, 1 << 28, (1 << 28) + 1, 1 << 30, 2**32 - 1])
 def test_a_header_of_zeros(head: tuple[bytes, bytes], tmp_path: Path, size: int) -> None:
     start = head[0] + struct.pack(">I4s", size, b"moov")
-    told = opened(written(tmp_path / "zeros.mp4", start, 1 << 33))
-    assert told["error"] in ("LimitError", "ReadError", "InvalidDataError", "NoVideoError"), told
-    assert int(str(told["rss"])) < MAX_RSS + (256 << 20), told
+    report = opened(written(tmp_path / "zeros.mp4", start, 1 << 33))
+    assert report["error"] in ("LimitError", "ReadError", "InvalidDataError", "NoVideoError"), report
+    assert int(str(report["rss"])) < MAX_RSS + (256 << 20), report
 
 
 def test_a_large_packet_is_an_error_of_its_frame(head: tuple[bytes, bytes], tmp_path: Path) -> None:
     """As large as a packet may be, and larger: both without the memory for it."""
     for size, errors in (((1 << 28) - 1, ("ReadError", "DecodeError", "InvalidDataError")), (1 << 29, ("LimitError",))):
         path = written(tmp_path / "large.mp4", samples(head, 3, size), 1 << 33)
-        told = opened(path)
-        assert told["error"] in (*errors, "InvalidDataError"), told
+        report = opened(path)
+        assert report["error"] in (*errors, "InvalidDataError"), report
 
 
 def test_truncated_download_keeps_valid_sample_tables(head: tuple[bytes, bytes], tmp_path: Path) -> None:
@@ -229,5 +229,5 @@ def test_truncated_download_keeps_valid_sample_tables(head: tuple[bytes, bytes],
     }
     path = tmp_path / "cut.mp4"
     path.write_bytes(head[0] + changed(head[1], tables) + bytes(16))
-    told = opened(path)
-    assert told["error"] == "InvalidDataError", told
+    report = opened(path)
+    assert report["error"] == "InvalidDataError", report

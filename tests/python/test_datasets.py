@@ -48,7 +48,7 @@ def test_a_list_file(tmp_path):
     assert str(rooted[0][0]) == "/data/with space.mp4"
 
 
-def test_what_has_no_order_of_its_own_is_no_dataset(short_clips):
+def test_unordered_collection_is_not_a_dataset(short_clips):
     paths = [path for path, _ in short_clips]
     rule = fsp.samplers.random(sequence_length=2)
     for wrong, said in [

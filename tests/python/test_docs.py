@@ -82,7 +82,7 @@ def test_a_page_does_what_it_says(page, beside, request, monkeypatch):
         if HTTPS in text:
             docs_snippets.run(text, page, request.getfixturevalue("served"))
         elif page == "docs/migrating.md":
-            # Each part stands by itself: nobody comes from all of these libraries.
+            # Each section is independent: no reader uses all of these libraries.
             for part in re.split(r"^(?=## )", text, flags=re.MULTILINE):
                 docs_snippets.run(part, page)
         else:
@@ -92,7 +92,7 @@ def test_a_page_does_what_it_says(page, beside, request, monkeypatch):
             sys.modules["ray"].shutdown()
 
 
-def test_what_replaces_another_library_is_shown_beside_it():
+def test_migration_examples_show_both_libraries():
     _, *parts = re.split(r"^## ", (ROOT / "docs" / "migrating.md").read_text(), flags=re.MULTILINE)
     for part in parts:
         kinds = [(block.language, block.marks) for block in docs_snippets.blocks(part)]

@@ -8,7 +8,7 @@ import framespool as fsp
 import pytest
 
 
-def test_every_damaged_file_gives_a_named_error_or_frames(manifest):
+def test_damaged_file_gives_named_error_or_frames(manifest):
     damaged = [facts["file"] for facts in manifest if facts["path"].startswith("video/corrupt/")]
     assert len(damaged) >= 25
     small = [fsp.transforms.Resize((8, 8))]
@@ -37,7 +37,7 @@ def test_a_missing_file_is_also_a_file_not_found_error(tmp_path):
         fsp.Video(tmp_path)
 
 
-def test_what_holds_no_video_says_what_it_holds(videos):
+def test_file_without_video_reports_its_streams(videos):
     with pytest.raises(fsp.NoVideoError, match="aac"):
         fsp.Video(videos / "odd" / "audio_only.mp4")
     with pytest.raises(fsp.NoVideoError, match="cover art"):
@@ -49,7 +49,7 @@ def test_an_unknown_codec_is_named(videos):
         fsp.Video(videos / "codecs" / "vvc_sample.mp4")[0]
 
 
-def test_a_frame_that_is_not_there_repeats_number_and_count(videos):
+def test_missing_frame_error_has_index_and_count(videos):
     video = fsp.Video(videos / "derived" / "tiny_34x26_h264.mp4")
     for index in (60, -61, 10**12):
         with pytest.raises(IndexError, match=rf"{index}.*60 frames"):

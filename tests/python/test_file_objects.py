@@ -120,18 +120,18 @@ def broken(method, answer):
         ("read", ValueError("I/O operation on closed file"), "closed file"),
         ("read", "text", "binary reading"),
         ("read", None, "NoneType"),
-        ("read", bytes(1 << 20), "more than asked for"),
+        ("read", bytes(1 << 20), "more than requested"),
         ("seek", io.UnsupportedOperation("underlying stream is not seekable"), "not seekable"),
         ("seek", "end", "seek"),
     ],
 )
-def test_what_an_object_does_wrong_is_told_with_its_own_words(videos, method, answer, words):
+def test_error_of_a_file_object_keeps_its_message(videos, method, answer, words):
     with pytest.raises(fsp.Error, match=words) as caught:
         fsp.Video(broken(method, answer)((videos / CONTAINERS[0]).read_bytes()))
     assert "file object" in str(caught.value)
 
 
-def test_an_error_in_the_middle_leaves_the_video_usable(videos):
+def test_video_is_usable_after_an_error(videos):
     path = videos / CONTAINERS[0]
     reader = Reader(path.read_bytes())
     video, read = fsp.Video(reader), reader.read
@@ -182,7 +182,7 @@ def test_a_video_of_a_file_object_is_not_pickled(videos):
         pickle.dumps(video)
 
 
-def test_text_files_and_things_that_cannot_seek_are_refused(videos):
+def test_text_and_unseekable_files_are_rejected(videos):
     with (videos / CONTAINERS[0]).open(encoding="latin-1") as file, pytest.raises(fsp.Error, match="binary reading"):
         fsp.Video(file)
     for source in (3, None, object(), type("OnlyReads", (), {"read": lambda self, size: b""})()):

@@ -56,7 +56,7 @@ MADE = {
         def make():
             return fsp.Video(path, index=place)[3]
         make()
-        fsp._framespool.flush_index()  # a child of a process that is just writing one may not use it, and is told so
+        fsp._framespool.flush_index()  # a child of a process that is writing one may not use it and gets an error
         kept = fsp.Video(path, index=place)
         again = make
     """,

@@ -84,13 +84,13 @@ def built() -> dict[str, set[str]]:
     return {kind: set(line.split(",")) for kind, line in zip(kinds, said, strict=True)}
 
 
-def test_every_demuxer_and_decoder_has_a_file_or_a_reason(built):
+def test_demuxers_and_decoders_have_file_or_reason(built):
     assert set(DEMUXERS) == built["DEMUXERS"]
     assert set(DECODERS) | set(UNTESTED) == built["DECODERS"]
     assert not set(DECODERS) & set(UNTESTED)
 
 
-def test_every_parser_and_filter_that_is_needed_is_built(built):
+def test_needed_parsers_and_filters_are_built(built):
     needed = {parser for _, _, parser in DECODERS.values()} | {parser for parser, _ in UNTESTED.values()}
     assert needed - {None} == built["PARSERS"]
     assert set(FILTERS) <= built["BSFS"]
@@ -100,18 +100,18 @@ FILES = sorted({name for _, names in DEMUXERS.values() for name in names} | {nam
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_frames_and_times_are_those_of_the_ffmpeg_program(name):
+def test_frames_and_times_match_the_ffmpeg_program(name):
     path = bases.folder() / name
-    verdict = oracle.decode(path)
-    assert verdict.decoder_error is None and verdict.compared and verdict.frames
+    expected = oracle.decode(path)
+    assert expected.decoder_error is None and expected.compared and expected.frames
     video = fsp.Video(path, index=False)
     num, den = video.info.time_base
     times = [round(seconds * den / num) for seconds in video.pts_seconds]
     found = [oracle.digest(frame.numpy()) for frame in video]
-    assert found == [answer for _, answer in verdict.frames]
+    assert found == [answer for _, answer in expected.frames]
     (container,) = {base.container for base in bases.bases() if base.name == name}
     if container not in bases.TIMELESS:
-        assert times == [pts for pts, _ in verdict.frames]
+        assert times == [pts for pts, _ in expected.frames]
     for demuxer, (said, names) in DEMUXERS.items():
         if name in names:
             assert video.info.container.split(",")[0] == said, demuxer

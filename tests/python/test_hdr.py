@@ -1,4 +1,4 @@
-"""Video of high dynamic range: what is told of it, and when a warning comes."""
+"""Video of high dynamic range: reported properties, and when a warning is emitted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def colors(info):
         ("odd/squares_bt2020c.mp4", (None, None, "bt2020c", "limited", None)),
     ],
 )
-def test_info_tells_color_by_name(videos, path, expected):
+def test_info_reports_color_by_name(videos, path, expected):
     info = fsp.Video(videos / path).info
     found = colors(info)
     # A range that is not written is limited by the standards of these codecs, which decoders may say or leave open.
@@ -42,7 +42,7 @@ def test_info_tells_color_by_name(videos, path, expected):
         _ = dataclasses.replace(info, path="other").hdr
 
 
-def test_analyze_access_tells_why_the_color_is_not_known(videos, tmp_path):
+def test_analyze_access_reports_why_color_is_unknown(videos, tmp_path):
     damaged = bytearray((videos / "derived/hevc_hdr10_tagged_720p.mp4").read_bytes())
     begin = damaged.find(b"mdat") + 4
     damaged[begin + 3000 : begin + 6000] = b"\xff" * 3000  # of the first picture, behind its headers
@@ -98,7 +98,7 @@ def test_conversion_of_hdr_warns_once_in_a_process(videos, name, code):
         "fsp.validate([sys.argv[1]]); fsp.Video(sys.argv[1]).info.hdr; fsp.analyze_access(sys.argv[1]).as_dict()",
     ],
 )
-def test_no_warning_where_hdr_is_meant_or_nothing_is_converted(videos, code):
+def test_no_warning_if_hdr_is_requested_or_unused(videos, code):
     assert run(code, videos / "odd/squares_pq_10bit.mp4") == []
 
 
@@ -193,7 +193,7 @@ def test_tone_mapping_is_that_of_bt_2390(videos, name, target, source):
     assert np.abs(plain - codes).mean() > 5
 
 
-def test_tone_mapping_leaves_other_video_and_arrays_alone(videos):
+def test_tone_mapping_does_not_change_sdr_or_arrays(videos):
     t = fsp.transforms
     path = videos / "odd/squares_bt2020nc_tv_10bit.mp4"
     for dtype in ("uint8", "uint16", "float32"):
@@ -203,7 +203,7 @@ def test_tone_mapping_leaves_other_video_and_arrays_alone(videos):
     assert np.array_equal(t.apply(array, [t.ToneMap()]).numpy(), array)
 
 
-def test_tone_mapping_goes_with_other_transforms_and_loaders(videos):
+def test_tone_mapping_with_transforms_and_loaders(videos):
     t, path = fsp.transforms, videos / "derived/hevc_hdr10_tagged_720p.mp4"
     steps = [t.Resize((48, 64)), t.ToneMap(), t.RandomRotation(20), t.ColorJitter(0.3, 0.3, 0.3, 0.1)]
     video = fsp.Video(path, index=False)

@@ -1,4 +1,4 @@
-"""examples/images run as they are told to, and say what they got."""
+"""The programs of examples/images run as documented and print their batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(name: str, *words: object) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_loader_gives_labelled_squares_and_counts_the_epoch(photos):
+def test_loader_gives_labeled_squares_and_epochs(photos):
     first, *batches = run("loader.py", photos, "--batch-size", 4, "--steps", 2)
     files, classes = len(list(photos.glob("*/*.jpg"))), len(list(photos.iterdir()))
     assert first == f"{files} images of {classes} classes, {-(-files // 4)} batches for rank 0 of 1"
@@ -33,7 +33,7 @@ def test_loader_gives_labelled_squares_and_counts_the_epoch(photos):
     assert all("(4, 640, 640, 3) uint8 on cpu" in line for line in batches)
 
 
-def test_classification_ends_each_epoch_with_short_batch(photos):
+def test_classification_epochs_end_with_short_batch(photos):
     files = len(list(photos.glob("*/*.jpg")))
     lines = run("classification.py", photos, "--batch-size", 16, "--epochs", 2)
     assert [line.split(":")[0] for line in lines] == [
@@ -46,7 +46,7 @@ def test_classification_ends_each_epoch_with_short_batch(photos):
     assert all(line.endswith(whole) for line in lines), lines
 
 
-def test_resnet50_gives_normalised_crops_channels_first(photos):
+def test_resnet50_gives_normalized_nchw_crops(photos):
     (line,) = run("resnet50.py", photos, "--batch-size", 4, "--steps", 2, "--dtype", "float16")
     assert line.startswith("8 images as (4, 3, 224, 224) float16, ")
 

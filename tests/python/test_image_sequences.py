@@ -15,7 +15,7 @@ from framespool.datasets import Dataset, ImageSequence, VideoSegment
 from PIL import Image
 
 
-def paint(path: Path, value: int, size: tuple[int, int] = (16, 12)) -> None:
+def write_png(path: Path, value: int, size: tuple[int, int] = (16, 12)) -> None:
     """A picture all of whose samples are ``value``."""
     Image.new("RGB", size, (value, value, value)).save(path)
 
@@ -26,7 +26,7 @@ def frames(tmp_path: Path) -> Path:
     folder = tmp_path / "frames"
     folder.mkdir()
     for number in range(1, 7):
-        paint(folder / f"img_{number:05}.png", 10 * number)
+        write_png(folder / f"img_{number:05}.png", 10 * number)
     return folder
 
 
@@ -85,8 +85,8 @@ def test_a_folder_is_a_path():
             ImageSequence(wrong)
 
 
-def test_what_is_no_frame_is_left_out_without_a_pattern(frames):
-    paint(frames / ".hidden.png", 200)
+def test_other_files_are_skipped_without_a_pattern(frames):
+    write_png(frames / ".hidden.png", 200)
     (frames / "._img_00001.png").write_bytes(b"what another system leaves behind")
     (frames / "img_00000.png").mkdir()
     (frames / "notes.txt").write_text("no picture")
@@ -125,7 +125,7 @@ def test_patterns_and_numbers_that_cannot_be_meant(frames):
         with pytest.raises(fsp.ArgumentError, match=r"write \{:05\}"):
             fsp.Video(ImageSequence(frames, pattern=pattern))
     for pattern in ("img_{:+05}.png", "img_{:05dd}.png", "img_%+5d.png", "img.png", "{}{}"):
-        with pytest.raises(fsp.ArgumentError, match="must hold one number"):
+        with pytest.raises(fsp.ArgumentError, match="must contain one number"):
             fsp.Video(ImageSequence(frames, pattern=pattern))
     for first, count in ((1, 2**32 - 1), (1, 1_000_001), (2**32 - 1, 2)):
         with pytest.raises(fsp.ArgumentError, match="frames"):
@@ -160,7 +160,7 @@ def test_a_loader_sees_that_the_folder_changed(frames, rested):
     assert delivered(loader) == [10, 20, 30, 40, 50, 60]
     assert delivered(loader) == [10, 20, 30, 40, 50, 60]
     assert loader.stats()["videos_indexed"] == 1
-    paint(frames / "new.png", 70)
+    write_png(frames / "new.png", 70)
     os.replace(frames / "new.png", frames / "img_00002.png")
     loader.set_epoch(0)
     assert delivered(loader) == [10, 70, 30, 40, 50, 60]
@@ -179,13 +179,15 @@ def test_changed_file_is_reported_then_relisted(frames):
     )
     whole = [10, 20, 30, 40, 50, 60]
     assert delivered(loader) == whole
-    paint(frames / "img_00004.png", 40, (200, 100))
-    with pytest.raises(fsp.Error, match=r"img_00004\.png.*changed since"):
+    write_png(frames / "img_00004.png", 40, (200, 100))
+    with pytest.raises(fsp.Error, match=r"img_00004\.png.*since the folder was listed"):
         video[3]
     assert int(video[4].numpy().flat[0]) == 50
     # A clip that failed before it was due is tried again then, by the new list.
     first = delivered(loader)
-    assert first == whole or ("changed since" in loader.failures()[0]["message"] and first == [10, 20, 30, 50, 60])
+    assert first == whole or (
+        "since the folder was listed" in loader.failures()[0]["message"] and first == [10, 20, 30, 50, 60]
+    )
     assert delivered(loader) == whole
     assert loader.stats()["videos_indexed"] == 2
     (frames / "img_00004.png").write_bytes(b"")
@@ -193,7 +195,7 @@ def test_changed_file_is_reported_then_relisted(frames):
         video[3]
 
 
-def test_failures_tell_videos_of_one_folder_apart(frames, tmp_path):
+def test_failures_distinguish_videos_of_one_folder(frames, tmp_path):
     (frames / "img_00005.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing else")
     sound = ImageSequence(frames, pattern=PATTERN, count=4)
     broken = ImageSequence(frames, pattern=PATTERN, first=4, count=3)

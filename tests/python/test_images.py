@@ -53,7 +53,7 @@ def test_exact_pixels_are_pillows_to_the_byte(pictures):
     assert same >= 100 and refused == UNREAD
 
 
-def test_all_orientations_come_out_upright_from_planes_too(pictures):
+def test_all_orientations_are_upright_from_planes(pictures):
     turned = sorted((pictures / "odd").glob("exif_*.jpg"))
     orientations = set()
     for path in turned:
@@ -174,7 +174,7 @@ def test_batches_do_not_depend_on_threads(photos):
     assert sizes[0] == list(pillow(Path(photos[0][0])).shape[:2])
 
 
-def test_a_batch_is_what_decoding_one_by_one_gives(photos):
+def test_batch_equals_single_images(photos):
     evaluation = [t.Resize(96), t.CenterCrop(80), t.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]
     for exact in (True, False):
         made = fsp.ImageLoader(
@@ -319,7 +319,7 @@ class Stubborn:
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt])
-def test_spools_that_go_along_never_come_apart(kind):
+def test_aligned_loaders_stay_in_step(kind):
     first = Stubborn(6, [(2, kind, 0), (4, kind, 1)])
     second = Stubborn(6, [(1, kind, 0), (1, kind, 0), (3, RuntimeError, 1)])
     epoch = _base_loader.EpochIterator([(first, 1), (second, 2)], lambda made: [m["batch"] for m in made])
@@ -367,14 +367,14 @@ def test_masks_are_pngs_of_labels(pictures, tmp_path):
     gray = encoded(Image.new("L", (24, 24)), format="JPEG")
     color = encoded(Image.new("RGB", (24, 24)))
     for mask in (gray, color):
-        with pytest.raises(fsp.UnsupportedError, match="a mask that is no PNG of one channel or with a palette"):
+        with pytest.raises(fsp.UnsupportedError, match="a mask that is not a PNG with one channel or a palette"):
             next(iter(fsp.ImageLoader([(images[0], 0)], masks=[mask], batch_size=1)))
 
 
 def test_other_formats_are_called_by_their_names():
     picture = Image.new("RGB", (9, 9))
     for name in ("GIF", "BMP", "TIFF", "WEBP"):
-        with pytest.raises(fsp.UnsupportedError, match=f"(?i)a picture in {name}, where JPEG and PNG are read"):
+        with pytest.raises(fsp.UnsupportedError, match=f"(?i)an image in {name} \\(only JPEG and PNG are read"):
             fsp.decode_image(encoded(picture, format=name))
 
 
@@ -387,7 +387,7 @@ def test_bytes_of_any_kind_are_read():
 
 
 def test_a_header_that_never_comes_is_an_error_soon():
-    with pytest.raises(fsp.InvalidDataError, match="nothing that could be a segment"):
+    with pytest.raises(fsp.InvalidDataError, match="an invalid segment"):
         fsp.decode_image(b"\xff\xd8\xff\xe0\0\x04\0\0" + bytes(1 << 22))
 
 

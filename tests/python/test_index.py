@@ -30,7 +30,7 @@ def found_and_built(dataset, **keywords):
     return counts["index_hits"], counts["videos_indexed"]
 
 
-def test_a_second_loader_finds_what_the_first_one_built(short_clips, tmp_path):
+def test_second_loader_uses_the_stored_index(short_clips, tmp_path):
     n = len(short_clips)
     assert found_and_built(short_clips, index=tmp_path / "place") == (0, n)
     assert found_and_built(short_clips, index=str(tmp_path / "place")) == (n, 0)
@@ -57,7 +57,7 @@ def test_index_persists_if_process_exits_at_once(short_clips, tmp_path):
     assert found_and_built(short_clips[:1], index=tmp_path) == (1, 0)
 
 
-def test_the_default_place_is_what_the_environment_says(short_clips, tmp_path, monkeypatch):
+def test_default_path_comes_from_the_environment(short_clips, tmp_path, monkeypatch):
     monkeypatch.setenv("FRAMESPOOL_INDEX", str(tmp_path / "said"))
     assert found_and_built(short_clips[:2]) == (0, 2)
     assert found_and_built(short_clips[:2], index="auto") == (2, 0)
@@ -74,7 +74,7 @@ def test_the_default_place_is_what_the_environment_says(short_clips, tmp_path, m
     assert (tmp_path / ".cache" / "framespool" / "index" / DATABASE).is_file()
 
 
-def test_unusable_cache_folder_raises_only_if_requested(short_clips, tmp_path, monkeypatch):
+def test_unusable_cache_folder_raises_if_requested(short_clips, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(fsp.ReadError, match="file"):
         fsp.Video(short_clips[0][0], index=tmp_path / "file")
@@ -103,7 +103,7 @@ def test_bytes_are_not_kept(short_clips, tmp_path):
 def test_a_file_that_changed_is_indexed_again(short_clips, tmp_path):
     path = tmp_path / "video.mkv"
     shutil.copy(short_clips[0][0], path)
-    time.sleep(0.05)  # what was written a moment ago is not believed to stay as it is
+    time.sleep(0.05)  # a file modified just now is not trusted to be final
     keywords = {"index": tmp_path / "place"}
     assert [found_and_built([path], **keywords) for _ in range(2)] == [(0, 1), (1, 0)]
     shutil.copy(short_clips[1][0], path)
@@ -112,13 +112,13 @@ def test_a_file_that_changed_is_indexed_again(short_clips, tmp_path):
     assert len(fsp.Video(path, **keywords)) == len(fsp.Video(short_clips[1][0], index=False))
 
 
-def test_a_video_takes_its_place_along_when_it_is_pickled(short_clips, tmp_path):
+def test_pickled_video_keeps_its_index_path(short_clips, tmp_path):
     again = pickle.loads(pickle.dumps(fsp.Video(short_clips[0][0], index=tmp_path)))
     assert len(again) == len(fsp.Video(short_clips[0][0]))
     assert again._index == str(tmp_path)
 
 
-def test_a_folder_that_is_removed_again_and_again_is_no_error(short_clips, tmp_path):
+def test_repeatedly_removed_folder_is_no_error(short_clips, tmp_path):
     place, path = tmp_path / "index", short_clips[0][0]
     program = "import shutil, sys, time\nwhile True: time.sleep(0.03), shutil.rmtree(sys.argv[1], ignore_errors=True)"
     with subprocess.Popen([sys.executable, "-c", program, place]) as remover:
@@ -129,7 +129,7 @@ def test_a_folder_that_is_removed_again_and_again_is_no_error(short_clips, tmp_p
             remover.kill()
 
 
-def test_a_damaged_database_is_emptied_and_told(short_clips, tmp_path):
+def test_damaged_database_is_emptied_and_reported(short_clips, tmp_path):
     found_and_built(short_clips, index=tmp_path)
     program = (
         "import sys, framespool as fsp; rule = fsp.samplers.windows(sequence_length=4);"
@@ -143,7 +143,7 @@ def test_a_damaged_database_is_emptied_and_told(short_clips, tmp_path):
     assert done.stdout.split() == ["0", str(len(short_clips)), "True", str(len(short_clips))]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who may not write")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without write access")
 def test_who_may_not_write_may_read(short_clips, tmp_path):
     for folder in [tmp_path, *tmp_path.parents[:-2]]:
         folder.chmod(folder.stat().st_mode | 0o055)
@@ -234,7 +234,7 @@ def same_frames(one, other):
     return all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
 
 
-def test_fields_in_an_mp4_are_frames_where_two_make_one(videos):
+def test_field_pairs_in_mp4_are_frames(videos):
     stream, mp4 = fsp.Video(videos / "odd" / "h264_paff.h264"), fsp.Video(videos / "odd" / "h264_paff.mp4")
     # Six frames are pictures of their own, the six between are two fields in a sample each.
     assert (len(stream), len(mp4), mp4.info.num_packets) == (12, 12, 18)
@@ -244,7 +244,7 @@ def test_fields_in_an_mp4_are_frames_where_two_make_one(videos):
 
 
 def test_a_long_preface_hides_no_frame(videos, encoder, tmp_path):
-    """Messages of 100 KB before the first slice, which lies behind what is usually read of a key packet."""
+    """Messages of 100 KB before the first slice, which is after the bytes usually read of a key packet."""
     message = "086f3693-b7b3-4f2c-9653-21492feee5b8+" + "a" * 100_000
     for name, filters in [("plain.mp4", []), ("long.mp4", ["-bsf:v", f"h264_metadata=sei_user_data={message}"])]:
         source = ["-i", videos / "derived" / "base_640x360.mp4", "-map", "0:v", "-frames:v", 60]

@@ -43,11 +43,11 @@ def test_all_facts_of_a_batch_arrive(short_clips, jax):
     for name, tensor in vars(batch).items():
         array = jax.numpy.from_dlpack(tensor)
         assert array.shape == tensor.shape, name
-        # Unless it is told otherwise JAX has no 64-bit numbers.
+        # By default JAX has no 64-bit numbers.
         assert np.allclose(np.asarray(array), tensor.numpy(), rtol=1e-6), name
 
 
-def test_one_picture_of_a_batch_and_a_single_frame_do_too(short_clips, jax):
+def test_batch_item_and_single_frame_export(short_clips, jax):
     batch = next(iter(loader(short_clips)))
     assert np.array_equal(np.asarray(jax.numpy.from_dlpack(batch.frames[1])), batch.frames.numpy()[1])
     frame = fsp.Video(short_clips[0][0])[5]
@@ -85,7 +85,7 @@ def test_many_batches_do_not_add_up(short_clips, jax):
     assert grown < 60_000, f"{grown} KB for 80 batches that take 154 MB"
 
 
-def test_cupy_takes_a_batch_from_the_gpu_without_a_copy(short_clips):
+def test_cupy_reads_a_gpu_batch_without_a_copy(short_clips):
     """Not yet run on hardware: there is no GPU where these tests were written."""
     cupy = pytest.importorskip("cupy")
     if fsp.gpu.unavailable_reason() is not None:

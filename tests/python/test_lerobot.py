@@ -162,18 +162,18 @@ def test_version_2_has_a_file_for_each_episode(tmp_path, short_clips):
         ({}, {"camera": "observation.images.left"}, "no camera 'observation.images.left'; it has"),
         ({}, {"camera": TOP, "episodes": [6]}, "no episode 6"),
         ({}, {"camera": TOP, "episodes": [1, 1]}, "names it twice"),
-        ({}, {"camera": TOP, "episodes": []}, "none was asked for"),
-        ({}, {"camera": TOP, "episodes": 3}, "episodes must be whole numbers"),
+        ({}, {"camera": TOP, "episodes": []}, "none was requested"),
+        ({}, {"camera": TOP, "episodes": 3}, "episodes must be a list of ints"),
         ({}, {"camera": 3}, "camera must be a string"),
-        ({"length": 109}, {"camera": TOP}, r"file-000\.parquet, row 2: has 109 frames at 30 a second, and its video"),
+        ({"length": 109}, {"camera": TOP}, r"file-000\.parquet, row 2: has 109 frames at 30 per second, but its video"),
         ({"length": 0}, {"camera": TOP}, "row 2: has 0 frames"),
-        ({"episode_index": 1}, {"camera": TOP}, "row 2: episode 1 is there twice"),
-        ({"tasks": ["fly"]}, {"camera": TOP}, "row 2: task 'fly' is none of the dataset's 2"),
+        ({"episode_index": 1}, {"camera": TOP}, "row 2: episode 1 appears twice"),
+        ({"tasks": ["fly"]}, {"camera": TOP}, "row 2: task 'fly' is not one of the dataset's 2"),
         ({f"videos/{TOP}/from_timestamp": None}, {"camera": TOP}, "row 2: .*from_timestamp is null"),
         ({"info": {"fps": 0}}, {"camera": TOP}, r"info\.json: \"fps\" must be a number above 0"),
         ({"info": {"video_path": "../{video_key}.mp4"}}, {"camera": TOP}, "does not lead to a file below"),
-        ({"info": {"video_path": "{chunk}.mp4"}}, {"camera": TOP}, "has '{chunk}', which is not known"),
-        ({"info": {"video_path": "{file_index:99d}.mp4"}}, {"camera": TOP}, "which is not known"),
+        ({"info": {"video_path": "{chunk}.mp4"}}, {"camera": TOP}, "has the unknown field '{chunk}'"),
+        ({"info": {"video_path": "{file_index:99d}.mp4"}}, {"camera": TOP}, "has the unknown field"),
     ],
 )
 def test_what_contradicts_itself_is_named(tmp_path, videos, changed, keywords, reason):
@@ -184,12 +184,12 @@ def test_what_contradicts_itself_is_named(tmp_path, videos, changed, keywords, r
 
 def test_other_versions_and_damaged_files_are_named(tmp_path, videos):
     written(tmp_path, videos)
-    with pytest.raises(fsp.UnsupportedError, match="pictures are in the dataset's tables"):
+    with pytest.raises(fsp.UnsupportedError, match="images are in the dataset's tables"):
         fsp.datasets.lerobot(tmp_path, camera="observation.images.png")
     tables = tmp_path / "meta/episodes/chunk-000/file-001.parquet"
     sound = tables.read_bytes()
     tables.write_bytes(sound[:-5])
-    with pytest.raises(fsp.InvalidDataError, match=r"file-001\.parquet, byte \d+: does not end as"):
+    with pytest.raises(fsp.InvalidDataError, match=r"file-001\.parquet, byte \d+: does not end like"):
         fsp.datasets.lerobot(tmp_path, camera=TOP)
     shutil.rmtree(tmp_path / "meta/episodes/chunk-000")
     with pytest.raises(fsp.ArgumentError, match="no files chunk-"):

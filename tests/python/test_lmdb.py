@@ -81,7 +81,7 @@ def test_mp4s_are_read_where_they_lie(tmp_path, videos):
     assert len(inside) == len(files) >= 8
 
 
-def test_ten_thousand_keys_of_all_sizes_are_those_of_py_lmdb(tmp_path):
+def test_ten_thousand_keys_match_py_lmdb(tmp_path):
     rng = random.Random(3)
     sizes = (0, 1, 7, 300, 1990, 2020, 2048, 4080, 4081, 8176, 8177, 20000)
     items = [(b"%x" % rng.getrandbits(96), rng.randbytes(rng.choice(sizes))) for _ in range(10_000)]
@@ -94,7 +94,7 @@ def test_ten_thousand_keys_of_all_sizes_are_those_of_py_lmdb(tmp_path):
                     assert transaction.delete(key)
         with env.begin(write=True) as transaction:
             for key, value in items[::6]:
-                transaction.put(key, value[::-1] + b"anew")
+                transaction.put(key, value[::-1] + b"again")
         with env.begin() as transaction:
             expected = {key.decode(): bytes(value) for key, value in transaction.cursor()}
             depth = transaction.stat()["depth"]
@@ -124,18 +124,18 @@ def test_databases_have_names_and_keys_of_every_kind(tmp_path):
     assert values_of(read("bytes")) == {"61": b"w", "ff00": b"v"}
     with pytest.raises(fsp.UnsupportedError, match=r"named\.lmdb.*several values each"):
         read("dup")
-    with pytest.raises(fsp.ArgumentError, match=r"nothing but databases.*database=: 'backwards', 'bytes', 'dup'"):
+    with pytest.raises(fsp.ArgumentError, match=r"only named databases.*database=: 'backwards', 'bytes', 'dup'"):
         fsp.datasets.lmdb(path)
     with pytest.raises(fsp.ArgumentError, match=r"no database 'test'; it has 'backwards', .*'val'"):
         read("test")
     plain = written(tmp_path / "plain", [(b"a", b"v"), (b"__len__", b"\x80\x04K\x01."), (b"__keys__", b"\x80\x04]")])
     assert values_of(fsp.datasets.lmdb(plain)) == {"a": b"v"}
-    for name, reason in (("b", "it has none with a name"), ("a", "is a key with a value")):
+    for name, reason in (("b", "it has no named database"), ("a", "is a key with a value")):
         with pytest.raises(fsp.ArgumentError, match=reason):
             fsp.datasets.lmdb(plain, database=name)
 
 
-def test_labels_lie_beside_or_are_given(tmp_path):
+def test_labels_from_keys_or_arguments(tmp_path):
     items = [(b"%d.jpg" % n, b"x" * n) for n in (1, 2, 3)] + [
         (b"%d.json" % n, b'{"a": {"b": %d}}' % n) for n in (1, 2, 3)
     ]
@@ -146,13 +146,13 @@ def test_labels_lie_beside_or_are_given(tmp_path):
     assert [label for _, label in beside] == [1, 2, 3] and beside == mapped == called
     for keywords, reason in [
         ({"label": {"1.jpg": 1}}, r"key '2\.jpg': has no label; on_error"),
-        ({"label": lambda key: "dog"}, r"key '1\.jpg': label must be a whole number, got 'dog'"),
-        ({"label": "{}.cls"}, r"key '1\.jpg': there is no label, as a key like '\{\}\.cls'; give label=None"),
+        ({"label": lambda key: "dog"}, r"key '1\.jpg': label must be an int, got 'dog'"),
+        ({"label": "{}.cls"}, r"key '1\.jpg': there is no label under a key like '\{\}\.cls'; give label=None"),
         ({"label": "{}.json"}, r"1\.json must be an integer"),
         ({"label": ("{}.json", "c")}, r"1\.json has no c"),
         ({"label": "cls"}, r"label must have \{\} once"),
         ({"label": "{}.jpg"}, "must differ"),
-        ({"label": 3}, "label must be a string or several"),
+        ({"label": 3}, "label must be a string or a list"),
         ({"key": "{}{}"}, "key must have"),
         ({"key": 3}, "key must be a string"),
         ({"key": "{}.png"}, r"looked for keys like '\{\}\.png'"),
@@ -167,7 +167,7 @@ def test_labels_lie_beside_or_are_given(tmp_path):
         fsp.datasets.lmdb(path, key="{}.jpg", label=lambda key: {}["nothing like this"], on_error="skip")
     with pytest.warns(UserWarning, match=r"^2 left out: .*'2\.jpg'.*'3\.jpg'"):
         assert len(fsp.datasets.lmdb(path, key="{}.jpg", label={"1.jpg": 1}, on_error="skip")) == 1
-    with pytest.raises(fsp.ArgumentError, match="label has none for any of 3 keys"), pytest.warns(UserWarning):
+    with pytest.raises(fsp.ArgumentError, match="label has no value for any of the 3 keys"), pytest.warns(UserWarning):
         fsp.datasets.lmdb(path, key="{}.jpg", label={}, on_error="skip")
 
 
@@ -206,7 +206,7 @@ def small(tmp_path: Path) -> tuple[bytes, dict[str, bytes]]:
     return path.read_bytes(), {key.decode(): value for key, value in items}
 
 
-def test_every_cut_is_an_error_or_leaves_all_that_is_meant(tmp_path):
+def test_truncation_is_an_error_or_harmless(tmp_path):
     sound, expected = small(tmp_path)
     path, refused, whole = tmp_path / "cut.mdb", 0, 0
     cuts = [*range(0, 9000, 97), *range(9000, len(sound), 1021), *(len(sound) - n for n in range(1, 40))]
@@ -233,10 +233,10 @@ def test_every_cut_is_an_error_or_leaves_all_that_is_meant(tmp_path):
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
 @pytest.mark.filterwarnings("ignore:.*left out")
-def test_damages_end_in_an_error_or_in_values_of_the_file(tmp_path, on_error):
+def test_damage_is_an_error_or_values_of_the_file(tmp_path, on_error):
     sound, expected = small(tmp_path)
     rng, path, outcomes, slowest = random.Random(11), tmp_path / "damaged.mdb", {"same": 0, "other": 0, "error": 0}, 0.0
-    # Meta pages, branches and leaves: nothing tells damage inside values.
+    # Meta pages, branches and leaves: damage inside values is not detectable.
     pages = [at for at in range(0, len(sound), 4096) if at < 8192 or sound[at + 10] in (1, 2)]
     for _ in range(1000):
         damaged = bytearray(sound)
@@ -269,7 +269,7 @@ def test_other_kinds_of_files_are_named(tmp_path):
         (sound[:12] + magic + sound[16:], None, ""),
         (sound[:8] + b"\x08\0\0\0" + magic + b"\x01\0\0\0" + sound[20:], fsp.UnsupportedError, "32-bit machine"),
         (sound[:20] + b"\x02\0\0\0" + sound[24:], fsp.UnsupportedError, "version 2 of LMDB's format"),
-        (b"SQLite format 3\0" + bytes(1000), fsp.InvalidDataError, "byte 0: is no meta page of LMDB"),
+        (b"SQLite format 3\0" + bytes(1000), fsp.InvalidDataError, "byte 0: is not a meta page of LMDB"),
         (b"", fsp.TruncatedError, "byte 0"),
     ]:
         path.write_bytes(content)
@@ -288,7 +288,7 @@ def test_other_kinds_of_files_are_named(tmp_path):
         assert fsp.datasets.lmdb(both, on_error="skip").columns["key"] == ["a", "b"]
 
 
-def test_what_a_transaction_has_not_finished_is_not_seen(tmp_path):
+def test_uncommitted_transaction_is_not_visible(tmp_path):
     path = written(tmp_path / "w", [(b"a", b"1")])
     with lmdb.open(str(path), map_size=512 * MIB) as env:
         with env.begin(write=True) as transaction:

@@ -42,7 +42,7 @@ def test_threads_and_prefetch_change_nothing(short_clips):
     assert len(digests) == 1
 
 
-def test_memory_and_lookahead_change_nothing_but_the_work(short_clips):
+def test_memory_and_lookahead_do_not_change_batches(short_clips):
     rule = fsp.samplers.windows(sequence_length=4, step=2)
     made = {}
     for budget, lookahead_clips in [(0, 65536), ("200 KB", 65536), ("2GiB", 65536), ("2GiB", 0)]:
@@ -58,7 +58,7 @@ def test_memory_and_lookahead_change_nothing_but_the_work(short_clips):
     assert ample["frames_delivered"] < ample["frames"] * 0.6
 
 
-def test_headspace_repeats_batches_without_epoch_change(short_clips):
+def test_lookahead_does_not_change_the_epoch(short_clips):
     batches = loader(short_clips)
     batches.set_epoch(3)
     ready = list(batches.cached_batches(2))
@@ -70,7 +70,7 @@ def test_headspace_repeats_batches_without_epoch_change(short_clips):
     assert batches.stats()["frames_decoded"] > decoded
 
 
-def test_a_batch_says_what_it_holds_and_holds_what_it_says(short_clips):
+def test_batch_metadata_matches_its_frames(short_clips):
     for batch in loader(short_clips):
         n = len(batch)
         assert batch.frames.shape == (n, 4, 32, 40, 3) and batch.frames.dtype == "uint8"
@@ -162,7 +162,7 @@ def test_layouts_and_dtypes(short_clips):
         assert batch.frames.shape == shape and batch.frames.dtype == "float32"
 
 
-def test_bad_file_raises_in_order_and_rest_is_delivered(short_clips, bad_file):
+def test_bad_file_raises_in_order(short_clips, bad_file):
     dataset = [*short_clips[:5], (bad_file, 5), *short_clips[5:]]
     batches, errors = 0, []
     epoch = iter(loader(dataset, shuffle=False))
@@ -200,7 +200,7 @@ def test_replace_is_deterministic_and_counted(short_clips, bad_file):
     assert digest(batches) == digest(loader(dataset, on_error="replace", num_threads=1))
 
 
-def test_a_video_that_cannot_give_its_clip_follows_the_policy(short_clips, videos):
+def test_video_without_clip_follows_the_policy(short_clips, videos):
     small = (str(videos / "derived" / "tiny_34x26_h264.mp4"), 77)
     crop = {"transforms": [fsp.transforms.RandomCrop(200)], "shuffle": False}
     with pytest.raises(fsp.ClipSamplingError, match=r"tiny_34x26.*RandomCrop.*200"):
@@ -223,7 +223,7 @@ def test_all_bad_files_raise_under_every_policy(bad_file):
         loader([(bad_file, 0)], windows, on_error="skip")
 
 
-def test_leaving_an_epoch_early_and_starting_again_is_clean(short_clips):
+def test_epoch_can_be_left_and_restarted(short_clips):
     batches = loader(short_clips, num_threads=3, prefetch_batches=3)
     for _ in range(5):
         batches.set_epoch(0)
@@ -253,13 +253,13 @@ def test_stats_count_what_was_done(short_clips):
         ({"memory_budget": "much"}, "memory_budget must be.*'much'"),
         ({"memory_budget": "2 XB"}, "memory_budget must be.*'2 XB'"),
         ({"memory_budget": -1}, "memory_budget must be at least 0, got -1"),
-        ({"lookahead_clips": 1.5}, "lookahead_clips must be a whole number, got 1.5"),
+        ({"lookahead_clips": 1.5}, "lookahead_clips must be an int, got 1.5"),
         ({"last_batch": "keep"}, 'last_batch must be.*"keep"'),
         ({"on_error": "ignore"}, 'on_error must be.*"ignore"'),
         ({"shuffle": "all"}, "shuffle must be.*'all'"),
         ({"seed": -1}, "seed must be.*-1"),
         ({"layout": "NHWC"}, 'layout must be.*"NHWC"'),
-        ({"batch_size": 2.5}, "batch_size must be a whole number, got 2.5"),
+        ({"batch_size": 2.5}, "batch_size must be an int, got 2.5"),
         ({"transforms": [fsp.transforms.Normalize((0, 0, 0), (1, 1, 1))]}, "float32"),
     ],
 )
@@ -271,7 +271,7 @@ def test_wrong_keywords_are_repeated_back(short_clips, keywords, message):
 def test_datasets_and_rules_are_checked(short_clips):
     with pytest.raises(fsp.ArgumentError, match="empty"):
         loader([])
-    with pytest.raises(fsp.ArgumentError, match="entry 1"):
+    with pytest.raises(fsp.ArgumentError, match="sample 1"):
         loader([short_clips[0], ("x", "label")])
     with pytest.raises(fsp.ArgumentError, match="folder"):
         loader("some/folder")
@@ -392,7 +392,7 @@ def test_stats_are_readable_while_a_thread_waits(short_clips):
     assert not poller.is_alive() and reads[-1][1:] == (4, 13)
 
 
-def test_too_many_open_files_are_no_fault_of_the_next_file(short_clips):
+def test_too_many_open_files_is_not_a_file_error(short_clips):
     program = """
         import os, resource, sys, threading, time
         import framespool as fsp
@@ -415,7 +415,7 @@ def test_too_many_open_files_are_no_fault_of_the_next_file(short_clips):
             found = len([clip for batch in again for clip in batch.clip_ids.tolist()])
             print(found == expected, again.stats()["errors"])
         except fsp.ReadError as error:
-            print(type(error).__name__, "ulimit" in str(error), "not to blame" in str(error))
+            print(type(error).__name__, "ulimit" in str(error), "not an error of the file" in str(error))
     """
     for how, said in (("for a moment", "True {}"), ("for ever", "ReadError True True")):
         command = [sys.executable, "-c", textwrap.dedent(program), how, *(path for path, _ in short_clips[:4])]
@@ -439,13 +439,13 @@ def test_absurd_numbers_under_way_are_refused(short_clips):
         loader(short_clips, batch_size=1000, prefetch_batches=100_000)
 
 
-def test_numpy_integers_are_whole_numbers(short_clips):
+def test_numpy_integers_are_accepted(short_clips):
     rule = fsp.samplers.random(sequence_length=np.int64(4), stride=np.int32(3))
     batches = loader(short_clips, rule, batch_size=np.int64(4), seed=np.uint32(7))
     assert digest(batches) == digest(loader(short_clips))
 
 
-def test_a_file_that_is_replaced_is_indexed_anew(short_clips, tmp_path):
+def test_replaced_file_is_indexed_again(short_clips, tmp_path):
     path = tmp_path / "a.mkv"
     path.write_bytes(Path(short_clips[0][0]).read_bytes())
     batches = loader([path], batch_size=1)

@@ -93,7 +93,7 @@ def test_dalis_order_is_its_readers(short_clips):
     assert flat(clips(run)) == recorded[2]
 
 
-def test_an_epoch_that_would_be_replayed_for_ever_is_refused(short_clips):
+def test_endless_replay_of_an_epoch_is_rejected(short_clips):
     run = loader(short_clips, order="dali", shuffle="buffer")
     with pytest.raises(fsp.ArgumentError, match="epoch must be at most"):
         run.set_epoch(2**60)
@@ -133,12 +133,12 @@ def test_mix_follows_weights_with_equal_clip_counts(short_clips):
     for batch in batches:
         for clip, (frame,) in zip(batch.clip_ids.tolist(), batch.indices.tolist(), strict=True):
             frames.setdefault(clip, []).append(frame)
-    assert all(len(set(frames[clip])) > 1 for clip in range(4)), "a clip that comes again is drawn anew"
+    assert all(len(set(frames[clip])) > 1 for clip in range(4)), "a repeated clip is drawn again"
     again = loader(mixed, shuffle="full", batch_size=8, num_threads=1, memory_budget=0)
     assert flat(clips(again)) == order
 
 
-def test_a_mix_over_windows_counts_the_clips_that_there_are(short_clips):
+def test_mix_over_windows_counts_existing_clips(short_clips):
     windows = fsp.samplers.windows(sequence_length=8)
     sizes = [loader(part, windows).num_clips for part in (short_clips[:4], short_clips[4:])]
     run = loader(fsp.datasets.mix((short_clips[:4], 1), (short_clips[4:], 1)), windows, shuffle="full")

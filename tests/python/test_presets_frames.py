@@ -362,7 +362,7 @@ def test_tsn() -> None:
         ("vjepa2", {"fps": 6, "frame_step": None, "frames_per_clip": 3, "num_clips": 4}),
     ],
 )
-def test_a_loader_shows_the_frames_that_the_preset_says(
+def test_loader_delivers_the_frames_of_the_preset(
     short_clips: list[tuple[str, int]], name: str, options: dict[str, Any]
 ) -> None:
     path = short_clips[0][0]
@@ -378,7 +378,7 @@ def test_a_loader_shows_the_frames_that_the_preset_says(
     assert indices == expected and len(expected) >= 2
 
 
-def test_the_same_words_mean_other_frames_in_each_codebase() -> None:
+def test_same_arguments_differ_between_codebases() -> None:
     """Sixteen frames, "stride 4", from frame 0."""
 
     def frames(name: str, draws: list[float] | None = None, **options: Any) -> list[int]:
@@ -445,6 +445,6 @@ def test_presets_say_what_they_are_and_what_they_take() -> None:
         ("mmaction2", {"clip_len": 4, "target_fps": 0}, "target_fps"),
     ],
 )
-def test_options_with_which_the_original_fails_are_refused(name: str, options: dict, message: str) -> None:
+def test_options_that_the_original_rejects_fail(name: str, options: dict, message: str) -> None:
     with pytest.raises(fsp.ArgumentError, match=message):
         fsp.samplers.preset(name, **options)

@@ -47,7 +47,7 @@ def test_all_and_uniform_clips_are_torchvisions():
     run(8000, one, failing=0)
 
 
-def test_random_clips_are_torchvisions_for_the_same_draws():
+def test_random_clips_match_torchvision():
     def one(random, comparison):
         video, options = random_timing(random, most=120), window_options(random)
         all_windows = windows(len(video), video.average_fps, options)

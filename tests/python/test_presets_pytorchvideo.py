@@ -79,7 +79,7 @@ def test_uniform_clips_are_pytorchvideos():
     run(4000, one, failing=0.2)
 
 
-def test_random_clips_are_pytorchvideos_for_the_same_draws():
+def test_random_clips_match_pytorchvideo():
     def one(random, comparison):
         video, length = random_timing(random), lengths(random)
         samples, several = random.choice([None, 4, 8, 16]), random.choice([None, 1, 3, 5])
@@ -117,7 +117,7 @@ def test_the_example_of_its_documentation():
     assert fsp.samplers.preset("pytorchvideo", **options, backpad_last=False).clips_in(39) == 1
 
 
-def test_a_fraction_and_a_float_can_mean_different_frames():
+def test_fraction_and_float_can_select_other_frames():
     video = steady(60, 30.0)
     for length, last in ((Fraction(1, 10), 2), (0.1, 3)):  # 0.1 is a bit more than a tenth
         rule = fsp.samplers.preset("pytorchvideo", sampling_type="uniform", clip_duration=length)

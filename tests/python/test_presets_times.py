@@ -154,7 +154,7 @@ def test_sequences_are_dalis():
     run(12000, one, failing=0)
 
 
-def test_dali_2_4_asks_for_frames_that_it_does_not_show():
+def test_dali_2_4_requests_more_frames_than_it_shows():
     # 31 frames, four of them two apart: recorded from DALI 2.4.
     options = {"sequence_length": 4, "stride": 2}
     assert fsp.samplers.preset("dali", **options, version="2.4").clips_in(31) == 3

@@ -63,7 +63,7 @@ def test_regular_indices_are_torchcodecs():
     run(4000, one)
 
 
-def test_random_indices_are_torchcodecs_for_the_same_draws():
+def test_random_indices_match_torchcodec():
     def one(random, comparison):
         video, options = steady(random.randint(1, 300), 30.0), index_options(random)
         place = index_range(len(video), options) or (0, 1)
@@ -116,7 +116,7 @@ def time_options(random, video: VideoTiming) -> dict:
     }
 
 
-def test_random_timestamps_are_torchcodecs_for_the_same_draws():
+def test_random_timestamps_match_torchcodec():
     def one(random, comparison):
         video = random_timing(random, least=2)
         options = {**time_options(random, video), "num_clips": random.choice([1, 2, 5])}
@@ -152,7 +152,7 @@ def test_regular_timestamps_are_torchcodecs():
     run(8000, one)
 
 
-def test_frames_are_told_apart_to_the_last_bit():
+def test_frame_times_differ_by_one_bit():
     # Moments 0.04 apart by torch.arange are now and then a bit earlier than the frame that appears then.
     video = timed([i * 512 / 12800 for i in range(100)])
     options = {"seconds_between_clip_starts": 0.04, "num_frames_per_clip": 1, "sampling_range_end": video.end}

@@ -67,7 +67,7 @@ def test_preview_leaves_the_loader_position_unchanged(short_clips, tmp_path):
     assert [one, *rest] == [batch.clip_ids.tolist() for batch in loader(short_clips)]
 
 
-def test_a_page_tells_what_was_drawn(short_clips, tmp_path):
+def test_page_lists_the_draws(short_clips, tmp_path):
     facts = fsp.preview(loader(short_clips), tmp_path / "clips.html", clips=2)
     page = (tmp_path / "clips.html").read_text()
     assert page.count("<img") == 2 and page.count("data:image/png;base64,") == 2
@@ -77,7 +77,7 @@ def test_a_page_tells_what_was_drawn(short_clips, tmp_path):
     assert f"height {int(crop['height'])}, width {int(crop['width'])}<" in page
 
 
-def test_images_and_ragged_clips_and_views_have_sheets_too(photos, short_clips, tmp_path):
+def test_sheets_of_images_ragged_clips_and_views(photos, short_clips, tmp_path):
     pictures = fsp.ImageLoader(photos, batch_size=4, transforms=[fsp.transforms.Resize(48)])  # ragged
     assert len(fsp.preview(pictures, tmp_path / "p.png", clips=5)) == 5
     crops = loader(short_clips, transforms=[fsp.transforms.Resize(64), fsp.transforms.ThreeCrop(32)])
@@ -117,10 +117,10 @@ def test_the_command_writes_sheets(videos, media, tmp_path, capsys):
     assert main(["preview", str(short_clips), "--out", str(out), "--json", "--clips", "1", *with_option]) == 0
     assert len(json.loads(capsys.readouterr().out)["clips"][0]["indices"]) == 5
     assert main(["preview", str(short_clips), "--out", str(out), "--preset-option", "clip_len=5"]) == 2
-    assert "belongs to --preset" in capsys.readouterr().err
+    assert "needs --preset" in capsys.readouterr().err
 
 
-def test_what_is_asked_wrongly_is_refused(short_clips, tmp_path):
+def test_wrong_arguments_are_rejected(short_clips, tmp_path):
     with pytest.raises(fsp.ArgumentError, match=r"\.png or \.html"):
         fsp.preview(loader(short_clips), tmp_path / "a.jpg")
     with pytest.raises(fsp.ArgumentError, match="clips"):

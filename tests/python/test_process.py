@@ -199,8 +199,8 @@ for _ in range(2):
     one = loader(paths, index=place)
     found = digests(one)
     fsp._framespool.flush_index()
-trouble = one.stats()["index_cache_error"]
-assert trouble is not None and place in trouble, trouble
+cache_error = one.stats()["index_cache_error"]
+assert cache_error is not None and place in cache_error, cache_error
 print(*found)
 """
     disk = tmp_path / "disk"
@@ -241,7 +241,7 @@ def test_truncated_files_fail_only_their_own_clips(paths, tmp_path, index):
     assert len(list(one)) == 6
 
 
-def test_a_video_cut_short_in_ones_hands_is_a_typed_error(paths, tmp_path):
+def test_video_truncated_while_open_is_a_typed_error(paths, tmp_path):
     copy = tmp_path / "a.mkv"
     shutil.copy(paths[0], copy)
     video = fsp.Video(copy)
@@ -294,7 +294,7 @@ print(*found[0], repr(info.average_fps).replace(" ", ""), repr(info.duration_sec
 
 
 @pytest.mark.parametrize("utf8", ["0", "1"])
-def test_names_that_are_no_text_are_read_and_told(paths, expected, tmp_path, utf8):
+def test_non_utf8_file_names_are_read_and_reported(paths, expected, tmp_path, utf8):
     folder = os.fsencode(tmp_path) + b"/f\xf6lder \xff/class \xe9"
     os.makedirs(folder)
     for number, path in enumerate(paths):

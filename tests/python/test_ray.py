@@ -121,7 +121,7 @@ def taken(loader):
         (2, WINDOWS, {"last_batch": "fill", "order": "torch"}),
     ],
 )
-def test_batches_and_their_order_are_those_of_the_local_loader(cluster, few, workers, sampling, keywords):
+def test_batches_match_the_local_loader(cluster, few, workers, sampling, keywords):
     here = local(few, sampling, **keywords)
     with spread(few, sampling, num_workers=workers, **keywords) as there:
         assert (len(there), there.num_clips) == (len(here), here.num_clips)
@@ -134,7 +134,7 @@ def test_batches_and_their_order_are_those_of_the_local_loader(cluster, few, wor
         assert digests(there) == digests(here)
 
 
-def test_mixes_and_folders_are_delivered_as_they_are_locally(cluster, few, tmp_path):
+def test_mixes_and_folders_match_the_local_loader(cluster, few, tmp_path):
     """A mix knows its weights, a folder keeps its entries in a table of the engine."""
     for number, (path, _) in enumerate(few[:4]):
         (tmp_path / f"class{number % 2}").mkdir(exist_ok=True)
@@ -148,7 +148,7 @@ def test_mixes_and_folders_are_delivered_as_they_are_locally(cluster, few, tmp_p
             assert there.state_dict() == here.state_dict()
 
 
-def test_a_state_goes_on_where_it_was_taken_here_or_there(cluster, few):
+def test_state_resumes_locally_and_on_ray(cluster, few):
     whole = digests(local(few))
     here = local(few)
     with spread(few, num_workers=2) as there, spread(few, num_workers=1) as other:
@@ -165,7 +165,7 @@ def test_a_state_goes_on_where_it_was_taken_here_or_there(cluster, few):
         local(few, seed=6).load_state_dict(state)
 
 
-def test_an_epoch_that_is_left_early_leaves_nothing_behind(cluster, few):
+def test_abandoned_epoch_leaves_nothing_behind(cluster, few):
     whole = digests(local(few))
     with spread(few) as loader:
         for _ in range(3):
@@ -220,7 +220,7 @@ def test_torch_takes_batches_as_it_does_locally(cluster, few):
                 frames += 1
 
 
-def test_memory_is_used_again_only_when_nobody_holds_it(cluster, few):
+def test_memory_is_reused_only_when_unreferenced(cluster, few):
     large = [fsp.transforms.Resize((120, 160))]
     with spread(few, transforms=large, num_workers=1, batch_size=2) as loader:
         held = [(batch.frames[0], digest(batch)) for batch in loader]
@@ -243,7 +243,7 @@ def test_clips_of_different_sizes_come_as_lists(cluster, few, videos):
     assert [digest(batch) for batch in batches] == [digest(batch) for batch in expected]
 
 
-def test_a_callable_at_the_end_of_the_transforms_runs_here(cluster, few):
+def test_last_callable_runs_on_the_consumer(cluster, few):
     here = threading.get_ident()
 
     def mean(frames):
@@ -255,7 +255,7 @@ def test_a_callable_at_the_end_of_the_transforms_runs_here(cluster, few):
         assert [batch.frames for batch in loader] == expected
 
 
-def test_images_and_their_masks_are_made_by_the_same_workers(cluster, photos, tmp_path):
+def test_images_and_masks_use_the_same_workers(cluster, photos, tmp_path):
     from PIL import Image
 
     masks = []
@@ -283,13 +283,13 @@ def test_bad_files_are_treated_as_they_are_locally(cluster, few, bad_file, polic
     expected = taken(here)
     with spread(dataset, sampling, on_error=policy, batch_size=2) as there:
         assert taken(there) == expected
-        told = {failure["path"]: failure for failure in there.failures()}
+        failures = {failure["path"]: failure for failure in there.failures()}
         assert there.write_failures(tmp_path / "bad.jsonl") == 2
         assert len(fsp.datasets.Dataset(dataset).exclude(tmp_path / "bad.jsonl")) == len(few)
         assert [(f["path"], f["kind"], f["clips"]) for f in there.failures()] == [
             (f["path"], f["kind"], f["clips"]) for f in here.failures()
         ]
-        assert "on Ray node" in told[bad_file]["message"]
+        assert "on Ray node" in failures[bad_file]["message"]
         mine, theirs = there.stats(), here.stats()
         for name in ("batches", "clips", "frames", "errors", "clips_skipped", "clips_replaced"):
             assert mine[name] == theirs[name], name
@@ -310,7 +310,7 @@ def test_paths_may_be_relative_to_this_process(cluster, few, tmp_path, monkeypat
         assert there.describe_clip(3) == here.describe_clip(3)
 
 
-def test_errors_of_arguments_are_those_of_the_local_loader(cluster, few):
+def test_argument_errors_match_the_local_loader(cluster, few):
     crop = [fsp.transforms.RandomCrop(5000)]
     with spread(few, transforms=crop, num_workers=1) as loader, pytest.raises(fsp.ClipSamplingError, match="5000"):
         next(iter(loader))
@@ -344,15 +344,15 @@ def test_an_error_for_want_of_workers_costs_no_batch(cluster, few, monkeypatch):
     with spread(few, num_workers=1) as loader:
         batches = iter(loader)
         got = [digest(next(batches))]
-        told = "told"
+        message = "no workers left"
 
-        def nobody(*_):
-            raise NoWorkersError(told)
+        def no_worker(*_):
+            raise NoWorkersError(message)
 
         with monkeypatch.context() as patch:
-            patch.setattr(WorkerPool, "tend", nobody)
+            patch.setattr(WorkerPool, "tend", no_worker)
             for _ in range(2):
-                with pytest.raises(fsp.ray.WorkerError, match=told):
+                with pytest.raises(fsp.ray.WorkerError, match=message):
                     next(batches)
         got += [digest(batch) for batch in batches]
     assert got == expected
@@ -396,7 +396,7 @@ def once(dataset, marker, *, there):
     return fsp.samplers.custom(frames, sequence_length=3, clips_per_video=4)
 
 
-def test_a_batch_that_no_worker_survives_is_given_up_alone(cluster, few, tmp_path):
+def test_batch_that_kills_workers_fails_alone(cluster, few, tmp_path):
     length = frames_of(few[4][0])
 
     def frames(info, rng):
@@ -444,7 +444,7 @@ def ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
-def test_ctrl_c_is_heard_while_waiting_and_costs_no_batch(cluster, few, ctrl_c):
+def test_ctrl_c_while_waiting_loses_no_batch(cluster, few, ctrl_c):
     def frames(info, rng):
         time.sleep(3)
         return [0]

@@ -11,7 +11,7 @@ import pytest
 SAMPLING = fsp.samplers.random(sequence_length=2)
 
 
-def test_ray_is_imported_when_it_is_used_and_not_before():
+def test_ray_is_imported_on_first_use():
     program = (
         "import sys, framespool as fsp; "
         "assert 'framespool.ray' not in sys.modules; "

@@ -34,7 +34,7 @@ def test_tfrecords_give_the_batches_of_plain_files(tmp_path, photos, short_clips
     assert [label for _, label in unlabelled] == [-1] * 4
 
 
-def test_damaged_records_of_tensorflow_are_told_by_byte(tmp_path, photos):
+def test_damaged_tfrecord_error_has_byte_offset(tmp_path, photos):
     path = tmp_path / "r"
     pictures = [Path(path).read_bytes() for path, _ in photos[:3]]
     records = [tfrecord([example(image__encoded=data, image__class__label=5)]) for data in pictures]
@@ -67,15 +67,15 @@ def test_damaged_records_of_tensorflow_are_told_by_byte(tmp_path, photos):
             fsp.datasets.tfrecord(path)
 
 
-def test_records_of_tensorflow_without_what_is_wanted_are_named(tmp_path, photos):
+def test_tfrecords_without_the_feature_are_named(tmp_path, photos):
     path, picture = tmp_path / "r", Path(photos[0][0]).read_bytes()
     good = example(image__encoded=picture, image__class__label=5)
     for odd, reason in [
-        (example(image__encoded=picture), "feature 'image/class/label' is not there"),
-        (example(image__class__label=1), "feature 'image/encoded' is not there"),
+        (example(image__encoded=picture), "feature 'image/class/label' is missing"),
+        (example(image__class__label=1), "feature 'image/encoded' is missing"),
         (example(image__encoded=picture, image__class__label=[1, 2]), "holds 2 integers"),
         (example(image__encoded=picture, image__class__label=1.0), "holds floats"),
-        (b"", "is not there"),
+        (b"", "is missing"),
     ]:
         path.write_bytes(tfrecord([good, odd, good]))
         with pytest.raises(fsp.ArgumentError, match=f"r, record 1 at byte .*{reason}"):
@@ -87,7 +87,7 @@ def test_records_of_tensorflow_without_what_is_wanted_are_named(tmp_path, photos
             fsp.datasets.tfrecord(path, **keywords)
 
 
-def test_records_of_mxnet_give_the_batches_of_the_plain_files(tmp_path, photos):
+def test_recordio_batches_equal_plain_files(tmp_path, photos):
     records = [
         packed_picture(float(label) if number % 2 else [float(label), 0.25], Path(path).read_bytes(), number)
         for number, (path, label) in enumerate(photos)
@@ -107,7 +107,7 @@ def test_records_of_mxnet_give_the_batches_of_the_plain_files(tmp_path, photos):
     assert dataset.columns == {"id": chosen, "labels": labels}
 
 
-def test_a_picture_that_holds_the_magic_number_is_put_together(tmp_path):
+def test_recordio_image_with_magic_number_is_joined(tmp_path):
     magic = (0xCED7230A).to_bytes(4, "little")
     picture = Image.fromarray(np.random.default_rng(3).integers(0, 256, (9, 14, 3), dtype=np.uint8))
     plain = b""
@@ -124,17 +124,17 @@ def test_a_picture_that_holds_the_magic_number_is_put_together(tmp_path):
     assert fsp.decode_image(dataset[1][0]).tobytes() == fsp.decode_image(plain).tobytes()
 
 
-def test_damaged_records_of_mxnet_are_told_by_byte(tmp_path, photos):
+def test_damaged_recordio_error_has_byte_offset(tmp_path, photos):
     records = [packed_picture(float(n), Path(path).read_bytes()) for n, (path, _) in enumerate(photos[:3])]
     sound, begins = recordio(records)
     rec, idx = tmp_path / "a.rec", tmp_path / "a.idx"
     idx.write_text("".join(f"{number}\t{begin}\n" for number, begin in enumerate(begins)))
     at = begins[1]
     for damaged, reason in [
-        (sound[:at] + b"?" + sound[at + 1 :], "no record begins here"),
+        (sound[:at] + b"?" + sound[at + 1 :], "no record starts here"),
         (sound[: at + 7] + b"\xff" + sound[at + 8 :], "unknown kind 7"),
         (sound[: at + 7] + b"\x1f" + sound[at + 8 :], "needs bytes"),
-        (sound[: at + 7] + b"\x40" + sound[at + 8 :], "without the beginning"),
+        (sound[: at + 7] + b"\x40" + sound[at + 8 :], "without the start"),
     ]:
         rec.write_bytes(damaged)
         for keywords, remain in (({}, 1), ({"idx": idx}, 2)):
@@ -154,5 +154,5 @@ def test_damaged_records_of_mxnet_are_told_by_byte(tmp_path, photos):
         fsp.datasets.recordio([rec])
     half = recordio([packed_picture(0.5, b"x")])[0]
     rec.write_bytes(half)
-    with pytest.raises(fsp.ArgumentError, match=r"record 0 at byte 0: label 0\.5 is no integer"):
+    with pytest.raises(fsp.ArgumentError, match=r"record 0 at byte 0: label 0\.5 is not an integer"):
         fsp.datasets.recordio(rec)

@@ -77,7 +77,7 @@ def test_frames_out_of_a_bucket_are_those_of_the_file(
     _same(path, f"s3://videos/some folder/{path.name}")
 
 
-def test_a_bucket_that_anybody_may_read_needs_no_credentials(
+def test_public_bucket_needs_no_credentials(
     short_clips: list[tuple[str, int]], s3: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = Path(short_clips[1][0])
@@ -182,7 +182,7 @@ def test_shards_are_read_where_they_are(
         print(f"{len(indexed)} samples listed in {listed} requests by headers, {asked} by indices")
         with pytest.raises(fsp.ArgumentError, match="1 indices for 2 shards"):
             fsp.datasets.webdataset(pattern, index=root / "s-000.idx")
-        with pytest.raises(fsp.Error, match="make the index anew"):
+        with pytest.raises(fsp.Error, match="create the index again"):
             fsp.datasets.webdataset(root / "s-001.tar", index=root / "s-000.idx")
     finally:
         server.stop()
@@ -210,7 +210,7 @@ def test_lists_are_read_where_they_are(
 # ---- few requests --------------------------------------------------------------------------------------------------
 
 
-def test_clip_reads_only_its_gops_in_one_or_two_requests(content: bytes, tmp_path: Path) -> None:
+def test_clip_reads_its_gops_in_one_or_two_requests(content: bytes, tmp_path: Path) -> None:
     wanted = list(range(270, 334, 4))  # of the third group of six
     (tmp_path / "long.mp4").write_bytes(content)
     server = Nginx(tmp_path.resolve(), tmp_path)
@@ -242,7 +242,7 @@ def test_tables_at_the_end_cost_one_more_request(content: bytes) -> None:
     assert opened["requests"] <= 8 and opened["bytes"] < len(content) / 2, (opened, server.ranges)
 
 
-def test_an_index_that_is_kept_saves_the_requests_for_it(videos: Path, tmp_path: Path) -> None:
+def test_stored_index_saves_requests(videos: Path, tmp_path: Path) -> None:
     path = videos / "1080p" / "bunny_25p.mp4"
     program = """
         import sys, framespool as fsp
@@ -292,7 +292,7 @@ def test_a_forked_child_makes_connections_of_its_own(short_clips: list[tuple[str
     assert done[0] == child and os.waitstatus_to_exitcode(done[1]) == 0
 
 
-def test_fork_during_another_threads_read_does_not_hang(short_clips: list[tuple[str, int]], nginx: Nginx) -> None:
+def test_fork_during_a_read_does_not_hang(short_clips: list[tuple[str, int]], nginx: Nginx) -> None:
     program = """
         import os, sys, threading, time, framespool as fsp
         thread = threading.Thread(target=fsp.Video, args=(sys.argv[1],))

@@ -35,7 +35,7 @@ def test_a_table_is_what_the_list_of_its_entries_is(listed):
     for place in (4, -5):
         with pytest.raises(IndexError, match=f"entry {place} "):
             table.samples[place]
-    assert repr(table.samples) == repr(list(table.samples[:3]))[:-1] + ", … 4 entries]"
+    assert repr(table.samples) == repr(list(table.samples[:3]))[:-1] + ", … 4 samples]"
     assert repr(table.samples[:1]) == repr(plain.samples[:1])
 
 
@@ -72,7 +72,7 @@ def test_tables_go_to_other_processes(listed, tmp_path):
         assert back == dataset and isinstance(back.samples, SampleList)
         assert list(back) == list(dataset)
     function, pieces = folders.samples.table.__reduce__()
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="do not match"):
         function(pieces[0], pieces[1], pieces[2], [])
 
 

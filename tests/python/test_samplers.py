@@ -253,7 +253,7 @@ def test_deltas_are_as_documented(seed):
             mask.append(True)
         met["error" if error else "whole" if all(mask) else "clamped"] += 1
         if error:
-            with pytest.raises(fsp.errors.ArgumentError, match=r"asks? for .* s, but the nearest frame is .* away"):
+            with pytest.raises(fsp.errors.ArgumentError, match=r"requests? .* s, but the nearest frame is .* away"):
                 rule.frames(**timing.known, clip=clip)
             continue
         got = rule.frames(**timing.known, clip=clip, draws=[])
@@ -278,7 +278,7 @@ def test_the_usual_numbers_can_be_checked_by_hand():
     assert (got.indices, got.mask) == ([15, 29], [True, False])
 
 
-def test_each_part_of_partitioned_clips_is_reached_evenly():
+def test_partitions_are_sampled_evenly():
     rule = fsp.samplers.random(sequence_length=4, stride=2, clips_per_video=3, group="partitioned")
     starts = [[rule.frames(40, clip=c, seed=seed).indices[0] for seed in range(2000)] for c in range(3)]
     for c, drawn in enumerate(starts):  # 34 starts
@@ -307,7 +307,7 @@ def test_what_is_wrong_is_repeated_back():
         (lambda: s.dense(sequence_length=4, num_positions=0), "num_positions must be at least 1, got 0"),
         (lambda: s.indices([]), "indices must be a list, or a list of lists"),
         (lambda: s.indices([[1], []]), "not empty"),
-        (lambda: s.indices([1.5]), "indices must be a whole number, got 1.5"),
+        (lambda: s.indices([1.5]), "indices must be an int, got 1.5"),
         (lambda: s.seconds([0.0, math.inf]), "seconds must be finite, got inf"),
         (lambda: s.delta(deltas_seconds=[]), "deltas_seconds must be a list with at least one entry"),
         (lambda: s.delta(deltas_seconds=[0.0], tolerance_seconds=-1), "tolerance_seconds must be at least 0, got -1"),
@@ -319,7 +319,7 @@ def test_what_is_wrong_is_repeated_back():
         assert str(raised.value).startswith(said) or "not empty" in said, raised.value
 
 
-def test_rules_compare_by_value_and_travel_between_processes():
+def test_samplers_compare_by_value_and_pickle():
     s = fsp.samplers
     rules = [
         s.windows(sequence_length=4, fps=2, step_seconds=0.5),

@@ -1,4 +1,4 @@
-"""Sampling by a function of the caller's: what it is told, what may go wrong, and that nothing hangs."""
+"""Custom samplers: their arguments, their errors, and that nothing hangs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_custom_sampler_is_thread_count_independent(short_clips):
         assert rule.frames(n, clip=clip, seed=4).indices == dict(expected)[clip]
 
 
-def test_epochs_and_seeds_draw_anew(short_clips):
+def test_epochs_and_seeds_change_the_draws(short_clips):
     made = loader(short_clips[:3], scattered, seed=1)
     first, second = ([row for b in made for row in b.indices.tolist()] for _ in range(2))
     made.set_epoch(0)
@@ -48,18 +48,18 @@ def test_epochs_and_seeds_draw_anew(short_clips):
     assert first != [row for b in loader(short_clips[:3], scattered, seed=2) for row in b.indices.tolist()]
 
 
-def test_the_function_is_told_what_is_known_of_the_video(short_clips, videos):
+def test_function_gets_the_video_description(short_clips, videos):
     path = str(videos / "derived" / "vfr_60_15_30_640x360.mp4")
-    told = {}
+    received = {}
 
     def fn(info, rng):
-        told[info.clip] = info
+        received[info.clip] = info
         return [info.num_frames - 1]
 
     list(loader([path], fn, clips_per_video=2))
     video = fsp.Video(path)
     for clip in range(2):
-        info = told[clip]  # may be kept
+        info = received[clip]  # may be kept
         assert (info.num_frames, info.clip) == (len(video), clip)
         assert info.fps == pytest.approx(video.info.average_fps)
         assert info.duration_seconds == pytest.approx(video.info.duration_seconds)
@@ -97,18 +97,18 @@ def odd(info, rng):
             odd,
             "the sampling function odd raised ValueError: what an odd video \\(line \\d+ of .*test_samplers_custom.py",
         ),
-        (lambda info, rng: [0, -1], "must return whole numbers from 0 to \\d+, entry 1 is -1"),
+        (lambda info, rng: [0, -1], "must return ints from 0 to \\d+, entry 1 is -1"),
         (lambda info, rng: [info.num_frames], "returned frame (\\d+) \\(entry 0\\), but the video has \\1 frames"),
         (lambda info, rng: [2**70], "entry 0 is 1180591620717411303424"),
         (lambda info, rng: [0, 1.5], "entry 1 is 1.5"),
         (lambda info, rng: "ab", "entry 0 is 'a'"),
-        (lambda info, rng: None, "must return frame numbers, it returned None"),
-        (lambda info, rng: [], "returned no frame number"),
+        (lambda info, rng: None, "must return frame indices, it returned None"),
+        (lambda info, rng: [], "returned no frame index"),
         (lambda info: [0], "raised TypeError: .*takes 1 positional argument"),
         (lambda info, rng: (1 // 0 for _ in range(1)), "raised ZeroDivisionError"),
     ],
 )
-def test_what_goes_wrong_in_the_function_is_the_clips_error(short_clips, fn, said):
+def test_error_of_the_function_is_the_clips_error(short_clips, fn, said):
     with pytest.raises(fsp.errors.ClipSamplingError, match=said) as raised:
         list(loader(short_clips[:3], fn))
     assert raised.value.file == short_clips[0][0] and short_clips[0][0] in str(raised.value)
@@ -116,12 +116,12 @@ def test_what_goes_wrong_in_the_function_is_the_clips_error(short_clips, fn, sai
 
 def test_a_broken_promise_of_length_is_an_error(short_clips):
     with pytest.raises(
-        fsp.errors.ClipSamplingError, match="returned 3 frame numbers, but sequence_length=2 was promised"
+        fsp.errors.ClipSamplingError, match="returned 3 frame indices, but sequence_length=2 was promised"
     ):
         list(loader(short_clips[:1], lambda info, rng: [0, 1, 2], sequence_length=2))
 
 
-def test_a_function_that_fails_for_one_video_leaves_the_others(short_clips):
+def test_failing_function_affects_one_video(short_clips):
     lengths = [len(fsp.Video(path)) for path, _ in short_clips]
 
     def picky(info, rng):
@@ -195,7 +195,7 @@ def test_a_function_may_use_rules_of_its_own(short_clips):
     assert batch.frames.shape == (2, 3, 16, 24, 3)
 
 
-def test_a_loader_that_its_own_function_refers_to_is_collected(short_clips):
+def test_loader_in_a_cycle_is_collected(short_clips):
     class Trainer:
         def __init__(self):
             self.loader = loader(short_clips[:2], self.pick)

@@ -45,7 +45,7 @@ def test_native_fps_gives_every_frame_despite_rounding(short_clips, videos):
     assert batch.indices.tolist() == [[*range(33), 32, *range(33, 58)]]
 
 
-def test_views_of_a_video_are_told_apart_and_reach_its_end(videos):
+def test_views_are_numbered_and_reach_the_end(videos):
     path = str(videos / "derived" / "vfr_60_15_30_640x360.mp4")
     timing, spacing = timing_of(path), Spacing(4, fps=4.0)
     rule = fsp.samplers.uniform(sequence_length=4, duration_seconds=1, clips_per_video=5)
@@ -77,7 +77,7 @@ def test_blank_frames_are_black_and_masked(short_clips):
         assert (mask.sum(1) == np.minimum(lengths, 80)).all()
 
 
-def test_stand_ins_of_other_policies_are_the_frames_they_say(short_clips):
+def test_replacement_clips_match_their_metadata(short_clips):
     n = [len(fsp.Video(path)) for path, _ in short_clips]
     for short in ("repeat", "loop", "wrap", "clamp"):
         rule = fsp.samplers.random(sequence_length=60, stride=2, short=short)
@@ -86,7 +86,7 @@ def test_stand_ins_of_other_policies_are_the_frames_they_say(short_clips):
                 assert (row, mask) == padded_indices(steady(n[v], 30.0), [("frame", 2 * i) for i in range(60)], short)
 
 
-def test_dropped_videos_yield_no_clip_and_the_rest_come(short_clips):
+def test_dropped_videos_yield_no_clip(short_clips):
     n = [len(fsp.Video(path)) for path, _ in short_clips]
     need = sorted(n)[6]
     loader = fsp.ClipLoader(
@@ -125,7 +125,7 @@ def test_clips_of_different_length_come_as_a_list(short_clips):
 
 @pytest.mark.parametrize("layout", ["NTHWC", "NCTHW"])
 def test_clips_of_unequal_length_share_frames(short_clips, layout):
-    # In one batch they are made together, and a picture that two of them want is painted once and copied.
+    # In one batch they are decoded together; a frame that two of them need is transformed once and copied.
     for lists in ([[0, 1], [0]], [[3], [1, 3], [3, 4, 3]]):
         loader = fsp.ClipLoader(
             short_clips[:3], fsp.samplers.indices(lists), batch_size=2 * len(lists), transforms=TINY, layout=layout

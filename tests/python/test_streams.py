@@ -70,7 +70,7 @@ def plain(made: Path) -> dict[tuple[int, int], bytes]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_default_stream_is_best_and_all_can_be_selected(
+def test_default_stream_is_best_stream(
     made: Path, plain: dict[tuple[int, int], bytes], name: str
 ) -> None:
     video = fsp.Video(made / name)
@@ -124,7 +124,7 @@ def test_what_is_no_index_is_refused(made: Path, wrong: object) -> None:
         fsp.Video(made / "small_large.mp4", stream=wrong)  # type: ignore[arg-type]
 
 
-def test_the_stored_index_of_one_stream_is_not_that_of_another(
+def test_stored_index_is_per_stream(
     made: Path, plain: dict[tuple[int, int], bytes], tmp_path: Path
 ) -> None:
     place = tmp_path / "index"
@@ -216,7 +216,7 @@ def test_analyze_access_and_the_command_line(made: Path, capsys: pytest.CaptureF
     assert "stream 5 is not a video stream" in capsys.readouterr().err
 
 
-def test_transcode_and_validate_take_the_datasets_stream(made: Path, tmp_path: Path, encoder: str) -> None:
+def test_transcode_and_validate_use_dataset_stream(made: Path, tmp_path: Path, encoder: str) -> None:
     dataset = datasets.Dataset([(made / "small_large.mp4", 3)])
     for stream, size in ((0, SMALL), (1, LARGE)):
         chosen = dataset.with_stream(stream)
@@ -231,7 +231,7 @@ def test_transcode_and_validate_take_the_datasets_stream(made: Path, tmp_path: P
     assert fsp.validate(dataset.with_stream(2)).failures[0]["kind"] == "no_video"
 
 
-def test_indices_of_a_stream_are_built_ahead_and_travel(made: Path, tmp_path: Path) -> None:
+def test_stream_index_can_be_prebuilt_and_exported(made: Path, tmp_path: Path) -> None:
     from framespool.cli import main
 
     folder = tmp_path / "videos"

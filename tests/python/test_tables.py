@@ -81,16 +81,16 @@ def test_a_row_without_bytes_is_named(tmp_path, photos):
             pa.table({"jpg": pa.array(values, pa.binary())}), path, compression=compression, use_dictionary=False
         )
         if compression == "snappy":
-            # Only its page tells, which is not unpacked for the list.
+            # Only its page has it, which is not decompressed for the list.
             dataset = fsp.datasets.parquet(path, source="jpg")
             loader = fsp.ImageLoader(dataset, batch_size=1, on_error="skip", shuffle=False)
             assert sum(len(batch.labels) for batch in loader) >= 2
             (failure,) = loader.failures()
             assert failure["path"] == str(path) and failure["cell"] == {"column": "jpg", "row": 1}
-            assert "row 1 has nothing in column 'jpg'" in failure["message"]
+            assert "row 1 has no value in column 'jpg'" in failure["message"]
             assert dataset.exclude([failure]).samples == [dataset.samples[0], dataset.samples[2]]
             continue
-        with pytest.raises(fsp.ArgumentError, match=r"none\.parquet, row 1: there is nothing in column 'jpg'"):
+        with pytest.raises(fsp.ArgumentError, match=r"none\.parquet, row 1: column 'jpg' has no value"):
             fsp.datasets.parquet(path, source="jpg")
         with pytest.warns(UserWarning, match="1 left out"):
             assert len(fsp.datasets.parquet(path, source="jpg", on_error="skip")) == 2
@@ -146,18 +146,18 @@ def test_class_label_names_are_read_from_metadata(tmp_path, photos):
     assert dataset.classes == ["cat", "dog"] and [label for _, label in dataset] == [1, 0]
 
 
-def test_what_cannot_be_meant_is_refused(tmp_path):
+def test_invalid_arguments_are_rejected(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"uri": ["gs://b/a.mp4"], "n": [1.5], "list": [[b"x"]], "bin": [b"x"]}), path)
     for keywords, reason in [
-        ({"source": "video"}, r"no column 'video', which is to be the source; it has uri, n, list, bin"),
-        ({"source": "n"}, "column 'n' holds neither text nor bytes"),
+        ({"source": "video"}, r"no column 'video' to use as the source; it has uri, n, list, bin"),
+        ({"source": "n"}, "column 'n' contains neither text nor bytes"),
         ({"source": "list"}, "column 'list' holds neither"),
-        ({"source": "bin", "label": "nope"}, "no column 'nope', which is to be the label"),
+        ({"source": "bin", "label": "nope"}, "no column 'nope' to use as the label"),
         ({"source": "bin", "columns": "nope"}, "no column 'nope'"),
-        ({"source": "bin", "columns": "bin"}, "leave it out of columns="),
+        ({"source": "bin", "columns": "bin"}, "omit it from columns="),
         ({"source": "bin", "label": "n"}, r"row 0: \"n\" is 1.5, no label"),
-        ({}, r"row 0: 'gs://b/a.mp4' is on no disk"),
+        ({}, r"row 0: 'gs://b/a.mp4' is not on a disk"),
         ({"source": ""}, "source must be"),
         ({"start": "end"}, "must differ"),
         ({"on_error": "replace"}, "on_error"),
@@ -201,7 +201,7 @@ def jpeg(number: int) -> bytes:
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
 @pytest.mark.filterwarnings("ignore:.*left out")
-def test_damage_ends_in_an_error_or_in_bytes_of_the_file(tmp_path, compression):
+def test_damage_is_an_error_or_bytes_of_the_file(tmp_path, compression):
     rng = random.Random(9)
     values = [jpeg(number) for number in range(60)] + [None]
     names = [f"n{number % 7}" for number in range(61)]

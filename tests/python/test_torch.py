@@ -73,7 +73,7 @@ class Reopening(torch.utils.data.Dataset):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_forked_workers_open_a_video_of_the_parent_again(short_clips):
+def test_forked_workers_reopen_a_parent_video(short_clips):
     dataset = Reopening(short_clips[0][0])
     here = [int(dataset[index]) for index in range(len(dataset))]
     workers = DataLoader(dataset, num_workers=2, multiprocessing_context="fork", timeout=30)
@@ -88,7 +88,7 @@ def test_forked_worker_makes_its_own_loader(short_clips):
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("workers", [0, 2, 3])
-def test_a_stateful_data_loader_goes_on_wherever_it_was_left(short_clips, workers):
+def test_stateful_data_loader_resumes_anywhere(short_clips, workers):
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
     whole = expected(short_clips, 3)
     for taken in range(len(whole) + 1):
@@ -160,7 +160,7 @@ def test_a_data_loader_that_is_to_pin_delivers(short_clips):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_an_error_costs_one_batch_whoever_iterates(short_clips, bad_file, workers):
+def test_error_costs_one_batch_in_any_process(short_clips, bad_file, workers):
     entries = [*short_clips[:5], (bad_file, 9), *short_clips[5:9]]
     once = fsp.samplers.random(sequence_length=2)
     keywords = {"batch_size": 2, "transforms": [fsp.transforms.Resize((16, 24))]}
@@ -182,7 +182,7 @@ def test_an_error_costs_one_batch_whoever_iterates(short_clips, bad_file, worker
     assert [batch["labels"].tolist() for batch in of_loader] == got[2:]
 
 
-def test_threads_are_shared_out_among_the_ranks_of_a_machine(short_clips, monkeypatch):
+def test_threads_are_divided_among_local_ranks(short_clips, monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(10**6))
     dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
     next(iter(dataset))
@@ -243,7 +243,7 @@ def flat(lists):
 
 
 @pytest.mark.timeout(200)
-def test_each_rank_has_its_own_part_whoever_iterates(short_clips, tmp_path):
+def test_ranks_get_their_shard_in_any_process(short_clips, tmp_path):
     said = run_torchrun("ranks", short_clips, tmp_path, 180)
     for rank, own in enumerate(said):
         assert own["variables"] == own["group"] == {"shard_id": rank, "num_shards": 2}
@@ -277,7 +277,7 @@ def test_lightning_trains_each_rank_on_its_own_part(short_clips, tmp_path):
 # ---- one process ----
 
 
-def test_accelerate_keeps_the_place_in_the_epoch_with_its_state(short_clips, tmp_path):
+def test_accelerate_saves_the_position_in_the_epoch(short_clips, tmp_path):
     accelerator = pytest.importorskip("accelerate").Accelerator(cpu=True)
 
     def batches():
@@ -390,13 +390,13 @@ def test_a_data_module_says_what_it_lacks(short_clips):
 @pytest.mark.parametrize(
     ("cores", "here", "outside", "ranks", "expected"),
     [
-        (64, 64, 64, 8, 8),  # nobody was bound: all ranks see all cores
+        (64, 64, 64, 8, 8),  # no CPU affinity: all ranks see all cores
         (8, 8, 64, 8, 8),  # each rank was bound to cores of its own
         (32, 32, 64, 8, 8),  # bound to one of two NUMA nodes, with three others
         (8, 64, 64, 4, 2),  # a container's quota is for all
         (8, 16, 64, 4, 2),
         (2, 2, 2, 8, 1),
-        (16, 16, 0, 4, 4),  # whoever started it is not to be seen
+        (16, 16, 0, 4, 4),  # the launcher is unknown
     ],
 )
 def test_ranks_share_the_cores_that_they_were_given(cores, here, outside, ranks, expected, monkeypatch):

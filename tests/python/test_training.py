@@ -52,7 +52,7 @@ def videos(tmp_path_factory):
 
 
 @pytest.mark.timeout(300)
-def test_a_model_learns_from_clips_what_no_single_frame_tells(tmp_path):
+def test_model_learns_motion_from_clips(tmp_path):
     pytest.importorskip("imageio_ffmpeg")
     said = run("train_video.py", "--short", "--data", tmp_path)
     reached = accuracies(said)
@@ -101,7 +101,7 @@ def test_two_ranks_share_epochs_and_resume_bit_exactly(videos, tmp_path):
 
 
 @pytest.mark.timeout(300)
-def test_two_ranks_become_one_in_the_middle_of_an_epoch(videos, tmp_path):
+def test_two_ranks_resume_as_one_mid_epoch(videos, tmp_path):
     again = [*SMALL, "--data", videos, "--checkpoint", tmp_path / "run.pt"]
     run("train_video.py", *again, "--trace", tmp_path / "two", "--stop-after", 4, ranks=2)
     run("train_video.py", *again, "--trace", tmp_path / "one", "--resume", "--batch-size", 32)

@@ -135,7 +135,7 @@ def test_non_file_sources_are_written_to_files(short_clips, photos, tmp_path):
     assert again.samples[3][0].start_frame == 9 and not fsp.validate(again).failures
 
 
-def test_a_run_goes_on_and_makes_again_only_what_changed(short_clips, bad_file, tmp_path, monkeypatch):
+def test_rerun_transcodes_only_changed_videos(short_clips, bad_file, tmp_path, monkeypatch):
     root = tmp_path / "in"
     root.mkdir()
     for path, _ in short_clips[:3]:
@@ -157,8 +157,8 @@ def test_a_run_goes_on_and_makes_again_only_what_changed(short_clips, bad_file, 
     assert made == [os.stat(path).st_mtime_ns for path in again.paths]
     os.utime(entries[1], (5, 5))
     Path(again.paths[2]).unlink()
-    mended = fsp.transcode(entries, tmp_path / "out", root=root, **options)
-    assert (mended.transcoded, mended.found) == (2, 1)
+    second = fsp.transcode(entries, tmp_path / "out", root=root, **options)
+    assert (second.transcoded, second.found) == (2, 1)
     assert fsp.transcode(entries, tmp_path / "out", root=root, **options).transcoded == 0
     assert fsp.transcode(entries, tmp_path / "out", root=root, **(options | {"gop": 4})).transcoded == 3
     left = {path.name for path in hidden.iterdir()}
@@ -204,7 +204,7 @@ def test_missing_or_failing_programs_are_named(short_clips, encoder, tmp_path, m
     )
     monkeypatch.setenv(_ffmpeg.VARIABLE, str(lossy))
     failed = fsp.transcode(entries, tmp_path / "o")
-    assert failed.failures[0]["kind"] == "internal" and "frames were given" in failed.failures[0]["message"]
+    assert failed.failures[0]["kind"] == "internal" and "the encoder wrote" in failed.failures[0]["message"]
     assert not list((tmp_path / "o").glob("*.mp4"))
     monkeypatch.delenv(_ffmpeg.VARIABLE)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -214,7 +214,7 @@ def test_missing_or_failing_programs_are_named(short_clips, encoder, tmp_path, m
 
 
 def test_a_result_that_is_not_the_source_is_refused(videos, tmp_path):
-    """The comparison itself: each thing that may differ is told."""
+    """The comparison itself: each kind of difference is reported."""
     options = Options.checked(8, 0, None, None, "h264", None, "ultrafast")
     source = str(videos / "derived" / "tiny_34x26_h264.mp4")
     (made,) = fsp.transcode([source], tmp_path, gop=8, b_frames=0, **QUICK).paths
@@ -227,7 +227,7 @@ def test_a_result_that_is_not_the_source_is_refused(videos, tmp_path):
         (Clock(right.scale, later, right.end), (34, 26), 8, "frame 9 is at"),
         (Clock(right.scale, right.times, right.end + 1), (34, 26), 8, "the end is at"),
         (right, (34, 24), 8, "34x26"),
-        (right, (34, 26), 7, "a group of 8"),
+        (right, (34, 26), 7, "a GOP of 8"),
     ]:
         with pytest.raises(fsp.InternalError, match=what):
             _encode.compare(made, "a", clock, size, Options.checked(gop, 0, None, None, "h264", None, "fast"))
@@ -284,19 +284,19 @@ def test_the_forecast_comes_true(videos, gop, b_frames, length, stride, tmp_path
     assert said.frames_decoded_after == pytest.approx(found.frames_decoded_per_clip, rel=0.1)
     assert said.pixels_now / said.pixels_after == pytest.approx(1280 * 720 / (56 * 32))
     assert said.bytes_after == pytest.approx(os.stat(made).st_size, rel=0.6) and said.seconds > 0
-    assert said.gain > 10 and not any("not worth it" in sentence for sentence in said.summary_lines())
+    assert said.gain > 10 and not any("not recommended" in sentence for sentence in said.summary_lines())
 
 
 def test_the_forecast_says_where_nothing_is_gained(videos, tmp_path):
     intra = str(videos / "derived" / "h264_all_intra_640x360.mp4")
     said = fsp.estimate_transcode([intra], tmp_path, sequence_length=4, stride=8, **QUICK)
-    assert said.frames_decoded_now == 4 < said.frames_decoded_after and "not worth it" in " ".join(said.summary_lines())
+    assert said.frames_decoded_now == 4 < said.frames_decoded_after and "not recommended" in " ".join(said.summary_lines())
     assert "nothing is gained" in said.summary_lines()[-1]
     short = fsp.estimate_transcode([intra], tmp_path, sequence_length=400, **QUICK)
-    assert short.gain is None and "nothing can be said" in " ".join(short.summary_lines())
+    assert short.gain is None and "the gain is unknown" in " ".join(short.summary_lines())
 
 
-def test_pictures_of_a_clip_are_counted_as_a_decoder_would():
+def test_decoded_frames_of_a_clip_are_counted():
     """Against a count by the rule itself: a picture is decoded if it is wanted, or a wanted one behind it needs it."""
     for gop, b, frames, stride in [(16, 0, 16, 4), (16, 2, 16, 4), (12, 3, 5, 7), (5, 1, 3, 1), (1, 0, 2, 2)]:
         total = 0
@@ -323,7 +323,7 @@ def test_pictures_of_a_clip_are_counted_as_a_decoder_would():
         ({"jobs": 0}, "jobs"),
     ],
 )
-def test_what_is_asked_wrongly_is_refused(short_clips, wrong, what, tmp_path):
+def test_wrong_arguments_are_rejected(short_clips, wrong, what, tmp_path):
     with pytest.raises(fsp.ArgumentError, match=what):
         fsp.transcode([short_clips[0][0]], tmp_path / "o", **wrong)
     assert not (tmp_path / "o").exists()
@@ -340,7 +340,7 @@ def test_the_list_says_what_a_list_can_say(short_clips, tmp_path):
     assert done.found == 1 and json.loads(Path(done.list_file).read_text())["start"] == 0.5
 
 
-def test_what_another_run_or_somebody_else_made_is_not_replaced(short_clips, tmp_path):
+def test_files_of_other_runs_are_not_replaced(short_clips, tmp_path):
     sources = [tmp_path / side / "one.mkv" for side in ("train", "val")]
     for source in sources:
         source.parent.mkdir()
@@ -349,14 +349,14 @@ def test_what_another_run_or_somebody_else_made_is_not_replaced(short_clips, tmp
     out = tmp_path / "out"
     fsp.transcode([train], out, size=32, **QUICK)
     before = (out / "one.mp4").stat()
-    with pytest.raises(fsp.ArgumentError, match=r"one\.mp4 is there already and was not made of entry 0"):
+    with pytest.raises(fsp.ArgumentError, match=r"one\.mp4 already exists and is not the result of sample 0"):
         fsp.transcode([val], out, size=32, **QUICK)
     assert (out / "one.mp4").stat().st_ino == before.st_ino
     assert fsp.transcode([train], out, size=32, **QUICK).found == 1
     assert fsp.transcode([train], out, size=32, gop=4, **QUICK).transcoded == 1, "its own it may replace"
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "one.mp4").write_bytes(b"precious")
-    with pytest.raises(fsp.ArgumentError, match="was not made of"):
+    with pytest.raises(fsp.ArgumentError, match="is not the result of"):
         fsp.transcode([train], tmp_path / "own", size=32, **QUICK)
     assert (tmp_path / "own" / "one.mp4").read_bytes() == b"precious"
 
@@ -374,6 +374,6 @@ def test_lists_say_labels_as_they_are_or_nothing(tmp_path):
         assert lines(**columns) is None, columns
 
 
-def test_another_rate_of_a_frame_folder_is_another_video():
+def test_other_rate_of_a_frame_folder_is_other_video():
     one, other, same = (_output_paths.identity(fsp.datasets.ImageSequence("/f", fps=fps)) for fps in (25, 30, 25.0))
     assert one == same != other

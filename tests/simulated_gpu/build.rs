@@ -1,6 +1,4 @@
-//! In: `c/`, and the kernels' sources.
-//! Out: both as static libraries in the simulated GPU.
-//! Never: anything for a wheel.
+//! Compiles `c/` and the kernels' sources to static libraries of the simulated GPU.
 
 include!("../../kernels/cuda/shim/compile.rs");
 

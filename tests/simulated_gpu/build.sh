@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the simulated GPU and makes the folder that stands in for a driver; prints the folder, to be put on LD_LIBRARY_PATH.
+# Builds the simulated GPU and the folder that replaces a driver; prints the folder, to be added to LD_LIBRARY_PATH.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=../../scripts/env.sh

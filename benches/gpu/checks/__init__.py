@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-#: In the order in which they run: what the others depend on, and what matters most, first.
+#: In the order in which they run: checks that others depend on, and the most important ones, first.
 MODULES = ("facts", "decoding", "pixels", "loaders", "handover", "damage", "images", "process", "costs", "suite")
 
 

@@ -1,5 +1,6 @@
-"""What decoders, kernels and contexts cost: milliseconds and megabytes. Everything here is measured, nothing judged,
-but for one thing: a decoder that was used is used again.
+"""Measures decoder creation, kernel compilation and contexts, in milliseconds and megabytes.
+
+Only one thing is checked: an idle decoder is reused.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ ROUNDS = 7
 
 
 def key_pictures(path: Path) -> tuple[float, int]:
-    """Milliseconds for passes of one key picture each, and how many there were: a parser, a decoder from the pool, the
-    picture, and at the end the wait for it.
+    """Milliseconds for passes of one keyframe each, and their number.
+
+    A pass is a parser, a decoder from the pool, the frame, and finally the wait for it.
     """
     run = gpu.decode_throughput(path, sessions=1, seconds=0.05, map_every=0, max_packets=1)
     return run.seconds * 1e3, run.frames
@@ -31,7 +33,7 @@ def delta(before: dict[str, int]) -> dict[str, int]:
 
 @item("sessions", seconds=120, checklist="2")
 def sessions(context: Context) -> Iterator[Row]:
-    """Create, use again, reconfigure: by what happened to the pool, not by what was hoped."""
+    """Creation, reuse and reconfiguration, as reported by the statistics of the decoder pool."""
     tuning = [clip for clip in timed("tuning") if clip.facts.get("codec") == "h264"]
     key_pictures(tuning[0].path)  # opens the driver's library
     for clip in tuning:
@@ -51,7 +53,7 @@ def sessions(context: Context) -> Iterator[Row]:
                 memory.append(used)
         name = f"{size(clip)} {clip.facts.get('codec')}"
         if not created or not reused:
-            yield Row(name, "a decoder is made, then used again", FAILED, f"pool: {gpu.decoder_cache_stats()}")
+            yield Row(name, "a decoder is created, then reused", FAILED, f"pool: {gpu.decoder_cache_stats()}")
             continue
         figures = {
             "create_ms": statistics.median(created),
@@ -59,12 +61,12 @@ def sessions(context: Context) -> Iterator[Row]:
             "decoder_MB": statistics.median(memory),
             "estimated_MB": gpu.decoder_cache_stats()["bytes_estimated"] / 1e6,
         }
-        yield Row(name, "a decoder is made, then used again", OK, "", figures)
+        yield Row(name, "a decoder is created, then reused", OK, "", figures)
     yield reconfigured(tuning)
 
 
 def reconfigured(tuning: list[Clip]) -> Row:
-    """Two sizes of one bucket in turn: the one decoder must change between them."""
+    """Two sizes of one bucket in turn: the one decoder must be reconfigured between them."""
     asked = "two sizes in turn on one decoder"
     for first in tuning:
         for second in tuning:
@@ -92,17 +94,17 @@ def size(clip: Clip) -> str:
 
 @item("parser", seconds=60, checklist="2")
 def parser(context: Context) -> Iterator[Row]:
-    """A new parser for each pass: what that costs with one key picture, from how often it can be done."""
+    """Cost of a new parser for each pass of one keyframe, derived from the pass rate."""
     for clip in timed("tuning"):
         gpu.decode_throughput(clip.path, sessions=1, seconds=0.2, map_every=0, max_packets=1)
         run = gpu.decode_throughput(clip.path, sessions=1, seconds=2.0, map_every=0, max_packets=1)
         figures = {"ms": 1e3 / run.frames_per_second, "passes": run.frames}
-        yield Row(f"{size(clip)}", "new parser + one key picture: an upper bound of both", OK, "", figures)
+        yield Row(f"{size(clip)}", "new parser + one keyframe: an upper bound of both", OK, "", figures)
 
 
 @item("maps", seconds=90, checklist="8")
 def maps(context: Context) -> Iterator[Row]:
-    """What mapping every picture costs against mapping none. The kernel itself needs a profiler."""
+    """Cost of mapping every surface compared with mapping none. The kernel itself needs a profiler."""
     for clip in timed("bench", "1080p"):
         seconds = 3.0
         gpu.decode_throughput(clip.path, sessions=4, seconds=0.5, map_every=1, max_packets=200)
@@ -112,14 +114,14 @@ def maps(context: Context) -> Iterator[Row]:
             ).frames_per_second
             for every in (1, 16, 0)
         }
-        yield Row(clip.name, "pictures a second, four sessions", OK, "", rates)
+        yield Row(clip.name, "pictures per second, four sessions", OK, "", rates)
         if context.left() < 4 * seconds:
             return
 
 
 @item("session-memory", seconds=90, checklist="2")
 def session_memory(context: Context) -> Iterator[Row]:
-    """Device memory with so many sessions at work at a time."""
+    """Device memory with this number of concurrent sessions."""
     (clip, *_) = timed("bench", "1080p")
     gpu.clear_decoder_cache()
     base = gpu.devices()[0].free_bytes
@@ -145,7 +147,7 @@ print(imported - begin, context, kernels)
 
 @item("open", seconds=90, checklist="9")
 def opening(context: Context) -> Iterator[Row]:
-    """The driver compiles the kernels once per machine, and keeps what it made in a cache."""
+    """The driver compiles the kernels once per machine, and caches the result."""
     with tempfile.TemporaryDirectory() as cache:
         cold: list[float] = []
         warm: list[list[float]] = []

@@ -1,4 +1,4 @@
-"""Damaged files: NVDEC conceals damage, so whatever it does, the verdict must be the CPU's."""
+"""Damaged files: NVDEC conceals damage, so framespool must report the same errors as the CPU decoder."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from checks.decoding import loaders, out_of_time
 @item("damage", seconds=240)
 def damage(context: Context) -> Iterator[Row]:
     for clip in clips("damaged", context.match):
-        yield out_of_time(clip.name, "each frame") if context.left() < 0 else verdicts(clip)
+        yield out_of_time(clip.name, "each frame") if context.left() < 0 else compare_frames(clip)
 
 
-def verdicts(clip: Clip) -> Row:
-    """Frame by frame: the same bytes, or the same error at the same place."""
+def compare_frames(clip: Clip) -> Row:
+    """Frame by frame: the same bytes, or the same error at the same position."""
     asked = "each frame or its error == CPU's"
     sampling = fsp.samplers.windows(sequence_length=1)
     made = []
@@ -31,7 +31,7 @@ def verdicts(clip: Clip) -> Row:
     compared = Comparison()
     opened = Outcome.of(make)
     if opened.error is not None:
-        # Neither road can know more of a file that cannot be indexed, and it was the first that was asked.
+        # A file that cannot be indexed fails the same way on both backends.
         cpu = Outcome.of(lambda: [*fsp.ClipLoader([str(clip.path)], sampling, batch_size=1, index=False)][:0])
         differ("opening", opened, cpu, compared)
         return row(clip, asked, compared, {"refused": str(opened.error)[-80:]})

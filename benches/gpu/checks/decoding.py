@@ -1,4 +1,4 @@
-"""NVDEC's pictures against the CPU's, through framespool itself: every frame, any frame, strided clips."""
+"""Compares frames from NVDEC with the CPU's, through framespool: every frame, any frame, strided clips."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from common import Clip, clips
 from equality import Comparison, Outcome, batches, differ
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 
-#: Reasons for which a sound stream may be left to the CPU. Any other means that NVDEC, or our use of it, did not
-#: deliver.
+#: Accepted reasons for a fallback to the CPU of an undamaged stream. Any other reason means an error of NVDEC or of its
+#: use here.
 ACCEPTED_FALLBACKS = re.compile(
-    r"is not decoded by this GPU|this GPU decodes .* (from|up to) |but does not hand it out as"
-    r"|its standard does not define pictures to the bit|film grain|bit luma and .* bit chroma|chroma format"
+    r"is not decoded by this GPU|this GPU decodes .* (from|up to) |but cannot output it as"
+    r"|its standard does not define bit-exact output|film grain|bit luma and .* bit chroma|chroma format"
 )
 
 
@@ -28,11 +28,11 @@ def loaders(clip: Clip, sampling: Any, **keywords: Any) -> tuple[fsp.ClipLoader,
     return ours, fsp.ClipLoader([str(clip.path)], sampling, **common)
 
 
-def verdict(name: str, asked: str, compared: Comparison, stats: dict[str, Any], **more: Any) -> Row:
-    """Bytes first; then whether it was NVDEC that made them."""
+def compared_row(name: str, asked: str, compared: Comparison, stats: dict[str, Any], **more: Any) -> Row:
+    """Compares the bytes first; then checks that NVDEC decoded them."""
     by_gpu, decoded = stats["frames_decoded_by_gpu"], stats["frames_decoded"]
     reasons: dict[str, int] = stats["cpu_fallbacks"]
-    told = "; ".join(f"{count}x {reason}" for reason, count in reasons.items())
+    summary = "; ".join(f"{count}x {reason}" for reason, count in reasons.items())
     figures = {
         "frames": compared.frames,
         "decoded": decoded,
@@ -45,26 +45,26 @@ def verdict(name: str, asked: str, compared: Comparison, stats: dict[str, Any], 
         figures["errors"] = compared.errors
     if not compared.same:
         why = f"{compared.differing} of {compared.cases} answers differ; {compared.first}"
-        return Row(name, asked, FAILED, f"{why}. {told}".strip(), {**figures, "worst": compared.worst})
+        return Row(name, asked, FAILED, f"{why}. {summary}".strip(), {**figures, "worst": compared.worst})
     unfair = {reason: count for reason, count in reasons.items() if not ACCEPTED_FALLBACKS.search(reason)}
     if unfair:
-        return Row(name, asked, FAILED, f"the same bytes, but NVDEC did not make all of them: {told}", figures)
+        return Row(name, asked, FAILED, f"the same bytes, but NVDEC did not decode all of them: {summary}", figures)
     if by_gpu == 0 and compared.frames:
-        return Row(name, asked, IMPOSSIBLE, told or "NVDEC decoded nothing, and nothing says why", figures)
-    return Row(name, asked, OK, told, figures)
+        return Row(name, asked, IMPOSSIBLE, summary or "NVDEC decoded nothing, without a reason", figures)
+    return Row(name, asked, OK, summary, figures)
 
 
 def every_frame(clip: Clip, dtype: str) -> Row:
-    """The whole file. A clip is one frame, so that files whose pictures change in size can be compared."""
+    """The complete file. A clip is one frame, so that files whose frames change in size can be compared."""
     asked = f"every frame, {dtype}: NVDEC == CPU"
     ours, theirs = loaders(clip, fsp.samplers.windows(sequence_length=1), dtype=dtype)
     compared = Comparison()
     for (left, _), (right, batch) in itertools.zip_longest(batches(ours), batches(theirs), fillvalue=(Outcome(), None)):
         at = batch.indices.tolist()[0][0] if batch is not None else compared.frames
         differ(f"the batch at frame {at}", left, right, compared)
-    row = verdict(clip.name, asked, compared, ours.stats())
-    if clip.frames is not None and row.verdict == OK and not compared.errors and compared.frames != clip.frames:
-        row.verdict, row.why = FAILED, f"{compared.frames} frames, {clip.frames} in the manifest"
+    row = compared_row(clip.name, asked, compared, ours.stats())
+    if clip.frames is not None and row.result == OK and not compared.errors and compared.frames != clip.frames:
+        row.result, row.why = FAILED, f"{compared.frames} frames, {clip.frames} in the manifest"
     return row
 
 
@@ -73,7 +73,7 @@ def whole_files(context: Context, codecs: set[str]) -> Iterator[Row]:
         if clip.facts.get("codec") not in codecs:
             continue
         deep = "10" in str(clip.facts.get("pix_fmt")) or "12" in str(clip.facts.get("pix_fmt"))
-        # Eight bits would hide what happens to the lower ones.
+        # Converting to eight bits would hide errors in the lower bits.
         for dtype in ("uint8", "float32") if deep else ("uint8",):
             if context.left() < 0:
                 yield out_of_time(clip.name, f"every frame, {dtype}")
@@ -82,15 +82,15 @@ def whole_files(context: Context, codecs: set[str]) -> Iterator[Row]:
 
 
 def out_of_time(name: str, asked: str) -> Row:
-    return Row(name, asked, IMPOSSIBLE, "the item's time was up; --budget gives more")
+    return Row(name, asked, IMPOSSIBLE, "out of time; raise --budget")
 
 
 def guarded(name: str, work: Any) -> Row:
-    """A row, also where the road could not be opened at all."""
+    """A row, even if the decoder could not be opened."""
     try:
         return work()
     except fsp.Error as error:
-        return Row(name, "the comparison runs to its end", FAILED, f"{type(error).__name__}: {error}")
+        return Row(name, "the comparison completes", FAILED, f"{type(error).__name__}: {error}")
 
 
 @item("decode-h264", seconds=300, checklist="1")
@@ -110,12 +110,12 @@ def decode_web(context: Context) -> Iterator[Row]:
 
 @item("decode-others", seconds=60, checklist="1")
 def decode_others(context: Context) -> Iterator[Row]:
-    """MPEG-2, MPEG-4: their inverse transforms are not defined to the bit, so NVDEC must not be asked."""
+    """MPEG-2, MPEG-4: their inverse transforms are not bit-exact, so NVDEC must not be used."""
     yield from whole_files(context, {"mpeg4", "mpeg2video"})
 
 
 def demands(frames: int, draw: random.Random) -> Iterator[tuple[str, list[int]]]:
-    """Frame numbers as people ask for them."""
+    """Typical requests for frame numbers."""
     yield "first", [0]
     yield "last", [-1]
     yield "one in the middle", [frames // 2]
@@ -132,7 +132,7 @@ def demands(frames: int, draw: random.Random) -> Iterator[tuple[str, list[int]]]
 
 @item("random-access", seconds=240, checklist="1, 5, 6, 7")
 def random_access(context: Context) -> Iterator[Row]:
-    """One Video object, asked again and again, so that decoders are handed from one demand to the next."""
+    """Repeated requests to one Video object, so that decoders pass from one request to the next."""
     for clip in clips("random", context.match):
         if context.left() < 0:
             yield out_of_time(clip.name, "any frames in any order")
@@ -146,7 +146,7 @@ def any_frame(clip: Clip, context: Context) -> Row:
     compared = Comparison()
     draw = random.Random(clip.name)
     small = [fsp.transforms.Resize((96, 128))]
-    # Starts of all kinds (IDR, CRA, recovery points): the frame at each, and those around it.
+    # Random access points of all kinds (IDR, CRA, recovery points): the frame at each, and its neighbors.
     around = [
         (f"start {k}", [i for i in range(k - 2, k + 4) if 0 <= i < len(theirs)]) for k in theirs.info.keyframes[:12]
     ]
@@ -166,7 +166,7 @@ def any_frame(clip: Clip, context: Context) -> Row:
 
 @item("strided", seconds=240, checklist="4, 6")
 def strided(context: Context) -> Iterator[Row]:
-    """Random strided clips: most pictures between the wanted ones need not be decoded."""
+    """Random strided clips: most pictures between the requested ones need not be decoded."""
     for clip in clips("random", context.match):
         for stride in (2, 4, 8):
             if context.left() < 0:
@@ -176,7 +176,7 @@ def strided(context: Context) -> Iterator[Row]:
 
 
 def random_clips(clip: Clip, stride: int) -> Row:
-    # Four pictures a clip: with more of them, clips would overlap and little were left to skip.
+    # Four frames per clip: longer clips would overlap, and few pictures could be skipped.
     sampling = fsp.samplers.random(sequence_length=4, stride=stride, clips_per_video=12, short="loop")
     ours, theirs = loaders(clip, sampling, batch_size=4, seed=stride, lookahead_clips=0)
     compared = Comparison()
@@ -187,4 +187,4 @@ def random_clips(clip: Clip, stride: int) -> Row:
             differ(f"epoch {epoch}, batch {number}", left, right, compared)
     cpu = theirs.stats()
     more = {"cpu_decoded": cpu["frames_decoded"], "cpu_skipped": cpu["packets_skipped"]}
-    return verdict(clip.name, f"random clips, stride {stride}: NVDEC == CPU", compared, ours.stats(), **more)
+    return compared_row(clip.name, f"random clips, stride {stride}: NVDEC == CPU", compared, ours.stats(), **more)

@@ -1,4 +1,4 @@
-"""What the GPU says of itself, and whether framespool can be used on it."""
+"""Properties of the GPU, and whether framespool can use it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def facts(context: Context) -> Iterator[Row]:
         "free_GiB": device.free_bytes / 2**30,
         "engines": device.engines,
     }
-    yield Row("the device", "driver, memory and engines are there", OK, figures=shown)
+    yield Row("the device", "driver, memory and engines are reported", OK, figures=shown)
     if device.video_reason:
         yield Row("the engines", "libnvcuvid opens and answers", FAILED, device.video_reason)
         return
     kinds = [f"{c.codec} {c.chroma} {c.depth_bits}" for c in device.decodes]
     yield Row("the codecs", "what NVDEC decodes", OK, ", ".join(kinds), {"kinds": len(kinds)})
-    # In the record only: one row for each kind would fill the table.
+    # In the record only: one row per kind would make the table too long.
     yield Row("the limits", "sizes and layouts of each", OK, figures={"decodes": [asdict(c) for c in device.decodes]})
     smi = nvidia_smi("driver_version", "clocks.video", "clocks.max.video", "mig.mode.current", "ecc.mode.current")
     if smi:

@@ -1,4 +1,4 @@
-"""Batches in other libraries' hands: right from the first moment, and not overwritten while they are read."""
+"""Batches exported to other libraries: correct from the start, and not overwritten while they are read."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def torch_or_reason() -> tuple[Any, str]:
     import torch
 
     if not torch.cuda.is_available():
-        return None, f"torch {torch.__version__} has no CUDA, or does not find this GPU"
+        return None, f"torch {torch.__version__} has no CUDA support, or does not find this GPU"
     return torch, ""
 
 
 def looped(**keywords: Any) -> Iterator[fsp.Batch]:
-    """Batches without end: small, so that their memory comes round soon."""
+    """Endless small batches, so that their memory is soon reused."""
     dataset = [str(clip.path) for clip in clips("loader")]
     t = fsp.transforms
     loader = fsp.ClipLoader(
@@ -45,14 +45,14 @@ def looped(**keywords: Any) -> Iterator[fsp.Batch]:
 
 
 def weights(torch: Any, count: int) -> Any:
-    """A number for each byte: a sum with them tells which byte is another one."""
+    """A weight for each byte: a weighted sum changes if any byte does."""
     drawn = torch.Generator().manual_seed(1)
     return torch.randint(1, 1 << 20, (count,), generator=drawn, dtype=torch.int64)
 
 
 @item("torch-streams", seconds=240, checklist="DLPack")
 def torch_streams(context: Context) -> Iterator[Row]:
-    """Read on busy side streams, dropped at once: the reads come late, when the memory could have been used again."""
+    """Reads on busy side streams and drops the tensors at once: the reads run late, when the memory could be reused."""
     torch, why = torch_or_reason()
     name, asked = "torch", f"{ROUNDS} rounds on busy side streams, tensors dropped before they are read"
     if torch is None:
@@ -60,7 +60,7 @@ def torch_streams(context: Context) -> Iterator[Row]:
         return
     ours, theirs = looped(device="cuda:0"), looped()
     streams = [torch.cuda.Stream() for _ in range(3)]
-    # Work that holds a stream up for some milliseconds.
+    # Work that occupies a stream for some milliseconds.
     heavy = torch.rand(4096, 4096, device="cuda")
     by_byte = None
     waiting: collections.deque[tuple[int, Any, int]] = collections.deque()
@@ -99,7 +99,7 @@ def settle(waiting: Any, compared: Comparison) -> None:
 
 @item("torch-capture", seconds=120, checklist="captures")
 def torch_capture(context: Context) -> Iterator[Row]:
-    """Graphs captured while a loader's threads decode: neither may spoil the other."""
+    """Captures graphs while a loader's threads decode: neither may disturb the other."""
     torch, why = torch_or_reason()
     name, asked = "torch", f"{CAPTURES} graphs captured in mode global beside a loader"
     if torch is None:
@@ -118,9 +118,9 @@ def torch_capture(context: Context) -> Iterator[Row]:
                     end = end + 1
             graph.replay()
             if not torch.equal(end.cpu(), start.cpu() + 200):
-                compared.note(f"graph {number}", "its replay gave something else")
+                compared.note(f"graph {number}", "its replay gave a different result")
             if next(ours).frames.cpu().tobytes() != next(theirs).frames.tobytes():
-                compared.note(f"batch {number}", "its bytes are not the CPU's")
+                compared.note(f"batch {number}", "its bytes differ from the CPU's")
         except (RuntimeError, fsp.Error) as error:
             compared.note(f"graph {number}", f"{type(error).__name__}: {error}")
     if compared.same:
@@ -131,13 +131,13 @@ def torch_capture(context: Context) -> Iterator[Row]:
 
 @item("torch-views", seconds=60, checklist="DLPack")
 def torch_views(context: Context) -> Iterator[Row]:
-    """What a training loop does with a batch."""
+    """Operations of a training loop on a batch."""
     torch, why = torch_or_reason()
     if torch is None:
         yield Row("torch", "views, dtypes, lifetimes", IMPOSSIBLE, why)
         return
     path = clips("loader")[0].path
-    asked = "from_dlpack, .torch(), t[i], .cpu() hold the CPU's bytes"
+    asked = "from_dlpack, .torch(), t[i], .cpu() have the CPU's bytes"
     for dtype in ("uint8", "float16", "bfloat16", "float32"):
         ours = fsp.Video(path, device="cuda:0", index=False).frames([0, 3, 9], dtype=dtype).data
         theirs = fsp.Video(path, index=False).frames([0, 3, 9], dtype=dtype).data
@@ -187,10 +187,10 @@ print(numba.__version__)
 
 @item("others", seconds=180, checklist="DLPack")
 def others(context: Context) -> Iterator[Row]:
-    """CuPy, JAX, Numba: each in a process of its own, since each has its own idea of the context."""
+    """CuPy, JAX, Numba: each in its own process, since each handles the CUDA context differently."""
     path = str(clips("loader")[0].path)
     for module, program in (("cupy", CUPY), ("jax", JAX), ("numba", NUMBA)):
-        asked = f"a batch in {module} holds the CPU's bytes"
+        asked = f"a batch in {module} has the CPU's bytes"
         if why := missing(module) or missing("numpy"):
             yield Row(module, asked, IMPOSSIBLE, why)
             continue
@@ -205,7 +205,7 @@ def others(context: Context) -> Iterator[Row]:
 
 @item("interface", seconds=30, checklist="DLPack")
 def interface(context: Context) -> Iterator[Row]:
-    """What can be seen without any library."""
+    """The interfaces of a tensor that need no library."""
     path = clips("loader")[0].path
     data = fsp.Video(path, device="cuda:0", index=False).frames([0, 1]).data
     described = data.__cuda_array_interface__

@@ -1,4 +1,4 @@
-"""Images: the CPU's bytes where it decodes, nvJPEG's near them, and always the same ones."""
+"""Images: fallbacks equal the CPU's bytes, nvJPEG is close to them, and repeated decoding gives the same bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import framespool as fsp
 from common import clips, missing
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 
-#: Levels by which an inverse transform of nvJPEG's may differ from libjpeg's, after the conversion to RGB.
+#: Largest difference in levels between nvJPEG's and libjpeg's inverse transform, after the conversion to RGB.
 MOST, MEAN = 16, 0.6
 
 
@@ -69,9 +69,9 @@ def jpeg(context: Context) -> Iterator[Row]:
             if difference.max() > MOST or difference.mean() > MEAN:
                 far.append(path.rsplit("/", 1)[-1])
         figures = {"worst": worst, "mean": max(means), "by_gpu": stats["frames_decoded_by_gpu"]}
-        told = sum(stats["cpu_fallbacks"].values()) + stats["frames_decoded_by_gpu"] == len(files)
-        right = not far and told and (group == "odd" or stats["frames_decoded_by_gpu"] > 0)
-        why = f"far off: {far[:4]}; left to the CPU: {stats['cpu_fallbacks']}"
+        all_counted = sum(stats["cpu_fallbacks"].values()) + stats["frames_decoded_by_gpu"] == len(files)
+        right = not far and all_counted and (group == "odd" or stats["frames_decoded_by_gpu"] > 0)
+        why = f"far off: {far[:4]}; fallbacks to the CPU: {stats['cpu_fallbacks']}"
         asked = f"{group}: nvJPEG's images within {MOST} levels and {MEAN} in the mean of the CPU's"
         yield Row(group, asked, OK if right else FAILED, why if stats["cpu_fallbacks"] or far else "", figures)
     for clip in clips("broken"):
@@ -86,7 +86,7 @@ def jpeg(context: Context) -> Iterator[Row]:
 
 @item("jpeg-order", seconds=120)
 def order(context: Context) -> Iterator[Row]:
-    """Planes that are written too early, or read too late, show as images that are not always the same."""
+    """Planes that are written too early or read too late give images that vary between runs."""
     if reason := missing("numpy") or unusable():
         yield Row("order", "nvJPEG decodes", IMPOSSIBLE, reason)
         return

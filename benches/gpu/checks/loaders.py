@@ -1,4 +1,4 @@
-"""Loaders: the same order and the same bytes whoever decodes, on however many workers."""
+"""Loaders: the same order and bytes with every decoder and any number of workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 
 
 def digest(batch: fsp.Batch) -> str:
-    """Everything that a batch holds."""
+    """All data of a batch."""
     seen = hashlib.blake2b(digest_size=16)
     for name, value in sorted(vars(batch).items()):
         seen.update(name.encode())
@@ -53,20 +53,20 @@ def loaders(context: Context) -> Iterator[Row]:
         "last_batch": "fill",
         "index": False,
     }
-    roads: list[dict[str, Any]] = [{"decoder": d} for d in ("auto", "nvdec", "cpu")]
-    roads += [{"decoder": "nvdec", "nvdec_threads": n} for n in (1, 2, 28)]
-    roads += [{"decoder": "nvdec", "memory_budget": 0}, {"decoder": "nvdec", "prefetch_batches": 6}]
+    variants: list[dict[str, Any]] = [{"decoder": d} for d in ("auto", "nvdec", "cpu")]
+    variants += [{"decoder": "nvdec", "nvdec_threads": n} for n in (1, 2, 28)]
+    variants += [{"decoder": "nvdec", "memory_budget": 0}, {"decoder": "nvdec", "prefetch_batches": 6}]
     for (name, sampling), shuffle in itertools.product(SAMPLINGS.items(), ("full", "buffer")):
         if context.left() < 0:
             return
         keywords = {**train, "shuffle": shuffle}
         want = epochs(fsp.ClipLoader(dataset, sampling(), **keywords))
-        for road in roads:
-            asked = f"{name}, {shuffle} shuffle, {', '.join(f'{k}={v}' for k, v in road.items())}: batches == CPU's"
+        for variant in variants:
+            asked = f"{name}, {shuffle} shuffle, {', '.join(f'{k}={v}' for k, v in variant.items())}: batches == CPU's"
             if context.left() < 0:
-                yield Row(name, asked, IMPOSSIBLE, "the item's time was up; --budget gives more")
+                yield Row(name, asked, IMPOSSIBLE, "out of time; raise --budget")
                 continue
-            loader = fsp.ClipLoader(dataset, sampling(), **{**keywords, "device": "cuda:0", **road})
+            loader = fsp.ClipLoader(dataset, sampling(), **{**keywords, "device": "cuda:0", **variant})
             have = epochs(loader)
             stats = loader.stats()
             figures = {
@@ -84,7 +84,7 @@ def loaders(context: Context) -> Iterator[Row]:
 
 @item("two-loaders", seconds=120)
 def two_loaders(context: Context) -> Iterator[Row]:
-    """Several loaders and videos of one process at a time share the decoders."""
+    """Several loaders and videos of one process share the decoders."""
     dataset = [str(clip.path) for clip in clips("loader")]
     keywords: dict[str, Any] = {"batch_size": 4, "transforms": [fsp.transforms.Resize((96, 96))], "index": False}
     sampling = fsp.samplers.windows(sequence_length=8)

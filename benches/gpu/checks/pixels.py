@@ -1,4 +1,4 @@
-"""The pixel pass on the device against the CPU's, byte for byte: transforms, element types, layouts, sources."""
+"""Compares the transform pipeline on the device with the CPU's, byte for byte: transforms, dtypes, layouts, sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 
 DTYPES = ("uint8", "float16", "bfloat16", "float32")
 LAYOUTS = ("THWC", "TCHW", "CTHW")
-#: Of ImageNet, as every training script has them.
+#: ImageNet's, as used by training scripts.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -25,7 +25,7 @@ def recipes() -> dict[str, list[Any]]:
         "as decoded": [],
         "resize down": [t.Resize((112, 112))],
         "resize up": [t.Resize((701, 947))],
-        "resize shorter side, centre crop": [t.Resize(128), t.CenterCrop(112)],
+        "resize shorter side, center crop": [t.Resize(128), t.CenterCrop(112)],
         "nearest": [t.Resize((97, 131), interpolation="nearest")],
         "not antialiased": [t.Resize((97, 131), antialias=False)],
         "random crop": [t.Resize(128), t.RandomCrop(96)],
@@ -50,7 +50,7 @@ def recipes() -> dict[str, list[Any]]:
         "cutout": [resized, t.Cutout((20, 30), count=4, fill=77)],
         "grid mask": [resized, t.GridMask()],
         "normalised": [t.Resize(128), t.CenterCrop(112), t.Normalize(MEAN, STD)],
-        "normalised, erased by noise": [resized, t.Normalize(MEAN, STD), t.RandomErasing(1.0, value="random")],
+        "normalized, erased with noise": [resized, t.Normalize(MEAN, STD), t.RandomErasing(1.0, value="random")],
         "everything": [
             resized,
             t.RandomHorizontalFlip(),
@@ -66,7 +66,7 @@ DECODERS = ("cpu", "nvdec")
 
 
 def compare(clip: Clip, seconds: float) -> Iterator[Row]:
-    """One clip through all recipes, element types and layouts; a row for each decoder."""
+    """One clip through all transform lists, dtypes and layouts; one row per decoder."""
     until = time.monotonic() + seconds
     theirs = fsp.Video(clip.path, index=False)
     ours = {decoder: fsp.Video(clip.path, device="cuda:0", decoder=decoder, index=False) for decoder in DECODERS}
@@ -80,16 +80,16 @@ def compare(clip: Clip, seconds: float) -> Iterator[Row]:
                 continue
             keywords: dict[str, Any] = {"transforms": transforms, "dtype": dtype, "layout": layout, "seed": seed}
             right = Outcome.of(lambda k=keywords: theirs.frames(indices, **k).data)
-            # Normalize needs a float dtype, and some sizes do not fit: both roads must say so.
+            # Normalize needs a float dtype, and some sizes do not fit: both backends must report the same error.
             refused += right.error is not None
             for decoder, video in ours.items():
                 left = Outcome.of(lambda k=keywords, video=video: video.frames(indices, **k).data)
                 differ(f"{name}, {dtype} {layout}", left, right, compared[decoder])
     for decoder, each in compared.items():
-        yield verdict(clip, f"device pixels == CPU pixels, decoded by {decoder}", each, refused, left_out)
+        yield compared_row(clip, f"device pixels == CPU pixels, decoded by {decoder}", each, refused, left_out)
 
 
-def verdict(clip: Clip, asked: str, compared: Comparison, refused: int, left_out: int) -> Row:
+def compared_row(clip: Clip, asked: str, compared: Comparison, refused: int, left_out: int) -> Row:
     figures = {"cases": compared.cases, "frames": compared.frames, "refused_alike": refused}
     if left_out:
         figures["left_out_for_time"] = left_out
@@ -97,13 +97,13 @@ def verdict(clip: Clip, asked: str, compared: Comparison, refused: int, left_out
         why = f"{compared.differing} of {compared.cases} cases differ; {compared.first}"
         return Row(clip.name, asked, FAILED, why, {**figures, "worst": compared.worst})
     if compared.frames == 0:
-        return Row(clip.name, asked, IMPOSSIBLE, "no time was left, or all cases were refused", figures)
+        return Row(clip.name, asked, IMPOSSIBLE, "out of time, or all cases were rejected", figures)
     return Row(clip.name, asked, OK, "", figures)
 
 
 @item("pixels", seconds=240, checklist="9")
 def pixels(context: Context) -> Iterator[Row]:
-    """From planes that the CPU decoded and that were uploaded, and from NVDEC's surfaces."""
+    """From planes decoded by the CPU and uploaded, and from NVDEC's surfaces."""
     sources = clips("pixels", context.match)
     for place, clip in enumerate(sources):
         yield from compare(clip, context.left() / (len(sources) - place))

@@ -1,4 +1,4 @@
-"""Processes: fork, the interpreter's end, memory that others hold."""
+"""Processes: fork, interpreter exit, GPU memory held by others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if child == 0:
         except Exception as error:
             print(what, "raised", type(error).__name__, error, flush=True)
             wrong += 1
-    # The CPU road is as good as ever.
+    # Decoding on the CPU still works.
     fsp.Video(PATHS[0], index=False).frames([0])
     os._exit(wrong)
 _, status = os.waitpid(child, 0)
@@ -55,13 +55,13 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 ENDS = {
     "in the middle of an epoch": "held = loader(); it = iter(held); next(it)",
-    "with a batch in hand": "batch = next(iter(loader())); text = batch.frames.tobytes()",
+    "while a batch is alive": "batch = next(iter(loader())); text = batch.frames.tobytes()",
     "sys.exit in the loop": "for batch in loader(): sys.exit(0)",
     "loader dropped, batch kept": (
         "import gc\nbatch = next(iter(loader())); gc.collect(); text = batch.frames.tobytes()"
     ),
-    "an exception nobody catches": (
-        "sys.excepthook = lambda *a: None\n"  # its text is not what is asked for
+    "an uncaught exception": (
+        "sys.excepthook = lambda *a: None\n"  # its traceback is expected
         "held = loader(); next(iter(held)); raise ValueError"
     ),
     "three loaders, two videos": (
@@ -85,30 +85,30 @@ def head() -> str:
 
 @item("fork", seconds=90)
 def fork(context: Context) -> Iterator[Row]:
-    """CUDA does not survive fork(); framespool must say so."""
+    """CUDA does not survive fork(); framespool must report that."""
     run = python(head() + FORK)
     right = run.returncode == 0
     why = "" if right else f"code {run.returncode}: {run.stdout.strip()[-300:]} {run.stderr.strip()[-300:]}"
-    yield Row("fork", "the child is told, the parent goes on", OK if right else FAILED, why)
+    yield Row("fork", "the child gets an error, the parent continues", OK if right else FAILED, why)
 
 
 @item("exit", seconds=240)
 def ends(context: Context) -> Iterator[Row]:
-    """No crash and no hang at the interpreter's end, whatever is still under way."""
+    """No crash and no hang at interpreter exit, even with decoding in progress."""
     for name, program in ENDS.items():
         try:
             run = python(head() + program, timeout=60)
         except subprocess.TimeoutExpired:
-            yield Row(name, "the process ends by itself", FAILED, "it hangs: still there after 60 s")
+            yield Row(name, "the process exits", FAILED, "it hangs: still running after 60 s")
             continue
         right = run.returncode == ("raise" in program) and not run.stderr.strip()
         why = "" if right else f"code {run.returncode}: {run.stderr.strip()[-400:]}"
-        yield Row(name, "the process ends by itself, silently", OK if right else FAILED, why)
+        yield Row(name, "the process exits, silently", OK if right else FAILED, why)
 
 
 @item("close", seconds=60)
 def close(context: Context) -> Iterator[Row]:
-    """What a loader took of the device's memory is given back when it goes; decoders are kept on purpose."""
+    """A closed loader releases its device memory; decoders are kept deliberately."""
     from framespool import gpu
 
     driver = Driver()
@@ -136,14 +136,14 @@ def close(context: Context) -> Iterator[Row]:
         del loader
         held.append(used())
     figures = {"used_MB": [round(size / 1e6) for size in held]}
-    # The first round makes what the process keeps; rounds behind it must not add to it.
+    # The first round allocates what the process keeps; later rounds must not add to it.
     right = held[-1] <= held[1] + 32 * 2**20
-    yield Row("close", "six loaders one after another: memory stays level", OK if right else FAILED, "", figures)
+    yield Row("close", "six loaders in sequence: memory does not grow", OK if right else FAILED, "", figures)
 
 
 @item("memory", seconds=180)
 def memory(context: Context) -> Iterator[Row]:
-    """Somebody else holds nearly all of the device's memory: right batches, or a clear error, and no hang."""
+    """With nearly all device memory taken by another allocation: correct batches, or a clear error, and no hang."""
     driver = Driver()
     paths = [str(clip.path) for clip in timed("bench", "1080p/")][:2]
     keywords: dict[str, Any] = {
@@ -155,7 +155,7 @@ def memory(context: Context) -> Iterator[Row]:
     sampling = fsp.samplers.uniform(sequence_length=8, stride=2, clips_per_video=4)
     cpu = batches(fsp.ClipLoader(paths, sampling, **keywords))
     right = {tuple(batch.clip_ids.tolist()): outcome for outcome, batch in cpu}
-    # Small kernels and streams of the first use shall not be what fails.
+    # Kernels and streams of the first use must not be what fails.
     list(fsp.ClipLoader(paths[:1], sampling, device="cuda:0", decoder="nvdec", nvdec_threads=1, **keywords))
     for leave_bytes in (2 << 30, 512 << 20, 128 << 20, 32 << 20, 1 << 20):
         from framespool import gpu
@@ -170,7 +170,7 @@ def memory(context: Context) -> Iterator[Row]:
                 continue
             loader = begun.tensors[0]
             compared, errors = Comparison(), []
-            # A batch that there was no memory for is not delivered: the next one asked for is the same again.
+            # A batch without memory is not delivered: the next request is for the same batch.
             for left, batch in batches(loader):
                 if left.error is not None:
                     errors.append(left.error)
@@ -197,10 +197,10 @@ def memory(context: Context) -> Iterator[Row]:
     compared = Comparison()
     for (left, _), (clip_ids, want) in zip(batches(after), right.items(), strict=True):
         differ(f"clips {clip_ids}", left, want, compared)
-    yield Row("afterwards", "all is well again", OK if compared.same else FAILED, compared.first)
+    yield Row("afterwards", "everything works again", OK if compared.same else FAILED, compared.first)
 
 
 def clear(error: fsp.Error) -> tuple[str, str]:
-    """Whether an error says what is the matter."""
-    told = isinstance(error, fsp.GpuError) and "memory" in str(error)
-    return OK if told else FAILED, f"{type(error).__name__}: {error}"
+    """Whether the error states the cause."""
+    clear = isinstance(error, fsp.GpuError) and "memory" in str(error)
+    return OK if clear else FAILED, f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""The GPU tests of the repository, where pytest is there."""
+"""The GPU tests of the repository, if pytest is installed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def suite(context: Context) -> Iterator[Row]:
         return
     with tempfile.TemporaryDirectory() as scratch:
         settings = Path(scratch) / "pytest.ini"
-        settings.write_text("[pytest]\n")  # pyproject.toml names plugins that need not be here
+        settings.write_text("[pytest]\n")  # pyproject.toml names plugins that may be missing here
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", str(settings)]
         command += ["--rootdir", str(ROOT), str(folder)]
         environment = {**os.environ, "FRAMESPOOL_MEDIA": str(media()), "PYTHONDONTWRITEBYTECODE": "1"}

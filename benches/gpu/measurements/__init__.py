@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-#: In the order in which they run: the ceiling is what the others are compared with.
+#: In the order in which they run: the others are compared with the ceiling.
 MODULES = ("ceiling", "loading", "costs", "images", "peer_comparison")
 
 

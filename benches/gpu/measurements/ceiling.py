@@ -1,4 +1,4 @@
-"""The 100 % line: raw sessions that decode a video from memory over and over, with nothing done to the pictures."""
+"""The ceiling: raw sessions decode a video from memory repeatedly and do nothing with the pictures."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ SESSIONS = (1, 2, 4, 7, 14, 21, 28)
 
 @item("ceiling", seconds=150, checklist="3")
 def ceiling(context: Context) -> Iterator[Row]:
-    """The curve of sessions for one H.264 and one HEVC video."""
+    """Throughput by number of sessions, for one H.264 and one HEVC video."""
     videos = {codec: typical(codec) for codec in ("h264", "hevc")}
     each = context.budget_seconds / (2 * len(SESSIONS)) * 0.8
     for codec, video in videos.items():
         if video is None:
-            yield Row(codec, "raw sessions", IMPOSSIBLE, "no 1080p video of this codec is here")
+            yield Row(codec, "raw sessions", IMPOSSIBLE, "no 1080p video of this codec")
             continue
         for sessions in SESSIONS:
             yield rate(video.path, video.name, sessions, each)
 
 
 def rate(path, name: str, sessions: int, seconds: float) -> Row:
-    # Sessions are made and warmed first: creating them is another item's matter.
+    # Sessions are created and warmed up first: another item measures their creation.
     gpu.decode_throughput(path, sessions=sessions, seconds=0.3, map_every=0)
     cpu, begin = time.process_time(), time.monotonic()
     with Dmon() as dmon:
@@ -46,7 +46,7 @@ def rate(path, name: str, sessions: int, seconds: float) -> Row:
 
 @item("ceilings", seconds=90, checklist="3")
 def ceilings(context: Context) -> Iterator[Row]:
-    """One figure for each video that the other items use, at as many sessions as framespool takes by default."""
+    """One figure per video that the other items use, with framespool's default number of sessions."""
     videos = full_hd()
     each = max(context.budget_seconds / max(len(videos), 1) * 0.5, 1.0)
     for video in videos:

@@ -1,4 +1,4 @@
-"""What a clip costs beside its pictures, and what a loader costs before its first batch."""
+"""Fixed cost of a clip, and of a loader before its first batch."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import framespool as fsp
 from bench_videos import BenchVideo, full_hd, inspect_video
 from common import TRY, timed
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item, python
-from timing import CHECKED_BATCHES, wrong
+from timing import CHECKED_BATCHES, find_difference
 
 LENGTHS = (1, 2, 4, 8, 16, 32)
 AT_ONCE = 8 if TRY else 100
 
 
 def line(points: list[tuple[float, float]]) -> tuple[float, float]:
-    """Least squares: where the line begins, and how it climbs."""
+    """Least squares fit: intercept and slope."""
     n = len(points)
     mean_x, mean_y = sum(x for x, _ in points) / n, sum(y for _, y in points) / n
     slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
@@ -27,8 +27,9 @@ def line(points: list[tuple[float, float]]) -> tuple[float, float]:
 
 @item("fixed-cost", seconds=120)
 def fixed_cost(context: Context) -> Iterator[Row]:
-    """Clips of 1 to 32 frames from a key frame on: seconds a clip against frames, as a straight line. Where it begins
-    is the fixed cost of a clip: planning, reading, a parser, handing over.
+    """Seconds per clip of 1 to 32 frames from a keyframe, as a straight line.
+
+    Its intercept is the fixed cost of a clip: planning, reading, a parser, delivery.
     """
     small = [inspect_video(clip.path, False) for clip in timed("short")[:2]]
     for video in [*small, *full_hd("h264")[:1]]:
@@ -41,14 +42,14 @@ def cost(video: BenchVideo, workers: int, context: Context) -> Row:
     points = []
     for length in [n for n in LENGTHS if n <= video.frames and not (n > 2 and context.left() < 0)]:
 
-        def make(length: int = length, **road: object) -> fsp.ClipLoader:
-            keywords = {"device": "cuda:0", "decoder": "nvdec", "nvdec_threads": workers, **road}
+        def make(length: int = length, **options: object) -> fsp.ClipLoader:
+            keywords = {"device": "cuda:0", "decoder": "nvdec", "nvdec_threads": workers, **options}
             sampling = fsp.samplers.indices(list(range(length)))
             transforms = [fsp.transforms.Resize((64, 64))]
-            # Files many times over: a loader decodes each entry by itself.
+            # Repeated files: a loader decodes each entry separately.
             return fsp.ClipLoader([video.path] * AT_ONCE, sampling, batch_size=20, transforms=transforms, **keywords)
 
-        if not points and (problem := wrong(make, count=CHECKED_BATCHES)):
+        if not points and (problem := find_difference(make, count=CHECKED_BATCHES)):
             return Row(video.name, asked, FAILED, problem)
         loader = make()
         for _ in loader:
@@ -81,7 +82,7 @@ print(imported - begin, made - imported, time.perf_counter() - made)
 
 @item("first-batch", seconds=90)
 def first_batch(context: Context) -> Iterator[Row]:
-    """From the loader's creation to its first batch, each time in a fresh process."""
+    """From the creation of the loader to its first batch, each time in a new process."""
     paths = [str(video.path) for video in full_hd("h264")] * (2 if TRY else 40)
     if not paths:
         yield Row("first batch", "a fresh process", IMPOSSIBLE, "no 1080p H.264 here")

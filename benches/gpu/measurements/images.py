@@ -1,4 +1,4 @@
-"""Images: batches a second by nvJPEG and by the CPU, for the loader that training scripts use."""
+"""Images per second with nvJPEG and with the CPU, for typical image loaders of training scripts."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import framespool as fsp
 from common import TRY, missing, timed
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 
-#: Each file so many times: every entry is read and decoded.
+#: Repetitions of each file: every entry is read and decoded.
 TIMES = 8 if TRY else 60
 
 
 def rate(made: fsp.ImageLoader) -> tuple[float, float]:
-    """Images a second over one epoch, without its first two batches, and cores in use meanwhile."""
+    """Images per second over one epoch without its first two batches, and the cores in use."""
     seen, begun, used = 0, 0.0, 0.0
     for number, batch in enumerate(made):
         if number >= 2:
             seen += len(batch)
         elif number == 1:
             begun, used = time.perf_counter(), time.process_time()
-    batch.images.cpu()  # everything before it is over
+    batch.images.cpu()  # waits for all earlier batches
     wall = time.perf_counter() - begun
     return seen / wall, (time.process_time() - used) / wall
 
 
 @item("images", seconds=120)
 def images(context: Context) -> Iterator[Row]:
-    """JPEG photographs to 224x224: nvJPEG against the CPU's decoder, batches on the device in both."""
+    """JPEG photographs to 224x224: nvJPEG against the CPU's decoder, with batches on the device for both."""
     if why := missing("numpy"):
-        yield Row("images", "nvJPEG's images are near the CPU's", IMPOSSIBLE, why)
+        yield Row("images", "nvJPEG's images are close to the CPU's", IMPOSSIBLE, why)
         return
     import numpy as np
 
@@ -52,11 +52,11 @@ def images(context: Context) -> Iterator[Row]:
         yield Row("images", "nvJPEG decodes", IMPOSSIBLE, str(error))
         return
     plain = {**keywords, "transforms": [t.Resize((224, 224))], "dtype": "uint8", "shuffle": False}
-    roads = [fsp.ImageLoader(photos, **plain, decoder=decoder) for decoder in ("cpu", "nvjpeg")]
-    first, second = (next(iter(road)).images.cpu().numpy().astype(int) for road in roads)
+    loaders = [fsp.ImageLoader(photos, **plain, decoder=decoder) for decoder in ("cpu", "nvjpeg")]
+    first, second = (next(iter(loader)).images.cpu().numpy().astype(int) for loader in loaders)
     apart = float(np.abs(first - second).mean())
     if apart > 0.6:
-        yield Row("images", "nvJPEG's images are near the CPU's", FAILED, f"{apart:.2f} levels apart in the mean")
+        yield Row("images", "nvJPEG's images are close to the CPU's", FAILED, f"mean difference of {apart:.2f} levels")
         return
     for threads in (1, 2, 4, 8, 16):
         found: dict[str, list[tuple[float, float]]] = {"cpu": [], "nvjpeg": []}
@@ -64,7 +64,7 @@ def images(context: Context) -> Iterator[Row]:
             for decoder, rates in found.items():
                 rates.append(rate(fsp.ImageLoader(photos * TIMES, decoder=decoder, num_threads=threads, **keywords)))
         if not found["cpu"]:
-            yield Row(f"{threads} threads", "images/s", IMPOSSIBLE, "the item's time was up; --budget gives more")
+            yield Row(f"{threads} threads", "images/s", IMPOSSIBLE, "out of time; raise --budget")
             continue
         figures: dict[str, Any] = {}
         for decoder, rates in found.items():

@@ -10,34 +10,34 @@ import framespool as fsp
 from bench_videos import BenchVideo, full_hd
 from common import TRY, timed
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
-from timing import SIZE, epoch, measure, wrong
+from timing import SIZE, epoch, find_difference, measure
 
 from measurements.measured_ceilings import ceiling_of
 
 PUBLISHED = (4, 48) if TRY else (173, 300)
-#: Frames of a dataset that is one file many times over.
+#: Frames of a dataset that repeats one file.
 MANY = 500 if TRY else 40_000
 ENTRIES = 24 if TRY else 2000
 
 
 def maker(dataset: list[Any], sampling: Any, **keywords: Any) -> Any:
-    """Makes the same loader on different roads. An entry may be there many times over: each is decoded."""
+    """Creates the same loader with different options. The dataset may repeat a file: each entry is decoded."""
 
-    def make(**road: Any) -> fsp.ClipLoader:
+    def make(**options: Any) -> fsp.ClipLoader:
         common = {"batch_size": 8, "transforms": [fsp.transforms.Resize((SIZE, SIZE))], **keywords}
-        return fsp.ClipLoader(dataset, sampling, **{**common, "device": "cuda:0", "decoder": "nvdec", **road})
+        return fsp.ClipLoader(dataset, sampling, **{**common, "device": "cuda:0", "decoder": "nvdec", **options})
 
     return make
 
 
 def repeated(video: BenchVideo, frames: int) -> list[Path]:
-    """A file so many times that there are about so many frames."""
+    """A file, repeated to about this number of frames."""
     return [video.path] * max(frames // video.frames, 1)
 
 
 @item("dense", seconds=200, checklist="3")
 def dense(context: Context) -> Iterator[Row]:
-    """Every frame of 1080p, in order: how near to the ceiling."""
+    """Every frame of 1080p, in order, compared with the ceiling."""
     videos = full_hd()
     each = context.budget_seconds / max(len(videos), 1) / 6
     for video in videos:
@@ -47,7 +47,7 @@ def dense(context: Context) -> Iterator[Row]:
 
 @item("strided", seconds=120, checklist="4")
 def strided(context: Context) -> Iterator[Row]:
-    """Windows of 16 frames at stride 4 and 8: pictures that nobody needs are skipped."""
+    """Windows of 16 frames at stride 4 and 8: disposable pictures are skipped."""
     videos = full_hd()[:4]
     for video in videos:
         for stride in (4, 8):
@@ -60,12 +60,12 @@ def strided(context: Context) -> Iterator[Row]:
 
 @item("random", seconds=200)
 def random_clips(context: Context) -> Iterator[Row]:
-    """Random clips of 16 frames, stride 4, shuffled: by the length of the GOPs."""
+    """Random clips of 16 frames, stride 4, shuffled, by GOP length."""
     kinds: dict[tuple[str, str], list[BenchVideo]] = {}
     for video in full_hd():
         kinds.setdefault((video.kind, video.codec), []).append(video)
     for missing in [kind for kind in ("GOP 30", "GOP 250") if kind not in {k for k, _ in kinds}]:
-        yield Row(missing, "random clips", IMPOSSIBLE, f"no 1080p video with {missing} here; see README.md, encode.py")
+        yield Row(missing, "random clips", IMPOSSIBLE, f"no 1080p video with {missing}; see README.md, encode.py")
     for (kind, codec), videos in kinds.items():
         dataset = [video.path for video in videos for _ in range(max(60 // len(videos), 1))]
         sampling = fsp.samplers.random(sequence_length=16, stride=4, clips_per_video=1, short="loop")
@@ -79,7 +79,7 @@ def random_clips(context: Context) -> Iterator[Row]:
 
 @item("shuffled-epochs", seconds=90)
 def shuffled(context: Context) -> Iterator[Row]:
-    """All windows of all videos in random order: GOPs are shared, clips wait for their turn."""
+    """All windows of all videos in random order: GOPs are shared, finished clips are cached."""
     videos = [video for video in full_hd() if video.codec == "h264"]
     dataset = [video.path for video in videos for _ in range(8)]
     for budget in ("2GiB", 0):
@@ -95,7 +95,7 @@ def shuffled(context: Context) -> Iterator[Row]:
 
 @item("hybrid", seconds=120)
 def hybrid(context: Context) -> Iterator[Row]:
-    """Who decodes: NVDEC alone, with the CPU beside it, the CPU alone; batches land on the GPU."""
+    """NVDEC alone, NVDEC and the CPU, the CPU alone; the batches are on the GPU."""
     video = next(iter(full_hd("h264")), None)
     if video is None:
         yield Row("hybrid", "every frame", IMPOSSIBLE, "no 1080p H.264 here")
@@ -110,7 +110,7 @@ def hybrid(context: Context) -> Iterator[Row]:
 
 @item("short-clips", seconds=90)
 def short_clips(context: Context) -> Iterator[Row]:
-    """One random clip of each of many short videos, as Kinetics' and Something-Something's loaders ask for."""
+    """One random clip of each of many short videos, as in loaders of Kinetics and Something-Something."""
     files = [clip.path for clip in timed("short")]
     dataset = [files[number % len(files)] for number in range(ENTRIES)]
     for stride in (1, 4):
@@ -122,7 +122,7 @@ def short_clips(context: Context) -> Iterator[Row]:
 
 @item("workers", seconds=150, checklist="3")
 def workers(context: Context) -> Iterator[Row]:
-    """Clips a second against the number of workers."""
+    """Clips per second by number of workers."""
     videos = [video for video in full_hd("h264") if video.kind == "GOP 250"] or full_hd("h264")
     dataset = [video.path for video in videos for _ in range(max(200 // len(videos), 1))]
     sampling = fsp.samplers.random(sequence_length=16, stride=4, short="loop")
@@ -144,26 +144,26 @@ def workers(context: Context) -> Iterator[Row]:
 def published(context: Context) -> Iterator[Row]:
     """173 videos of 300 frames at 1080p, sequence_length 16, batch 8, as in a published comparison of DALI and PyTorch.
 
-    The pictures are others: files that are here, each many times over. On one V100 DALI took 97.5 s, decord with eight
+    The videos differ from the published ones: local files, repeated. On one V100, DALI took 97.5 s, decord with eight
     CPU workers 59.0 s.
     """
     count, length = PUBLISHED
     videos = [video for video in full_hd("h264") if video.frames >= length]
     if not videos:
-        why = f"no 1080p H.264 of {length} frames here; see README.md, encode.py"
+        why = f"no 1080p H.264 of {length} frames; see README.md, encode.py"
         yield Row("published", f"{count} x {length} frames", IMPOSSIBLE, why)
         return
     parts = [fsp.datasets.VideoSegment(str(video.path), start_frame=0, end_frame=length) for video in videos]
     dataset = [parts[number % len(parts)] for number in range(count)]
-    # 16 does not divide 300: the last window of each video is filled up, so that all frames are decoded.
+    # 16 does not divide 300: the last window of each video is padded, so that all frames are decoded.
     sampling = fsp.samplers.windows(sequence_length=16, pad_mode="edge")
     for name, transforms in (("full size", []), (f"{SIZE}x{SIZE}", None)):
         keywords = {} if transforms is None else {"transforms": transforms}
         make = maker(dataset, sampling, **keywords)
-        if problem := wrong(make, count=1):
+        if problem := find_difference(make, count=1):
             yield Row(name, f"{count} x {length} frames", FAILED, problem)
             continue
-        for attempt in ("first epoch of a process, decoders made", "again"):
+        for attempt in ("first epoch of a process, creates decoders", "again"):
             run = epoch(make(), 0, context.left())
             done = run.frames >= count * length
             why = "" if done else f"stopped after {run.frames} of {count * length} frames, for time"

@@ -1,4 +1,4 @@
-"""What earlier items of the same record found: the ceilings."""
+"""Ceilings measured by earlier items of the same record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def ceiling_of(path: Path | str) -> float | None:
-    """Pictures a second that the engines reach with this video when nothing is done with them; None if not measured."""
+    """Pictures per second that the engines reach with this video without further work; None if not measured."""
     return ceilings().get(Path(path).name)
 
 

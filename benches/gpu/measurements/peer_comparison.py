@@ -1,4 +1,4 @@
-"""framespool and its peers in turn, within one process, on the same clips; answers first."""
+"""Times framespool and its peers in turn, within one process, on the same clips, after verifying their output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ THREADS = (1, 4, 8, 16)
 
 
 def draw(videos: list[BenchVideo], count: int) -> list[tuple[str, list[int]]]:
-    """The same clips on every run and for everybody."""
+    """The same clips in every run and for every library."""
     numbers = random.Random(11)
     clips = []
     for _ in range(count):
@@ -37,12 +37,12 @@ def draw(videos: list[BenchVideo], count: int) -> list[tuple[str, list[int]]]:
     return clips
 
 
-def ours(clips: list[tuple[str, list[int]]], **road: Any) -> fsp.ClipLoader:
-    """A loader of exactly these clips: each is a part of a video that holds one window."""
+def ours(clips: list[tuple[str, list[int]]], **options: Any) -> fsp.ClipLoader:
+    """A loader of exactly these clips: each is a segment of a video that contains one window."""
     parts = [
         fsp.datasets.VideoSegment(path, start_frame=frames[0], end_frame=frames[0] + SPAN) for path, frames in clips
     ]
-    keywords = {"device": "cuda:0", "decoder": "nvdec", **road}
+    keywords = {"device": "cuda:0", "decoder": "nvdec", **options}
     return fsp.ClipLoader(
         parts,
         fsp.samplers.windows(sequence_length=LENGTH, stride=STRIDE),
@@ -54,14 +54,14 @@ def ours(clips: list[tuple[str, list[int]]], **road: Any) -> fsp.ClipLoader:
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds of wall and of this process' CPU."""
+    """Wall seconds, and CPU seconds of this process."""
     begin, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - begin, time.process_time() - cpu
 
 
 def exhaust(loader: fsp.ClipLoader) -> None:
-    # All batches go to streams of their own, so the last one to come need not be the last one to be finished.
+    # Batches are copied in their own streams, so the last one delivered need not be the last one finished.
     last = collections.deque(loader, maxlen=3)
     for batch in last:
         synchronize(batch)
@@ -89,11 +89,11 @@ def peer_rates(peer: type[Peer], kind: str, videos: list[BenchVideo], context: C
     except Exception as error:  # a peer may raise anything
         return Row(peer.name, asked, IMPOSSIBLE, f"{type(error).__name__}: {error}"[:300])
     if problem:
-        return Row(peer.name, asked, IMPOSSIBLE, f"not timed, since its answer is wrong: {problem}")
+        return Row(peer.name, asked, IMPOSSIBLE, f"not timed, wrong output: {problem}")
     check = clips[:8]
     for ours_batch, right in zip(ours(check), ours(check, device="cpu", decoder="cpu"), strict=True):
         if ours_batch.frames.tobytes() != right.frames.tobytes():
-            return Row("framespool", asked, FAILED, "its answer is not the CPU's")
+            return Row("framespool", asked, FAILED, "its output differs from the CPU's")
     sides = {threads: peer(threads, SIZE) for threads in THREADS}
 
     def run_peer(threads: int) -> None:
@@ -101,7 +101,7 @@ def peer_rates(peer: type[Peer], kind: str, videos: list[BenchVideo], context: C
             pass
         torch.cuda.synchronize()
 
-    # What it is fastest with, after a round in which readers and decoders are made.
+    # Its fastest setting, after a warm-up in which readers and decoders are created.
     tried: dict[int, float] = {}
     for threads in THREADS:
         run_peer(threads)
@@ -137,18 +137,18 @@ for each in PEERS:
 
 @item("peer-dali", seconds=150)
 def dali(context: Context) -> Iterator[Row]:
-    """DALI reads sequences of whole videos: the published shape, full size, in turn."""
+    """DALI reads sequences of complete videos: the published settings, full size, in turn."""
     name, asked = "nvidia-dali", "1080p, sequence_length 16, batch 8, full size, in turn with framespool"
     try:
         found = importlib.util.find_spec("nvidia.dali") is not None
     except ModuleNotFoundError:
         found = False
     if not found:
-        yield Row(name, asked, IMPOSSIBLE, "nvidia.dali is not installed here")
+        yield Row(name, asked, IMPOSSIBLE, "nvidia.dali is not installed")
         return
     videos = [video for video in full_hd("h264") if video.frames >= PUBLISHED[1]]
     if not videos:
-        yield Row(name, asked, IMPOSSIBLE, f"no 1080p H.264 of {PUBLISHED[1]} frames here; see README.md, encode.py")
+        yield Row(name, asked, IMPOSSIBLE, f"no 1080p H.264 of {PUBLISHED[1]} frames; see README.md, encode.py")
         return
     yield dali_rates(videos, context)
 
@@ -171,7 +171,9 @@ def dali_rates(videos: list[BenchVideo], context: Context) -> Row:
     (first,) = pipe.run()
     theirs = torch.from_dlpack(first[0]).float().cpu()[:, ::4, ::4]
     right = torch.from_dlpack(fsp.Video(files[0], index=False).frames(range(16)).data).float()[:, ::4, ::4]
-    if (off := float((theirs - right).abs().mean())) > 6.0:  # always BT.601, so farther off than others
+    if (
+        off := float((theirs - right).abs().mean())
+    ) > 6.0:  # always BT.601, so the difference is larger than for others
         return Row(name, asked, IMPOSSIBLE, f"not timed: its first sequence differs by {off:.1f} in the mean")
     loader = fsp.ClipLoader(
         files, fsp.samplers.windows(sequence_length=16), batch_size=8, device="cuda:0", decoder="nvdec"

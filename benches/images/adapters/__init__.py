@@ -1,4 +1,4 @@
-"""One module per library, each with a class `Adapter(BaseAdapter)`; imported only in that side's own process."""
+"""One module per library, each with a class `Adapter(BaseAdapter)`; imported only in the process of that library."""
 
 from __future__ import annotations
 

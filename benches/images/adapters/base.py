@@ -1,4 +1,4 @@
-"""What a side must offer, and what sides without a pipeline of their own share."""
+"""The interface of an adapter, and helpers for libraries without their own pipeline."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from typing import Any
 import numpy as np
 from tasks import CROP, Draws, Job
 
-#: Images of a batch, in the library's own form, and their labels.
+#: Images of a batch, in the library's own type, and their labels.
 Batch = tuple[Any, Any]
 
 
 class BaseAdapter:
-    """One library. `variant` of a job is one of several ways to use it; each module says which it has."""
+    """One library. `variant` of a job is one of several ways to use it; each module lists its own."""
 
     def version(self) -> str:
         raise NotImplementedError
 
     def batches(self, job: Job) -> Iterator[Batch]:
-        """Whole batches over the job's files, each file once. Closing the iterator ends all threads and processes."""
+        """Complete batches over the files, each file once. Closing the iterator ends all threads and processes."""
         raise NotImplementedError
 
     def arrays(self, images: Any) -> list[np.ndarray]:
-        """The images of a batch as they are, in NumPy, for checks."""
+        """The images of a batch as NumPy, unchanged, for checks."""
         return [np.array(image) for image in images]
 
 
 class UnsupportedTask(ValueError):
-    """The library has no such task."""
+    """The library does not support this task."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(f"no {job.task} {job.variant}".strip())
 
 
 def order(job: Job) -> list[tuple[str, int]]:
-    """The shard's files in the order of the epoch, for libraries that leave that to their user."""
+    """The shard's files in the order of the epoch, for libraries without a sampler."""
     files = list(job.shard())
     if job.shuffle:
         random.Random(job.seed).shuffle(files)
@@ -47,8 +47,10 @@ def order(job: Job) -> list[tuple[str, int]]:
 
 
 def decoded_by_threads(decode: Callable[[str], np.ndarray], job: Job) -> Iterator[Batch]:
-    """Batches of pictures that a pool of threads decodes, two batches ahead. The libraries used with it let other
-    threads of Python run while they decode."""
+    """Batches of images that a thread pool decodes, two batches ahead.
+
+    The libraries used with it release the GIL while they decode.
+    """
     files = order(job)
     with ThreadPoolExecutor(job.threads) as pool:
         waiting: deque = deque()
@@ -73,8 +75,10 @@ def read(path: str) -> bytes:
 
 
 def draw_crop(width: int, height: int, draws: Draws, rng: random.Random) -> tuple[int, int, int, int]:
-    """Left, top, width, height of a part of random area and shape: ten attempts, then the largest part in the middle
-    whose shape is allowed. For libraries that draw none themselves."""
+    """Left, top, width, height of a crop of random area and aspect ratio, for libraries that draw none themselves.
+
+    Ten attempts, then the largest center crop with an allowed aspect ratio.
+    """
     low, high = draws.ratio
     for _ in range(10):
         area = width * height * rng.uniform(*draws.area)

@@ -1,8 +1,8 @@
 """NVIDIA DALI's CPU operators in one pipeline, with no GPU: `num_threads` threads, two batches ahead.
 
-Variants: "" decodes whole pictures (with smooth upsampling of chroma, which its CPU decoder does whatever it is asked);
-"part" is its own advice for training, the decoder that makes only a random part, followed by resize. Outputs are left
-where DALI has them: nothing is copied into another library's tensors.
+Variants: "" decodes complete images (its CPU decoder always upsamples chroma smoothly); "part" is DALI's documented
+recommendation for training, the decoder that decodes only a random crop, followed by resize. Outputs stay in DALI's
+memory: nothing is copied into another library's tensors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""framespool: ImageLoader for batches, `num_threads` threads; decode_images for whole pictures.
+"""framespool: ImageLoader for batches, `num_threads` threads; decode_images for complete images.
 
-Variants: "" is the default, which decodes no more of a picture than its result needs; "exact" decodes whole pictures to
-the bytes that Pillow gives. For `decode` also "loader" and "loader exact": ImageLoader without transforms.
+Variants: "" is the default, which decodes only the part of an image that its result needs; "exact" decodes complete
+images to the same bytes as Pillow. For `decode` also "loader" and "loader exact": ImageLoader without transforms.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def moved(draws: Draws) -> list:
 
 
 def augmented(draws: Draws) -> list:
-    # What covers pixels comes after what moves them: the mirror stands before the grid.
+    # Erasing transforms come after geometric ones: the flip comes before the grid mask.
     steps = [
         tf.Resize((ENLARGED, ENLARGED)),
         tf.RandomRotation(draws.angle, interpolation="bilinear"),

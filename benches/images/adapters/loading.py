@@ -1,4 +1,4 @@
-"""PyTorch's DataLoader around a function from a path to a tensor: the road of libraries that only know one image."""
+"""PyTorch's DataLoader around a function from a path to a tensor, for libraries that decode single images."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Files(Dataset):
 
 
 def batches(job: Job, load: Callable[[str], torch.Tensor]) -> Iterator[Batch]:
-    """With no workers, the job's threads are PyTorch's own, within an operation; each worker has one."""
+    """Without workers, the job's threads are PyTorch's own, within an operation; each worker has one."""
     torch.set_num_threads(job.threads if job.workers == 0 else 1)
     torch.manual_seed(job.seed)
     loader = DataLoader(

@@ -1,7 +1,7 @@
-"""OpenCV, with its own JPEG decoder or with simplejpeg's, in PyTorch's DataLoader where batches are wanted.
+"""OpenCV, with its own JPEG decoder or with simplejpeg's, in PyTorch's DataLoader for batches.
 
-Variants: "" is cv2.imdecode and INTER_LINEAR, as most code around OpenCV resizes (it aliases); "simplejpeg" the same
-after simplejpeg; "scaled" is simplejpeg at 1/2, 1/4 or 1/8 where that is still larger than what is asked for, then
+Variants: "" is cv2.imdecode and INTER_LINEAR, the usual way (it aliases); "simplejpeg" is the same
+after simplejpeg; "scaled" is simplejpeg at 1/2, 1/4 or 1/8 if that is still larger than the requested size, then
 INTER_AREA. For `decode` also "fast": simplejpeg with its fast IDCT and upsampling.
 """
 
@@ -23,7 +23,7 @@ from .base import BaseAdapter, Batch, UnsupportedTask, decoded_by_threads, draw_
 SCALE = np.float32([1 / (255 * s) for s in STD])
 OFFSET = np.float32([-m / s for m, s in zip(MEAN, STD, strict=True)])
 GRAY = np.array([0.299, 0.587, 0.114])
-# RGB to YIQ, where hue is an angle: the matrix that DALI's color_twist uses too.
+# RGB to YIQ, in which hue is an angle: the matrix of DALI's color_twist.
 YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
 
 
@@ -36,7 +36,7 @@ def normalised(picture: np.ndarray) -> torch.Tensor:
 
 
 def twisted(picture: np.ndarray, draws: Draws) -> np.ndarray:
-    """Hue, saturation, contrast about 127.5 and brightness as one matrix."""
+    """Hue, saturation, contrast around 127.5 and brightness as one matrix."""
     brightness, contrast, saturation = (
         random.uniform(*ends) for ends in (draws.brightness, draws.contrast, draws.saturation)
     )
@@ -59,19 +59,19 @@ class Loader:
         self.job = job
 
     def plan(self, width: int, height: int) -> tuple[tuple[int, int, int, int], tuple[int, int]]:
-        """Which part of the picture (left, top, width, height) becomes which size (width, height)."""
+        """Which region of the image (left, top, width, height) is resized to which size (width, height)."""
         whole = (0, 0, width, height)
         if self.job.task == "square":
             return whole, (SQUARE, SQUARE)
         if self.job.task == "augment":
             return whole, (ENLARGED, ENLARGED)
         if self.job.task == "eval":
-            # int(), as torchvision.
+            # int(), as in torchvision.
             return whole, (max(SHORTER, int(SHORTER * width / height)), max(SHORTER, int(SHORTER * height / width)))
         return draw_crop(width, height, self.job.draws, random), (CROP, CROP)
 
     def opened(self, path: str) -> np.ndarray:
-        """The part that is wanted, resized."""
+        """The requested region, resized."""
         data = read(path)
         if self.job.variant == "":
             picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
@@ -92,7 +92,7 @@ class Loader:
         return self.resized(picture[top : top + height, left : left + width], size)
 
     def resized(self, picture: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-        # INTER_AREA is nearly "nearest" where a picture grows.
+        # INTER_AREA is nearly nearest-neighbor for enlargement.
         shrinks = picture.shape[1] >= size[0] and picture.shape[0] >= size[1]
         by_area = self.job.variant == "scaled" and shrinks
         return cv2.resize(picture, size, interpolation=cv2.INTER_AREA if by_area else cv2.INTER_LINEAR)
@@ -102,7 +102,7 @@ class Loader:
         if self.job.task == "square":
             return torch.from_numpy(picture)
         if self.job.task == "eval":
-            # round(), half to even, as torchvision.
+            # round(), half to even, as in torchvision.
             top, left = (round((side - CROP) / 2) for side in picture.shape[:2])
             return normalised(picture[top : top + CROP, left : left + CROP])
         if self.job.task == "augment":
@@ -127,7 +127,7 @@ class Adapter(BaseAdapter):
         return f"OpenCV {cv2.__version__}, simplejpeg {simplejpeg.__version__}"
 
     def batches(self, job: Job) -> Iterator[Batch]:
-        # Batches go by threads or workers: a picture is the work of one.
+        # Threads or workers process batches in parallel, each image in one of them.
         cv2.setNumThreads(1)
         if job.task == "decode" and job.variant in DECODERS:
             return decoded_by_threads(DECODERS[job.variant], job)

@@ -1,7 +1,7 @@
-"""Pillow alone, in PyTorch's DataLoader where batches are wanted: Image.resize with a box, then NumPy.
+"""Pillow alone, in PyTorch's DataLoader for batches: Image.resize with a box, then NumPy.
 
-Variants: "" decodes whole pictures; "draft" lets libjpeg decode at 1/2, 1/4 or 1/8 where that is still larger than what
-is asked for, as Pillow's thumbnail() does.
+Variants: "" decodes complete images; "draft" lets libjpeg decode at 1/2, 1/4 or 1/8 if that is still larger than the
+requested size, as Pillow's thumbnail() does.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Loader:
         self.reduces = job.variant == "draft"
 
     def box_of(self, width: int, height: int) -> tuple[tuple[float, ...], tuple[int, int], bool]:
-        """Which part of the picture becomes which size (width, height), and whether it is mirrored."""
+        """Which region of the image is resized to which size (width, height), and whether it is flipped."""
         task, draws = self.job.task, self.job.draws
         if task == "square":
             return (0, 0, width, height), (SQUARE, SQUARE), False
         if task == "eval":
-            # The part of the picture that the centre crop shows: what it drops is never resized.
+            # The region of the image that the center crop shows: the rest is never resized.
             shorter = min(width, height)
             resized = tuple(SHORTER if side == shorter else int(SHORTER * side / shorter) for side in (width, height))
             corner = [round((side - CROP) / 2) for side in resized]
@@ -54,7 +54,7 @@ class Loader:
             full = image.size
             box, size, mirrored = self.box_of(*full)
             if self.reduces:
-                # The part must not become smaller than what it is resized to.
+                # The region must not become smaller than its resized form.
                 shrink = min((box[2] - box[0]) / size[0], (box[3] - box[1]) / size[1])
                 if shrink > 1:
                     image.draft("RGB", tuple(int(side / shrink) for side in full))

@@ -1,7 +1,7 @@
-"""SPDL: FFmpeg decodes, crops, mirrors and scales in one filter graph; a pipeline of threads makes batches.
+"""SPDL: FFmpeg decodes, crops, flips and scales in one filter graph; a pipeline of threads creates batches.
 
-SPDL leaves normalisation to the user; PyTorch does it on the batch, in the same threads. It has no color twist and no
-grid mask of its own, so there is no `augment`. Pictures have `"threads": "1"`: several are decoded at a time.
+SPDL has no normalization; PyTorch normalizes the batch, in the same threads. It has no color twist and no
+grid mask, so there is no `augment`. Images have `"threads": "1"`: several are decoded in parallel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DECODING = spdl.io.decode_config(decoder_options={"threads": "1"})
 
 
 def filters(job: Job, width: int, height: int) -> str:
-    """FFmpeg's words for what happens to a picture of this size."""
+    """FFmpeg's filter description for an image of this size."""
     if job.task == "decode":
         return "format=rgb24"
     if job.task == "square":

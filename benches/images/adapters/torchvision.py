@@ -1,7 +1,7 @@
 """torchvision's transforms (v2) in PyTorch's DataLoader.
 
 Variants: "" reads and decodes with torchvision.io and works on uint8 tensors; "pil" is the usual ImageFolder: Pillow
-opens, crops and resizes, and the last steps are on tensors. `decode` is decode_jpeg of torchvision.io in a pool.
+opens, crops and resizes, and the last transforms run on tensors. `decode` is decode_jpeg of torchvision.io in a pool.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .base import BaseAdapter, Batch, UnsupportedTask, decoded_by_threads, grid_
 
 
 class GridMask(torch.nn.Module):
-    """torchvision has none of its own."""
+    """torchvision has none."""
 
     def __init__(self, draws: Draws) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Adapter(BaseAdapter):
             raise UnsupportedTask(job)
         if job.task == "decode":
             torch.set_num_threads(1)
-            # (H, W, 3), a view of what it decodes.
+            # (H, W, 3), a view of the decoded image.
             return decoded_by_threads(lambda path: rgb(path).permute(1, 2, 0), job)
         transforms = v2.Compose(steps(job))
         opened = rgb_by_pillow if job.variant == "pil" else rgb

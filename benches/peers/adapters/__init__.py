@@ -1,4 +1,4 @@
-"""One module per peer, each with a class `Adapter`. A module imports its library, so load only the one you measure."""
+"""One module per peer, each with a class `Adapter`. A module imports its library, so import only the measured one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every peer is asked: these frames of this file, with one decoding thread."""
+"""The interface of a peer: the given frames of a file, with one decoding thread."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class Peer(ABC):
 
     @abstractmethod
     def version(self) -> str:
-        """Version of the library and, where it tells, of the FFmpeg it runs."""
+        """Version of the library and, if it reports one, of its FFmpeg."""
 
     @abstractmethod
     def open(self, path: str, size: int | None) -> Any:
-        """A reader of `path` whose frames come as size x size, or as they are if `size` is None."""
+        """A reader of `path` whose frames are size x size, or unscaled if `size` is None."""
 
     @abstractmethod
     def read(self, reader: Any, indices: list[int]) -> np.ndarray:
-        """The frames at these ascending display indices: uint8, (T, H, W, 3), RGB."""
+        """The frames at these ascending indices in presentation order: uint8, (T, H, W, 3), RGB."""
 
     def num_frames(self, reader: Any) -> int:
-        """How many frames the open reader says there are."""
-        raise NotImplementedError(f"{self.name} is not asked for the number of frames")
+        """Number of frames reported by the open reader."""
+        raise NotImplementedError(f"{self.name} does not report the number of frames")
 
     def clip(self, path: str, indices: list[int], size: int | None = 224) -> np.ndarray:
-        """Opens the file and reads, as a job does that takes each clip from another file."""
+        """Opens the file and reads, like a job that takes each clip from another file."""
         return self.read(self.open(path, size), indices)
 
     def warm_clip(self, path: str, indices: list[int], size: int | None = 224) -> np.ndarray:

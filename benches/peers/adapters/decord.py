@@ -1,6 +1,6 @@
 """decord (the maintained eva-decord wheels): `VideoReader.get_batch`, resized by width and height of the reader.
 
-get_batch seeks by itself and skips what lies between without scaling it. Its scaler is swscale, bilinear.
+get_batch seeks itself and skips frames in between without scaling them. Its scaler is swscale, bilinear.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class Adapter(Peer):
 
     def open(self, path: str, size: int | None) -> tuple[fsp.Video, list]:
         transforms = [] if size is None else [fsp.transforms.Resize((size, size))]
-        # One thread, as for all peers, and no index from disk unless FRAMESPOOL_INDEX names one.
+        # One thread, as for all peers, and no stored index unless FRAMESPOOL_INDEX names one.
         return fsp.Video(path, num_threads=1), transforms
 
     def num_frames(self, reader: tuple[fsp.Video, list]) -> int:

@@ -1,7 +1,7 @@
-"""OpenCV: seek by frame number, grab() what lies between, retrieve() and resize what is wanted.
+"""OpenCV: seek by frame number, grab() frames in between, retrieve() and resize requested ones.
 
-grab() decodes without converting. INTER_AREA because INTER_LINEAR does not antialias and so gives another answer
-than everybody else; BGR is turned to RGB after the resize, where it is cheap.
+grab() decodes without converting. INTER_AREA because INTER_LINEAR does not antialias, so its output would differ from
+that of all others. BGR is converted to RGB after the resize, which is cheaper.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""PyAV: the packets' times, one seek, decode up to the last frame; swscale for size and color.
+"""PyAV: packet timestamps, one seek, decode up to the last frame; swscale for size and color.
 
-PyAV knows no frame numbers, so the packets are read once at opening and their sorted times are the index. Nothing
-is converted but the frames asked for. reformat() does size and color in one swscale pass; bilinear was the fastest
-of its antialiased ways (with area and bicubic within the noise).
+PyAV has no frame numbers, so the packets are read once at opening and their sorted timestamps are the index. Only
+requested frames are converted. reformat() does size and color in one swscale pass; bilinear was the fastest
+antialiased filter (area and bicubic are within the noise).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Reader:
     container: InputContainer
     times: list[int]
     size: int | None
-    # Holds the swscale context, which is dear to make for each frame.
+    # Keeps the swscale context, which is expensive to create for each frame.
     reformatter: VideoReformatter
 
 

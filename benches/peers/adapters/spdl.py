@@ -1,8 +1,8 @@
 """SPDL: packets of a time window, one decode whose filter graph selects, scales and converts.
 
-SPDL addresses frames by time. The packets of the whole file give every frame's time (exact, also for variable frame
-rate); a second demux then takes the window alone. `sample_decode_video`, its call for frame numbers, scales every
-frame from the key frame on and was slower by a tenth to a third. One decoding thread is its default; said anyway.
+SPDL addresses frames by time. The packets of the complete file give every frame's time (exact, also for variable frame
+rate); a second demux then reads only the window. `sample_decode_video`, its call for frame numbers, scales every
+frame from the keyframe on and was 10 to 33 % slower. One decoding thread is its default, set explicitly here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Adapter(Peer):
 
     def read(self, reader: Reader, indices: list[int]) -> np.ndarray:
         seconds = [reader.seconds[index] for index in indices]
-        # Half the shortest interval: enough for rounding, never enough to reach a neighbour.
+        # Half the shortest interval: enough for rounding, never enough to reach a neighbor.
         slack = min(b - a for a, b in pairwise(reader.seconds)) / 2
         packets = reader.demuxer.demux_video((seconds[0] - slack, seconds[-1] + slack))
         wanted = "+".join(f"between(t,{time - slack:.6f},{time + slack:.6f})" for time in seconds)

@@ -1,7 +1,7 @@
 """torchcodec: `VideoDecoder.get_frames_at` with the decoder's own Resize.
 
-seek_mode="exact" is the default and the only one that promises the frame asked for. NHWC spares it a permuted copy.
-Resize is the documented way to get small frames: bilinear, antialiased, before the tensor is made.
+seek_mode="exact" is the default and the only one that guarantees the requested frame. NHWC avoids a permuted copy.
+Resize is the documented way to get small frames: bilinear, antialiased, before the tensor is created.
 """
 
 from __future__ import annotations

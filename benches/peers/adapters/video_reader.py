@@ -1,7 +1,7 @@
 """video_reader-rs: `PyVideoReader.get_batch`, resized by the reader's own scaler.
 
-get_batch picks seeking or decoding from the start by its own estimate. bilinear (swscale, antialiased) was the
-fastest of its ways, within the noise.
+get_batch chooses between seeking and decoding from the start by its own estimate. bilinear (swscale, antialiased) was
+the fastest filter, within the noise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from .base import Peer
 
-# The wheel's libwebp does not look for its libsharpyuv beside itself, so the import fails unless it is there already.
+# The wheel's libwebp does not find its libsharpyuv next to itself, so the import fails unless that is loaded already.
 for library in Path(sysconfig.get_paths()["platlib"], "video_reader_rs.libs").glob("libsharpyuv-*"):
     ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
 

@@ -1,5 +1,4 @@
-"""One module per Python side, each with a class `Adapter`. A module imports its library: load only the one you
-measure."""
+"""One module per Python library, each with a class `Adapter`. Import only the measured one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every Python side is asked: some frames of the inputs, one thread."""
+"""The interface of a Python adapter: processes frames of the inputs, with one thread."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from inputs import CHECKED_FRAMES, CLIP, MEAN, NUM_FRAMES, SIDE, STD, Inputs
 
-# Normalisation as one multiplication and one addition on code values, by channel.
+# Normalization as one multiplication and one addition on code values, per channel.
 SCALE = (1 / (255 * STD)).astype(np.float32)
 BIAS = (-MEAN / STD).astype(np.float32)
 
@@ -21,20 +21,22 @@ class BaseAdapter(ABC):
 
     @abstractmethod
     def prepare(self, case: str) -> None:
-        """Untimed: what serves all frames of a case."""
+        """Untimed: preparations that serve all frames of a case."""
 
     @abstractmethod
     def run(self, ring: int, frames: int, first_clip: int) -> None:
-        """Timed: `frames` frames of the case last prepared, by turns the first `ring` of the inputs. A new clip, the
-        next of the augmentations, begins every CLIP frames."""
+        """Timed: processes `frames` frames of the prepared case, cycling through the first `ring` inputs.
+
+        A new clip, with the next augmentation, starts every CLIP frames.
+        """
 
     def check(self) -> np.ndarray:
-        """The results of CHECKED_FRAMES, each of another clip: (4, 3, H, W) normalised, or (4, H, W, 3) code values."""
+        """Results of CHECKED_FRAMES, each of another clip: (4, 3, H, W) normalized, or (4, H, W, 3) code values."""
         raise NotImplementedError
 
 
 class FrameAdapter(BaseAdapter):
-    """A side that takes one frame after the other. Results lie in a ring as long as the inputs'."""
+    """An adapter that processes one frame at a time. Results are in a ring buffer as long as the inputs'."""
 
     _out: dict[str, np.ndarray]
 
@@ -49,7 +51,7 @@ class FrameAdapter(BaseAdapter):
             full = (NUM_FRAMES, self.inputs.height, self.inputs.width, 3)
             is_full = case.startswith("full")
             shape, dtype = (full, np.uint8) if is_full else ((NUM_FRAMES, 3, SIDE, SIDE), np.float32)
-            # Ones, so that the pages are there.
+            # Ones, so that the pages are allocated.
             self._out[case] = np.ones(shape, dtype)
 
     def begin_clip(self, clip: int) -> None:
@@ -57,7 +59,7 @@ class FrameAdapter(BaseAdapter):
 
     @abstractmethod
     def frame(self, index: int, out: np.ndarray) -> None:
-        """One frame of the inputs into `out`."""
+        """Converts one frame of the inputs into `out`."""
 
     def run(self, ring: int, frames: int, first_clip: int) -> None:
         out = self._out[self.case]

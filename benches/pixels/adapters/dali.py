@@ -1,8 +1,8 @@
 """NVIDIA DALI's CPU operators, without a GPU: the clip's 16 frames of RGB as one batch, one thread.
 
-`aug-flip`: resize of the random crop (fn.random_resized_crop is this with its own dice; here every side has the same
-crops), flip, normalise. `aug-grid`: with color_twist, rotate and grid_mask. color_twist's contrast keeps the gray 127.5
-rather than the mean of the picture, and its hue turns the other way. No other steps are offered.
+`aug-flip`: resize of the random crop (fn.random_resized_crop does the same with its own draws; here all libraries have
+the same crops), flip, normalize. `aug-grid`: with color_twist, rotate and grid_mask. color_twist keeps the gray 127.5
+for contrast, not the mean of the image, and rotates hue in the opposite direction. No other steps are supported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def resize_flip(whole_chain: bool):
         antialias=True,
     )
     if whole_chain:
-        # A flip of its own, since what follows is not the same mirrored; otherwise normalisation flips along.
+        # A separate flip if later steps are not mirrored the same way; otherwise normalization flips too.
         pictures = fn.flip(pictures, horizontal=per_frame("flip"))
         pictures = fn.color_twist(
             pictures,
@@ -113,6 +113,6 @@ class Adapter(BaseAdapter):
     def check(self) -> np.ndarray:
         results = []
         for clip, index in enumerate(CHECKED_FRAMES):
-            # A copy, since the next run writes where this one did.
+            # A copy, since the next run overwrites it.
             results.append(np.array(self.clip(self.rgb[index : index + 1], clip).at(0)))
         return np.stack(results)

@@ -1,6 +1,6 @@
-"""What decoding costs: PyAV, one thread, no conversion. A case is a path; `raw` is the inputs uncompressed.
+"""The cost of decoding: PyAV, one thread, no conversion. A case is a path; `raw` is the uncompressed inputs.
 
-Each request goes on in the video where the last one stopped and starts over at its end, so that all of it counts.
+Each request continues in the video where the last one stopped and restarts at its end, so that all of it counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""OpenCV: cvtColor from I420 at full size, then resize, normalised by NumPy.
+"""OpenCV: cvtColor from I420 at full size, then resize, normalized by NumPy.
 
-`direct` and `crop` resize by INTER_AREA, its way to antialias; `-linear` by INTER_LINEAR, its default, which aliases.
-cvtColor knows BT.601 in limited range and nothing else: on most HD video its colors are wrong, at the same speed.
+`direct` and `crop` resize with INTER_AREA, its antialiasing filter; `-linear` with INTER_LINEAR, its default, which
+aliases. cvtColor only supports limited-range BT.601: on most HD video its colors are wrong, at the same speed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Adapter(FrameAdapter):
     def __init__(self, inputs: Inputs) -> None:
         super().__init__(inputs)
         cv2.setNumThreads(1)
-        # As cvtColor wants them: one plane under the other.
+        # The layout of cvtColor: one plane below the other.
         self.frames = inputs.planes().reshape(-1, inputs.height * 3 // 2, inputs.width)
         self.rgb = np.ones((inputs.height, inputs.width, 3), np.uint8)
 

@@ -1,10 +1,10 @@
-"""libswscale through PyAV's VideoReformatter: size and color in one call, normalised by NumPy.
+"""libswscale through PyAV's VideoReformatter: size and color in one call, normalized by NumPy.
 
-`direct` and `crop` are BILINEAR, PyAV's default. In swscale that is widened by the scale: it antialiases. Its fast
-paths round down, about 2 code values in all, and keep half the chroma across; at an odd width (`crop`) it takes others
-that do not. `-area` is AREA. `-accurate` adds the flags that spare no bit: exact rounding, and chroma at full
+`direct` and `crop` are BILINEAR, PyAV's default. swscale widens it by the scale, so it antialiases. Its fast
+paths round down, about 2 code values in total, and keep half the horizontal chroma; at an odd width (`crop`) it uses
+other paths that do not. `-area` is AREA. `-accurate` adds the flags for exact rounding and full chroma
 resolution. `-fast` is FAST_BILINEAR, which aliases and whose columns drift by more than an output pixel. `full` is the
-default conversion without a change of size.
+default conversion without resizing.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Adapter(FrameAdapter):
     def __init__(self, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.frames = [video_frame(planes, inputs.width, inputs.height) for planes in inputs.planes()]
-        # One for each case: the context is dear to make and kept while nothing changes.
+        # One per case: the context is expensive to create and reused while nothing changes.
         self.reformatters: dict[str, VideoReformatter] = {}
-        # Full-size results are left where swscale wrote them, and so many kept that as many places are written as by
-        # the sides that write into a ring.
+        # Full-size results stay where swscale wrote them. As many are kept as in the ring buffers of other adapters, so
+        # that the same amount of memory is written.
         self.full: list[np.ndarray | None] = [None] * NUM_FRAMES
 
     def version(self) -> str:

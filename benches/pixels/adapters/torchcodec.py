@@ -1,8 +1,8 @@
-"""torchcodec's own Resize, isolated by a video that costs next to nothing to decode: the inputs uncompressed.
+"""torchcodec's own Resize, measured with a video that costs almost nothing to decode: the uncompressed inputs.
 
-`direct` reads the clip with `transforms=[Resize]` and normalises it. What reading the frames costs by itself, PyAV
-tells (side `decode`, case `raw`): the same libavformat and libavcodec, no conversion. The difference is what torchcodec
-adds. `full` is the same without transforms: RGB at full size, which Resize starts from.
+`direct` reads the clip with `transforms=[Resize]` and normalizes it. PyAV measures reading alone
+(library `decode`, case `raw`): the same libavformat and libavcodec, no conversion. The difference is torchcodec's
+own cost. `full` is the same without transforms: RGB at full size, the input of Resize.
 """
 
 from __future__ import annotations

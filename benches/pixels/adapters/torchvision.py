@@ -1,7 +1,7 @@
 """torchvision's v2 functionals on uint8 RGB, antialiased.
 
-`direct` and `crop` start from RGB that is there already; `-yuv` make it first, by swscale's default through PyAV.
-`aug-...` take the clip's 16 frames at once, as one batch. RGB lies channels last, as torchcodec and NumPy have it:
+`direct` and `crop` start from existing RGB; `-yuv` convert to it first, with swscale's default through PyAV.
+`aug-...` process the clip's 16 frames as one batch. RGB is channels last in memory, as in torchcodec and NumPy:
 torchvision's resize has its fast path for that.
 """
 
@@ -35,7 +35,7 @@ class Adapter(BaseAdapter):
 
             self.swscale = Swscale(self.inputs)
             self.swscale.prepare("full")
-            # Wanted for a moment only.
+            # Needed only temporarily.
             self.swscale.full = [None]
         if self.kind == "aug":
             self.steps = STEPS[: STEPS.index(self.variant) + 1]
@@ -94,7 +94,7 @@ def normalize(picture: torch.Tensor) -> torch.Tensor:
 
 
 def grid_mask(draw) -> torch.Tensor:
-    """(SIDE, SIDE); made once for a clip. torchvision has none of its own."""
+    """(SIDE, SIDE); created once per clip. torchvision has none."""
     x = torch.arange(SIDE, dtype=torch.float32)
     phases = [(across * x[None, :] + down * x[:, None] + start) % 1 for across, down, start in draw.grid]
     return (phases[0] < draw.grid_ratio) & (phases[1] < draw.grid_ratio)

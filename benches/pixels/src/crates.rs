@@ -1,6 +1,6 @@
-//! In: frames.
-//! Out: pixels as fast_image_resize and yuv make them, in the three orders that people put these crates together.
-//! Never: makes a buffer or a resizer anew for a frame.
+//! Pixels from fast_image_resize and yuv, in the three usual orders of combining these crates.
+//!
+//! No buffer or resizer is created per frame.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::inputs::{Inputs, MEAN, STD};
 use crate::{BoxError, Adapter};
 
 const SIDE: usize = 224;
-/// Shorter side 256 of 1920x1080, and torchvision's centre crop of it.
+/// Shorter side 256 of 1920x1080, and torchvision's center crop of it.
 const RESIZED: (usize, usize) = (455, 256);
 const CORNER: (usize, usize) = (116, 16);
 
@@ -20,9 +20,9 @@ const CORNER: (usize, usize) = (116, 16);
 enum Case {
     #[default]
     Direct,
-    /// Resize all, then crop: what most people write.
+    /// Resize the complete frame, then crop: the usual code.
     Crop,
-    /// Resize only the part of the source that the crop shows.
+    /// Resize only the region of the source that the crop shows.
     Box,
 }
 
@@ -43,7 +43,7 @@ impl Case {
         }
     }
 
-    /// The triangle, widened when shrinking, over a plane of this size.
+    /// The triangle filter, widened when shrinking, over a plane of this size.
     fn options(self, (width, height): (usize, usize)) -> ResizeOptions {
         let options =
             ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear)).use_alpha(false);
@@ -56,7 +56,7 @@ impl Case {
     }
 }
 
-/// The middle of a packed picture, as normalised planes.
+/// The center of a packed image, as normalized planes.
 fn normalize(rgb: &[u8], case: Case, out: &mut [u8]) {
     let (width, (x, y)) = (case.resized().0, if case == Case::Crop { CORNER } else { (0, 0) });
     for (c, plane) in out.chunks_exact_mut(SIDE * SIDE * 4).enumerate() {
@@ -86,7 +86,7 @@ fn planar<'a>([y, u, v]: [&'a [u8]; 3], width: usize, height: usize, log2: u32) 
     }
 }
 
-/// fast_image_resize on each plane, then yuv on the small picture.
+/// fast_image_resize on each plane, then yuv on the small image.
 pub struct FirPlanes {
     inputs: Inputs,
     resizer: Resizer,

@@ -1,7 +1,7 @@
-//! In: frames.
-//! Out: pixels as the pixel pass makes them: `direct`, `direct2` (two taps), `crop`, `full`; `aug-STEP`, an augmentation
-//! up to that step, or all of it with passes that were compiled before (`aug-kept`).
-//! Never: keeps an augmentation's pass for another clip, `aug-kept` apart.
+//! Pixels from the transform pipeline: `direct`, `direct2` (two taps), `crop`, `full`; `aug-STEP`, an augmentation
+//! up to that step, or all of it with transforms that were compiled before timing (`aug-kept`).
+//!
+//! Except for `aug-kept`, the compiled transforms of an augmentation are not reused for another clip.
 
 use std::collections::HashMap;
 use std::ops;
@@ -21,12 +21,12 @@ pub struct Framespool {
     case: String,
 }
 
-/// Of a case.
+/// State of a case.
 #[derive(Default)]
 struct State {
-    /// How many steps of the augmentation; none where the pass is the same for all clips.
+    /// Number of steps of the augmentation; none if the transforms are the same for all clips.
     steps: Option<usize>,
-    /// Passes that are compiled before the time runs, by clip.
+    /// Transforms compiled before timing, by clip.
     kept: HashMap<usize, PixelPass>,
     pass: Option<PixelPass>,
     scratch: Scratch,
@@ -92,7 +92,7 @@ fn normalized() -> OutputSpec {
     OutputSpec::new(Dtype::F32).normalized(Normalize { mean: MEAN, std: STD })
 }
 
-/// Distances from the mean gray of the picture, times this.
+/// Differences from the mean gray of the image, times this.
 fn contrast(factor: f64) -> ColorMap {
     let mut map = ColorMap::IDENTITY;
     map.matrix = map.matrix.map(|row| row.map(|v| factor * v));
@@ -100,7 +100,7 @@ fn contrast(factor: f64) -> ColorMap {
     map
 }
 
-/// About the centre of the window.
+/// Around the center of the window.
 fn rotation(clip: &Augmentation) -> Warp {
     let Augmentation { cos, sin, .. } = *clip;
     let centre = f64::from(SIDE - 1) / 2.0;
@@ -114,14 +114,14 @@ fn rotation(clip: &Augmentation) -> Warp {
 }
 
 fn grid(clip: &Augmentation) -> MaskGrid {
-    // Of the cycles only the fraction counts: the integer wraps.
+    // Only the fraction of the cycles matters: the integer wraps.
     let turns = clip.grid.map(|row| row.map(|v| (v * 2f64.powi(32)).round() as i64 as u32));
     let [[xx, xy, x], [yx, yy, y]] = turns;
     let limit = (clip.grid_ratio * 2f64.powi(32)).round() as u64;
     MaskGrid { step_x: [xx, xy], step_y: [yx, yy], start: [x, y], limit }
 }
 
-/// One frame into its slot. Apart from `Framespool` so that inputs and state are borrowed side by side.
+/// Converts one frame into its slot. Outside `Framespool` so that inputs and state can be borrowed separately.
 fn run(inputs: &Inputs, index: usize, state: &mut State, out: &mut [u8]) -> Result<(), BoxError> {
     let width = inputs.width;
     let [y, u, v] = inputs.planes(index);
@@ -172,7 +172,7 @@ impl Adapter for Framespool {
         if augmentation == Some("kept") {
             for clip in clips {
                 if !self.state().kept.contains_key(&clip) {
-                    // Tables are made at the first frame, so one frame is run.
+                    // Tables are created at the first frame, so one frame is run.
                     self.state().pass = Some(self.augmented(clip, STEPS.len())?);
                     let mut out = vec![0; (SIDE * SIDE * 3) as usize * 4];
                     self.frame(0, &mut out)?;

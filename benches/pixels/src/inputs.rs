@@ -1,12 +1,12 @@
-//! In: the files that inputs.py wrote.
-//! Out: frames in memory, and what each clip's augmentation is.
-//! Never: decodes.
+//! The files that inputs.py wrote: frames, and the augmentation of each clip.
+//!
+//! Nothing is decoded.
 
 use std::path::Path;
 
 use crate::BoxError;
 
-/// Frames of a clip: so many share an augmentation.
+/// Frames of a clip, which share an augmentation.
 pub const CLIP: usize = 16;
 /// The frames whose results are compared with the reference.
 pub const CHECKED_FRAMES: [usize; 4] = [0, 5, 10, 15];
@@ -22,7 +22,7 @@ pub struct Inputs {
     pub clips: Vec<Augmentation>,
 }
 
-/// How a clip is augmented; the words are inputs.py's.
+/// The augmentation of a clip, with the names of inputs.py.
 pub struct Augmentation {
     /// Left, top, width, height.
     pub crop: [u32; 4],

@@ -1,6 +1,7 @@
-//! In: a side's name, a folder of inputs, and requests as lines on stdin.
-//! Out: one JSON line for each: how long the frames took, or that their pixels have been saved.
-//! Never: times reading, allocating for the first time, or what the side may do once for all frames.
+//! The Rust worker of run.py: processes requests from stdin and answers each with one JSON line.
+//!
+//! Reading, first allocations and preparations that serve all frames are not timed. Arguments: a library's name, and a
+//! folder of inputs.
 //!
 //! Requests: `check CASE PATH` and `time CASE RING FRAMES FIRST_CLIP` (see README.md).
 
@@ -20,23 +21,23 @@ use inputs::{Inputs, CHECKED_FRAMES, CLIP};
 
 type BoxError = Box<dyn Error>;
 
-/// Somebody who makes pixels out of planes.
+/// A library that converts planes to pixels.
 trait Adapter {
     /// Name and version.
     fn version(&self) -> String;
 
-    /// Untimed: whatever serves all frames of a case. Says how many bytes a frame's result has.
+    /// Untimed: prepares everything that serves all frames of a case. Returns the bytes of a frame's result.
     fn prepare(&mut self, case: &str, clips: Range<usize>) -> Result<usize, BoxError>;
 
-    /// Timed: whatever a new clip needs.
+    /// Timed: prepares a new clip.
     fn begin_clip(&mut self, _clip: usize) -> Result<(), BoxError> {
         Ok(())
     }
 
-    /// Timed: one frame of the inputs, of the clip last begun.
+    /// Timed: one frame of the inputs, of the current clip.
     fn frame(&mut self, index: usize, out: &mut [u8]) -> Result<(), BoxError>;
 
-    /// Memory for rows in the making, where the side tells.
+    /// Scratch memory for rows, if the library reports it.
     fn scratch_bytes(&self) -> Option<usize> {
         None
     }
@@ -53,7 +54,7 @@ fn load_adapter(name: &str, inputs: Inputs) -> Result<Box<dyn Adapter>, BoxError
     })
 }
 
-/// Results lie in a ring as long as the inputs, as those of a batch do.
+/// Results are in a ring buffer as long as the inputs, like those of a batch.
 type Slots = HashMap<String, Vec<Vec<u8>>>;
 
 fn answer(side: &mut dyn Adapter, slots: &mut Slots, request: &str) -> Result<String, BoxError> {
@@ -98,7 +99,7 @@ fn answer(side: &mut dyn Adapter, slots: &mut Slots, request: &str) -> Result<St
     }
 }
 
-/// Of this process, all threads.
+/// CPU time of this process, all threads.
 fn cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)

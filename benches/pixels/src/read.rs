@@ -1,4 +1,4 @@
-//! What it costs to read the three planes and do next to nothing: no pass over the whole frame can be faster.
+//! The cost of reading the three planes with almost no work: a lower bound of any pass over the frame.
 
 use std::hint::black_box;
 use std::ops::Range;

@@ -1,1 +1,1 @@
-"""From each program's own JSON to the tables of a record (suite/record.py), one function per program."""
+"""Converts each program's JSON to the tables of a record (suite/record.py), one function per program."""

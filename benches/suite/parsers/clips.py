@@ -8,7 +8,7 @@ from typing import Any
 from suite.record import Result, Table, paired_rows
 
 OWN = "framespool"
-# Words for the sides of short_clips.py and index_cost.py that are framespool's.
+# Labels of framespool's variants in short_clips.py and index_cost.py.
 INDEXING = {
     "framespool_video": "framespool, a Video each",
     "framespool": "framespool, ClipLoader",
@@ -18,8 +18,8 @@ INDEXING = {
 SHORT = {"framespool_video": "framespool, a Video each"}
 
 
-def verdict(frames: int, wrong: int, failed: int = 0) -> dict[str, Any]:
-    """A row's `right` and `answers`, in the words of the text records."""
+def correctness(frames: int, wrong: int, failed: int = 0) -> dict[str, Any]:
+    """A row's `right` and `answers`, with the wording of the text records."""
     words = [f"WRONG {wrong} of {frames} frames"] if wrong else []
     words += [f"no answer for {failed} files"] if failed else []
     return {"right": not words, "answers": ", ".join(words) or f"right ({frames} frames)"}
@@ -33,7 +33,7 @@ def random_clips(raw: dict[str, Any]) -> Result:
     }
 
     def describe(name: str) -> dict[str, Any]:
-        return {"own": name == OWN, **verdict(**counts[name])}
+        return {"own": name == OWN, **correctness(**counts[name])}
 
     def values(what: str) -> dict[str, dict[Any, float]]:
         by_peer: dict[str, dict[Any, float]] = {}
@@ -86,7 +86,7 @@ def short_clips(raw: dict[str, Any]) -> Result:
 
             def describe(side: str, group: str = group) -> dict[str, Any]:
                 label = {"label": SHORT[side]} if side in SHORT else {}
-                return label | {"own": side.startswith(OWN), **verdict(**raw["checks"][side]["groups"][group])}
+                return label | {"own": side.startswith(OWN), **correctness(**raw["checks"][side]["groups"][group])}
 
             words = {"cold": "a process's first pass", "warm": "later passes"}[state]
             kind = f"{num_clips[group]} short action videos" if group == "all" else f"{num_clips[group]} {group}"
@@ -124,7 +124,7 @@ def index_cost(raw: dict[str, Any]) -> Result:
         }
 
         def describe(side: str) -> dict[str, Any]:
-            # The program gives no figures of a side whose numbers of frames are not those that were written.
+            # The program returns no figures for a library whose frame counts are wrong.
             return {
                 "label": INDEXING.get(side, side),
                 "own": side in INDEXING,

@@ -17,8 +17,8 @@ TASKS = {
 
 def shuffled_epochs(raw: dict[str, Any]) -> Result:
     tables, versions, left_out = [], {}, {}
-    for task, told in raw["tasks"].items():
-        sides = told["sides"]
+    for task, results in raw["tasks"].items():
+        sides = results["sides"]
         clips = {side: run["clips"] for side, of in sides.items() for run in of["runs"][:1]}
         epoch = clips[OWN]
 
@@ -59,12 +59,12 @@ def shuffled_epochs(raw: dict[str, Any]) -> Result:
                 f"Pictures decoded for each picture of the dataset, {TASKS[task]}",
                 "pictures decoded per picture",
                 [
-                    Row(**describe(side), value=Spread.of([each or told["peers_pictures_per_picture"]]))
+                    Row(**describe(side), value=Spread.of([each or results["peers_pictures_per_picture"]]))
                     for side, each in decoded.items()
                 ],
             )
         )
-        if told["budgets"]:
+        if results["budgets"]:
             rows = [
                 Row(
                     f"{run['budget_mib']} MiB",
@@ -74,12 +74,12 @@ def shuffled_epochs(raw: dict[str, Any]) -> Result:
                     answers="same bytes" if run["same"] else "WRONG: other bytes",
                     note=f"{run['pictures_per_picture']:.2f} pictures decoded per picture",
                 )
-                for run in told["budgets"]
+                for run in results["budgets"]
             ]
             words = f"framespool's epoch by memory_budget, {TASKS[task]}: CPU time"
             tables.append(Table(f"{task} budgets", words, "CPU s per epoch", rows))
         versions |= {side: of["version"] for side, of in sides.items() if side == OWN or not side.startswith(OWN)}
-        left_out |= {f"{side}, {task}": reason for side, reason in told["left_out"].items()}
+        left_out |= {f"{side}, {task}": reason for side, reason in results["left_out"].items()}
     data = (
         "videos of 300 frames, a key frame every 250, batches of 8; peers are timed on a part of the epoch and scaled"
     )

@@ -7,14 +7,14 @@ from typing import Any
 from suite.record import Result, Row, Spread, Table, paired, paired_rows
 
 OWN = "framespool"
-# What the sets of pictures of images/ are, for those who see a plot alone.
+# Descriptions of the image sets, for readers of a plot.
 SETS = {"imagenet": "of ImageNet's mean size", "photos": "photographs of 0.6 megapixels"}
 
 
 def images(raw: dict[str, Any]) -> Result:
     tables = []
-    for told in raw["tables"]:
-        table, lines = told["table"], told["lines"]
+    for part in raw["tables"]:
+        table, lines = part["table"], part["lines"]
         if not lines:
             continue
         task, shards = table["task"], table["shards"]
@@ -26,13 +26,13 @@ def images(raw: dict[str, Any]) -> Result:
         own = next((label for label in by_label if label == OWN), None)
 
         def describe(label: str, task: str = task, by_label: dict[str, Any] = by_label) -> dict[str, Any]:
-            # A line of a DataLoader says how many workers it had; its answers stand under the entry's name.
+            # A line of a DataLoader includes its number of workers; its verification is stored under the entry's name.
             plain = by_label[label].get("entry") or label
-            told = raw["answers"].get(f"{task} {plain}", {})
+            checks = raw["answers"].get(f"{task} {plain}", {})
             return {
                 "own": label.startswith(OWN),
-                "right": not any(each["wrong"] for each in told.values()) if told else None,
-                "answers": "; ".join(each["text"] for each in told.values()),
+                "right": not any(each["wrong"] for each in checks.values()) if checks else None,
+                "answers": "; ".join(each["text"] for each in checks.values()),
                 "note": by_label[label].get("note", ""),
             }
 
@@ -55,15 +55,15 @@ def images(raw: dict[str, Any]) -> Result:
                 )
             )
     data = "; ".join(f"{name}: {facts}" for name, facts in raw.get("pictures", {}).items())
-    # Each says itself by name: "torchvision 0.29.2, torch 2.15.0".
-    parts = [part.partition(" ") for told in raw["versions"].values() for part in told.split(", ")]
+    # Each states its own name: "torchvision 0.29.2, torch 2.15.0".
+    parts = [part.partition(" ") for versions in raw["versions"].values() for part in versions.split(", ")]
     return Result(tables, {name: version for name, _, version in parts}, data, raw["left_out"])
 
 
 def pixels(raw: dict[str, Any]) -> Result:
     tables = []
-    for group, told in raw["groups"].items():
-        values: dict[str, dict[Any, float]] = {label: {} for label in told["lines"]}
+    for group, results in raw["groups"].items():
+        values: dict[str, dict[Any, float]] = {label: {} for label in results["lines"]}
         for sample in raw["samples"]:
             if sample["group"] == group and sample["label"] in values:
                 values[sample["label"]][sample["round"]] = sample["cpu_ms"]
@@ -88,7 +88,7 @@ def pixels(raw: dict[str, Any]) -> Result:
         tables.append(
             Table(
                 group,
-                f"{told['title']}; one thread",
+                f"{results['title']}; one thread",
                 "CPU ms per frame",
                 rows,
                 baseline=first if base else None,

@@ -1,4 +1,4 @@
-"""remote.py, ray_throughput.py, start_up.py: framespool against itself and what it stands on."""
+"""remote.py, ray_throughput.py, start_up.py: framespool compared with itself and with the limits of its platform."""
 
 from __future__ import annotations
 

@@ -39,7 +39,10 @@ impl<'a> BatchReader<'a> {
         let Some(batch) = message.header.as_ref().header_as_record_batch() else { return Ok(None) };
         match u64::try_from(batch.length()) {
             Ok(rows) => Ok(Some(rows)),
-            Err(_) => Err(Error::malformed(&messages.site(message.at), "a batch of fewer rows than none")),
+            Err(_) => Err(Error::malformed(
+                &messages.site(message.at),
+                "a record batch with a negative number of rows",
+            )),
         }
     }
 
@@ -62,7 +65,7 @@ impl<'a> BatchReader<'a> {
         let DataType::Dictionary(_, kind) = buffers.field.data_type() else { return Ok(()) };
         let site = messages.site(message.at);
         if dictionary.isDelta() {
-            let what = format!("column '{}', whose names come in several parts", buffers.path.join("."));
+            let what = format!("column '{}' with a delta dictionary", buffers.path.join("."));
             return Err(Error::Unsupported { site, what });
         }
         // Even if this dictionary cannot be read, the rows that follow must not use the previous one.
@@ -81,8 +84,9 @@ impl<'a> BatchReader<'a> {
     pub fn open<'b>(&'b self, messages: &'b MessageReader, message: &'b Message) -> Result<LocatedBatch<'b>> {
         let header = message.header.as_ref();
         let rows = header.header_as_record_batch();
-        let rows =
-            rows.ok_or_else(|| Error::malformed(&messages.site(message.at), "a message without rows"))?;
+        let rows = rows.ok_or_else(|| {
+            Error::malformed(&messages.site(message.at), "a message without a record batch")
+        })?;
         let batch = Batch::new(messages, message, rows, &self.dictionaries)?;
         let columns = assign_buffers(self.schema.fields(), batch.variadic(), header.version());
         Ok(LocatedBatch { columns: columns.ok_or_else(|| batch.malformed())?, batch })
@@ -149,7 +153,7 @@ impl LocatedBatch<'_> {
         for (row, pair) in ends.windows(2).enumerate() {
             let &[from, to] = pair else { continue };
             if from < 0 || to < from || to as u64 > len {
-                let reason = format!("row {row} of the batch lies at {from}..{to} of {len} bytes");
+                let reason = format!("row {row} of the batch is at bytes {from}..{to} of {len}");
                 return Err(Error::malformed(&batch.site, reason));
             }
             let cell = CellLocation::Range(begin + from as u64, (to - from) as u64);
@@ -202,7 +206,7 @@ impl LocatedBatch<'_> {
                 let (begin, held) = batch.buffer_range(buffers.buffer + 2 + own)?;
                 if u64::from(offset) + u64::from(len) > held {
                     let reason =
-                        format!("row {row} of the batch lies at {offset}, {len} long, of {held} bytes");
+                        format!("row {row} of the batch has {len} bytes at offset {offset}, of {held} bytes");
                     return Err(Error::malformed(&batch.site, reason));
                 }
                 found.push(CellLocation::Range(begin + u64::from(offset), len.into()));
@@ -249,14 +253,15 @@ impl<'a> Batch<'a> {
     }
 
     fn malformed(&self) -> Error {
-        Error::malformed(&self.site, "a batch that does not fit the columns of its file")
+        Error::malformed(&self.site, "a batch that does not match the schema of its file")
     }
 
     fn unsupported_type(&self, buffers: &ColumnBuffers, kind: &DataType) -> Error {
         Error::Unsupported {
             site: self.site.clone(),
             what: format!(
-                "column '{}' of type {kind} (numbers, flags, text and lists of them are read; leave it out of columns=)",
+                "column '{}' of type {kind} (numbers, booleans, text and lists of them are read; omit it \
+                 from columns=)",
                 buffers.path.join(".")
             ),
         }
@@ -295,7 +300,8 @@ impl<'a> Batch<'a> {
             return Err(self.malformed());
         };
         if offset.checked_add(len).is_none_or(|end| end > self.body.1) {
-            let reason = format!("a buffer at {offset}, {len} long, in a body of {} bytes", self.body.1);
+            let reason =
+                format!("a buffer of {len} bytes at offset {offset} in a body of {} bytes", self.body.1);
             return Err(Error::malformed(&self.site, reason));
         }
         Ok((self.body.0 + offset, len))

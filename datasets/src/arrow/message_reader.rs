@@ -57,12 +57,11 @@ impl MessageReader {
         }
         let [a, b, c, d, ..] = begin;
         if !matches!(u32::from_le_bytes([a, b, c, d]), CONTINUATION | 1..=0xff_ffff) {
-            return Err(Error::malformed(&site, "does not begin as an Arrow file or stream does"));
+            return Err(Error::malformed(&site, "does not start like an Arrow file or stream"));
         }
         let message = messages.next()?;
         let schema = message.as_ref().and_then(|message| message.header.as_ref().header_as_schema());
-        let schema =
-            schema.ok_or_else(|| Error::malformed(&site, "does not begin with what its columns are"))?;
+        let schema = schema.ok_or_else(|| Error::malformed(&site, "does not start with a schema"))?;
         let schema = read_schema(&site, schema)?;
         Ok((messages, schema))
     }
@@ -77,18 +76,17 @@ impl MessageReader {
         let len = u64::from(u32::from_le_bytes([a, b, c, d]));
         let begin = trailer_at.checked_sub(len).filter(|_| mark == *MAGIC);
         let begin = begin
-            .ok_or_else(|| Error::malformed(&site, "does not end as an Arrow file does: it was cut short"))?;
+            .ok_or_else(|| Error::malformed(&site, "does not end like an Arrow file: it is truncated"))?;
         let site = self.site(begin);
-        Limits::check(&site, "bytes of the list at the end", len, Limits::default().header_bytes)?;
+        Limits::check(&site, "bytes of the footer", len, Limits::default().header_bytes)?;
         let bytes = self.bytes(begin, len)?;
         let list = arrow_ipc::root_as_footer(&bytes)
-            .map_err(|error| Error::malformed(&site, format!("a list of messages that is none: {error}")))?;
+            .map_err(|error| Error::malformed(&site, format!("an invalid footer: {error}")))?;
         // Dictionaries are read before the record batches that use them.
         let blocks = list.dictionaries().into_iter().chain(list.recordBatches()).flatten();
         let offsets: Vec<u64> =
             blocks.map(|block| u64::try_from(block.offset()).unwrap_or(u64::MAX)).collect();
-        let schema =
-            list.schema().ok_or_else(|| Error::malformed(&site, "does not say what its columns are"))?;
+        let schema = list.schema().ok_or_else(|| Error::malformed(&site, "has no schema"))?;
         self.next = NextMessage::Footer(offsets.into_iter());
         read_schema(&site, schema)
     }
@@ -112,10 +110,10 @@ impl MessageReader {
             return Ok(None);
         }
         let site = self.site(at);
-        Limits::check(&site, "bytes of a message's head", len.into(), Limits::default().header_bytes)?;
+        Limits::check(&site, "bytes of a message header", len.into(), Limits::default().header_bytes)?;
         let header = self.bytes(header_at, len.into())?;
         let header = MessageBuffer::try_new(header)
-            .map_err(|error| Error::malformed(&site, format!("a message that is none: {error}")))?;
+            .map_err(|error| Error::malformed(&site, format!("an invalid message: {error}")))?;
         let body_len = header.as_ref().bodyLength();
         let body = (header_at + u64::from(len), u64::try_from(body_len).unwrap_or(u64::MAX));
         self.check(body.0, body.1)?;
@@ -159,7 +157,7 @@ impl MessageReader {
 
 fn read_schema(site: &Site, schema: arrow_ipc::Schema) -> Result<Schema> {
     if !schema.endianness().equals_to_target_endianness() {
-        let what = "numbers with their highest byte first".to_owned();
+        let what = "big-endian data".to_owned();
         return Err(Error::Unsupported { site: site.clone(), what });
     }
     catch_panic(site, || arrow_ipc::convert::try_fb_to_schema(schema))

@@ -94,7 +94,7 @@ fn read(path: &Path, source: &str, others: &[&str]) -> Result<ArchiveListing> {
 }
 
 #[test]
-fn values_are_found_whatever_columns_lie_before_them() {
+fn values_are_found_behind_any_columns() {
     let root = TempFolder::new();
     let count = columns().len();
     for turn in 0..count {
@@ -155,15 +155,15 @@ fn values_are_found_whatever_columns_lie_before_them() {
 }
 
 #[test]
-fn lengths_that_lie_are_errors_with_their_place() {
+fn invalid_lengths_are_errors_with_their_offset() {
     let root = TempFolder::new();
     let path = written(&root, &[3, 0], true);
     let sound = std::fs::read(&path).unwrap();
     for (at, bytes, reason) in [
-        (0, &b"\x00\x00\x00\x00"[..], "does not begin as an Arrow file or stream does"),
+        (0, &b"\x00\x00\x00\x00"[..], "does not start like an Arrow file or stream"),
         (4, b"\xff\xff\xff\x7f", "above the limit"),
         (4, b"\xff\xff\xff\x0f", "needs bytes"),
-        (8, b"\xff\xff\xff\xff", "a message that is none"),
+        (8, b"\xff\xff\xff\xff", "an invalid message"),
     ] {
         let mut damaged = sound.clone();
         damaged[at..at + bytes.len()].copy_from_slice(bytes);

@@ -99,6 +99,6 @@ fn lists(rows: impl Iterator<Item = Option<ArrayRef>>) -> Result<Vec<Value>, Dat
 pub fn catch_panic<T>(site: &Site, work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| Error::malformed(site, error.to_string())),
-        Err(_) => Err(Error::malformed(site, "holds what cannot be in an Arrow file")),
+        Err(_) => Err(Error::malformed(site, "contains invalid Arrow data")),
     }
 }

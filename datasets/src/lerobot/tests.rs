@@ -38,26 +38,26 @@ fn templates_are_filled_and_stay_below_the_folder() {
 }
 
 #[test]
-fn cameras_without_videos_are_told_before_their_path_is_missed() {
+fn image_cameras_are_reported() {
     let root = crate::tests::TempFolder::new();
     let info = r#"{"codebase_version": "v3.0", "fps": 30, "video_path": null, "features": {"cam": {"dtype": "image"}}}"#;
     root.write(INFO, info);
-    let told = |camera| match Info::read(&root.0, camera) {
+    let error_of = |camera| match Info::read(&root.0, camera) {
         Err(error) => error.to_string(),
         Ok(_) => String::new(),
     };
     assert!(
-        told(Some("cam")).contains("whose pictures are in the dataset's tables"),
+        error_of(Some("cam")).contains("whose images are in the dataset's tables"),
         "{}",
-        told(Some("cam"))
+        error_of(Some("cam"))
     );
-    assert!(told(None).contains("it has none"), "{}", told(None));
+    assert!(error_of(None).contains("it has none"), "{}", error_of(None));
     root.write(INFO, info.replace("image", "video"));
-    assert!(told(None).contains("\"video_path\" must be a text"), "{}", told(None));
+    assert!(error_of(None).contains("\"video_path\" must be a string"), "{}", error_of(None));
 }
 
 #[test]
-fn parts_begin_and_end_between_frames() {
+fn segments_start_and_end_between_frames() {
     let info = Info {
         path: PathBuf::new(),
         fps: 50.0,
@@ -82,7 +82,7 @@ fn parts_begin_and_end_between_frames() {
 }
 
 #[test]
-fn classes_are_tasks_whose_numbers_are_places() {
+fn task_numbers_are_class_indices() {
     let task = |number, name: &str| (number, name.to_owned());
     assert_eq!(classes(vec![task(1, "b"), task(0, "a")]), ["a", "b"]);
     assert_eq!(classes(vec![task(2, "b"), task(0, "a")]), Vec::<String>::new());

@@ -78,7 +78,7 @@ pub fn traverse(
         check_interrupt()?;
         if let Some(number) = next.take() {
             if visits >= page_count {
-                let reason = "pages lead to each other in circles; what is left is not read";
+                let reason = "pages refer to each other in a cycle; the remaining entries are not read";
                 fail(file.reader.malformed(file.page_offset(number), reason))?;
                 return Ok(items);
             }
@@ -123,12 +123,13 @@ pub fn traverse(
     // If damage was reported, totals cannot match; otherwise check them against the tree record.
     if intact {
         if items.len() as u64 != tree.entries {
-            let reason = format!("a database of {} entries has {} here", tree.entries, items.len());
+            let reason = format!("a database of {} entries, but {} were found", tree.entries, items.len());
             fail(file.reader.malformed(file.page_offset(root), reason))?;
         }
         used.sort_unstable();
         if let Some(pair) = used.windows(2).find(|pair| pair[0].0.saturating_add(pair[0].1) > pair[1].0) {
-            let reason = format!("page {} is used twice: what leads here is damaged", pair[1].0);
+            let reason =
+                format!("page {} is referenced twice: a page that refers to it is damaged", pair[1].0);
             fail(file.reader.malformed(file.page_offset(pair[1].0), reason))?;
         }
     }
@@ -187,14 +188,14 @@ fn overflow_range(file: &mut LmdbFile, first: u64, len: u64, check: bool) -> Res
     let offset = page_offset.saturating_add(PAGE_HEADER_BYTES as u64);
     let pages = (PAGE_HEADER_BYTES as u64 + len).div_ceil(file.page_bytes);
     if first.saturating_add(pages) > file.end {
-        let reason = format!("a value of {len} bytes is said to begin at page {first} of {}", file.end);
+        let reason = format!("a value of {len} bytes starts at page {first} of {}", file.end);
         return Err(file.reader.malformed(page_offset, reason));
     }
     file.reader.check(offset, len)?;
     if check {
         let head = file.reader.read_array(page_offset)?;
         if overflow_page_count(&head, first).is_none_or(|count| count < pages) {
-            let reason = format!("does not begin the {pages} pages of a value, which it is said to do");
+            let reason = format!("is not the first of {pages} overflow pages, as its node states");
             return Err(file.reader.malformed(page_offset, reason));
         }
     }

@@ -29,14 +29,13 @@ pub fn datum(reader: &mut RangeReader, value: ByteRange) -> Result<Result<(u64, 
         }
     }
     Ok(match data {
-        None if floats => Err("is a Datum of floats, not of a picture".to_owned()),
+        None if floats => Err("is a Datum of floats, not of an image".to_owned()),
         None => {
-            Err("is a Datum without data; values that are pictures themselves are layout=\"plain\""
-                .to_owned())
+            Err("is a Datum without data; for values that are image files use layout=\"plain\"".to_owned())
         }
         Some(_) if !encoded => {
-            Err("is a Datum of raw pixels (its flag encoded is not set), which is not read; \
-             write it anew with convert_imageset --encoded"
+            Err("is a Datum of raw pixels (its flag encoded is not set), which is not supported; create the \
+             database again with convert_imageset --encoded"
                 .to_owned())
         }
         Some((begin, end)) => Ok((begin, end - begin, label)),

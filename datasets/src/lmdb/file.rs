@@ -47,13 +47,13 @@ impl Tree {
         let pages = number(8).saturating_add(number(16));
         let root = Some(number(40)).filter(|&root| root != P_INVALID);
         match root {
-            _ if depth > MAX_DEPTH => Err(format!("a tree is said to have {depth} levels")),
-            Some(root) if root >= end => Err(format!("a tree begins at page {root} of {end}")),
+            _ if depth > MAX_DEPTH => Err(format!("a tree claims {depth} levels")),
+            Some(root) if root >= end => Err(format!("a tree starts at page {root} of {end}")),
             Some(_) if depth == 0 || pages < u64::from(depth) || pages > end => {
-                Err(format!("a tree is said to have {depth} levels and {pages} of {end} pages"))
+                Err(format!("a tree claims {depth} levels and {pages} of {end} pages"))
             }
             None if depth > 0 || number(32) > 0 => {
-                Err(format!("a tree of {} entries is said to have no page", number(32)))
+                Err(format!("a tree of {} entries claims to have no page", number(32)))
             }
             root => Ok(Self { flags, depth, pages, entries: number(32), root }),
         }
@@ -110,7 +110,7 @@ impl LmdbFile {
         let page = Page::parse(self.reader.get(at, self.page_bytes as usize)?);
         page.and_then(|page| match page.number == number && number < self.end {
             true => Ok(page),
-            false => Err(format!("says that it is page {}, and lies at that of page {number}", page.number)),
+            false => Err(format!("is numbered page {}, but is at the offset of page {number}", page.number)),
         })
         .map_err(|reason| self.reader.malformed(at, reason))
     }
@@ -130,7 +130,7 @@ fn read_meta(reader: &mut RangeReader, at: u64) -> Result<MetaPage> {
         } else if number(PAGE_HEADER_BYTES_32, 4) == u64::from(MAGIC) {
             elsewhere("of a 32-bit machine")
         } else {
-            reader.malformed(at, "is no meta page of LMDB")
+            reader.malformed(at, "is not a meta page of LMDB")
         });
     }
     let version = number(PAGE_HEADER_BYTES + 4, 4);
@@ -143,7 +143,7 @@ fn read_meta(reader: &mut RangeReader, at: u64) -> Result<MetaPage> {
     // The record of the free-page tree comes first, and its unused padding field holds the page size.
     let page_bytes = number(40, 4);
     if !(512..=32768).contains(&page_bytes) || !page_bytes.is_power_of_two() || number(10, 2) & P_META == 0 {
-        return Err(reader.malformed(at, format!("is no meta page of LMDB: pages of {page_bytes} bytes")));
+        return Err(reader.malformed(at, format!("is not a meta page of LMDB: pages of {page_bytes} bytes")));
     }
     let mut main = [0; TREE_RECORD_BYTES];
     main.copy_from_slice(&bytes[88..88 + TREE_RECORD_BYTES]);

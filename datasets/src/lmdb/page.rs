@@ -51,11 +51,11 @@ impl Page {
         let kind = match flags & (P_BRANCH | P_LEAF | P_OVERFLOW | P_LEAF2) {
             P_BRANCH => PageKind::Branch,
             P_LEAF => PageKind::Leaf,
-            _ => return Err(format!("is no page of a tree: its flags are {flags:#x}")),
+            _ => return Err(format!("is not a page of a tree: its flags are {flags:#x}")),
         };
         let (lower, upper) = (read_le(&bytes[12..14]) as usize, read_le(&bytes[14..16]) as usize);
         if lower < PAGE_HEADER_BYTES || lower % 2 != 0 || upper < lower || upper > bytes.len() {
-            return Err(format!("is damaged: its free space is said to be {lower}..{upper}"));
+            return Err(format!("is damaged: its free space is {lower}..{upper}"));
         }
         let number = read_le(&bytes[..8]);
         Ok(Self { number, kind, bytes: bytes.to_vec(), nodes: (lower - PAGE_HEADER_BYTES) / 2, upper })
@@ -70,7 +70,7 @@ impl Page {
     fn node(&self, number: usize) -> Result<(usize, &[u8], usize), String> {
         let pointer = PAGE_HEADER_BYTES + 2 * number;
         let at = read_le(&self.bytes[pointer..pointer + 2]) as usize;
-        let wrong = || format!("node {number} is said to lie at byte {at} of the page and leaves it");
+        let wrong = || format!("node {number} at byte {at} of the page is outside the page");
         if at < self.upper || at + NODE_HEADER_BYTES > self.bytes.len() {
             return Err(wrong());
         }
@@ -95,7 +95,7 @@ impl Page {
             .ok()
             .and_then(|node_bytes| self.bytes.get(begin..begin.checked_add(node_bytes)?));
         let Some(inside) = inside else {
-            return Err(format!("node {number} is said to hold {node_bytes} bytes and leaves the page"));
+            return Err(format!("node {number} of {node_bytes} bytes exceeds the page"));
         };
         let data = match flags {
             0 => NodeData::Inline(begin, len),
@@ -103,10 +103,10 @@ impl Page {
             F_SUBDATA => NodeData::Tree(
                 inside
                     .try_into()
-                    .map_err(|_| format!("node {number} says nothing of its tree: {len} bytes"))?,
+                    .map_err(|_| format!("node {number} has {len} bytes instead of a tree header"))?,
             ),
             _ if flags & !(F_SUBDATA | F_DUPDATA) == 0 => NodeData::Duplicates,
-            _ => return Err(format!("node {number} has flags {flags:#x}, which mean nothing")),
+            _ => return Err(format!("node {number} has unknown flags {flags:#x}")),
         };
         Ok((key, data))
     }

@@ -110,7 +110,7 @@ impl SourceOpener for CellOpener {
         let gone = || {
             Error::malformed(
                 &file.site(0),
-                format!("has no row {} any more; list the dataset anew", self.row),
+                format!("row {} no longer exists; list the dataset again", self.row),
             )
         };
         let chunk = cached.chunk(file, found.ok_or_else(gone)?, column)?;
@@ -123,7 +123,7 @@ impl SourceOpener for CellOpener {
         pages.push(decode_page(page)?);
         let bytes = chunk.value(file, page, pages, row)?;
         let bytes = bytes.ok_or_else(|| {
-            let reason = format!("row {} has nothing in column '{}'", self.row, self.column);
+            let reason = format!("row {} has no value in column '{}'", self.row, self.column);
             Error::malformed(&file.site(page.header_offset), reason)
         })?;
         let name = self.name();

@@ -139,13 +139,12 @@ pub fn column_index(file: &ParquetFile, path: &str) -> Result<usize> {
     let schema = file.metadata().file_metadata().schema_descr();
     let mut found = (0..schema.num_columns()).filter(|&number| schema.column(number).path().string() == path);
     let first = found.next().ok_or_else(|| {
-        Error::malformed(&file.site(0), format!("has no column '{path}' any more; list the dataset anew"))
+        Error::malformed(&file.site(0), format!("column '{path}' no longer exists; list the dataset again"))
     })?;
     match found.next() {
         None => Ok(first),
         Some(_) => Err(Error::Argument(format!(
-            "{} has two columns '{path}', one whose name has the dots and one in a group; write one of them with \
-             another name",
+            "{} has two columns '{path}', one with dots in its name and one in a group; rename one of them",
             file.site(0).file
         ))),
     }

@@ -19,7 +19,7 @@ impl Lengths {
     /// Parses the lengths at the start of `bytes`: at most `most`, none of them negative.
     pub fn read(bytes: &[u8], most: u64) -> Result<Self, String> {
         let mut rest = bytes;
-        let short = || "lengths that end before all of them are there".to_owned();
+        let short = || "lengths that end too early".to_owned();
         let mut head = || varint(&mut rest).ok_or_else(short);
         let (block, parts, count) = (head()?, head()?, head()?);
         let first = zigzag(head()?);
@@ -29,7 +29,7 @@ impl Lengths {
             return Err(format!("lengths in blocks of {block} with {parts} parts"));
         }
         if count > most {
-            return Err(format!("{count} lengths where there are at most {most} values"));
+            return Err(format!("{count} lengths for at most {most} values"));
         }
         let (mut last, mut sum, mut left) = (first as i32, 0, count);
         if left > 0 {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_counted_and_added_up() {
+    fn lengths_are_counted_and_summed() {
         let one = Lengths { count: 1, sum: 5, end: 5 };
         assert_eq!(Lengths::read(&[head(1), vec![9; 3]].concat(), 1), Ok(one));
         assert_eq!(Lengths::read(&head(0), 0), Ok(Lengths { count: 0, sum: 0, end: 5 }));
@@ -134,10 +134,10 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_are_errors() {
+    fn invalid_lengths_are_errors() {
         let many = [vec![0x80, 1, 4], vec![0xff, 0xff, 0xff, 0xff, 7], vec![0]].concat();
         for (bytes, reason) in [
-            (many, "2147483647 lengths where there are at most 9 values"),
+            (many, "2147483647 lengths for at most 9 values"),
             (vec![0x80, 1, 0, 1, 0], "in blocks of 128 with 0 parts"),
             (vec![0, 1, 1, 0], "in blocks of 0"),
             (vec![0x80, 1, 8, 1, 0], "in blocks of 128 with 8 parts"),

@@ -82,7 +82,7 @@ impl ParquetFile {
                 return Err(Error::Unsupported { site, what: "an encrypted Parquet file".to_owned() })
             }
             _ => {
-                let reason = "does not end as a Parquet file does: it is none, or was cut short";
+                let reason = "does not end like a Parquet file: it is not one, or it is truncated";
                 return Err(Error::malformed(&site, reason));
             }
         }
@@ -128,7 +128,7 @@ impl ParquetFile {
                 // panics.
                 if begin < 0 || chunk.compressed_size() < 0 || !inside {
                     let reason = format!(
-                        "column '{}' is said to lie at {begin}, {} bytes long, in a file of {}",
+                        "column '{}' is at byte {begin}, {} bytes long, in a file of {}",
                         chunk.column_path(),
                         chunk.compressed_size(),
                         self.chunk_source.0.len()
@@ -164,7 +164,7 @@ impl ParquetFile {
 pub fn catch_panic<T>(site: &Site, work: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|error| convert_error(site, error)),
-        Err(_) => Err(Error::malformed(site, "holds what cannot be in a Parquet file")),
+        Err(_) => Err(Error::malformed(site, "contains invalid Parquet data")),
     }
 }
 

@@ -79,7 +79,7 @@ impl ThriftReader<'_> {
             if let Some(number) = number.filter(|_| outer != DEEPLY_NESTED) {
                 // Another reader might use the other value.
                 if self.header.inner(outer, field).is_some() {
-                    return Err(self.reader.malformed(begin, format!("field {field} is there twice")));
+                    return Err(self.reader.malformed(begin, format!("field {field} appears twice")));
                 }
                 if self.header.integers.len() == MAX_INTEGERS {
                     return Err(self.reader.malformed(begin, format!("more than {MAX_INTEGERS} numbers")));
@@ -94,7 +94,7 @@ impl ThriftReader<'_> {
     fn value(&mut self, kind: u8, at: Option<(u64, u64)>, depth: u32) -> Result<Option<i64>> {
         let begin = self.cursor.position();
         if depth > MAX_DEPTH {
-            return Err(self.reader.malformed(begin, "structs too deep inside each other"));
+            return Err(self.reader.malformed(begin, "structs nested too deeply"));
         }
         match (kind, at) {
             // The type of a bool field is its value; a bool in a list has a byte.
@@ -126,7 +126,7 @@ impl ThriftReader<'_> {
             }
             (12, Some((0, field))) => {
                 if self.header.has_struct(field) {
-                    return Err(self.reader.malformed(begin, format!("field {field} is there twice")));
+                    return Err(self.reader.malformed(begin, format!("field {field} appears twice")));
                 }
                 self.header.structs.push(field);
                 self.fields(field, depth + 1)?;

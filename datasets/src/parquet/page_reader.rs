@@ -151,10 +151,10 @@ fn decompress_gzip(mut page: Page, max_bytes: u64) -> Result<Page, String> {
         let mut bytes = buf[..levels].to_vec();
         if levels < buf.len() {
             let written = MultiGzDecoder::new(&buf[levels..]).take(max_bytes + 1).read_to_end(&mut bytes);
-            written.map_err(|error| format!("a page that gzip does not unpack: {error}"))?;
+            written.map_err(|error| format!("a page that gzip cannot decompress: {error}"))?;
         }
         match bytes.len() as u64 > max_bytes {
-            true => Err(format!("a page that gzip unpacks to more than {max_bytes} bytes")),
+            true => Err(format!("a page that gzip decompresses to more than {max_bytes} bytes")),
             false => Ok(Bytes::from(bytes)),
         }
     };
@@ -190,7 +190,7 @@ fn check_page(page: &Page, column: &ColumnDescPtr) -> Result<(), String> {
     }
     let count = u64::from(page.num_values());
     if count > MAX_ROWS {
-        return Err(format!("{count} values, and at most {MAX_ROWS} are read"));
+        return Err(format!("{count} values, more than the limit of {MAX_ROWS}"));
     }
     let bytes = page_values(page, column)?;
     let mut before = Lengths { count, sum: 0, end: 0 };
@@ -201,7 +201,7 @@ fn check_page(page: &Page, column: &ColumnDescPtr) -> Result<(), String> {
     let lengths = Lengths::read(rest, before.count)?;
     let held = (rest.len() - lengths.end) as u64;
     if encoding == Encoding::DELTA_BYTE_ARRAY && lengths.count != before.count {
-        return Err(format!("{} beginnings for {} values", before.count, lengths.count));
+        return Err(format!("{} prefix lengths for {} values", before.count, lengths.count));
     }
     if lengths.sum > held {
         return Err(format!("values of {} bytes in {held}", lengths.sum));
@@ -209,7 +209,7 @@ fn check_page(page: &Page, column: &ColumnDescPtr) -> Result<(), String> {
     // The shared prefixes of DELTA_BYTE_ARRAY are stored once and copied for each value.
     let whole = before.sum + lengths.sum;
     if whole > MAX_PAGE_BYTES {
-        return Err(format!("values of {whole} bytes, and at most {MAX_PAGE_BYTES} are read"));
+        return Err(format!("values of {whole} bytes, more than the limit of {MAX_PAGE_BYTES}"));
     }
     Ok(())
 }

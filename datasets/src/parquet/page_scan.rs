@@ -87,9 +87,9 @@ fn scan_page(reader: &mut RangeReader, (at, end): ByteRange) -> Result<PageLocat
     let (Some(uncompressed_size), Some(compressed_size)) =
         (whole(header.integer(2)), whole(header.integer(3)))
     else {
-        return Err(reader.malformed(at, "the head of a page that tells no sizes"));
+        return Err(reader.malformed(at, "a page header without sizes"));
     };
-    Limits::check(&reader.site(at), "bytes of an unpacked page", uncompressed_size, MAX_PAGE_BYTES)?;
+    Limits::check(&reader.site(at), "bytes of a decompressed page", uncompressed_size, MAX_PAGE_BYTES)?;
     if compressed_size > end - header.end {
         let reason =
             format!("a page of {compressed_size} bytes where its column has {} more", end - header.end);
@@ -97,7 +97,7 @@ fn scan_page(reader: &mut RangeReader, (at, end): ByteRange) -> Result<PageLocat
     }
     let counted = |outer: u64| {
         whole(header.inner(outer, 1))
-            .ok_or_else(|| reader.malformed(at, "a page that does not tell how many values it has"))
+            .ok_or_else(|| reader.malformed(at, "a page header without a number of values"))
     };
     let contents = if header.has_struct(DATA_PAGE_HEADER) {
         let levels = Levels::V1 { encoding: header.inner(DATA_PAGE_HEADER, 3).unwrap_or(-1) };

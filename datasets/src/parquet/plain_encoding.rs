@@ -61,7 +61,7 @@ pub fn value_ranges(
         let begin = at + 4;
         if len > end - begin {
             let reason = format!(
-                "value {row} of the page is said to have {len} bytes, and the page has {} more",
+                "value {row} of the page has {len} bytes, but only {} bytes of the page remain",
                 end - begin
             );
             return Err(reader.malformed(at, reason));
@@ -75,7 +75,7 @@ pub fn value_ranges(
 /// A little-endian 32-bit number.
 fn read_length(reader: &mut RangeReader, (at, end): ByteRange) -> Result<u32> {
     if end.saturating_sub(at) < 4 {
-        return Err(reader.malformed(at, "a page ends where a length is wanted"));
+        return Err(reader.malformed(at, "a page ends where a length is expected"));
     }
     Ok(u32::from_le_bytes(reader.read_array(at)?))
 }
@@ -103,7 +103,7 @@ fn decode_levels(
             let level = level.iter().rev().fold(0, |sum, &byte| sum << 8 | i32::from(byte));
             let run = usize::try_from(head >> 1).unwrap_or(usize::MAX).min(left);
             if run == 0 {
-                return Err(reader.malformed(begin, "a run of no levels"));
+                return Err(reader.malformed(begin, "an empty run of levels"));
             }
             present.resize(present.len() + run, level == i32::from(max_def_level));
         } else {

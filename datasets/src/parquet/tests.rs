@@ -53,7 +53,7 @@ fn head(compressed_size: u8, count: u8) -> Vec<u8> {
 }
 
 #[test]
-fn heads_tell_sizes_and_what_is_not_asked_for_is_passed_over() {
+fn header_sizes_are_read_and_the_rest_skipped() {
     let bytes = [head(3, 9), vec![1, 2, 3], head(1, 5), vec![4]].concat();
     let (_root, mut reader) = reader(&bytes);
     let found = scan_pages(&mut reader, (0, bytes.len() as u64), &check_interrupt).unwrap();
@@ -80,7 +80,7 @@ fn heads_tell_sizes_and_what_is_not_asked_for_is_passed_over() {
 }
 
 #[test]
-fn heads_that_lie_are_errors_with_their_place() {
+fn invalid_headers_are_errors_with_their_offset() {
     let deep = [vec![0x1c; 40], vec![0; 60]].concat();
     let twice = [head(3, 9)[..6].to_vec(), vec![0x05, 6, 8, 0]].concat(); // field 3 with its number written out
     let structs = vec![0x5c, 0, 0x0c, 10, 0, 0];
@@ -89,13 +89,13 @@ fn heads_that_lie_are_errors_with_their_place() {
     negative[5] = 1;
     for (bytes, reason) in [
         (head(3, 9), "a page of 3 bytes where its column has 0 more"),
-        (vec![0], "tells no sizes"),
+        (vec![0], "a page header without sizes"),
         (vec![0x15], "ends inside a number"),
         (vec![0x1f, 0], "unknown kind 15"),
         (vec![0x18, 90], "a field of 90 bytes"),
         (vec![0x19, 0xf8, 0xff, 0xff, 0xff, 0x7f, 1, 1], "the record"),
         (deep, "too deep"),
-        (negative, "tells no sizes"),
+        (negative, "a page header without sizes"),
         (twice, "field 3 is there twice"),
         (structs, "field 5 is there twice"),
         (many, "more than 256 numbers"),
@@ -149,7 +149,7 @@ fn found(levels: &[u8], count: u64, max_def_level: i16) -> Result<Vec<Option<Str
 }
 
 #[test]
-fn levels_say_where_a_value_is_missing() {
+fn levels_mark_missing_values() {
     let there = |text: &str| Some(text.to_owned());
     let all = vec![there("one"), there(""), there("three")];
     assert_eq!(found(&[], 3, 0).unwrap(), all);
@@ -166,15 +166,15 @@ fn levels_say_where_a_value_is_missing() {
 }
 
 #[test]
-fn levels_and_values_that_go_beyond_their_page_are_errors() {
+fn levels_and_values_beyond_a_page_are_errors() {
     for (levels, count, max_def_level, reason) in [
-        (&[][..], 4, 0, "a page ends where a length is wanted"),
+        (&[][..], 4, 0, "a page ends where a length is expected"),
         (&[6, 1], 4, 1, "levels end before its values do"),
         (&[6], 3, 1, "levels end before its values do"),
-        (&[0, 1], 3, 1, "a run of no levels"),
+        (&[0, 1], 3, 1, "an empty run of levels"),
         (&[3], 3, 1, "levels end before its values do"),
         (&[0xff; 20], 3, 1, "levels end before its values do"),
-        (&[8, 1], 4, 1, "a page ends where a length is wanted"),
+        (&[8, 1], 4, 1, "a page ends where a length is expected"),
     ] {
         let error = found(levels, count, max_def_level).unwrap_err().to_string();
         assert!(error.contains(reason), "{levels:?}: {error}");
@@ -183,7 +183,7 @@ fn levels_and_values_that_go_beyond_their_page_are_errors() {
     bytes[0] = 200;
     let (_root, mut long) = reader(&bytes);
     let error = value_ranges(&mut long, &at, 0).unwrap_err().to_string();
-    assert!(error.contains("value 0 of the page is said to have 200 bytes, and the page has"), "{error}");
+    assert!(error.contains("value 0 of the page has 200 bytes, but only"), "{error}");
     let (bytes, at) = page(&[0xff; 4], 3);
     let far = [&[0xff, 0xff, 0xff, 0x7f][..], &bytes[4..]].concat();
     let (_root, mut far) = reader(&far);

@@ -25,7 +25,7 @@ impl IndexLine {
     pub fn with_index_line(&self, error: Error) -> Error {
         match error {
             Error::Malformed { site, reason } => {
-                let reason = format!("{reason} ({}, line {} says so)", self.list, self.line);
+                let reason = format!("{reason} (listed in {}, line {})", self.list, self.line);
                 Error::Malformed { site, reason }
             }
             other => other,
@@ -58,8 +58,8 @@ pub fn read(path: &Path) -> Result<Vec<IndexLine>> {
             _ => {
                 let shown: String = String::from_utf8_lossy(&text).trim().chars().take(40).collect();
                 return Err(Error::Argument(format!(
-                    "{list}, line {line}: a key and a byte, two whole numbers, are wanted, got '{shown}'; leave out \
-                     idx= to read the records one after another"
+                    "{list}, line {line}: expected two integers, a key and a byte offset, got '{shown}'; \
+                     omit idx= to read the records in file order"
                 )));
             }
         }

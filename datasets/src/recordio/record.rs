@@ -43,7 +43,7 @@ impl Record {
                 let [a, b, c, d] = MAGIC;
                 return Err(reader.malformed(
                     at,
-                    format!("no record begins here: {magic:02x?} stand where {:02x?} should", [a, b, c, d]),
+                    format!("no record starts here: found {magic:02x?}, expected {:02x?}", [a, b, c, d]),
                 ));
             }
             let word = word.iter().rev().fold(0u32, |sum, &byte| sum << 8 | u32::from(byte));
@@ -57,8 +57,8 @@ impl Record {
             let begun = !parts.is_empty();
             if begun != matches!(flag, ContinuationFlag::Middle | ContinuationFlag::Last) {
                 let reason = match begun {
-                    true => "the record before has no end",
-                    false => "a part without the beginning of its record",
+                    true => "the previous record has no end",
+                    false => "a part without the start of its record",
                 };
                 return Err(reader.malformed(at, reason));
             }

@@ -39,7 +39,7 @@ fn list(bytes: &[u8], index: Option<&str>, on_error: ErrorPolicy) -> Result<Arch
     recordio(&file, index.as_deref(), on_error, &|| Ok(()))
 }
 
-/// (bytes, label) of each entry.
+/// (bytes, label) of each sample.
 fn found(file: &[u8], packed: &ArchiveListing) -> Vec<(Vec<u8>, i64)> {
     let taken = |sample: &ArchiveSample| match &sample.location {
         SampleLocation::Member(member) => {
@@ -52,7 +52,7 @@ fn found(file: &[u8], packed: &ArchiveListing) -> Vec<(Vec<u8>, i64)> {
 }
 
 #[test]
-fn the_bytes_lie_where_the_entries_say() {
+fn sample_offsets_point_at_the_bytes() {
     let pictures: Vec<Vec<u8>> = (1..40).map(|n: usize| vec![n as u8; n * 501]).collect();
     let file: Vec<u8> =
         pictures.iter().zip(1u8..).flat_map(|(picture, n)| written(&packed(n.into(), picture))).collect();
@@ -61,7 +61,7 @@ fn the_bytes_lie_where_the_entries_say() {
 }
 
 #[test]
-fn a_list_says_which_records_and_in_which_order() {
+fn list_selects_records_and_order() {
     let records: Vec<Vec<u8>> = (0..5u8).map(|n| written(&packed(n.into(), &[n; 9]))).collect();
     let mut begins = vec![0];
     records.iter().for_each(|record| begins.push(begins[begins.len() - 1] + record.len()));
@@ -69,7 +69,7 @@ fn a_list_says_which_records_and_in_which_order() {
     let index = format!("30\t{}\n10\t{}\r\n\n20\t{}", begins[3], begins[1], begins[4]);
     let packed = list(&file, Some(&index), ErrorPolicy::Raise).unwrap();
     assert_eq!(found(&file, &packed), [(vec![3; 9], 3), (vec![1; 9], 1), (vec![4; 9], 4)]);
-    let SampleLocation::Member(first) = &packed.samples[0].location else { panic!("lies in the file") };
+    let SampleLocation::Member(first) = &packed.samples[0].location else { panic!("is in the file") };
     assert_eq!(first.name.as_deref(), Some("key 30"));
     // An index file of another file: its offsets are not those of records, or exceed the file.
     for wrong in [begins[1] + 4, begins[1] + 1, begins[5]] {
@@ -90,7 +90,7 @@ fn a_list_says_which_records_and_in_which_order() {
 }
 
 #[test]
-fn data_that_holds_the_magic_number_is_whole_again() {
+fn data_with_magic_number_is_reassembled() {
     let magic = record::MAGIC;
     for picture in [
         [&b"head"[..], &magic, b"tail"].concat(),
@@ -112,7 +112,7 @@ fn data_that_holds_the_magic_number_is_whole_again() {
 }
 
 #[test]
-fn of_several_labels_the_first_one_counts() {
+fn first_of_several_labels_is_used() {
     let file =
         [written(&packed_with(&[7.0], b"a")), written(&packed_with(&[2.0, 0.5, -3.0], b"bb"))].concat();
     let packed = list(&file, None, ErrorPolicy::Raise).unwrap();
@@ -123,14 +123,14 @@ fn of_several_labels_the_first_one_counts() {
 }
 
 #[test]
-fn records_that_are_no_pictures_with_a_label_are_named_or_left_out() {
+fn invalid_records_are_named_or_skipped() {
     let magic = record::MAGIC;
     let lying = [&u32::MAX.to_le_bytes()[..], &[0; 20], b"picture"].concat();
     for (data, reason) in [
         (packed(0.5, b"x"), "label 0.5 is no integer"),
         (packed(f32::NAN, b"x"), "label NaN is no integer"),
-        (packed(f32::INFINITY, b"x"), "is no integer"),
-        (packed(3e9, b"x"), "is no integer"),
+        (packed(f32::INFINITY, b"x"), "is not an integer"),
+        (packed(3e9, b"x"), "is not an integer"),
         (packed(1.0, b""), "too short"),
         (b"short".to_vec(), "too short"),
         (Vec::new(), "too short"),
@@ -149,14 +149,14 @@ fn records_that_are_no_pictures_with_a_label_are_named_or_left_out() {
 }
 
 #[test]
-fn damage_to_the_framing_is_told_with_its_byte() {
+fn framing_damage_is_reported_with_its_byte() {
     let first = written(&packed(1.0, b"first"));
     let begin = first.len() as u64;
     let of = |part: Vec<u8>| [&first[..], &part, &first].concat();
     for (file, reason) in [
-        (of(b"nomagic!".to_vec()), "no record begins here"),
-        (of(part(2, b"x")), "without the beginning"),
-        (of(part(3, b"x")), "without the beginning"),
+        (of(b"nomagic!".to_vec()), "no record starts here"),
+        (of(part(2, b"x")), "without the start"),
+        (of(part(3, b"x")), "without the start"),
         (of(part(4, b"x")), "unknown kind 4"),
         (of(part(7, b"x")), "unknown kind 7"),
     ] {
@@ -167,7 +167,7 @@ fn damage_to_the_framing_is_told_with_its_byte() {
         assert_eq!((packed.samples.len(), packed.skipped), (1, 1));
     }
     let text = list(&of(part(1, b"x")), None, ErrorPolicy::Raise).unwrap_err().to_string();
-    assert!(text.contains(&format!("byte {}: the record before has no end", begin + 12)), "{text}");
+    assert!(text.contains(&format!("byte {}: the previous record has no end", begin + 12)), "{text}");
     let file = [&first[..], &first].concat();
     for len in (1..file.len()).filter(|&len| len != first.len()) {
         let error = list(&file[..len], None, ErrorPolicy::Raise).unwrap_err();

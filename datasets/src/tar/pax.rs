@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_value_takes_back_and_a_later_one_counts() {
+    fn empty_value_resets_and_last_value_applies() {
         let mut records = read(b"9 path=a\n8 path=\n9 size=7\n8 size=\n").unwrap();
         assert_eq!((records.take_name(), records.len), (None, None));
         let mut records = read(b"9 path=a\n9 path=b\n").unwrap();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_records_are_told() {
+    fn damaged_records_are_reported() {
         for damaged in [
             &b"path=a\n"[..],
             b"9 path=a",

@@ -10,11 +10,11 @@ pub(crate) fn header(name: &str, kind: u8, len: u64) -> Vec<u8> {
     block[124..136].copy_from_slice(format!("{len:011o}\0").as_bytes());
     block[156] = kind;
     block[257..265].copy_from_slice(b"ustar\x0000");
-    sealed(block)
+    with_checksum(block)
 }
 
 /// The block with a correct checksum.
-fn sealed(mut block: Vec<u8>) -> Vec<u8> {
+fn with_checksum(mut block: Vec<u8>) -> Vec<u8> {
     block[148..156].fill(b' ');
     let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
     block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
@@ -84,7 +84,7 @@ fn refused(bytes: &[u8]) -> (u64, String) {
 }
 
 #[test]
-fn members_lie_where_they_are_said_to() {
+fn member_offsets_are_right() {
     let bytes = ended(&[
         member("d/", b'5', b""),
         member("d/a.mp4", b'0', &[1; 700]),
@@ -111,11 +111,11 @@ fn members_lie_where_they_are_said_to() {
 }
 
 #[test]
-fn long_names_of_every_kind_are_whole() {
+fn long_names_of_every_kind_are_complete() {
     let long = format!("{}/{}.mp4", "d".repeat(120), "f".repeat(90));
     let mut prefixed = header(&long[121..], b'0', 3);
     prefixed[345..465].copy_from_slice(&long.as_bytes()[..120]);
-    let mut prefixed = sealed(prefixed);
+    let mut prefixed = with_checksum(prefixed);
     prefixed.extend([b"abc".as_slice(), &[0; 509]].concat());
     let gnu =
         [member("././@LongLink", b'L', format!("{long}\0").as_bytes()), member("cut", b'0', b"abc")].concat();
@@ -128,7 +128,7 @@ fn long_names_of_every_kind_are_whole() {
     let mut gnu_own = header("a.mp4", b'0', 0);
     gnu_own[257..265].copy_from_slice(b"ustar  \0");
     gnu_own[345..348].copy_from_slice(b"123");
-    assert_eq!(whole(&ended(&[sealed(gnu_own)]))[0].0, "a.mp4");
+    assert_eq!(whole(&ended(&[with_checksum(gnu_own)]))[0].0, "a.mp4");
 }
 
 #[test]
@@ -141,13 +141,13 @@ fn a_pax_size_counts_before_the_headers() {
 }
 
 #[test]
-fn what_does_not_lie_in_one_piece_is_told_apart() {
+fn noncontiguous_members_are_distinguished() {
     let mut sparse = header("s.mp4", b'S', 512);
     sparse[482] = 1;
     let (mut more, mut last) = (vec![0u8; 512], vec![0u8; 512]);
     (more[0], more[504], last[0]) = (b'0', 1, b'0');
     let bytes = ended(&[
-        sealed(sparse),
+        with_checksum(sparse),
         more,
         last,
         vec![9; 512],
@@ -184,7 +184,7 @@ fn any_byte_of_a_header_that_is_flipped_is_noticed() {
 }
 
 #[test]
-fn an_archive_that_is_cut_short_anywhere_is_truncated_and_its_beginning_is_whole() {
+fn truncated_archive_keeps_leading_entries() {
     let sound = ended(&[
         member("a.mp4", b'0', &[1; 600]),
         pax(&[("path", "long.mp4")]),
@@ -207,14 +207,14 @@ fn an_archive_that_is_cut_short_anywhere_is_truncated_and_its_beginning_is_whole
 }
 
 #[test]
-fn sizes_that_lie_are_refused_before_they_count() {
+fn invalid_sizes_are_rejected_early() {
     let mut huge = header("a.mp4", b'0', 0);
     huge[124..136].copy_from_slice(b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff");
-    let (byte, text) = refused(&ended(&[sealed(huge)]));
+    let (byte, text) = refused(&ended(&[with_checksum(huge)]));
     assert!(byte == 512 && text.contains("truncated"), "{text}");
     let mut negative = header("a.mp4", b'0', 0);
     negative[124..136].fill(0xff);
-    assert!(refused(&ended(&[sealed(negative)])).1.contains("not a number"));
+    assert!(refused(&ended(&[with_checksum(negative)])).1.contains("not a number"));
     let root = TempFolder::new();
     // A name of two megabytes, all of which is in the file.
     let path = root.write("a.tar", ended(&[member("././@LongLink", b'L', &vec![b'n'; 2 << 20])]));
@@ -223,7 +223,7 @@ fn sizes_that_lie_are_refused_before_they_count() {
 }
 
 #[test]
-fn what_is_no_tar_and_what_stands_behind_one_is_refused() {
+fn non_tar_and_trailing_data_are_rejected() {
     for (bytes, format) in [
         (&b"\x1f\x8b\x08\0\0\0\0\0"[..], "gunzip"),
         (b"\x28\xb5\x2f\xfd....", "unzstd"),

@@ -56,7 +56,7 @@ fn list(bytes: &[u8], options: &TfRecordOptions, on_error: ErrorPolicy) -> Resul
     tfrecord(&[path], options, on_error, 1, &|| Ok(()))
 }
 
-/// (bytes, label) of each entry.
+/// (bytes, label) of each sample.
 fn found(file: &[u8], packed: &ArchiveListing) -> Vec<(Vec<u8>, i64)> {
     let taken = |sample: &ArchiveSample| {
         let SampleLocation::Member(member) = &sample.location else { panic!("{sample:?}") };
@@ -80,7 +80,7 @@ fn checksums_are_castagnolis_and_masked() {
 }
 
 #[test]
-fn the_bytes_lie_where_the_entries_say() {
+fn sample_offsets_point_at_the_bytes() {
     let pictures: Vec<Vec<u8>> = (0..20).map(|n: usize| vec![n as u8; n * n * 997]).collect();
     let file: Vec<u8> =
         pictures.iter().zip(-3..).flat_map(|(picture, label)| sample_record(picture, label)).collect();
@@ -92,7 +92,7 @@ fn the_bytes_lie_where_the_entries_say() {
 }
 
 #[test]
-fn other_features_fields_and_writings_of_the_same_do_not_matter() {
+fn other_features_and_encodings_do_not_matter() {
     let (source, unpacked) = (bytes_list(&[b"JPEG"]), int_list(&[7], false));
     let float = field(2, &field(1, &1.5f32.to_le_bytes()));
     for data in [
@@ -124,10 +124,10 @@ fn other_features_fields_and_writings_of_the_same_do_not_matter() {
 }
 
 #[test]
-fn records_that_lack_something_are_named_or_left_out() {
+fn incomplete_records_are_named_or_skipped() {
     let source = || ("image/encoded", bytes_list(&[b"JPEG"]));
     for (features, reason) in [
-        (vec![source()], "feature 'label' is not there, one integer is wanted"),
+        (vec![source()], "feature 'label' is missing, expected one integer"),
         (vec![source(), ("label", int_list(&[1, 2], true))], "feature 'label' holds 2 integers"),
         (vec![source(), ("label", bytes_list(&[b"cat"]))], "feature 'label' holds 1 strings of bytes"),
         (vec![source(), ("label", Vec::new())], "feature 'label' is not there"),
@@ -176,7 +176,7 @@ fn every_flipped_bit_is_noticed_where_it_is_checked() {
 }
 
 #[test]
-fn a_file_that_is_cut_short_anywhere_is_truncated() {
+fn file_cut_anywhere_is_truncated() {
     let one = sample_record(&[5; 300], 1);
     let file = [&one[..], &one].concat();
     for len in 1..file.len() {
@@ -193,13 +193,13 @@ fn a_file_that_is_cut_short_anywhere_is_truncated() {
 }
 
 #[test]
-fn lengths_and_numbers_that_lie_are_refused() {
-    let sealed = |len: u64| {
+fn invalid_lengths_and_numbers_are_rejected() {
+    let with_length = |len: u64| {
         let len = len.to_le_bytes();
         [&len[..], &masked_crc(crc32c::crc32c(&len)).to_le_bytes(), &[0; 64]].concat()
     };
     for len in [61, 1 << 40, u64::MAX - 11, u64::MAX] {
-        assert!(refused(&sealed(len), &options(true)).contains("truncated"));
+        assert!(refused(&with_length(len), &options(true)).contains("truncated"));
     }
     for (data, reason) in [
         (vec![10, 200, 1], "a field of 200 bytes where the record has 0 more"),

@@ -33,7 +33,7 @@ pub(super) fn members(index: &Path, shard_bytes: u64) -> Result<Vec<TarMember>> 
         while let Some(extension) = words.next() {
             let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
             let (Some(offset), Some(len)) = (number(), number()) else {
-                return Err(format!("has no first byte and length behind '{}'", shortened(extension)));
+                return Err(format!("has no first byte and length after '{}'", shortened(extension)));
             };
             let name = match named {
                 true => words
@@ -44,7 +44,8 @@ pub(super) fn members(index: &Path, shard_bytes: u64) -> Result<Vec<TarMember>> 
             };
             if offset.checked_add(len).is_none_or(|end| end > shard_bytes) {
                 return Err(format!(
-                    "has '{}' at {offset}, {len} bytes long, and its shard has {shard_bytes}; make the index anew",
+                    "has '{}' at {offset}, {len} bytes long, but its shard has {shard_bytes} bytes; create \
+                     the index again",
                     shortened(&name)
                 ));
             }
@@ -64,7 +65,7 @@ pub(super) fn members(index: &Path, shard_bytes: u64) -> Result<Vec<TarMember>> 
     match said {
         Some(count) if count == samples => Ok(found),
         said => Err(Error::Argument(format!(
-            "{} lists {samples} samples and speaks of {}: it was cut short, make it anew",
+            "{} lists {samples} samples but announces {}: it is truncated, create it again",
             display_name(index),
             said.map_or("none".to_owned(), |count| count.to_string())
         ))),

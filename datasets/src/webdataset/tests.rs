@@ -32,7 +32,7 @@ fn read_with(
     )
 }
 
-/// (name, label) of each entry.
+/// (name, label) of each sample.
 fn listed(packed: &ArchiveListing) -> Vec<(String, i64)> {
     let named = |sample: &ArchiveSample| {
         let SampleLocation::Member(ArchiveMember { name: Some(name), .. }) = &sample.location else {
@@ -56,7 +56,7 @@ fn owned<const N: usize>(samples: [(&str, i64); N]) -> Vec<(String, i64)> {
 }
 
 #[test]
-fn neighbours_with_the_same_key_are_a_sample() {
+fn adjacent_members_with_one_key_are_a_sample() {
     let bytes = shard(&[
         ("__meta__/info.json", "{}"),
         ("a.b/0.cls", "3\n"),
@@ -73,7 +73,7 @@ fn neighbours_with_the_same_key_are_a_sample() {
     ]);
     let packed = read(&bytes, &cls(), ErrorPolicy::Raise).unwrap();
     assert_eq!(listed(&packed), owned([("a.b/0.MP4", 3), ("a.b/1.webm", -7), ("2.jpg", 0)]));
-    let SampleLocation::Member(first) = &packed.samples[0].location else { panic!("lies in the file") };
+    let SampleLocation::Member(first) = &packed.samples[0].location else { panic!("is in the file") };
     assert_eq!(&bytes[first.offset as usize..][..first.len as usize], b"video");
     let unlabelled = read(&bytes, &LabelSource::Unlabeled, ErrorPolicy::Raise).unwrap();
     assert!(
@@ -82,7 +82,7 @@ fn neighbours_with_the_same_key_are_a_sample() {
 }
 
 #[test]
-fn labels_may_lie_in_json() {
+fn labels_may_be_in_json() {
     let bytes = shard(&[
         ("0.json", r#"{"label": 5, "info": {"class": "12"}, "name": "run"}"#),
         ("0.mp4", ""),
@@ -106,7 +106,7 @@ fn labels_may_lie_in_json() {
 }
 
 #[test]
-fn a_sample_that_lacks_something_is_named_or_left_out() {
+fn incomplete_sample_is_named_or_skipped() {
     let whole = [("0.mp4", "v"), ("0.cls", "1")];
     for (odd, reason) in [
         (&[("1.mp4", "v")][..], "key '1': has no label (.cls); give label=None"),
@@ -132,8 +132,9 @@ fn a_sample_that_lacks_something_is_named_or_left_out() {
 }
 
 #[test]
-fn members_that_are_no_files_are_told_by_name() {
-    for (kind, reason) in [(b'2', "is a link"), (b'M', "begun in another"), (b'S', "without its holes")] {
+fn members_that_are_no_files_are_named() {
+    for (kind, reason) in [(b'2', "is a link"), (b'M', "continues from another"), (b'S', "is a sparse file")]
+    {
         let bytes = ended(&[member("0.mp4", kind, b""), member("0.cls", b'0', b"1")]);
         let text = read(&bytes, &cls(), ErrorPolicy::Raise).unwrap_err().to_string();
         assert!(text.contains("key '0': 0.mp4 ") && text.contains(reason), "{text}");
@@ -141,7 +142,7 @@ fn members_that_are_no_files_are_told_by_name() {
 }
 
 #[test]
-fn of_a_damaged_shard_the_beginning_is_had_by_skip() {
+fn skip_keeps_the_start_of_a_damaged_shard() {
     let bytes = shard(&[("0.mp4", "v"), ("0.cls", "1"), ("1.mp4", "w"), ("1.cls", "2")]);
     // In the header of 1.cls, so 1.mp4 has no label.
     let mut damaged = bytes.clone();
@@ -160,7 +161,7 @@ fn of_a_damaged_shard_the_beginning_is_had_by_skip() {
 }
 
 #[test]
-fn extensions_must_be_some() {
+fn extensions_must_not_be_empty() {
     for none in [&[][..], &[String::new()], &[".".to_owned()]] {
         let wrong = webdataset(&["a.tar".into()], None, none, &cls(), &[], ErrorPolicy::Raise, 1, &|| Ok(()));
         assert!(wrong.unwrap_err().to_string().contains("at least one extension"));
@@ -168,7 +169,7 @@ fn extensions_must_be_some() {
 }
 
 #[test]
-fn what_a_sample_says_besides_becomes_columns() {
+fn other_members_become_columns() {
     let files = [
         ("0.mp4", "v"),
         ("0.json", r#"{"fps": 25, "caption": "one"}"#),
@@ -198,12 +199,12 @@ fn what_a_sample_says_besides_becomes_columns() {
 }
 
 #[test]
-fn what_cannot_be_a_column_is_an_error_of_its_sample() {
+fn invalid_column_is_an_error_of_its_sample() {
     let long = "x".repeat(2 << 20);
     for (name, content, reason) in [
         ("1.json", "[1]", "1.json must be an object, got a list of 1"),
         ("1.json", "{", "1.json is no JSON"),
-        ("1.json", r#"{"a": 1, "a": 2}"#, "is there twice"),
+        ("1.json", r#"{"a": 1, "a": 2}"#, "appears twice"),
         ("1.json", r#"{"__key__": "another"}"#, "says '__key__' twice"),
         ("1.txt", &long, "limit of 1048576"),
     ] {
@@ -216,7 +217,7 @@ fn what_cannot_be_a_column_is_an_error_of_its_sample() {
     }
     let latin = ended(&[member("1.mp4", b'0', b"v"), member("1.txt", b'0', b"\xe9")]);
     let error = read_with(&latin, &LabelSource::Unlabeled, &["txt"], ErrorPolicy::Raise).unwrap_err();
-    assert!(error.to_string().contains("1.txt is no UTF-8 text"), "{error}");
+    assert!(error.to_string().contains("1.txt is not UTF-8 text"), "{error}");
     // Such members are not read unless a column asks for them.
     assert!(read(&latin, &LabelSource::Unlabeled, ErrorPolicy::Raise).is_ok());
 }
@@ -249,7 +250,7 @@ fn read_listed(shard: &Path, index: &Path) -> Result<ArchiveListing> {
 }
 
 #[test]
-fn an_index_stands_for_the_walk_over_headers() {
+fn index_replaces_the_header_scan() {
     let root = TempFolder::new();
     let files = [
         ("a/x.mp4", "one"),
@@ -273,15 +274,15 @@ fn an_index_stands_for_the_walk_over_headers() {
     assert_eq!(listed(&unnamed), [("000000000.mp4".to_owned(), 3), ("000000001.mp4".to_owned(), 4)]);
     let sound = index_of(&path, "v1.2");
     for (text, reason) in [
-        (String::new(), "lists 0 samples and speaks of none"),
+        (String::new(), "lists 0 samples but announces none"),
         ("v3 1\nmp4 512 3 a/x.mp4".to_owned(), "s.idx, line 1: must be `v1.2`"),
         ("v1.2\n".to_owned(), "line 1: has no number of samples"),
-        (sound.replace("v1.2 2", "v1.2 3"), "lists 2 samples and speaks of 3"),
+        (sound.replace("v1.2 2", "v1.2 3"), "lists 2 samples but announces 3"),
         ("v1.2 1\nmp4 512".to_owned(), "line 2: has no first byte and length behind 'mp4'"),
         ("v1.2 1\nmp4 512 3".to_owned(), "line 2: has no name"),
         ("v1.2 1\nmp4 512 3 a b.mp4".to_owned(), "line 2: has 'a' with the extension 'mp4'"),
-        ("v1.2 1\nmp4 512 99999999 x.mp4".to_owned(), "make the index anew"),
-        ("v1.2 1\nmp4 18446744073709551615 1 x.mp4".to_owned(), "make the index anew"),
+        ("v1.2 1\nmp4 512 99999999 x.mp4".to_owned(), "create the index again"),
+        ("v1.2 1\nmp4 18446744073709551615 1 x.mp4".to_owned(), "create the index again"),
         ("v1.2 1\nmp4 1024 3 x.mp4".to_owned(), "s.tar, byte 1024: is no file of 3 bytes"),
         ("v1.2 1\nmp4 513 3 x.mp4".to_owned(), "is no file of 3 bytes, as its index says of 'x.mp4'"),
         (sound.replacen("512 3 ", "512 4 ", 1), "is no file of 4 bytes"),

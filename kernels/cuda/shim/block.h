@@ -1,5 +1,5 @@
-// In: one block of a launch. Out: its phases, run thread after thread on a CPU; whatever is kept between them is kept for each.
-// Never: seen by NVRTC, or faster than it needs to be.
+// Runs the phases of one block of a launch on a CPU, thread after thread. Per-thread state is kept for each thread.
+// NVRTC never sees this file. It is not optimized.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 #include "args.h"
 
-// Threads of every other block run backwards, so that what one needs of another without waiting for it comes out wrong.
+// In every other block the threads run in reverse order, so that a missing barrier gives wrong results.
 struct Block {
   u32 x, y;
   unsigned char* shared;

@@ -1,13 +1,20 @@
-// In: the folder `kernels/cuda`. Out: the static library `framespool_host`: the kernels, compiled as C++ for this machine.
-// Never: part of a wheel. Build scripts `include!` this file; they need the crate `cc`.
+//! Compiles the kernels of `kernels/cuda` as C++ for this machine, to the static library `framespool_host`.
+//! It is not part of a wheel. Build scripts `include!` this file; they need the crate `cc`.
 
-/// Compiles the kernels as C++ and tells cargo to link them. `sanitized` puts AddressSanitizer and UBSan in; what runs them must then
-/// preload libasan.
+/// Compiles the kernels as C++ and links them with cargo. `sanitized` enables AddressSanitizer and UBSan; the process that runs
+/// them must then preload libasan.
 #[allow(dead_code)]
 fn compile_shim(cuda: &std::path::Path, sanitized: bool) {
-    for file in
-        ["args.h", "arithmetic.h", "block.h", "color.h", "elements.h", "layout.h", "pixel_pass.cu", "resample.h"]
-    {
+    for file in [
+        "args.h",
+        "arithmetic.h",
+        "block.h",
+        "color.h",
+        "elements.h",
+        "layout.h",
+        "pixel_pass.cu",
+        "resample.h",
+    ] {
         println!("cargo:rerun-if-changed={}", cuda.join(file).display());
     }
     println!("cargo:rerun-if-changed={}", cuda.join("shim").display());
@@ -23,7 +30,7 @@ fn compile_shim(cuda: &std::path::Path, sanitized: bool) {
         .extra_warnings(true)
         .warnings_into_errors(true)
         .flag("-ffp-contract=off")
-        // Shared memory is words to one phase and 16-bit numbers to the next.
+        // One phase reads shared memory as words, the next as 16-bit numbers.
         .flag("-fno-strict-aliasing")
         .flag("-fno-exceptions")
         .flag("-fno-rtti")

@@ -1,5 +1,5 @@
-// In: a kernel's name, a grid, and its argument, in which device addresses are host addresses. Out: what the kernel does, done here.
-// Never: needs a GPU, threads or the C++ library. It is the same source that NVRTC compiles; only `block.h` differs.
+// Runs a kernel on the CPU, given its name, a grid and its argument, whose device addresses are host addresses.
+// It needs no GPU, threads or C++ library. The kernel source is the one that NVRTC compiles; only `block.h` differs.
 
 #include <cstddef>
 #include <cstdlib>
@@ -31,19 +31,19 @@ const Kernel* kernel_named(const char* name) {
 
 }  // namespace
 
-// Bytes of a kernel's argument; 0: there is no such kernel.
+// Size of a kernel's argument in bytes; 0: there is no such kernel.
 extern "C" std::size_t framespool_host_args_bytes(const char* name) {
   const Kernel* kernel = kernel_named(name);
   return kernel == nullptr ? 0 : kernel->args_bytes;
 }
 
-// Runs a kernel. 1: there is none of that name; 2: it wants blocks of another size; 3: no memory.
+// Runs a kernel. Returns 1 if there is none of that name, 2 for a wrong block size, 3 if memory is missing.
 extern "C" int framespool_host_launch(const char* name, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes,
                                       const void* args) {
   const Kernel* kernel = kernel_named(name);
   if (kernel == nullptr) return 1;
   if (block[0] != TILE_WIDTH || block[1] != TILE_HEIGHT || block[2] != 1 || grid[2] != 1) return 2;
-  // Shared memory ends where the launch says, so that a sanitizer sees what goes past it, and holds rubbish at first.
+  // Shared memory ends where the launch says, so that a sanitizer detects overruns, and is filled with garbage at first.
   unsigned char* shared = static_cast<unsigned char*>(std::malloc(shared_bytes > 0 ? shared_bytes : 1));
   if (shared == nullptr) return 3;
   for (unsigned y = 0; y < grid[1]; ++y) {

@@ -1,10 +1,9 @@
-//! In: the numbers that a kernel needs.
-//! Out: the bytes of its argument and of the records in its tables, as `cuda/args.h` lays them out.
-//! Never: leaves padding: every byte is a field's.
+//! Serializes kernel arguments and table records with the layout of `cuda/args.h`.
+//! There is no padding: every byte belongs to a field.
 
-/// Numbers as a device reads them; it counts in the host's byte order.
+/// A number in the device's representation; its byte order is the host's.
 pub(crate) trait ToBytes {
-    /// Bytes that `put` appends.
+    /// Size in bytes.
     const BYTES: usize;
     /// Appends its bytes.
     fn append_to(&self, to: &mut Vec<u8>);
@@ -30,7 +29,7 @@ impl<T: ToBytes, const N: usize> ToBytes for [T; N] {
     }
 }
 
-/// A struct of `cuda/args.h`: the same fields in the same order, and the offsets of both.
+/// Declares a struct of `cuda/args.h`: the same fields in the same order, and the offsets of both.
 macro_rules! kernel_structs {
     ($($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty,)* })*) => {
         $(
@@ -49,7 +48,7 @@ macro_rules! kernel_structs {
             const _: () = assert!($(<$type as ToBytes>::BYTES +)* 0 == size_of::<$name>(), "padding");
         )*
 
-        /// The lines of `cuda/layout.h` that say where fields are.
+        /// The lines of `cuda/layout.h` that state the field offsets.
         #[cfg(test)]
         fn layout_lines() -> Vec<String> {
             let mut lines = Vec::new();
@@ -102,7 +101,7 @@ kernel_structs! {
         unused: u32,
     }
 
-    /// Tone mapping: what makes the codes, and where the tables are.
+    /// Tone mapping: the coefficients for its codes, and the addresses of its tables.
     ToneArgs {
         light: u64,
         gain: u64,
@@ -201,17 +200,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_look_for_every_field_where_it_is_put() {
+    fn field_offsets_match_the_kernels_header() {
         let text = include_str!("../../cuda/layout.h");
         let held: Vec<&str> = text
             .lines()
             .filter(|line| line.starts_with("SIZE_IS") || line.starts_with("FIELD_IS_AT"))
             .collect();
-        assert_eq!(held, layout_lines(), "cuda/layout.h should say:\n{}", layout_lines().join("\n"));
+        assert_eq!(held, layout_lines(), "expected content of cuda/layout.h:\n{}", layout_lines().join("\n"));
     }
 
     #[test]
-    fn a_record_has_as_many_bytes_as_it_says() {
+    fn records_have_their_declared_size() {
         assert_eq!(to_bytes(&PixelArgs::default()).len(), size_of::<PixelArgs>());
         assert_eq!(to_bytes(&ExpandArgs::default()).len(), size_of::<ExpandArgs>());
         let span = TapRange { start: 1, count: 2 };

@@ -1,6 +1,5 @@
-//! In: a pixel pass and the kind of frame it gets.
-//! Out: `DevicePass`: its tables, and per frame the arguments of its one or two kernels.
-//! Never: decides a value: tables and coefficients are those of the CPU.
+//! Computes a [`DevicePass`]: the tables of a pixel pass for one frame format, and per frame the arguments of its kernels.
+//! All tables and coefficients are those of the CPU.
 
 use super::kernel_args::{self, to_bytes, PixelArgs};
 use super::tables::{max_tap_count, TableBuffer, ALIGNMENT};
@@ -15,18 +14,18 @@ use crate::tone_map::{ToneTables, TONE_MAPPED};
 use crate::weights::AxisTable;
 use crate::write::{Dtype, OutputSlot};
 
-/// Most shared memory that a block uses for rows in the making: several blocks fit a multiprocessor, on every GPU.
+/// Maximum shared memory of a block for partial rows: several blocks fit on a multiprocessor, on every GPU.
 const MAX_ROW_BUFFER_BYTES: usize = 24 << 10;
 /// Bytes before the components in scratch memory: three sums of 64 bits.
 const SUMS_BYTES: usize = 32;
-/// Shared memory behind the rows: the colors of a tile, 16 bits each.
+/// Shared memory after the rows: the colors of a tile, 16 bits each.
 const CODES_BYTES: u32 = 3 * BLOCK_DIM.0 * BLOCK_DIM.1 * 2;
 /// Shared memory of the second of two kernels: bias, fill and mean of three channels, and the colors.
 const FINISH_BYTES: u32 = 36 + CODES_BYTES;
-/// Least shared memory of the first: the components of a tile and their sums by row.
+/// Minimum shared memory of the first kernel: the components of a tile and their sums by row.
 const WINDOW_BYTES: u32 = 3 * BLOCK_DIM.0 * BLOCK_DIM.1 * 2 + 3 * BLOCK_DIM.1 * 4;
 
-/// A [`PixelPass`] for frames of one kind in a GPU's memory.
+/// A [`PixelPass`] for frames of one format in a GPU's memory.
 #[derive(Clone, Debug)]
 pub struct DevicePass {
     format: DeviceFormat,
@@ -39,7 +38,7 @@ pub struct DevicePass {
     templates: Vec<LaunchTemplate>,
 }
 
-/// A launch without addresses and strides; places in the tables are distances.
+/// A launch without addresses and strides; table addresses are offsets.
 #[derive(Clone, Debug)]
 struct LaunchTemplate {
     kernel: &'static str,
@@ -49,7 +48,7 @@ struct LaunchTemplate {
 }
 
 impl PixelPass {
-    /// This pass for frames of this kind in a GPU's memory: the same bytes, the same refusals.
+    /// Prepares this pass for frames of this format in a GPU's memory. Output bytes and errors are those of the CPU.
     ///
     /// # Errors
     /// Those of [`run`](PixelPass::run) that need neither the planes nor the slot.
@@ -67,7 +66,7 @@ impl PixelPass {
         }
         let mut buffer = TableBuffer::default();
         let (columns, rows) = (buffer.columns(&tables.luma.columns), buffer.rows(&tables.luma.rows));
-        // Without chroma of its own size nothing looks at the second.
+        // Without subsampled chroma the second table is unused.
         let (chroma_columns, chroma_rows) = match checked.log2_chroma {
             (0, 0) => (columns, rows),
             _ => (buffer.columns(&tables.chroma.columns), buffer.rows(&tables.chroma.rows)),
@@ -124,25 +123,25 @@ impl PixelPass {
 }
 
 impl DevicePass {
-    /// What must be in device memory, at a multiple of 16, for the launches.
+    /// The tables to upload to device memory, at a multiple of 16.
     pub fn tables(&self) -> &[u8] {
         &self.tables
     }
 
-    /// Device memory, at a multiple of 16, that the launches of one frame use; 0 where none is needed.
+    /// Bytes of scratch device memory, at a multiple of 16, that the launches of one frame use; may be 0.
     pub fn scratch_bytes(&self) -> usize {
         self.scratch_bytes
     }
 
-    /// The kind of frame it is for.
+    /// The frame format.
     pub fn format(&self) -> &DeviceFormat {
         &self.format
     }
 
-    /// What writes one frame into its slot.
+    /// Returns the launches that write one frame into its slot.
     ///
     /// # Errors
-    /// For a frame of another kind, rows or elements that overlap, and addresses that are not aligned.
+    /// If the frame has another format, rows or elements overlap, or addresses are not aligned.
     pub fn launches(
         &self,
         frame: &DeviceFrame,
@@ -162,7 +161,7 @@ impl DevicePass {
         Ok(self.templates.iter().map(|step| step.launch(&checked, tables, scratch, &slot)).collect())
     }
 
-    /// The places of the canvas's pixels in the slot, in stored axes.
+    /// The offsets of the canvas's pixels in the slot, in stored axes.
     fn placed(&self, out: DeviceSlot) -> Result<SlotLayout, PassError> {
         let DeviceSlot { address, channel_stride, row_stride, column_stride } = out;
         let strides = OutputSlot { data: &mut [], channel_stride, row_stride, column_stride };
@@ -200,7 +199,8 @@ struct SlotLayout {
 }
 
 impl SlotLayout {
-    /// As `Order` in `cuda/args.h`: in which order a block stores, so that neighbours lie side by side, and whether four at a time.
+    /// `Order` of `cuda/args.h`: the order in which a block stores, so that neighboring threads write neighboring addresses, and whether
+    /// four codes are stored at a time.
     fn order(&self, args: &PixelArgs) -> u32 {
         let (i, j) = (self.step_i.unsigned_abs(), self.step_j.unsigned_abs());
         let channels_first = u32::from(self.channel_stride.unsigned_abs() < i.min(j));
@@ -228,7 +228,7 @@ impl LaunchTemplate {
         slot: &SlotLayout,
     ) -> Launch {
         let mut args = self.args;
-        // A kernel is told of no memory that it does not use.
+        // A kernel gets no address of memory that it does not use.
         let planes = checked.planes.iter().flatten().filter(|_| self.kernel != FINISH);
         for (plane, own) in args.planes.iter_mut().zip(planes) {
             let super::DevicePlane { address, stride_bytes } = own.storage;
@@ -309,7 +309,7 @@ fn with_canvas(args: PixelArgs, canvas: &StoredCanvas) -> PixelArgs {
     }
 }
 
-/// How much of rows a block holds at a time: as much as its tile needs, within bounds.
+/// How much of the rows a block keeps at a time: as much as its tile needs, within bounds.
 fn set_row_buffer(mut args: PixelArgs, tables: &ResampleTables, canvas: &StoredCanvas) -> PixelArgs {
     if args.single_tap != 0 {
         return args;
@@ -328,7 +328,7 @@ fn set_row_buffer(mut args: PixelArgs, tables: &ResampleTables, canvas: &StoredC
     args
 }
 
-/// Samples from the first to the last of the tile that needs most.
+/// Number of samples from the first to the last, for the tile that needs most.
 fn max_tile_samples(columns: &AxisTable, canvas: &StoredCanvas) -> usize {
     let positions = columns.starts.len();
     let (tile, corner) = (BLOCK_DIM.0 as usize, canvas.corner.0 as usize);

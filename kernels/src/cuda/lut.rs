@@ -1,6 +1,4 @@
-//! In: the codes of clips that wait in device memory.
-//! Out: the launch that turns them into elements.
-//! Never: knows of frames.
+//! Prepares the launch that converts the codes of cached clips in device memory to elements.
 
 use super::kernel_args::{to_bytes, ExpandArgs};
 use super::tables::{TableBuffer, ALIGNMENT};
@@ -23,13 +21,13 @@ impl DeviceLut {
         Self { dtype: writer.dtype(), tables: buffer.into_bytes() }
     }
 
-    /// What must be in device memory, at a multiple of 16, for the launches.
+    /// The tables to upload to device memory, at a multiple of 16.
     pub fn tables(&self) -> &[u8] {
         &self.tables
     }
 
-    /// The launch that turns `planes` planes of `plane_codes` codes each, one after another at `codes`, into as many elements at `out`.
-    /// With `take_turns` each plane has its codes of `channels` channels in turn, else plane n is of channel n modulo `channels`.
+    /// Returns the launch that converts `planes` planes of `plane_codes` codes each, consecutive at `codes`, to as many elements at
+    /// `out`. With `take_turns` each plane has interleaved codes of `channels` channels, else plane n is of channel n modulo `channels`.
     ///
     /// # Errors
     /// If `tables` or `out` is not aligned, or there is more than a grid can hold.

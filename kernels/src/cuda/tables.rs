@@ -1,16 +1,15 @@
-//! In: weights, elements and masks of a pass.
-//! Out: one block of bytes that is uploaded once, and the places of its parts.
-//! Never: holds an address: parts are named by their distance from the beginning.
+//! Combines weights, elements and masks of a pass in one block of bytes that is uploaded once.
+//! Its sections are identified by their offset; it contains no addresses.
 
 use super::kernel_args::{self, TapRange, ToBytes};
 use crate::output_spec::{Mask, MaskFill, MaskRegion};
 use crate::weights::AxisTable;
 use crate::write::{Dtype, ElementWriter};
 
-/// Every part begins at a multiple of this.
+/// Alignment of every section.
 pub(crate) const ALIGNMENT: usize = 16;
 
-/// Parts one after the other.
+/// Consecutive sections.
 #[derive(Default)]
 pub(crate) struct TableBuffer(Vec<u8>);
 
@@ -19,19 +18,19 @@ impl TableBuffer {
         self.0
     }
 
-    /// Where the next part begins.
+    /// Offset of the next section.
     fn begin(&mut self) -> u64 {
         self.0.resize(self.0.len().next_multiple_of(ALIGNMENT), 0);
         self.0.len() as u64
     }
 
-    /// Weights position by position, a multiple of four each: four rows are read at a time.
+    /// Appends weights position by position, padded to a multiple of four each: four rows are read at a time.
     pub fn rows(&mut self, table: &AxisTable) -> kernel_args::AxisArgs {
         let taps = max_tap_count(table).next_multiple_of(4);
         self.axis(table, taps, |position, k| position * taps + k)
     }
 
-    /// Weights tap by tap.
+    /// Appends weights tap by tap.
     pub fn columns(&mut self, table: &AxisTable) -> kernel_args::AxisArgs {
         let positions = table.starts.len();
         self.axis(table, max_tap_count(table), |position, k| k * positions + position)
@@ -58,7 +57,7 @@ impl TableBuffer {
         kernel_args::AxisArgs { tap_ranges, weights: begin, taps: taps as u32, positions: positions as u32 }
     }
 
-    /// The elements of all codes of three channels.
+    /// Appends the elements of all codes of three channels.
     pub fn elements(&mut self, writer: &ElementWriter) -> u64 {
         let begin = self.begin();
         for channel in 0..3 {
@@ -70,7 +69,7 @@ impl TableBuffer {
         begin
     }
 
-    /// A table of tone mapping.
+    /// Appends a table of tone mapping.
     pub fn numbers(&mut self, numbers: &[u32]) -> u64 {
         let begin = self.begin();
         numbers.iter().for_each(|number| number.append_to(&mut self.0));
@@ -84,12 +83,12 @@ impl TableBuffer {
     }
 }
 
-/// Samples of the position that has most.
+/// The maximum number of samples per position.
 pub(crate) fn max_tap_count(table: &AxisTable) -> usize {
     (0..table.starts.len()).map(|position| table.taps_at(position).1.len()).max().unwrap_or(0)
 }
 
-/// An element as a number: what a device stores has as many of its bytes as the dtype.
+/// An element as a number: a device stores as many of its bytes as the dtype has.
 fn number(writer: &ElementWriter, element: [u8; 4]) -> u32 {
     match writer.dtype() {
         Dtype::U8 => u32::from(element[0]),

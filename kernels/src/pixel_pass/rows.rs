@@ -1,6 +1,4 @@
-//! In: a frame, its tables, and a row of the window.
-//! Out: the row's components: vertical pass, then horizontal pass, a row or sixteen at a time.
-//! Never: converts or writes.
+//! Computes the components of a window row: vertical pass, then horizontal pass, one row or sixteen at a time.
 
 use super::{grow_to, FrameSource, PixelPass, PlaneTables, Scratch};
 use crate::frame::{CheckedPlane, FrameView, Plane};
@@ -8,7 +6,7 @@ use crate::resample::SampleFormat;
 use crate::simd::{RowBlock16, BLOCK_ROWS};
 
 impl PixelPass {
-    /// Fills `scratch.components` with row j; rows are asked for from the first to the last.
+    /// Fills `scratch.components` with row j; rows must be requested in ascending order.
     pub(super) fn resample_row(&self, source: FrameSource<'_>, j: usize, scratch: &mut Scratch) {
         let FrameSource { frame, checked, tables, .. } = source;
         if let Some(blocks) = self.backend.row_block().filter(|_| tables.luma.columns.repeat.is_none()) {
@@ -24,7 +22,7 @@ impl PixelPass {
         }
         for plane in checked.planes.iter().flatten() {
             let plane_tables = if plane.is_chroma { &tables.chroma } else { &tables.luma };
-            // Repeated chroma: the row above left just what this row needs.
+            // Repeated chroma: the result of the previous row is what this row needs.
             if j > 0 && plane_tables.rows.taps_at(j) == plane_tables.rows.taps_at(j - 1) {
                 continue;
             }
@@ -63,7 +61,7 @@ impl PixelPass {
         }
     }
 
-    /// Fills `scratch.block_components` with the rows from j on, as many as there are in a block, `stride` apart.
+    /// Fills `scratch.block_components` with the rows from j, as many as a block has, `stride` apart.
     fn resample_block(
         &self,
         FrameSource { frame, checked, tables, .. }: FrameSource<'_>,

@@ -1,6 +1,4 @@
-//! In: what a frame's code values mean, and the changes of color that a finish asks for.
-//! Out: step 5 of SPEC.md: components and cover to 8-bit colors, in 128 bits throughout.
-//! Never: keeps a coefficient in fewer bits than it needs.
+//! Step 5 of SPEC.md: converts components and coverage to 8-bit or 16-bit colors, in 128 bits throughout.
 
 use super::{components, is_yuv};
 use crate::color::{ColorRange, MatrixCoefficients};
@@ -10,7 +8,7 @@ use crate::output_spec::OutputSpec;
 
 type Matrix3 = [[f64; 3]; 3];
 
-/// What the contract computes once per source format.
+/// The values that the contract computes once per source format.
 pub(super) struct ColorTransform {
     /// The components of black.
     pub zero: [i64; 3],
@@ -21,7 +19,7 @@ pub(super) struct ColorTransform {
     fill: MeanDependentColor,
 }
 
-/// A constant and what the mean adds to it.
+/// A constant and the weight of the mean that is added to it.
 struct MeanDependentColor {
     constant: [i128; 3],
     mean_factors: [[i128; 3]; 3],
@@ -30,7 +28,7 @@ struct MeanDependentColor {
 impl ColorTransform {
     pub fn new(frame: &FrameView<'_>, spec: &OutputSpec) -> Result<Self, PassError> {
         if spec.tone.is_some() {
-            // R, G, B of 15 bits, of which 32767 is white.
+            // R, G, B of 15 bits; 32767 is white.
             let full = 255.0 / 256.0 * 32_768.0 / 32_767.0;
             let base = [[full, 0.0, 0.0], [0.0, full, 0.0], [0.0, 0.0, full]];
             return Self::of_base(&base, [0; 3], spec);
@@ -93,7 +91,7 @@ fn power(p: u32) -> f64 {
     2f64.powi(p as i32)
 }
 
-/// Ties away from zero. Far beyond any number that means a color it stops growing, so that 128 bits hold every sum.
+/// Rounds ties away from zero. Values far beyond any color are clamped, so that 128 bits hold every sum.
 fn to_fixed_point(value: f64, p: u32) -> i128 {
     (value * power(p)).round().clamp(-1e30, 1e30) as i128
 }
@@ -108,7 +106,7 @@ fn product(a: &Matrix3, b: &Matrix3) -> Matrix3 {
     result
 }
 
-/// B and z. The columns that a gray picture lacks are zero.
+/// B and z. The columns of components that a gray frame lacks are zero.
 fn base(frame: &FrameView<'_>) -> (Matrix3, [i64; 3]) {
     let codes = 2f64.powi(i32::from(frame.depth_bits));
     let full = 255.0 / 256.0 * codes / (codes - 1.0);

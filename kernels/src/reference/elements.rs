@@ -1,6 +1,5 @@
-//! In: 8-bit or 16-bit colors of an output and a finish.
-//! Out: the bytes of every element: steps 6 and 7 of SPEC.md.
-//! Never: uses a fused multiply-add, a half-precision library or a table.
+//! Steps 6 and 7 of SPEC.md: the bytes of every element, from 8-bit or 16-bit colors and an output spec.
+//! It uses no fused multiply-add, half-precision library or table.
 
 use super::Image;
 use crate::output_spec::{Channels, MaskFill, MaskRegion, OutputSpec};
@@ -11,7 +10,7 @@ pub fn elements(image: &Image, spec: &OutputSpec) -> Vec<Vec<u8>> {
     each(image, spec, element_of_u8)
 }
 
-/// The same of 16-bit colors.
+/// The same for 16-bit colors.
 pub fn elements_u16(image: &Image<u16>, spec: &OutputSpec) -> Vec<Vec<u8>> {
     each(image, spec, element_of_u16)
 }
@@ -108,8 +107,8 @@ fn element_of_u16(spec: &OutputSpec, channel: usize, code: u16) -> Vec<u8> {
 
 /// `code * scale + bias`, rounded once.
 fn fused(code: u16, scale: f32, bias: f32) -> f32 {
-    // 16 by 24 bits of product are exact in f64. What the sum loses is known exactly too (Knuth's two-sum); forcing its last
-    // bit to be odd then keeps the second rounding, which has 29 bits fewer, from seeing a tie that is none.
+    // The product of 16 by 24 bits is exact in f64. The rounding error of the sum is also computed exactly (Knuth's two-sum). Forcing
+    // the last bit to be odd then prevents the second rounding, which has 29 bits fewer, from seeing a false tie.
     let (product, bias) = (f64::from(code) * f64::from(scale), f64::from(bias));
     let sum = product + bias;
     let part = sum - product;
@@ -123,14 +122,14 @@ fn fused(code: u16, scale: f32, bias: f32) -> f32 {
 
 fn bytes(dtype: Dtype, value: f32) -> Vec<u8> {
     match dtype {
-        Dtype::U8 | Dtype::U16 => unreachable!("elements that are no code values need a float dtype"),
+        Dtype::U8 | Dtype::U16 => unreachable!("elements other than code values need a float dtype"),
         Dtype::F16 => nearest(value, 10, 15).to_ne_bytes().to_vec(),
         Dtype::BF16 => nearest(value, 7, 127).to_ne_bytes().to_vec(),
         Dtype::F32 => value.to_ne_bytes().to_vec(),
     }
 }
 
-/// The nearest number of a 16-bit format with this many fraction bits and this exponent bias; of two, the even one.
+/// The nearest number of a 16-bit format with this many fraction bits and this exponent bias; ties to even.
 fn nearest(value: f32, fraction_bits: u32, bias: i32) -> u16 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let exponent_bits = 15 - fraction_bits;
@@ -141,7 +140,7 @@ fn nearest(value: f32, fraction_bits: u32, bias: i32) -> u16 {
         return sign | infinity | (1 << (fraction_bits - 1)) | payload;
     }
     let distance = f64::from(value.abs());
-    // Codes without sign grow with what they say, and infinity stands where the next power of two would.
+    // Codes without sign increase with their value, and infinity is where the next power of two would be.
     let says = |code: u16| {
         let (exponent, fraction) = (i32::from(code >> fraction_bits), code & ((1 << fraction_bits) - 1));
         let (exponent, hidden) = if exponent == 0 { (1, 0) } else { (exponent, 1 << fraction_bits) };

@@ -1,6 +1,5 @@
-//! In: a frame, a geometry and a finish.
-//! Out: the exact RGB of the frame (chroma repeated, rounded once to 8 bits); that resized, placed and recolored in `f64`.
-//! Never: resamples YUV; this is the picture that users of torchvision would get.
+//! The exact RGB of a frame (chroma repeated, rounded once to 8 bits), then resized, placed and recolored in `f64`.
+//! It does not resample YUV: this is the result that torchvision computes.
 
 use super::{check, components, is_yuv, sample, Image};
 use crate::color::{ColorRange, MatrixCoefficients};
@@ -9,7 +8,7 @@ use crate::frame::FrameView;
 use crate::geometry::{Filter, Geometry, Interpolation, Placement, WARP_FRACTION_BITS};
 use crate::output_spec::OutputSpec;
 
-/// Full-size RGB as stored (unturned): the formula in `f64`, rounded to nearest and clamped.
+/// Full-size RGB as stored (not rotated): the formula in `f64`, rounded to nearest and clamped.
 pub fn exact_full_size(frame: &FrameView<'_>) -> Result<Image, PassError> {
     frame.check()?;
     Ok(Image::from_fn(frame.width, frame.height, |x, y| pixel(frame, x, y)))
@@ -48,8 +47,8 @@ fn pixel(frame: &FrameView<'_>, x: u32, y: u32) -> [u8; 3] {
     rgb.map(|value| (value * 255.0).round().clamp(0.0, 255.0) as u8)
 }
 
-/// All of geometry and colors on [`exact_full_size`], as torchvision and PIL would do it, but in `f64` and rounded once.
-/// Masks, normalisation and dtype are left out.
+/// Applies all of geometry and colors to [`exact_full_size`], as torchvision and PIL do, but in `f64` and rounded once.
+/// Masks, normalization and dtype are not applied.
 pub fn exact(frame: &FrameView<'_>, geometry: &Geometry, spec: &OutputSpec) -> Result<Image, PassError> {
     check(frame, geometry, spec)?;
     let window = ResizedWindow::new(&exact_full_size(frame)?.oriented(geometry.orientation), geometry);
@@ -143,7 +142,8 @@ fn weighted(taps: &[(u32, f64)], pixel: impl Fn(u32) -> [f64; 3]) -> [f64; 3] {
     sums
 }
 
-/// The pixels that a position weighs: those that the crop (start and length in units of 1 / grid pixel) overlaps and the kernel reaches.
+/// The pixels with a weight for a position: those that overlap the crop (start and length in units of 1 / grid pixel) and are
+/// within the kernel's reach.
 fn taps(
     filter: Filter,
     (start, length, crop_subpixels): (u32, u32, u32),
@@ -152,7 +152,7 @@ fn taps(
 ) -> Vec<(u32, f64)> {
     let [start, length, crop_subpixels, resized] = [start, length, crop_subpixels, resized].map(f64::from);
     let scale = length / crop_subpixels / resized;
-    // Whole numbers divided once, so that a centre on the border of two pixels is exactly there.
+    // Integers divided once, so that a center on the border of two pixels is exactly there.
     let centre = (2.0 * start * resized + (2.0 * f64::from(position) + 1.0) * length)
         / (2.0 * resized * crop_subpixels);
     let support = match filter {

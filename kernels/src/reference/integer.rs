@@ -1,6 +1,4 @@
-//! In: a frame, a geometry and a finish.
-//! Out: what SPEC.md says up to step 5, one output pixel at a time.
-//! Never: looks at how the pass does it: no tables, no folded chroma, no spans.
+//! SPEC.md up to step 5, one output pixel at a time, without the pass's tables, folded chroma or spans.
 
 use super::color::ColorTransform;
 use super::{check, components, sample, Image};
@@ -10,7 +8,7 @@ use crate::geometry::{Filter, Geometry, Interpolation, Orientation, Placement, R
 use crate::output_spec::OutputSpec;
 use crate::tone_map::ToneTables;
 
-/// The contract, naively. Its pixels are the 8-bit colors of the output in display order, before masks, dtype and layout.
+/// The contract in plain loops. Its pixels are the 8-bit colors of the output in display order, before masks, dtype and layout.
 pub fn integer(frame: &FrameView<'_>, geometry: &Geometry, spec: &OutputSpec) -> Result<Image, PassError> {
     each(frame, geometry, spec, |color_transform, values, coverage, mean| {
         color_transform.color(values, coverage, mean)
@@ -53,7 +51,7 @@ fn each<Code: Copy>(
     }))
 }
 
-/// What SPEC.md says of tone: 16-bit codes of R, G, B to components.
+/// Tone mapping of SPEC.md: 16-bit codes of R, G, B to components.
 fn tone_map_pixel(tone: &ToneTables, codes: [u16; 3]) -> [i64; 3] {
     let light = codes.map(|code| {
         let (n, part) = (usize::from(code) / 16, i128::from(code % 16));
@@ -70,7 +68,7 @@ fn tone_map_pixel(tone: &ToneTables, codes: [u16; 3]) -> [i64; 3] {
     })
 }
 
-/// Entries lie at all numbers below 256, then at 128 numbers of each power of two.
+/// Entries are at all numbers below 256, then at 128 numbers of each power of two.
 fn interpolate_table(table: &[u32], value: i128) -> i128 {
     let (mut place, mut step) = (value, 1i128);
     while place >= 256 {
@@ -82,8 +80,8 @@ fn interpolate_table(table: &[u32], value: i128) -> i128 {
     a + ((b - a) * (value - place * step)).div_euclid(step)
 }
 
-/// Where a displayed position lies in the stored picture, by the table of the contract; `far` is the stored picture's last
-/// position on each axis.
+/// The stored position of a displayed position, by the table of the contract; `far` is the stored frame's last position on
+/// each axis.
 fn to_stored_position(orientation: Orientation, (x, y): (i64, i64), far: (i64, i64)) -> (i64, i64) {
     let (x, y) = match orientation.quarter_turns_cw % 4 {
         0 => (x, y),
@@ -94,7 +92,7 @@ fn to_stored_position(orientation: Orientation, (x, y): (i64, i64), far: (i64, i
     (if orientation.mirror { far.0 - x } else { x }, y)
 }
 
-/// Sizes exchange their parts under odd turns.
+/// Swaps width and height for odd quarter turns.
 fn to_stored_size(orientation: Orientation, (width, height): (u32, u32)) -> (i64, i64) {
     let (width, height) = (i64::from(width), i64::from(height));
     if orientation.quarter_turns_cw % 2 == 1 {
@@ -104,7 +102,7 @@ fn to_stored_size(orientation: Orientation, (width, height): (u32, u32)) -> (i64
     }
 }
 
-/// Corner and size of a displayed rectangle in a stored picture of this size: from its two opposite corners.
+/// Corner and size of a displayed rectangle in a stored frame of this size: from its two opposite corners.
 fn to_stored_rect(orientation: Orientation, rect: Rect, size: (i64, i64)) -> ((i64, i64), (i64, i64)) {
     let [x, y, width, height] = [rect.x, rect.y, rect.width, rect.height].map(i64::from);
     let far = (size.0 - 1, size.1 - 1);
@@ -189,7 +187,7 @@ fn vertical_sum(frame: &FrameView<'_>, column: u32, rows: &[(u32, i64)]) -> [i64
     values
 }
 
-/// Step 1: the pixels that matter to position r, with 14-bit weights.
+/// Step 1: the pixels with a weight for position r, with 14-bit weights.
 fn weights(filter: Filter, a: i64, n: i64, g: i64, m: i64, r: i64) -> Vec<(u32, i64)> {
     if filter == Filter::Nearest {
         return vec![(((2 * a * m + (2 * r + 1) * n) / (2 * m * g)) as u32, 1 << 14)];
@@ -212,7 +210,7 @@ fn weights(filter: Filter, a: i64, n: i64, g: i64, m: i64, r: i64) -> Vec<(u32, 
     list
 }
 
-/// Step 4: components and cover of output pixel (x, y).
+/// Step 4: components and coverage of output pixel (x, y).
 fn components_at(
     geometry: &Geometry,
     window: &WindowComponents,
@@ -236,7 +234,7 @@ fn components_at(
     whole(window.at(x, y))
 }
 
-/// A position in the flipped, displayed window carried back to the stored one; `unit` is the distance of two pixels.
+/// Converts a position in the flipped, displayed window to the stored one; `unit` is the distance of two pixels.
 fn to_stored_window(
     geometry: &Geometry,
     window: &WindowComponents,
@@ -249,7 +247,7 @@ fn to_stored_window(
     to_stored_position(geometry.orientation, (x, y), ((window.width - 1) * unit, (window.height - 1) * unit))
 }
 
-/// The bilinear reading of step 4.
+/// The bilinear interpolation of step 4.
 fn bilinear(window: &WindowComponents, zero: [i64; 3], x: i64, y: i64) -> ([i64; 3], i64) {
     let (x0, y0) = (x >> 28, y >> 28);
     let (f, g) = ((x >> 14) & 16_383, (y >> 14) & 16_383);

@@ -1,6 +1,5 @@
-//! In: the same rows as the plain bodies take.
-//! Out: the same values, by instructions that the compiler does not find by itself.
-//! Never: reads or writes outside the slices given; sums are exact in 32 bits, so their order does not matter.
+//! The row functions with x86 intrinsics, where the compiler does not find them itself. Values equal the plain functions.
+//! No access is outside the given slices. Sums are exact in 32 bits, so their order does not matter.
 
 #![allow(unsafe_code)]
 
@@ -43,14 +42,14 @@ fn load_i16(from: &[i16; 16]) -> __m256i {
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
-/// Two weights side by side, as often as fits: for products of two interleaved rows.
+/// Two weights interleaved, repeated to fill the register: for products of two interleaved rows.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn weight_pair(first: i16, second: i16) -> __m256i {
     _mm256_set1_epi32(i32::from(first) & 0xFFFF | i32::from(second) << 16)
 }
 
-/// The factors of [`unscaled_row`], each in every lane.
+/// The factors of [`unscaled_row`], each broadcast to every lane.
 struct BroadcastFactors {
     zero: __m256i,
     luma: __m256i,
@@ -74,8 +73,8 @@ impl BroadcastFactors {
     }
 }
 
-/// A row of 8-bit Y, U, V whose chroma is half as wide, straight to R, G, B: what blending, repeating and
-/// [`yuv_row`](crate::color::yuv_row) give, without the rows between.
+/// A row of 8-bit Y, U, V whose chroma has half the width, directly to R, G, B: equals filtering, repeating and
+/// [`yuv_row`](crate::color::yuv_row), without the intermediate rows.
 #[target_feature(enable = "avx2")]
 pub(super) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
     let [r, g, b] = rgb;
@@ -94,7 +93,7 @@ pub(super) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameC
     }
 }
 
-/// [`unscaled_row`] straight to R, G, B side by side.
+/// [`unscaled_row`] directly to interleaved R, G, B.
 #[target_feature(enable = "avx2")]
 pub(super) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
     let [y, u, v] = yuv;
@@ -135,7 +134,7 @@ fn unscaled_group(y: __m256i, u: &[u8; 16], v: &[u8; 16], f: &BroadcastFactors) 
     ]
 }
 
-/// Chroma components less their zero: (sample - 128) * 128.
+/// Chroma components minus their zero: (sample - 128) * 128.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn chroma(samples: &[u8; 16]) -> __m256i {
@@ -144,7 +143,7 @@ fn chroma(samples: &[u8; 16]) -> __m256i {
     _mm256_slli_epi16::<7>(_mm256_sub_epi16(_mm256_cvtepu8_epi16(samples), _mm256_set1_epi16(128)))
 }
 
-/// One channel of [`unscaled_group`]: light and the share of (u, v) pairs, rounded and clamped.
+/// One channel of [`unscaled_group`]: luma plus the contribution of (u, v) pairs, rounded and clamped.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn unscaled_channel(light: &[__m256i; 4], first: __m256i, second: __m256i, factors: __m256i) -> __m256i {
@@ -162,7 +161,7 @@ fn unscaled_channel(light: &[__m256i; 4], first: __m256i, second: __m256i, facto
     )
 }
 
-/// Packs R, G, B rows side by side; returns how many pixels it did: whole groups of 32.
+/// Interleaves R, G, B rows; returns the number of pixels converted: complete groups of 32.
 #[target_feature(enable = "avx2")]
 fn interleave(out: &mut [u8], rgb: [&[u8]; 3]) -> usize {
     let [r, g, b] = rgb;
@@ -181,7 +180,7 @@ fn interleave(out: &mut [u8], rgb: [&[u8]; 3]) -> usize {
 fn store_packed(out: &mut [u8; 96], r: __m256i, g: __m256i, b: __m256i) {
     let (first, rest) = out.split_at_mut(32);
     let (second, third) = rest.split_at_mut(32);
-    // Each holds a third of pixels 0-15 in its low half and of 16-31 in its high half.
+    // Each contains a third of pixels 0-15 in its low half and of 16-31 in its high half.
     let (x, y, z) =
         (interleave_third(r, g, b, 0), interleave_third(r, g, b, 1), interleave_third(r, g, b, 2));
     store_u8(first.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x20>(x, y));
@@ -189,7 +188,7 @@ fn store_packed(out: &mut [u8; 96], r: __m256i, g: __m256i, b: __m256i) {
     store_u8(third.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x31>(y, z));
 }
 
-/// For each 16 bytes of three times 16 pixels, where the bytes of R, G, B go: -1 leaves zero.
+/// For each 16 bytes of three times 16 pixels, the positions of the bytes of R, G, B; -1 gives zero.
 #[rustfmt::skip]
 static INTERLEAVE_SHUFFLES: [[[i8; 16]; 3]; 3] = [
     [
@@ -238,7 +237,7 @@ pub(super) fn bilinear_row(
 ) {
     let samples = window.width * window.height;
     let planes = &window.planes[..components];
-    // Gathers take 32-bit offsets of two neighbours, 16 bits each.
+    // Gathers take 32-bit offsets of two neighbors, 16 bits each.
     let fits = samples <= i32::MAX as usize && planes.iter().all(|plane| plane.len() >= samples);
     let whole = if fits { out[0].len() / 8 * 8 } else { 0 };
     let rest = out.each_mut().map(|row| &mut row[whole..]);
@@ -260,8 +259,8 @@ pub(super) fn bilinear_row(
         let (offsets, across, down) = (load_i32(&offsets), load_i32(&across), load_i32(&down));
         let below = _mm256_add_epi32(offsets, _mm256_set1_epi32(window.width as i32));
         for (out, plane) in out.iter_mut().zip(planes) {
-            // SAFETY: the assertion above keeps all four neighbours of each pixel inside `samples`, which the plane holds; two
-            // 16-bit neighbours are the 32 bits that are gathered.
+            // SAFETY: the assertion above keeps all four neighbors of each pixel inside `samples`, which holds the plane; two
+            // 16-bit neighbors are the 32 bits that are gathered.
             let (above, below) = unsafe {
                 (
                     _mm256_i32gather_epi32::<2>(plane.as_ptr().cast(), offsets),
@@ -286,14 +285,15 @@ fn load_i32(from: &[i32; 8]) -> __m256i {
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
-/// Pairs of neighbours by pairs of 14-bit weights.
+/// Pairs of neighbors times pairs of 14-bit weights.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn lerp_pairs(pairs: __m256i, weights: __m256i) -> __m256i {
     _mm256_srai_epi32::<14>(_mm256_add_epi32(_mm256_madd_epi16(pairs, weights), _mm256_set1_epi32(1 << 13)))
 }
 
-/// [`ElementWriter::write_row`], with R, G, B packed by shuffles where they lie side by side, and single precision computed instead of looked up.
+/// [`ElementWriter::write_row`], with R, G, B interleaved by shuffles if they are adjacent, and single precision computed
+/// instead of looked up.
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn write_row(
     writer: &ElementWriter,
@@ -329,7 +329,7 @@ pub(super) fn write_row(
     }
 }
 
-/// [`ElementWriter::write_transposed`], in blocks of 16 by 16 that are turned in registers where elements are single bytes.
+/// [`ElementWriter::write_transposed`], in blocks of 16 by 16 that are transposed in registers if elements are single bytes.
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn write_transposed(
     writer: &ElementWriter,
@@ -350,13 +350,13 @@ pub(super) fn write_transposed(
     {
         return writer.write_transposed(tile, channels, slot, strides, j);
     }
-    // The place of the row that comes first in the slot.
+    // The offset of the row that comes first in the slot.
     let backwards = strides.step_j < 0;
     let first_row = if backwards { j + TRANSPOSE_ROWS - 1 } else { j };
     let origin = strides.origin + first_row as isize * strides.step_j;
     let width = tile.width;
     for block in 0..=blocks {
-        // The last block ends with the picture, and writes some columns twice.
+        // The last block ends at the frame's edge and writes some columns twice.
         let left = (block * TRANSPOSE_ROWS).min(width - TRANSPOSE_ROWS);
         let [r, g, b] = &tile.rgb;
         let r = transpose_16x16(&r[left..], width, backwards);
@@ -399,7 +399,7 @@ fn transpose_16x16(rows: &[u8], stride: usize, backwards: bool) -> [__m128i; 16]
         // SAFETY: 16 bytes are readable, and the load has no alignment.
         *to = unsafe { _mm_loadu_si128(from.as_ptr().cast()) };
     }
-    // Interleaving row k with row k + 8 four times over exchanges rows and columns.
+    // Interleaving row k with row k + 8 four times exchanges rows and columns.
     for _ in 0..4 {
         let before = block;
         for k in 0..8 {

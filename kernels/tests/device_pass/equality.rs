@@ -1,6 +1,4 @@
-//! In: the random formats, geometries, colors, masks, dtypes and layouts of the tests of the CPU.
-//! Out: the kernels equal the integer twin byte for byte, in gaps too.
-//! Never: allows a tolerance.
+//! Compares the kernels with the integer reference byte for byte, gaps included, on the random requests of the CPU tests.
 
 use framespool_kernels::*;
 use proptest::prelude::*;
@@ -10,7 +8,7 @@ use crate::strategies::{canvased, formats, placed, warped, whole};
 use crate::strategies_output::{colors, layouts, output_specs};
 use crate::support::{config, gray, noise, Format, TestFrame};
 
-/// The bytes of a slot of these strides, as the oracle has them.
+/// The bytes of a slot with these strides, as the reference computes them.
 fn expected(
     frame: &FrameView<'_>,
     geometry: &Geometry,
@@ -38,7 +36,7 @@ fn expected(
     (length, slot)
 }
 
-/// Same bytes, or the same refusal.
+/// Same bytes, or the same error.
 fn equal(
     frame: &FrameView<'_>,
     geometry: &Geometry,
@@ -63,7 +61,7 @@ fn packed(geometry: &Geometry) -> [usize; 3] {
     [1, 3 * geometry.output_size().0 as usize, 3]
 }
 
-/// Planes on multiples of 16, of 4, and on any byte.
+/// Plane addresses that are multiples of 16, multiples of 4, and unaligned.
 fn leads() -> BoxedStrategy<usize> {
     prop_oneof![3 => Just(0), 1 => Just(4), 1 => 0usize..16].boxed()
 }
@@ -81,7 +79,7 @@ proptest! {
     }
 
     #[test]
-    fn kernels_equal_the_integer_reference_in_other_colors_on_a_canvas(
+    fn kernels_equal_the_reference_with_colors_and_canvas(
         (format, geometry) in formats().prop_flat_map(canvased),
         spec in colors(),
         seed in any::<u64>(),
@@ -91,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn kernels_equal_the_integer_reference_through_an_affine_map(
+    fn kernels_equal_the_reference_with_affine_maps(
         (format, geometry) in formats().prop_flat_map(warped),
         spec in colors(),
         plain in any::<bool>(),
@@ -103,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn every_layout_dtype_and_mask_gives_the_elements_of_the_reference(
+    fn every_layout_dtype_and_mask_equals_the_reference(
         ((format, geometry), spec) in formats().prop_flat_map(placed)
             .prop_flat_map(|case| (Just(case), output_specs(case.1.output_size()))),
         layout in layouts(),
@@ -119,9 +117,9 @@ proptest! {
 proptest! {
     #![proptest_config(config(150))]
 
-    /// More columns than a block holds at a time: horizontal sums go on from chunk to chunk.
+    /// More columns than a block keeps at a time: horizontal sums continue from chunk to chunk.
     #[test]
-    fn kernels_equal_the_integer_reference_on_long_sides_and_fine_grids(
+    fn kernels_equal_the_reference_on_long_sides(
         length in prop_oneof![1u32..3000, 3000u32..20_000, 60_000u32..=65_535],
         grid in prop_oneof![1u32..20, 60_000u32..=65_535],
         (start, end) in prop_oneof![Just((0.0, 0.999_999)), (0.0f64..1.0, 0.0f64..1.0)],
@@ -158,7 +156,7 @@ proptest! {
 }
 
 #[test]
-fn kernels_equal_the_integer_reference_on_large_windows() {
+fn kernels_equal_the_reference_on_large_windows() {
     // Several tiles each way, the last ones cut; all samples nearly white.
     let format = Format { depth_bits: 16, padding_bytes: 0, ..Format::i420(400, 300) };
     let picture =
@@ -175,8 +173,8 @@ fn kernels_equal_the_integer_reference_on_large_windows() {
 }
 
 #[test]
-fn kernels_equal_the_integer_reference_on_wide_pictures_of_every_arrangement() {
-    // Chunks in two dimensions at once: many rows, many columns, several tiles.
+fn kernels_equal_the_reference_on_wide_frames() {
+    // Chunks in two dimensions at the same time: many rows, many columns, several tiles.
     use crate::support::PlaneLayout::{Gray, PackedRgb, Planar, PlanarRgb, SemiPlanar};
     let arrangements = [Gray, Planar, SemiPlanar, PlanarRgb, PackedRgb(3), PackedRgb(6)];
     for (n, plane_layout) in arrangements.into_iter().enumerate() {
@@ -197,8 +195,8 @@ fn kernels_equal_the_integer_reference_on_wide_pictures_of_every_arrangement() {
 }
 
 #[test]
-fn kernels_equal_the_integer_reference_where_fill_fades_in() {
-    // One strong row leaves the others 7 bits of fraction: here rounding by cover shows.
+fn kernels_equal_the_reference_with_partial_coverage() {
+    // One strong row leaves the others 7 bits of fraction, so that rounding by coverage is visible.
     let matrix = [[0.0; 3], [0.0; 3], [30_000.0, 0.0, 0.0]];
     let fill = Fill::constant([1.0, 2.0, 3.0]);
     let spec = OutputSpec { color: ColorMap::linear(matrix), fill, ..OutputSpec::new(Dtype::U8) };
@@ -209,8 +207,8 @@ fn kernels_equal_the_integer_reference_where_fill_fades_in() {
 }
 
 #[test]
-fn whole_tiles_of_codes_equal_the_reference_in_every_layout() {
-    // Where four codes are stored at a time, and where strides or addresses forbid it.
+fn complete_tiles_equal_the_reference_in_every_layout() {
+    // With four codes stored at a time, and with strides or addresses that prevent it.
     for (width, height) in [(64, 24), (72, 27), (70, 24)] {
         let picture = noise(Format { padding_bytes: 0, ..Format::i420(width, height) }, 3);
         for (channels, quarter_turns_cw, flip_horizontal) in [
@@ -240,7 +238,7 @@ fn whole_tiles_of_codes_equal_the_reference_in_every_layout() {
 }
 
 #[test]
-fn a_grid_masks_phases_below_its_limit_and_not_the_limit_itself() {
+fn grid_masks_phases_strictly_below_its_limit() {
     let geometry =
         Geometry { resized: (40, 12), window: Rect::from_size(40, 12), ..Geometry::identity(1, 1) };
     for limit in [0, 3, (1 << 32) - 1, 1 << 32] {
@@ -253,7 +251,7 @@ fn a_grid_masks_phases_below_its_limit_and_not_the_limit_itself() {
 }
 
 #[test]
-fn a_million_elements_of_noise_equal_the_reference_in_every_dtype() {
+fn noise_equals_the_reference_in_every_dtype() {
     // Ties of rounding to 16 bits are one number in thousands.
     let place = Placement::Canvas { size: (700, 500), x: 3, y: 3 };
     let geometry = Geometry { placement: place, ..Geometry::identity(1, 1) };
@@ -267,7 +265,7 @@ fn a_million_elements_of_noise_equal_the_reference_in_every_dtype() {
     }
 }
 
-/// A sanity check, not a measurement of anything that will run on a GPU.
+/// A sanity check, not a measurement of GPU performance.
 #[test]
 #[ignore = "prints a time"]
 fn sixteen_frames_of_a_training_clip() {

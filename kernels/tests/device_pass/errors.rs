@@ -1,6 +1,4 @@
-//! In: requests that contradict themselves.
-//! Out: the refusals of the CPU, and those that only a device has.
-//! Never: a panic, or a launch for a refused request.
+//! Checks that contradictory requests give the CPU's errors, and that device-specific errors are reported without a launch.
 
 use framespool_kernels::*;
 use proptest::prelude::*;
@@ -15,7 +13,7 @@ proptest! {
     #![proptest_config(config(1500))]
 
     #[test]
-    fn what_the_cpu_refuses_is_refused_and_what_it_makes_is_made(
+    fn device_accepts_and_refuses_like_the_cpu(
         ((format, geometry), spec) in formats().prop_flat_map(placed)
             .prop_flat_map(|case| (Just(case), output_specs(case.1.output_size()))),
         mutations in mutations(),
@@ -50,7 +48,7 @@ proptest! {
         let faults = mutations.len() + slot.map_or(0, |slot| slot.len());
         match (got, on_cpu) {
             (Ok(got), Ok(on_cpu)) => prop_assert!(got == on_cpu),
-            // Of several faults each road may meet another one first.
+            // If a request has several errors, each backend may report a different one.
             (got, on_cpu) if faults == 1 => prop_assert_eq!(got, on_cpu),
             _ => {}
         }
@@ -72,7 +70,7 @@ fn frame(addresses: [u64; 3], strides: [usize; 3]) -> DeviceFrame {
 }
 
 #[test]
-fn frames_and_addresses_that_do_not_fit_are_refused() {
+fn mismatched_frames_and_addresses_are_refused() {
     let geometry = Geometry::identity(16, 8);
     let pass = PixelPass::new(geometry, OutputSpec::new(Dtype::F32)).unwrap().for_device(&format()).unwrap();
     assert_eq!(pass.scratch_bytes(), 0);
@@ -91,10 +89,13 @@ fn frames_and_addresses_that_do_not_fit_are_refused() {
     );
     let other = DeviceFrame { width: 15, ..good };
     assert_eq!(launches(&other, 0x4000, slot), Err(PassError::FormatMismatch));
-    assert!(PassError::FormatMismatch.to_string().contains("make one for it"));
+    assert!(PassError::FormatMismatch.to_string().contains("prepare a pass for it"));
     let refused = launches(&good, 0x4008, slot).unwrap_err();
     assert_eq!(refused, PassError::Misaligned { what: "tables", address: 0x4008, alignment: 16 });
-    assert_eq!(refused.to_string(), "tables lies at 0x4008 in device memory, which must be a multiple of 16");
+    assert_eq!(
+        refused.to_string(),
+        "tables is at 0x4008 in device memory; the address must be a multiple of 16"
+    );
     assert_eq!(
         launches(&good, 0x4000, DeviceSlot { address: 0x8002, ..slot }),
         Err(PassError::Misaligned { what: "slot", address: 0x8002, alignment: 4 })
@@ -111,7 +112,7 @@ fn frames_and_addresses_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn scratch_must_be_aligned_and_sums_are_cleared_where_a_mean_is_taken() {
+fn scratch_is_aligned_and_sums_are_cleared_for_a_mean() {
     let mean = ColorMap { mean: [[0.1; 3]; 3], ..ColorMap::IDENTITY };
     let warp = Warp { size: (4, 4), to_x: [0; 3], to_y: [0; 3], interpolation: Interpolation::Nearest };
     let warped = Geometry { placement: Placement::Warp(warp), ..Geometry::identity(16, 8) };
@@ -148,7 +149,7 @@ fn windows_too_large_to_be_held_are_refused() {
 }
 
 #[test]
-fn kernels_of_other_names_and_blocks_of_other_sizes_are_refused() {
+fn unknown_kernels_and_block_sizes_are_refused() {
     assert_eq!(args_bytes("framespool_nothing"), 0);
     assert_eq!(refusal("framespool_nothing", [32, 8, 1]), 1);
     for kernel in ["framespool_pixels", "framespool_window", "framespool_finish", "framespool_expand"] {

@@ -1,6 +1,5 @@
-//! In: a pass, a frame and the shape of a slot.
-//! Out: what the kernels write, run on this machine with host memory as device memory.
-//! Never: lets an address leave: all memory that kernels see is made here and outlives them.
+//! Runs the kernels on this machine, with host memory as device memory.
+//! All memory that kernels access is allocated here and outlives them.
 
 // Calls C++ with addresses inside a struct of bytes.
 #![allow(unsafe_code)]
@@ -20,12 +19,12 @@ extern "C" {
     ) -> c_int;
 }
 
-/// What every byte of a slot and of the guards around it holds before a run.
+/// Initial value of every byte of a slot and of the guards around it.
 pub const UNTOUCHED: u8 = 0xEE;
-/// Bytes before and behind a slot.
+/// Guard bytes before and after a slot.
 const GUARD: usize = 256;
 
-/// Bytes of the argument of a kernel; 0 for unknown ones.
+/// Size of a kernel's argument in bytes; 0 for unknown kernels.
 pub fn args_bytes(kernel: &str) -> usize {
     let name = CString::new(kernel).unwrap();
     // SAFETY: the name is a C string that outlives the call.
@@ -35,12 +34,12 @@ pub fn args_bytes(kernel: &str) -> usize {
 /// Runs a launch.
 ///
 /// # Safety
-/// Every address in its argument must lead to memory of the size that the kernel takes it for.
+/// Every address in its argument must point to memory of the size that the kernel assumes.
 unsafe fn launch(launch: &Launch) -> c_int {
     assert_eq!(launch.args.len(), args_bytes(launch.kernel), "{}", launch.kernel);
     let name = CString::new(launch.kernel).unwrap();
     let Launch { grid, block, shared_bytes, args, .. } = launch;
-    // What every GPU can launch without being asked for more.
+    // The shared memory that every GPU supports without an opt-in.
     assert!(*shared_bytes <= 48 << 10 && grid[1] <= 65_535 && grid[2] == 1 && args.len() <= 4096);
     // SAFETY: the argument is as long as the kernel's (above); grid and block are three numbers each; addresses by the caller.
     unsafe {
@@ -54,7 +53,7 @@ unsafe fn launch(launch: &Launch) -> c_int {
     }
 }
 
-/// Bytes whose end is the allocation's, `lead` bytes into it: a sanitizer sees what is read behind them.
+/// Bytes that end at the end of the allocation, `lead` bytes into it, so that a sanitizer detects overreads.
 struct Buffer {
     memory: Box<[u8]>,
     lead: usize,
@@ -71,7 +70,7 @@ impl Buffer {
         self.memory.as_ptr() as u64 + self.lead as u64
     }
 
-    /// With rubbish in it, at a multiple of 16 as `malloc` gives.
+    /// Filled with garbage, at a multiple of 16 as `malloc` returns.
     fn aligned(bytes: &[u8]) -> Self {
         let buffer = Self::new(bytes, 0);
         assert!(bytes.is_empty() || buffer.address().is_multiple_of(16));
@@ -79,7 +78,7 @@ impl Buffer {
     }
 }
 
-/// The same planes in memory of their own, each `lead` bytes behind a multiple of 16.
+/// The same planes in separate allocations, each `lead` bytes after a multiple of 16.
 fn upload(frame: &FrameView<'_>, lead: usize) -> (DeviceFrame, Vec<Buffer>) {
     let mut buffers = Vec::new();
     let mut place = |plane: Plane<'_>| {
@@ -105,8 +104,8 @@ fn upload(frame: &FrameView<'_>, lead: usize) -> (DeviceFrame, Vec<Buffer>) {
     (DeviceFrame { width, height, depth_bits, shift, planes, color }, buffers)
 }
 
-/// Writes one frame into a slot of `bytes` bytes with these strides of channels, rows and columns, and gives its bytes.
-/// What lies around it must stay as it was. Planes begin `lead` bytes, the slot as many elements, behind a multiple of 16.
+/// Writes one frame into a slot of `bytes` bytes with these strides of channels, rows and columns, and returns its bytes.
+/// Memory around the slot must stay unchanged. Planes start `lead` bytes, the slot as many elements, after a multiple of 16.
 pub fn run(
     pass: &PixelPass,
     frame: &FrameView<'_>,
@@ -114,7 +113,7 @@ pub fn run(
     bytes: usize,
     lead: usize,
 ) -> Result<Vec<u8>, PassError> {
-    // What a device cannot see must hold here.
+    // Properties that a device cannot check are checked here.
     let mut data = vec![0; bytes];
     let mut slot = OutputSlot { data: &mut data, channel_stride, row_stride, column_stride };
     let on_cpu = pass.clone().run(frame, &mut slot, &mut Scratch::new());
@@ -131,20 +130,20 @@ pub fn run(
     for step in device.launches(&frame, tables.address(), scratch.address(), slot)? {
         if let Some((address, bytes)) = step.clear {
             assert!(address == scratch.address() && bytes <= scratch.memory.len());
-            // SAFETY: the memory is `scratch`'s (above), and nobody else looks at it.
+            // SAFETY: the memory belongs to `scratch` (above), and has no other user.
             unsafe { std::ptr::write_bytes(address as *mut u8, 0, bytes) };
         }
-        // SAFETY: planes, slot and strides have passed the CPU's checks, which look at lengths; tables and scratch are as long as
-        // the pass says; all of them live in buffers above.
+        // SAFETY: planes, slot and strides have passed the CPU's length checks; tables and scratch have the sizes that the pass
+        // reports; all of them are in buffers above.
         assert_eq!(unsafe { launch(&step) }, 0, "{}", step.kernel);
     }
     let (before, rest) = out.memory[out.lead..].split_at(GUARD);
     let (slot, behind) = rest.split_at(bytes);
-    assert!(before.iter().chain(behind).all(|&byte| byte == UNTOUCHED), "written beside the slot");
+    assert!(before.iter().chain(behind).all(|&byte| byte == UNTOUCHED), "written outside the slot");
     Ok(slot.to_vec())
 }
 
-/// Turns codes into elements; see [`DeviceLut::launch`].
+/// Converts codes to elements; see [`DeviceLut::launch`].
 pub fn expand(
     expand: &ElementLut,
     codes: &[u8],
@@ -162,15 +161,15 @@ pub fn expand(
     let step = device
         .launch(codes.address(), (plane_codes as u64, planes), turns, tables.address(), address)
         .expect("aligned");
-    // SAFETY: as many codes and elements as the launch is told of, in buffers that live until the end of this function.
+    // SAFETY: the buffers have the lengths passed to the launch, and live until the end of this function.
     assert_eq!(unsafe { launch(&step) }, 0);
     let (before, rest) = out.memory[out.lead..].split_at(GUARD);
     let (elements, behind) = rest.split_at(bytes);
-    assert!(before.iter().chain(behind).all(|&byte| byte == UNTOUCHED), "written beside the elements");
+    assert!(before.iter().chain(behind).all(|&byte| byte == UNTOUCHED), "written outside the elements");
     elements.to_vec()
 }
 
-/// What the launcher says to a launch of nothing.
+/// The launcher's result for an empty launch.
 pub fn refusal(kernel: &str, block: [u32; 3]) -> c_int {
     let name = CString::new(kernel).unwrap();
     let (grid, args) = ([0u32, 1, 1], vec![0u8; args_bytes(kernel).max(1)]);

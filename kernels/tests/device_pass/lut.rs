@@ -1,6 +1,4 @@
-//! In: codes of clips.
-//! Out: the kernel makes the elements that `ElementLut` makes.
-//! Never: allows a tolerance.
+//! Compares the elements of the LUT kernel with those of `ElementLut`.
 
 use framespool_kernels::*;
 use proptest::prelude::*;
@@ -12,7 +10,7 @@ proptest! {
     #![proptest_config(config(500))]
 
     #[test]
-    fn elements_are_those_of_the_cpu(
+    fn elements_equal_the_cpus(
         plane in prop_oneof![0usize..40, 1000usize..5000],
         planes in 1u32..7,
         (channels, take_turns) in (prop_oneof![Just(1usize), Just(3)], any::<bool>()),

@@ -1,6 +1,5 @@
-//! In: made-up pictures, and the CUDA kernels compiled as C++ (feature `shim`).
-//! Out: proof that they equal the contract byte for byte, write nothing else, and refuse what the pass on the CPU refuses.
-//! Never: needs a GPU. What only a GPU can show is in ../../cuda/README.md.
+//! Tests the CUDA kernels, compiled as C++ (feature `shim`), on synthetic frames: they equal the contract byte for byte, write
+//! nothing else, and reject what the CPU pass rejects. No GPU is needed; ../../cuda/README.md lists what only a GPU can show.
 
 mod equality;
 mod errors;

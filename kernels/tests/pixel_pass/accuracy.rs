@@ -1,18 +1,16 @@
-//! In: smooth pictures with noise, in gamut, in many formats.
-//! Out: the promised distance from the exact answer.
-//! Never: compares with the pass's own arithmetic.
+//! Checks the documented distance from the exact result, on smooth frames with noise, in gamut, in many formats.
 
 use framespool_kernels::reference::Image;
 use framespool_kernels::*;
 
 use crate::support::{hash, run_u8, Format, PlaneLayout, TestFrame};
 
-/// A picture of waves and noise, drawn in RGB so that it is in gamut like footage, then encoded.
+/// A frame of waves and noise, generated in RGB so that it is in gamut like footage, then encoded.
 fn footage(format: Format, seed: u64) -> TestFrame {
     drawn(format, seed, 1.0)
 }
 
-/// [`footage`] of less contrast: repeated chroma does not lead out of RGB either.
+/// [`footage`] with less contrast: repeated chroma does not leave RGB either.
 pub fn calm_footage(format: Format, seed: u64) -> TestFrame {
     drawn(format, seed, 0.4)
 }
@@ -122,8 +120,8 @@ fn full_size_is_within_1_of_the_exact_formula() {
 }
 
 #[test]
-fn full_size_is_within_1_on_all_8_bit_code_values() {
-    // Out of gamut too: 32 x 32 x 32 of them in one 4:4:4 picture.
+fn full_size_is_within_1_for_all_8_bit_codes() {
+    // Also out of gamut: 32 x 32 x 32 of them in one 4:4:4 frame.
     for matrix in MatrixCoefficients::ALL_YUV {
         for range in [ColorRange::Limited, ColorRange::Full] {
             for depth_bits in [8, 10, 12, 16] {
@@ -149,10 +147,10 @@ fn full_size_is_within_1_on_all_8_bit_code_values() {
 }
 
 #[test]
-fn every_size_is_near_the_antialiased_resize_of_full_size_rgb() {
-    // Chroma is folded as repeated, so the promise for halves and smaller holds at every size.
+fn every_size_is_near_the_antialiased_rgb_resize() {
+    // Chroma is folded as repeated, so the bound for halves and smaller applies to every size.
     let (width, height) = (201, 123);
-    // Every 7th format meets every arrangement, depth, matrix, range and subsampling: the oracle is slow in debug builds.
+    // Every 7th format covers every arrangement, depth, matrix, range and subsampling: the reference is slow in debug builds.
     for (seed, format) in formats(width, height).into_iter().step_by(7).enumerate() {
         let picture = footage(format, seed as u64);
         for resized in [(100, 61), (67, 41), (31, 20), (5, 3), (150, 100), (201, 60), (230, 150)] {
@@ -177,7 +175,7 @@ fn every_size_is_near_the_antialiased_resize_of_full_size_rgb() {
 }
 
 #[test]
-fn turned_pictures_are_near_the_exact_answer_too() {
+fn rotated_frames_are_near_the_exact_result() {
     let picture = footage(Format::i420(150, 90), 7);
     for mirror in [false, true] {
         for quarter_turns_cw in 0..4 {

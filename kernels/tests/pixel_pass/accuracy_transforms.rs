@@ -1,6 +1,5 @@
-//! In: footage that stays within RGB, through every filter, fractional crops, canvases, affine maps and color maps.
-//! Out: at most 1 from the exact answer; with a color map at most 1 and half its gain.
-//! Never: compares with the pass's own arithmetic.
+//! Checks the distance from the exact result for footage within RGB, with every filter, fractional crops, padding, affine maps and
+//! color maps: at most 1, and with a color map at most 1 plus half its gain.
 
 use framespool_kernels::*;
 use proptest::prelude::*;
@@ -9,13 +8,13 @@ use crate::accuracy::{calm_footage, distance, formats};
 use crate::strategies::{formats as formats_of_any_kind, placed};
 use crate::support::{config, run_with_spec, Format, TestFrame};
 
-/// Formats enough to meet every arrangement, depth, matrix, range and subsampling: the oracle is slow in debug builds.
+/// A subset of formats that covers every arrangement, depth, matrix, range and subsampling: the reference is slow in debug builds.
 fn pictures(width: u32, height: u32) -> impl Iterator<Item = (u64, Format, TestFrame)> {
     let some = formats(width, height).into_iter().enumerate().step_by(7);
     some.map(|(seed, format)| (seed as u64, format, calm_footage(format, seed as u64)))
 }
 
-/// The largest difference from the exact answer.
+/// The largest difference from the exact result.
 fn farthest(picture: &TestFrame, geometry: &Geometry, spec: &OutputSpec) -> u8 {
     let exact = reference::exact(&picture.view(), geometry, spec).unwrap();
     let got = run_with_spec(&picture.view(), geometry, spec, Backend::detect()).unwrap();
@@ -26,7 +25,7 @@ fn filled() -> OutputSpec {
     OutputSpec { fill: Fill::constant([10.0, 120.0, 250.0]), ..OutputSpec::new(Dtype::U8) }
 }
 
-/// Turned about the middle of the window and of the output.
+/// Rotated about the center of the window and of the output.
 fn turned(
     window: (u32, u32),
     size: (u32, u32),
@@ -48,7 +47,7 @@ fn turned(
 }
 
 #[test]
-fn every_filter_is_within_1_on_whole_and_fractional_crops() {
+fn every_filter_is_within_1_with_fractional_crops() {
     let (width, height) = (97, 61);
     let fine = Rect { x: 10, y: 3, width: width * 7 - 31, height: height * 5 - 9 };
     for (_, format, picture) in pictures(width, height) {
@@ -73,7 +72,7 @@ fn every_filter_is_within_1_on_whole_and_fractional_crops() {
 }
 
 #[test]
-fn affine_maps_are_within_1_with_or_without_a_resize() {
+fn affine_maps_are_within_1_with_and_without_resize() {
     let (width, height) = (97, 61);
     for (seed, format, picture) in pictures(width, height) {
         for interpolation in [Interpolation::Nearest, Interpolation::Bilinear] {
@@ -93,7 +92,7 @@ fn affine_maps_are_within_1_with_or_without_a_resize() {
 
 #[test]
 fn color_maps_are_within_1_and_half_their_gain() {
-    // The exact answer starts from 8 bits: the half unit lost there grows by the gain.
+    // The exact result starts from 8 bits: the half unit lost there is multiplied by the gain.
     let (width, height) = (97, 61);
     let gray = [[0.299, 0.587, 0.114]; 3];
     for (seed, format, picture) in pictures(width, height) {
@@ -117,7 +116,7 @@ fn color_maps_are_within_1_and_half_their_gain() {
     }
 }
 
-/// Any geometry whose exact answer depends on no tie: nearest pixels are sought in the direction in which the picture is stored.
+/// Any geometry whose exact result depends on no tie: nearest pixels are searched in stored direction.
 fn untied() -> BoxedStrategy<(Format, Geometry)> {
     let untie = |(format, mut geometry): (Format, Geometry)| {
         if geometry.filter == Filter::Nearest {

@@ -1,13 +1,11 @@
-//! In: pictures small enough to read.
-//! Out: each claim of the documentation, with its evidence in the body.
-//! Never: random.
+//! Checks each documented behavior on frames small enough to read.
 
 use framespool_kernels::*;
 
 use crate::support::{gray, noise, red, run_u8, Format, PlaneLayout, TestFrame};
 
 #[test]
-fn one_clockwise_turn_puts_the_top_left_at_the_top_right() {
+fn one_clockwise_turn_moves_top_left_to_top_right() {
     let picture = gray(3, 2, &[1, 2, 3, 4, 5, 6]);
     let orientation = Orientation { mirror: false, quarter_turns_cw: 1 };
     assert_eq!(red(&picture, Geometry { orientation, ..Geometry::identity(2, 3) }), [4, 1, 5, 2, 6, 3]);
@@ -79,7 +77,7 @@ fn a_flat_picture_stays_flat_at_any_scale() {
 }
 
 #[test]
-fn one_pass_and_one_scratch_serve_frames_of_changing_format() {
+fn pass_and_scratch_accept_changing_formats() {
     let geometry = Geometry {
         crop: Rect::from_size(20, 20),
         resized: (9, 9),
@@ -117,7 +115,7 @@ fn nv12_and_i420_of_the_same_picture_agree() {
 }
 
 #[test]
-fn a_crop_in_whole_units_of_a_grid_is_the_crop_in_pixels() {
+fn crop_on_grid_units_equals_crop_in_pixels() {
     let picture = noise(Format::i420(21, 17), 1);
     for filter in [Filter::Triangle, Filter::Bilinear, Filter::Nearest] {
         for resized in [(9, 8), (5, 3), (40, 40)] {
@@ -138,7 +136,7 @@ fn a_crop_in_whole_units_of_a_grid_is_the_crop_in_pixels() {
 }
 
 #[test]
-fn a_crop_that_starts_within_a_pixel_mixes_neighbours() {
+fn crop_between_pixels_mixes_neighbors() {
     // From 1/4 to 2 1/4: each output pixel is three parts of one pixel and one of the next.
     let geometry = Geometry {
         crop_subpixels: (4, 1),
@@ -151,7 +149,7 @@ fn a_crop_that_starts_within_a_pixel_mixes_neighbours() {
 }
 
 #[test]
-fn nearest_takes_the_pixel_under_the_centre_and_makes_no_new_values() {
+fn nearest_takes_the_pixel_under_the_center() {
     let geometry = |resized: u32| Geometry {
         resized: (resized, 1),
         window: Rect::from_size(resized, 1),
@@ -168,7 +166,7 @@ fn nearest_takes_the_pixel_under_the_centre_and_makes_no_new_values() {
 }
 
 #[test]
-fn bilinear_looks_at_two_pixels_however_much_it_shrinks() {
+fn bilinear_reads_two_pixels_at_any_scale() {
     let geometry = Geometry {
         resized: (2, 1),
         window: Rect::from_size(2, 1),

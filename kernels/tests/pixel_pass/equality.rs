@@ -1,6 +1,5 @@
-//! In: random formats, geometries, colors, masks, dtypes and layouts.
-//! Out: the pass equals the integer twin byte for byte on every backend.
-//! Never: allows a tolerance.
+//! Compares the pass with the integer reference byte for byte on every backend, with random formats, geometries, colors, masks,
+//! dtypes and layouts.
 
 use framespool_kernels::*;
 use proptest::prelude::*;
@@ -9,7 +8,7 @@ use crate::strategies::{canvased, formats, placed, warped, whole};
 use crate::strategies_output::{colors, layouts, output_specs};
 use crate::support::{config, gray, noise, run_with_spec, Format, TestFrame};
 
-/// Same pixels, or the same refusal.
+/// Same pixels, or the same error.
 fn equal(format: Format, geometry: Geometry, spec: &OutputSpec, seed: u64) -> Result<(), TestCaseError> {
     let picture = noise(format, seed);
     let expected = reference::integer(&picture.view(), &geometry, spec);
@@ -32,7 +31,7 @@ proptest! {
     }
 
     #[test]
-    fn every_backend_equals_the_integer_reference_in_other_colors_on_a_canvas(
+    fn backends_equal_the_reference_with_colors_and_canvas(
         (format, geometry) in formats().prop_flat_map(canvased),
         spec in colors(),
         seed in any::<u64>(),
@@ -41,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn every_backend_equals_the_integer_reference_through_an_affine_map(
+    fn backends_equal_the_reference_with_affine_maps(
         (format, geometry) in formats().prop_flat_map(warped),
         spec in colors(),
         plain in any::<bool>(),
@@ -52,7 +51,7 @@ proptest! {
     }
 
     #[test]
-    fn every_layout_dtype_and_mask_gives_the_elements_of_the_reference(
+    fn every_layout_dtype_and_mask_equals_the_reference(
         ((format, geometry), spec) in formats().prop_flat_map(placed)
             .prop_flat_map(|case| (Just(case), output_specs(case.1.output_size()))),
         layout in layouts(),
@@ -89,7 +88,7 @@ proptest! {
                 }
                 Err(refused) => prop_assert_eq!(done, Err(*refused)),
             }
-            // Gaps, too, hold what they held before.
+            // Gaps are unchanged too.
             let wrong = data.iter().zip(&whole).position(|(got, expected)| got != expected);
             prop_assert!(wrong.is_none(), "{}: byte {:?}", backend.name(), wrong);
         }
@@ -100,7 +99,7 @@ proptest! {
     #![proptest_config(config(300))]
 
     #[test]
-    fn what_a_pass_and_its_scratch_did_before_leaves_no_trace(
+    fn results_do_not_depend_on_earlier_frames(
         before in formats().prop_flat_map(placed),
         (format, geometry) in formats().prop_flat_map(placed),
         other in formats(),
@@ -134,9 +133,9 @@ proptest! {
 proptest! {
     #![proptest_config(config(80))]
 
-    /// Where weights are largest: sums of 64 bits and of more.
+    /// Where weights are largest: sums of 64 bits and more.
     #[test]
-    fn every_backend_equals_the_integer_reference_on_long_sides_and_fine_grids(
+    fn backends_equal_the_reference_on_long_sides(
         length in prop_oneof![1u32..3000, 60_000u32..=65_535],
         grid in prop_oneof![1u32..20, 60_000u32..=65_535],
         (start, end) in prop_oneof![Just((0.0, 0.999_999)), (0.0f64..1.0, 0.0f64..1.0)],
@@ -172,8 +171,8 @@ proptest! {
 }
 
 #[test]
-fn every_backend_equals_the_integer_reference_on_large_windows() {
-    // More pixels than one sum of 32 bits holds, all of them nearly white.
+fn backends_equal_the_reference_on_large_windows() {
+    // More pixels than a 32-bit sum can hold, all of them nearly white.
     let format = Format { depth_bits: 16, padding_bytes: 0, ..Format::i420(400, 300) };
     let picture =
         TestFrame::new(format, |component, column, row| 65_535 - (component as u32 + column * row) % 7);
@@ -192,8 +191,8 @@ fn every_backend_equals_the_integer_reference_on_large_windows() {
 }
 
 #[test]
-fn every_backend_equals_the_integer_reference_where_fill_fades_in() {
-    // One strong row leaves the others 7 bits of fraction: here rounding by cover shows. The pixel is left in steps of 1/1024.
+fn backends_equal_the_reference_with_partial_coverage() {
+    // One strong row leaves the others 7 bits of fraction, so that rounding by coverage is visible. The edge is crossed in steps of 1/1024.
     let matrix = [[0.0; 3], [0.0; 3], [30_000.0, 0.0, 0.0]];
     let fill = Fill::constant([1.0, 2.0, 3.0]);
     let spec = OutputSpec { color: ColorMap::linear(matrix), fill, ..OutputSpec::new(Dtype::U8) };

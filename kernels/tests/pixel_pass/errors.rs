@@ -1,6 +1,4 @@
-//! In: frames, geometries and slots that contradict themselves.
-//! Out: the typed error that says so, and an untouched slot.
-//! Never: a panic.
+//! Checks that contradictory frames, geometries and slots give a typed error and leave the slot unchanged.
 
 use framespool_kernels::*;
 
@@ -20,7 +18,7 @@ fn error(frame: &FrameView<'_>, geometry: Geometry, slot_bytes: usize) -> PassEr
 }
 
 #[test]
-fn a_plane_that_ends_early_is_refused_with_both_lengths() {
+fn truncated_plane_is_refused_with_both_lengths() {
     let picture = picture();
     let mut view = picture.view();
     let Planes::Yuv { planes, .. } = &mut view.planes else { unreachable!() };
@@ -93,7 +91,7 @@ fn rectangles_outside_their_picture_are_refused() {
 }
 
 #[test]
-fn a_slot_that_is_short_or_folds_onto_itself_is_refused() {
+fn short_or_overlapping_slots_are_refused() {
     let picture = picture();
     let refused = error(&picture.view(), Geometry::identity(16, 8), 383);
     assert_eq!(refused, PassError::SlotTooShort { have_bytes: 383, need_bytes: 384 });
@@ -110,7 +108,7 @@ fn a_slot_that_is_short_or_folds_onto_itself_is_refused() {
     assert_eq!(refused, Err(PassError::SlotTooShort { have_bytes: 10_000, need_bytes: u64::MAX }));
 }
 
-/// What compiling this says.
+/// The error of compiling this.
 fn refused(geometry: Geometry, spec: OutputSpec) -> PassError {
     PixelPass::new(geometry, spec).unwrap_err()
 }
@@ -142,7 +140,7 @@ fn sizes_without_pixels_or_beyond_16_bits_are_refused() {
 }
 
 #[test]
-fn a_fractional_crop_must_lie_in_the_picture_of_that_many_units() {
+fn fractional_crop_must_be_inside_the_frame() {
     let picture = picture();
     let geometry = |x| Geometry {
         crop_subpixels: (10, 3),
@@ -160,7 +158,7 @@ fn a_fractional_crop_must_lie_in_the_picture_of_that_many_units() {
 }
 
 #[test]
-fn a_window_beside_its_canvas_is_refused() {
+fn a_window_outside_its_canvas_is_refused() {
     let place = Placement::Canvas { size: (20, 8), x: 5, y: 0 };
     let rect = Rect { x: 5, y: 0, width: 16, height: 8 };
     assert_eq!(
@@ -205,7 +203,7 @@ fn colors_that_are_not_numbers_are_refused() {
 }
 
 #[test]
-fn color_maps_that_multiply_by_thousands_are_refused_once_the_frame_is_known() {
+fn color_maps_with_too_large_gain_are_refused() {
     let picture = picture();
     let run = |gain: f64| {
         let color = ColorMap::linear(ColorMap::IDENTITY.matrix.map(|row| row.map(|one| one * gain)));
@@ -224,7 +222,7 @@ fn color_maps_that_multiply_by_thousands_are_refused_once_the_frame_is_known() {
 }
 
 #[test]
-fn masks_outside_the_output_or_beyond_their_limit_are_refused() {
+fn masks_outside_the_output_or_limit_are_refused() {
     let place = Placement::Canvas { size: (30, 10), x: 0, y: 0 };
     let geometry = Geometry { placement: place, ..Geometry::identity(16, 8) };
     let run = |region| {
@@ -243,7 +241,7 @@ fn masks_outside_the_output_or_beyond_their_limit_are_refused() {
 }
 
 #[test]
-fn elements_and_normalisation_need_a_float_dtype() {
+fn elements_and_normalization_need_a_float_dtype() {
     let whole = Geometry::identity(16, 8);
     let fill = MaskFill::Element([0.0; 3]);
     let masks = vec![Mask { region: MaskRegion::Rect(Rect::from_size(1, 1)), fill }];

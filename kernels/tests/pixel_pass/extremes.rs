@@ -1,13 +1,11 @@
-//! In: requests at the end of what numbers can say.
-//! Out: a refusal, or the answer that smaller numbers would have.
-//! Never: an overflow, or a result that depends on the machine.
+//! Checks that extreme values are refused or give the same result as smaller ones, and never overflow.
 
 use framespool_kernels::*;
 
 use crate::support::{gray, noise, run_with_spec, Format, PlaneLayout};
 
 #[test]
-fn a_color_map_whose_product_with_the_source_matrix_overflows_is_refused() {
+fn overflowing_color_matrix_product_is_refused() {
     let color = ColorMap::linear([[f64::MAX, -f64::MAX, 0.0]; 3]);
     let spec = OutputSpec { color, ..OutputSpec::new(Dtype::U8) };
     let picture = noise(Format { plane_layout: PlaneLayout::Gray, ..Format::i420(4, 4) }, 1);
@@ -36,7 +34,7 @@ fn numbers_beyond_a_million_are_refused() {
 }
 
 #[test]
-fn a_window_that_would_fill_the_memory_is_refused_where_it_has_to_be_kept() {
+fn windows_too_large_to_keep_are_refused() {
     let geometry = Geometry {
         resized: (60_000, 60_000),
         window: Rect::from_size(60_000, 60_000),
@@ -51,13 +49,13 @@ fn a_window_that_would_fill_the_memory_is_refused_where_it_has_to_be_kept() {
 }
 
 #[test]
-fn a_std_so_small_that_black_is_no_number_is_refused() {
+fn a_std_that_makes_black_infinite_is_refused() {
     let normalize = Normalize { mean: [0.0; 3], std: [1e-42; 3] };
     let spec = OutputSpec::new(Dtype::F32).normalized(normalize);
     assert!(PixelPass::new(Geometry::identity(2, 2), spec).is_err());
 }
 
-/// A column of one pixel, whose column stride therefore means nothing.
+/// A single column of pixels, whose column stride is therefore unused.
 fn run_column(column_stride: usize, geometry: Geometry) -> Vec<u8> {
     let mut data = vec![0; 6];
     let mut out = OutputSlot { data: &mut data, channel_stride: 1, row_stride: 3, column_stride };
@@ -86,7 +84,7 @@ fn strides_of_single_elements_are_never_multiplied() {
 }
 
 #[test]
-fn a_bad_window_is_called_a_window() {
+fn window_errors_name_the_window() {
     for (window, what) in [(Rect::from_size(0, 4), "window"), (Rect::from_size(70_000, 4), "window")] {
         let refused =
             PixelPass::new(Geometry { window, ..Geometry::identity(4, 4) }, OutputSpec::new(Dtype::U8))

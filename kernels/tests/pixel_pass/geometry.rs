@@ -1,6 +1,4 @@
-//! In: pictures small enough to read, on canvases and through affine maps.
-//! Out: each claim about places, with its evidence in the body.
-//! Never: random.
+//! Checks padding and affine maps on frames small enough to read.
 
 use framespool_kernels::reference::Image;
 use framespool_kernels::*;
@@ -38,7 +36,7 @@ fn a_canvas_pads() {
 }
 
 #[test]
-fn the_corner_on_a_canvas_is_that_of_the_displayed_picture() {
+fn canvas_corner_refers_to_the_displayed_frame() {
     let geometry = Geometry {
         orientation: Orientation { mirror: false, quarter_turns_cw: 1 },
         placement: Placement::Canvas { size: (3, 3), x: 2, y: 0 },
@@ -102,8 +100,8 @@ fn a_map_that_only_moves_is_a_canvas() {
 }
 
 #[test]
-fn a_map_reads_the_flipped_window_of_the_turned_picture() {
-    // Stored 1 2 3 4, turned by half 4 3 2 1, window 3 2, flipped 2 3, read from the second on.
+fn map_reads_the_flipped_window_after_rotation() {
+    // Stored 1 2 3 4, rotated by half a turn 4 3 2 1, window 3 2, flipped 2 3, read from the second on.
     let geometry = Geometry {
         orientation: Orientation { mirror: false, quarter_turns_cw: 2 },
         window: Rect { x: 1, y: 0, width: 2, height: 1 },
@@ -133,7 +131,7 @@ fn between_pixels_bilinear_mixes_and_nearest_chooses() {
 fn a_map_makes_no_new_labels() {
     let values: Vec<u8> = (0..100).map(|i| [0, 17, 130, 255][(i * 7 / 3) % 4]).collect();
     for step in 0..40 {
-        // Turned and sheared by more and more.
+        // Rotated and sheared increasingly.
         let (a, b) = (ONE - step * ONE / 50, step * ONE / 37);
         let (to_x, to_y) = ([a, b, -3 * ONE], [-b, a, 2 * ONE]);
         let place =

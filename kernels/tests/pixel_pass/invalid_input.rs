@@ -1,6 +1,4 @@
-//! In: sound requests, in which up to three numbers have been replaced by any others.
-//! Out: an answer or a typed error, from the pass and from its twin.
-//! Never: a panic.
+//! Checks that valid requests with up to three numbers replaced give a result or a typed error, from the pass and the reference.
 
 use framespool_kernels::*;
 use proptest::prelude::*;

@@ -1,6 +1,5 @@
-//! In: made-up pictures in every format the crate takes.
-//! Out: proof that the pass equals its contract, stays near the exact answer, and refuses what is malformed.
-//! Never: needs files, a GPU or a particular machine.
+//! Tests the pass on synthetic frames in every supported format: it equals its contract, is close to the exact result, and rejects
+//! malformed requests. No files, GPU or particular machine are needed.
 
 mod accuracy;
 mod accuracy_transforms;

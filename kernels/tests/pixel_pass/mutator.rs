@@ -1,11 +1,9 @@
-//! In: a sound request, and chance.
-//! Out: the request with up to three of its numbers replaced by any others.
-//! Never: runs a pass.
+//! Replaces up to three numbers of a valid request by random ones.
 
 use framespool_kernels::*;
 use proptest::prelude::*;
 
-/// A number for any field, and the field.
+/// A number and the field that it replaces.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutation {
     field: usize,

@@ -1,6 +1,4 @@
-//! In: pictures small enough to read, recolored, masked, in every dtype.
-//! Out: each claim about what follows after geometry, with its evidence in the body.
-//! Never: random.
+//! Checks colors, masks and dtypes on frames small enough to read.
 
 use framespool_kernels::*;
 
@@ -40,7 +38,7 @@ fn bytes(picture: &TestFrame, geometry: Geometry, spec: &OutputSpec) -> Vec<u8> 
 }
 
 #[test]
-fn contrast_about_the_mean_leaves_a_flat_picture_unchanged() {
+fn contrast_leaves_a_flat_frame_unchanged() {
     for value in 0..=255 {
         for gain in [0.0, 0.5, 1.0, 1.5, 2.0] {
             let got = red_with_spec(&gray(4, 2, &[value; 8]), Geometry::identity(4, 2), &contrast(gain));
@@ -75,7 +73,7 @@ fn brightness_adds_and_inversion_mirrors() {
 
 #[test]
 fn colors_are_clamped_once_at_the_end() {
-    // Doubled and halved again in one map: what was above 127 is not lost.
+    // Doubled and halved in one map: values above 127 are preserved.
     let twice = ColorMap::linear(identity_times(2.0));
     let there_and_back = twice.then(&ColorMap::linear(identity_times(0.5)));
     let got = red_with_spec(&gray(2, 1, &[100, 250]), Geometry::identity(2, 1), &colored(there_and_back));
@@ -106,7 +104,7 @@ fn one_channel_is_the_first_of_three() {
 }
 
 #[test]
-fn a_grid_of_limit_0_masks_nothing_and_of_limit_2_to_the_32_everything() {
+fn grid_limits_0_and_2_to_32_mask_nothing_and_all() {
     let picture = gray(5, 3, &[100; 15]);
     for (limit, expected) in [(0, 100), (1 << 32, 7)] {
         let grid = MaskGrid { step_x: [u32::MAX, 3], step_y: [1 << 31, 12345], start: [u32::MAX, 0], limit };
@@ -117,7 +115,7 @@ fn a_grid_of_limit_0_masks_nothing_and_of_limit_2_to_the_32_everything() {
 
 #[test]
 fn a_grid_masks_squares() {
-    // Period of four pixels, half of it masked, begun one pixel early.
+    // Period of four pixels, half of it masked, started one pixel early.
     let quarter = 1 << 30;
     let grid = MaskGrid {
         step_x: [quarter, 0],
@@ -135,7 +133,7 @@ fn a_grid_masks_squares() {
 }
 
 #[test]
-fn later_masks_lie_over_earlier_ones_and_over_fill() {
+fn later_masks_overwrite_earlier_ones_and_fill() {
     let hole = |x, width| MaskRegion::Rect(Rect { x, y: 0, width, height: 1 });
     let spec = masked(
         &[(hole(1, 3), MaskFill::CodeValue([1; 3])), (hole(3, 2), MaskFill::CodeValue([2; 3]))],
@@ -147,7 +145,7 @@ fn later_masks_lie_over_earlier_ones_and_over_fill() {
 }
 
 #[test]
-fn codes_are_normalised_like_the_picture_and_elements_are_not() {
+fn mask_codes_are_normalized_and_elements_are_not() {
     let normalize = Normalize { mean: [0.5; 3], std: [0.25; 3] };
     let hole = |x| MaskRegion::Rect(Rect { x, y: 0, width: 1, height: 1 });
     let masks = [(hole(1), MaskFill::CodeValue([51; 3])), (hole(2), MaskFill::Element([51.0; 3]))];
@@ -180,7 +178,7 @@ fn noise_depends_on_key_place_and_channel_only() {
     }
 }
 
-/// What an element of this value becomes in a 16-bit dtype.
+/// This value as an element of a 16-bit dtype.
 fn narrowed(dtype: Dtype, value: f32) -> u16 {
     let spec = masked(&[(MaskRegion::Rect(Rect::from_size(1, 1)), MaskFill::Element([value; 3]))], dtype);
     let data = bytes(&gray(1, 1, &[0]), Geometry::identity(1, 1), &spec);
@@ -246,7 +244,7 @@ fn f16_and_bf16_are_f32_rounded_once_more() {
         for (narrow, wide) in run(dtype).chunks(2).zip(wide.chunks(4)) {
             let exact = f32::from_ne_bytes(wide.try_into().unwrap());
             assert_eq!(u16::from_ne_bytes([narrow[0], narrow[1]]), narrowed(dtype, exact));
-            // Ordinary numbers: the significand has this many digits, so what is lost is half a unit of the last at most.
+            // Normal numbers: the significand has this many digits, so the error is at most half a unit of the last one.
             let bits = u32::from(u16::from_ne_bytes([narrow[0], narrow[1]]));
             let near = match dtype {
                 Dtype::BF16 => f32::from_bits(bits << 16),

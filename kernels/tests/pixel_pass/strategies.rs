@@ -1,6 +1,4 @@
-//! In: nothing but chance.
-//! Out: pictures and geometries that the pass must serve.
-//! Never: draws what is refused.
+//! Proptest strategies for frame formats and geometries that the pass accepts.
 
 use framespool_kernels::*;
 use proptest::prelude::*;
@@ -43,7 +41,7 @@ pub fn rect(width: u32, height: u32) -> BoxedStrategy<Rect> {
     (part(width), part(height)).prop_map(|((x, width), (y, height))| Rect { x, y, width, height }).boxed()
 }
 
-/// One side of a request: grid, crop, resized, window.
+/// The values of one side of a request: grid, crop, resized, window.
 #[derive(Clone, Copy, Debug)]
 struct Side {
     grid: u32,
@@ -56,7 +54,7 @@ fn side(length: u32) -> BoxedStrategy<Side> {
     let grid = prop_oneof![4 => Just(1u32), 1 => 2u32..=4, 2 => 1u32..=300];
     grid.prop_flat_map(move |grid| {
         let whole_pixels = part(length).prop_map(move |(start, n)| (start * grid, n * grid));
-        // As long as whole pixels, but beginning anywhere: nothing is scaled, yet pixels are mixed.
+        // An integer length with any start: nothing is scaled, but pixels are mixed.
         let shifted = (1..=length)
             .prop_flat_map(move |n| (0..=(length - n) * grid).prop_map(move |start| (start, n * grid)));
         let crop = prop_oneof![part(length * grid), whole_pixels, shifted];
@@ -73,7 +71,7 @@ fn side(length: u32) -> BoxedStrategy<Side> {
     .boxed()
 }
 
-/// Everything but the place. `whole` pictures are displayed with this width and height before turning.
+/// All except the placement. `whole` frames are displayed with this width and height before rotation.
 fn geometries(width: u32, height: u32) -> BoxedStrategy<Geometry> {
     let orientation = (any::<bool>(), 0u8..=5)
         .prop_map(|(mirror, quarter_turns_cw)| Orientation { mirror, quarter_turns_cw });
@@ -113,7 +111,7 @@ pub fn warped(format: Format) -> BoxedStrategy<(Format, Geometry)> {
     (Just(format), geometries(format.width, format.height).prop_flat_map(warps)).boxed()
 }
 
-/// In any place.
+/// With any placement.
 pub fn placed(format: Format) -> BoxedStrategy<(Format, Geometry)> {
     prop_oneof![2 => whole(format), 1 => canvased(format), 1 => warped(format)].boxed()
 }
@@ -151,7 +149,7 @@ type Map = ([i64; 3], [i64; 3]);
 
 const ONE: f64 = (1u64 << WARP_FRACTION_BITS) as f64;
 
-/// Turned, scaled and sheared about the middle, then moved.
+/// Rotated, scaled and sheared about the center, then moved.
 fn drawn(width: u32, height: u32) -> BoxedStrategy<Map> {
     let scale = || (-2.5f64..2.5).prop_map(f64::exp2);
     (0.0f64..6.3, scale(), scale(), -1.0f64..1.0, (-1.0f64..1.0, -1.0f64..1.0))
@@ -188,7 +186,7 @@ fn edges(width: u32, height: u32) -> BoxedStrategy<Map> {
     (map(width), map(height)).boxed()
 }
 
-/// Any numbers that are near enough to be accepted.
+/// Any numbers close enough to be accepted.
 fn wild() -> BoxedStrategy<Map> {
     let within = |bits: u32| (any::<i64>(), 64 - bits..64).prop_map(|(v, shift)| v >> shift);
     let map = move || (within(44), within(44), within(60)).prop_map(|to| [to.0, to.1, to.2]);

@@ -1,6 +1,5 @@
-//! In: nothing but chance.
-//! Out: what follows after geometry: colors, masks, dtypes, channels and layouts.
-//! Never: draws what is refused, except color maps that are too strong.
+//! Proptest strategies for what follows geometry: colors, masks, dtypes, channels and layouts.
+//! Only color maps may be too strong to be accepted.
 
 use framespool_kernels::*;
 use proptest::prelude::*;
@@ -13,13 +12,13 @@ fn numbers(least: f64, most: f64) -> BoxedStrategy<[f64; 3]> {
 
 const NONE: [[f64; 3]; 3] = [[0.0; 3]; 3];
 
-/// Color maps and fills, some of them far stronger than anybody means.
+/// Color maps and fills, some of them far stronger than practical ones.
 pub fn colors() -> BoxedStrategy<OutputSpec> {
     let sizes = || prop_oneof![4 => Just(2.0), 1 => (0.0f64..4.0).prop_map(|e| 10f64.powf(e))];
     // Each row has its own size: one strong row makes the fractions of the others coarse.
     let row = || sizes().prop_flat_map(|size| numbers(-size, size));
     let any_matrix = || [row(), row(), row()];
-    // Where a component is a code value these lie midway between two coefficients.
+    // Where a component is a code value, these are midway between two coefficients.
     let midway = || numbers(-16_384.0, 16_384.0).prop_map(|row| row.map(|v| v.round() / 16_384.0));
     let matrix = prop_oneof![
         2 => Just(ColorMap::IDENTITY.matrix),
@@ -71,7 +70,7 @@ pub fn tones() -> BoxedStrategy<Option<ToneMap>> {
     let bt2020 = [[0.708, 0.292], [0.170, 0.797], [0.131, 0.046]];
     let p3 = [[0.680, 0.320], [0.265, 0.690], [0.150, 0.060]];
     let primaries = prop_oneof![Just(bt2020), Just(p3)];
-    // Few, so that their tables are found again.
+    // A small number of them, so that their tables are reused.
     let peaks = prop::sample::select(vec![(1000.0, 203.0), (10_000.0, 10.0), (10.0, 10_000.0)]);
     let tone = (curve, primaries, peaks).prop_map(|(curve, primaries, (source_peak, target_peak))| ToneMap {
         curve,
@@ -108,7 +107,7 @@ pub fn output_specs(size: (u32, u32)) -> BoxedStrategy<OutputSpec> {
 /// Strides of channels, rows and columns, without the sizes that they depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// Which of channels, rows and columns lie closest together, and so on.
+    /// The order of channels, rows and columns, innermost first.
     order: [usize; 3],
     /// Unused elements after each of them.
     gaps: [usize; 3],

@@ -1,6 +1,4 @@
-//! In: a format and a rule for its samples.
-//! Out: owned pictures with rows padded by rubbish, runs of the pass into 8-bit images, how long properties are tried.
-//! Never: checks anything.
+//! Owned frames with padded rows, runs of the pass into 8-bit images, and the number of proptest cases.
 
 use framespool_kernels::reference::Image;
 use framespool_kernels::*;
@@ -69,7 +67,7 @@ impl TestFrame {
                         }
                     }
                 }
-                // The last row carries no padding: decoders may end a buffer there.
+                // The last row has no padding: decoders may end a buffer there.
                 if row + 1 < rows {
                     data.extend((0..format.padding_bytes).map(|i| 0xA5 ^ i as u8));
                 }
@@ -134,12 +132,12 @@ pub fn run_with_spec(
     Ok(Image { width, height, pixels: data.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect() })
 }
 
-/// [`run_with_spec`] with the colors as they are.
+/// [`run_with_spec`] with unchanged colors.
 pub fn run_u8(frame: &FrameView<'_>, geometry: Geometry, backend: Backend) -> Image {
     run_with_spec(frame, &geometry, &OutputSpec::new(Dtype::U8), backend).unwrap()
 }
 
-/// A gray full-range picture whose pixels are listed.
+/// A gray full-range frame with the listed pixels.
 pub fn gray(width: u32, height: u32, values: &[u8]) -> TestFrame {
     let color = Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Full };
     let format = Format { plane_layout: PlaneLayout::Gray, color, ..Format::i420(width, height) };
@@ -151,13 +149,13 @@ pub fn red(picture: &TestFrame, geometry: Geometry) -> Vec<u8> {
     red_with_spec(picture, geometry, &OutputSpec::new(Dtype::U8))
 }
 
-/// [`red`] in other colors.
+/// [`red`] with other colors.
 pub fn red_with_spec(picture: &TestFrame, geometry: Geometry, spec: &OutputSpec) -> Vec<u8> {
     let image = run_with_spec(&picture.view(), &geometry, spec, Backend::detect()).unwrap();
     image.pixels.iter().map(|pixel| pixel[0]).collect()
 }
 
-/// Noise in every sample. Extremes as often as not: sums must survive all black and all white.
+/// Noise in every sample, half of it extremes: sums must survive all black and all white.
 pub fn noise(format: Format, seed: u64) -> TestFrame {
     let white = (1u64 << format.depth_bits) - 1;
     TestFrame::new(format, |component, column, row| {
@@ -170,7 +168,7 @@ pub fn noise(format: Format, seed: u64) -> TestFrame {
     })
 }
 
-/// So many cases, unless the environment says how many (`PROPTEST_CASES`).
+/// The number of cases, unless the environment sets it (`PROPTEST_CASES`).
 pub fn config(cases: u32) -> ProptestConfig {
     let all = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { all.cases } else { cases };

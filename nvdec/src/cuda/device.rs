@@ -26,7 +26,7 @@ pub struct Device {
 
 impl Device {
     /// Opens a device, or returns the one that was opened before.
-    /// |
+    ///
     /// # Errors
     /// [`Error::NoDriver`] without a driver or a device of that ordinal; [`Error::Forked`] in a forked child.
     pub fn open(ordinal: u32) -> Result<Arc<Device>> {
@@ -100,7 +100,7 @@ impl Device {
 
     /// Makes the context current on this thread permanently. Meant for our own threads, whose calls are then
     /// cheaper.
-    /// |
+    ///
     /// Also sets the relaxed capture mode: this thread's calls do not invalidate a graph that another thread
     /// is capturing (`torch.cuda.graph`).
     pub fn make_current(&self) -> Result<()> {
@@ -114,7 +114,7 @@ impl Device {
 
     /// Runs `work` with the context current and the relaxed capture mode set, then restores the thread's
     /// previous state.
-    /// |
+    ///
     /// The thread may be a Python thread: the CUDA runtime derives the current device from the current
     /// context, so a context that remained current would move the next torch tensor to another GPU.
     pub fn with_current<T, E: From<Error>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
@@ -143,7 +143,7 @@ impl Device {
     }
 
     /// Allocates uninitialized memory on this device. For 0 bytes, one byte is allocated.
-    /// |
+    ///
     /// # Errors
     /// [`Error::OutOfMemory`] if there is not enough.
     pub fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Memory> {
@@ -158,7 +158,7 @@ impl Device {
     }
 
     /// Loads kernels from PTX.
-    /// |
+    ///
     /// # Errors
     /// [`Error::ModuleLoad`] with the compiler's log.
     pub fn load_module(self: &Arc<Self>, ptx: &str) -> Result<Arc<Module>> {

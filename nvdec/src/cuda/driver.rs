@@ -115,7 +115,7 @@ impl Driver {
         match unsafe { (driver.table.init)(0) } {
             0 => Ok(driver),
             code => {
-                Err(format!("cuInit answered {code} {}: {}", driver.name(code), driver.description(code)))
+                Err(format!("cuInit returned {code} {}: {}", driver.name(code), driver.description(code)))
             }
         }
     }

@@ -44,7 +44,7 @@ impl Stream {
     }
 
     /// Enqueues a copy to the device from pageable host memory; `from` may be reused when this returns.
-    /// |
+    ///
     /// Must not be used with pinned memory, which the driver would read after the return.
     pub fn upload(&self, to: u64, from: &[u8]) -> Result<()> {
         if from.is_empty() {

@@ -1,6 +1,6 @@
-//! In: JPEG files, one after the other, of one worker.
-//! Out: each one's planes on the device, good for work in the decoder's stream until the next call.
-//! Never: writes where the host does not know that nobody reads, whatever order the library keeps (see [`super`]).
+//! Decodes the JPEG files of one worker to planes on the device, which are valid in the decoder's stream until the
+//! next call.
+//! It writes only where the host knows that no reader is active, whatever order the library keeps (see [`super`]).
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -12,13 +12,14 @@ use super::plane_layout::{check_supported, is_hardware_candidate, PlaneLayout};
 use crate::cuda::{Device, Stream};
 use crate::{Error, Result};
 
-/// Sets of planes and states. Two: one is decoded into while the other one's readers run.
+/// Sets of planes and states. With two, one is decoded into while the readers of the other one run.
 const NUM_SETS: usize = 2;
 
-/// Planes larger than this are not kept for smaller pictures.
+/// Blocks larger than this are freed when a smaller image is decoded.
 const MAX_RETAINED_BYTES: usize = 64 << 20;
 
-/// Decodes JPEG files into planes on a device. One per worker: one thread at a time, any thread.
+/// Decodes JPEG files into planes on a device. One per worker: it may be used from any thread, but by one thread at a
+/// time.
 pub struct JpegDecoder {
     core: DecoderCore<CudaNvjpeg>,
 }
@@ -26,107 +27,109 @@ pub struct JpegDecoder {
 /// One plane of 8-bit samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plane {
-    /// Where it begins in device memory.
+    /// Its start address in device memory.
     pub address: u64,
-    /// Bytes from row to row.
+    /// Bytes from one row to the next.
     pub pitch_bytes: usize,
 }
 
-/// A decoded picture: YCbCr in full range of BT.601, or gray, as it is stored in the file (its EXIF turn not applied).
+/// A decoded image: YCbCr in full range of BT.601, or gray, as stored in the file (the EXIF orientation is not
+/// applied).
 ///
-/// Good for work that is enqueued in the decoder's stream while this value is alive; that work may run later.
+/// Valid for work that is enqueued in the decoder's stream while this value is alive; that work may run later.
 #[derive(Debug)]
 pub struct DecodedImage<'a> {
-    /// Width in samples of luma.
+    /// Width in luma samples.
     pub width: u32,
-    /// Height in samples of luma.
+    /// Height in luma samples.
     pub height: u32,
-    /// Luma, blue and red chroma; luma alone (the rest zeros) where the picture is gray. A chroma plane has
+    /// Luma, blue and red chroma, or luma alone (the rest zeros) for a gray image. A chroma plane has
     /// `width / 2^log2_w` by `height / 2^log2_h` samples, rounded up.
     pub planes: [Plane; 3],
-    /// How much less chroma there is, as powers of two, horizontally and vertically; `None` for gray.
+    /// Base-2 logarithm of the chroma subsampling, horizontally and vertically; `None` for gray.
     pub log2_chroma: Option<(u8, u8)>,
-    /// What decoded it.
+    /// The backend that decoded it.
     pub backend: Backend,
     decoder: PhantomData<&'a mut ()>,
 }
 
 impl JpegDecoder {
-    /// A decoder that uses the JPEG engines where there are some and the file suits them, and else the CPU's Huffman decoder with the
-    /// GPU's ordinary units.
+    /// Creates a decoder that uses the JPEG engines if the device has some and they support the file, and else the
+    /// CPU's Huffman decoder with the GPU's ordinary units.
     ///
     /// # Errors
-    /// [`Error::NoNvjpeg`] where there is no libnvjpeg.
+    /// [`Error::NoNvjpeg`] if there is no libnvjpeg.
     pub fn new(device: &Arc<Device>) -> Result<JpegDecoder> {
         JpegDecoder::with_backends(device, &[Backend::Hardware, Backend::Hybrid])
     }
 
-    /// A decoder that uses these backends, the first that takes a file. For measurements and checks.
+    /// Creates a decoder that uses these backends: the first that accepts a file. For measurements and checks.
     ///
     /// # Errors
-    /// [`Error::NoNvjpeg`] where there is no libnvjpeg; [`Error::Unsupported`] where the device has none of them.
+    /// [`Error::NoNvjpeg`] if there is no libnvjpeg; [`Error::Unsupported`] if the device has none of the backends.
     pub fn with_backends(device: &Arc<Device>, backends: &[Backend]) -> Result<JpegDecoder> {
         Ok(JpegDecoder { core: DecoderCore::new(CudaNvjpeg::new(device)?, backends)? })
     }
 
-    /// The stream in which planes are good. Of the decoder's device, and nobody else's.
+    /// The stream in which planes are valid. It belongs to this decoder alone.
     pub fn stream(&self) -> &Arc<Stream> {
         self.core.driver.stream()
     }
 
-    /// The backends that it chooses from, best first.
+    /// The available backends, in order of preference.
     pub fn backends(&self) -> &[Backend] {
         &self.core.backends
     }
 
-    /// How many JPEG engines the device has; 0 where it has none or the library does not use them.
+    /// How many JPEG engines the device has; 0 if it has none or the library does not use them.
     pub fn engines(&self) -> Result<u32> {
         self.core.driver.engines()
     }
 
-    /// Whether a file with this header is worth a try. The library may still refuse it.
+    /// Checks whether decoding a file with this header should be attempted. The library may still reject it.
     ///
     /// # Errors
-    /// The reason, in words, why not.
+    /// The reason for rejection, as text.
     pub fn supports(&self, header: &JpegHeader) -> Result<(), String> {
         self.core.supports(header)
     }
 
-    /// Starts decoding a file. Its bytes may be reused at return.
+    /// Starts decoding a file. Its bytes may be reused when this returns.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where nvJPEG does not take it, [`Error::BadJpeg`] where it is damaged (nvJPEG notices less damage than
-    /// libjpeg): the CPU can be asked instead. [`Error::OutOfMemory`], and others that concern the machine.
+    /// [`Error::Unsupported`] if nvJPEG does not support the file, [`Error::BadJpeg`] if the file is damaged (nvJPEG
+    /// detects less damage than libjpeg): decode it on the CPU instead. [`Error::OutOfMemory`], and others that concern
+    /// the machine.
     pub fn decode(&mut self, file: &[u8]) -> Result<DecodedImage<'_>> {
         self.core.decode(file)
     }
 }
 
-/// The decoder, whatever it runs on.
+/// The decoder, generic over the driver.
 pub(crate) struct DecoderCore<E: NvjpegDriver> {
     sets: [BufferSet<E>; NUM_SETS],
     pub driver: E,
     backends: Vec<Backend>,
-    /// The set that was handed out last.
+    /// The set that was returned last.
     last: usize,
 }
 
-/// Planes of one picture, and what its decoding needs until it is over.
+/// The planes of one image, and the resources that its decoding needs until it is complete.
 struct BufferSet<E: NvjpegDriver> {
     states: Vec<(Backend, E::DecodeState)>,
-    /// A copy of the file: by when the library has read it, its documentation does not say.
+    /// A copy of the file: the documentation does not say when the library has finished reading it.
     file: Vec<u8>,
     memory: Option<E::Memory>,
     pending_work: PendingWork<E::Event>,
 }
 
-/// Who may still use a set.
+/// Which users of a set may still be active.
 enum PendingWork<E> {
-    /// Nobody: the host knows it.
+    /// None: the host knows it.
     None,
-    /// Whoever was enqueued before the mark.
+    /// Only work that was enqueued before the event.
     UpToEvent(E),
-    /// Whoever is in the stream.
+    /// Any work in the stream.
     Unrecorded,
 }
 
@@ -139,7 +142,9 @@ impl<E: NvjpegDriver> DecoderCore<E> {
             }
         }
         if backends.is_empty() {
-            return Err(Error::Unsupported { reason: format!("nvJPEG has none of {wanted:?} on this GPU") });
+            return Err(Error::Unsupported {
+                reason: format!("nvJPEG has no backend of {wanted:?} on this GPU"),
+            });
         }
         let set = || BufferSet {
             states: Vec::new(),
@@ -153,7 +158,7 @@ impl<E: NvjpegDriver> DecoderCore<E> {
     pub fn supports(&self, header: &JpegHeader) -> Result<(), String> {
         check_supported(header)?;
         match self.backends == [Backend::Hardware] && !is_hardware_candidate(header) {
-            true => Err("the JPEG engines take baseline files of one scan, not 4:1:1 or 4:1:0".to_owned()),
+            true => Err("the JPEG engines support baseline files of one scan, not 4:1:1 or 4:1:0".to_owned()),
             false => Ok(()),
         }
     }
@@ -165,10 +170,10 @@ impl<E: NvjpegDriver> DecoderCore<E> {
         let next = (self.last + 1) % NUM_SETS;
         self.wait_until_idle(next)?;
         self.last = next;
-        // From here on the set is nobody's but ours.
+        // From here on, only this call uses the set.
         let outcome = self.decode_into(next, &header, file);
         if outcome.is_err() {
-            // What was begun comes to its end before anything of the set is used again or freed.
+            // Decoding that was started must finish before anything in the set is used again or freed.
             self.sets[next].pending_work = PendingWork::Unrecorded;
             self.wait_until_idle(next)?;
         }
@@ -183,7 +188,7 @@ impl<E: NvjpegDriver> DecoderCore<E> {
         Ok(DecodedImage { width, height, planes, log2_chroma, backend, decoder: PhantomData })
     }
 
-    /// Marks the end of the last set's readers: whoever read planes was enqueued by now.
+    /// Records an event after the last set's readers: all readers of its planes are enqueued by now.
     fn record_last_use(&mut self) -> Result<()> {
         let set = &mut self.sets[self.last];
         if matches!(set.pending_work, PendingWork::Unrecorded) {
@@ -192,7 +197,7 @@ impl<E: NvjpegDriver> DecoderCore<E> {
         Ok(())
     }
 
-    /// Waits on the host until nobody uses a set. This, not the order of the stream, is what keeps readers from harm.
+    /// Blocks on the host until a set is unused. This wait, not the stream order, protects readers.
     fn wait_until_idle(&mut self, set: usize) -> Result<()> {
         match &self.sets[set].pending_work {
             PendingWork::None => (),
@@ -210,7 +215,7 @@ impl<E: NvjpegDriver> DecoderCore<E> {
         let info = self.driver.image_info(self.backends[0], &set.file)?;
         let layout = PlaneLayout::of(header, &info)?;
         self.ensure_capacity(at, layout.bytes)?;
-        let mut refusal = Error::Unsupported { reason: "no backend of nvJPEG takes this file".to_owned() };
+        let mut refusal = Error::Unsupported { reason: "no backend of nvJPEG supports this file".to_owned() };
         for which in 0..self.backends.len() {
             let backend = self.backends[which];
             let begun = match backend {
@@ -224,7 +229,7 @@ impl<E: NvjpegDriver> DecoderCore<E> {
             };
             match begun {
                 Ok(()) => return Ok((layout, backend)),
-                // Refused by this one; whatever it began is over, and the next one may write to the same planes.
+                // This backend rejected it; the work that it started is done, so the next one may write to the same planes.
                 Err(error @ Error::Unsupported { .. }) => refusal = error,
                 Err(error) => return Err(error),
             }
@@ -232,14 +237,14 @@ impl<E: NvjpegDriver> DecoderCore<E> {
         Err(refusal)
     }
 
-    /// Memory of at least so many bytes in a set that nobody uses.
+    /// Returns memory of at least this many bytes in an unused set.
     fn ensure_capacity(&mut self, at: usize, bytes: usize) -> Result<()> {
         let set = &mut self.sets[at];
         let have = set.memory.as_ref().map_or(0, |memory| E::address_and_len(memory).1);
-        // Rounded up: pictures of a data set differ by little.
+        // Rounded up, because images of a data set differ little in size.
         let need = bytes.next_multiple_of(1 << 20);
         if have < need || (have > MAX_RETAINED_BYTES && need <= MAX_RETAINED_BYTES) {
-            set.memory = None; // first, so that both need not fit
+            set.memory = None; // first, so that both blocks need not fit at the same time
             set.memory = Some(self.driver.allocate(need)?);
         }
         Ok(())
@@ -255,13 +260,14 @@ impl<E: NvjpegDriver> DecoderCore<E> {
         let (block, _) = set.memory.as_ref().map_or((0, 0), E::address_and_len);
         let (image, is_gray) = (layout.image(block), layout.planes == 1);
         set.pending_work = PendingWork::Unrecorded;
-        // The file's copy and the planes are the set's, which nobody uses (`wait_until_idle`) and which is neither changed nor freed before the
-        // host has waited again: in `wait_until_idle`, which `decode` calls first, or in `drop`. Readers are in the stream.
+        // The file's copy and the planes belong to the set. It is unused (`wait_until_idle`), and it is neither
+        // changed nor freed before the host has waited again: in `wait_until_idle`, which `decode` calls first, or in
+        // `drop`. Readers are enqueued in the stream.
         let outcome = self.driver.decode(&mut state, &set.file, is_gray, &image);
         match outcome {
             Ok(()) => set.states.push((backend, state)),
             Err(_) => {
-                // A state that failed is not used again; what it may have begun comes first.
+                // A state that failed is not used again. Work that it may have started must finish first.
                 let synchronized = self.driver.synchronize();
                 drop(state);
                 synchronized?;
@@ -273,7 +279,7 @@ impl<E: NvjpegDriver> DecoderCore<E> {
 
 impl<E: NvjpegDriver> Drop for DecoderCore<E> {
     fn drop(&mut self) {
-        // States and memory go after it: nothing runs that uses them. Where the device does not answer there is nothing to keep.
+        // States and memory are dropped after this, when no work uses them. If the device fails, nothing runs.
         let _ = self.driver.synchronize();
     }
 }

@@ -1,10 +1,9 @@
-//! In: the bytes of a JPEG file.
-//! Out: what its header says, as far as a decoder's choice and the size of its planes depend on it.
-//! Never: decodes, allocates, or reads behind the header, but to see whether the file has an end.
+//! Parses the header of a JPEG file: the properties that determine the backend and the size of the planes.
+//! It does not decode or allocate. After the header, it only checks that the file has an end marker.
 
 use crate::{Error, Result};
 
-/// How a file is coded, by its frame header.
+/// The coding process of a file, from its frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodingProcess {
     /// Baseline sequential (SOF0).
@@ -17,43 +16,43 @@ pub enum CodingProcess {
     Other(u8),
 }
 
-/// What the components mean.
+/// Color space of the components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColorModel {
     /// One component.
     Gray,
     /// Luma and two chroma components, BT.601 in full range.
     YCbCr,
-    /// Anything else: RGB, CMYK, YCCK.
+    /// Any other: RGB, CMYK, YCCK.
     Other,
 }
 
-/// What the header of a JPEG file says.
+/// The properties in the header of a JPEG file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JpegHeader {
-    /// How it is coded.
+    /// Coding process.
     pub process: CodingProcess,
-    /// Width of the picture as stored.
+    /// Width of the image as stored.
     pub width: u32,
-    /// Height of the picture as stored.
+    /// Height of the image as stored.
     pub height: u32,
-    /// Bits of a sample.
+    /// Bits per sample.
     pub depth_bits: u8,
-    /// How many components there are.
+    /// Number of components.
     pub components: u8,
-    /// Horizontal and vertical sampling factors of the first four.
+    /// Horizontal and vertical sampling factors of the first four components.
     pub sampling_factors: [(u8, u8); 4],
-    /// What the components mean.
+    /// Color space of the components.
     pub color_model: ColorModel,
-    /// The first scan has all components: for a sequential file, it is the only one.
+    /// Whether the first scan contains all components. In a sequential file, it is then the only scan.
     pub interleaved: bool,
-    /// There are Huffman tables before the first scan.
+    /// Whether there are Huffman tables before the first scan.
     pub has_huffman_tables: bool,
-    /// There is an end marker behind the first scan's header. A file that was cut short has none.
+    /// Whether there is an end marker after the first scan's header. A truncated file has none.
     pub has_eoi: bool,
 }
 
-/// Where a walk over the header is.
+/// Parser position in the header.
 struct MarkerReader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -66,27 +65,27 @@ impl<'a> MarkerReader<'a> {
         Ok(byte)
     }
 
-    /// The next marker; bytes 0xFF before it are filling.
+    /// Returns the next marker; bytes 0xFF before it are padding.
     fn marker(&mut self) -> Result<u8> {
         let at = self.at;
         if self.byte()? != 0xff {
-            return Err(malformed(at, "no marker where one must be"));
+            return Err(malformed(at, "a marker is expected"));
         }
         loop {
             match self.byte()? {
                 0xff => (),
-                0 => return Err(malformed(self.at - 1, "no marker where one must be")),
+                0 => return Err(malformed(self.at - 1, "a marker is expected")),
                 marker => return Ok(marker),
             }
         }
     }
 
-    /// The payload of a segment.
+    /// Returns the payload of a segment.
     fn segment(&mut self) -> Result<&'a [u8]> {
         let at = self.at;
         let len = usize::from(u16::from_be_bytes([self.byte()?, self.byte()?]));
         if len < 2 {
-            return Err(malformed(at, "a segment that is shorter than its own length field"));
+            return Err(malformed(at, "the segment is shorter than its own length field"));
         }
         self.at = at + len;
         self.bytes.get(at + 2..at + len).ok_or_else(|| truncated(self.bytes.len()))
@@ -94,21 +93,23 @@ impl<'a> MarkerReader<'a> {
 }
 
 fn malformed(at: usize, what: &str) -> Error {
-    Error::BadJpeg { reason: format!("byte {at} of its header: {what}") }
+    Error::BadJpeg { reason: format!("byte {at} of the header: {what}") }
 }
 
 fn truncated(at: usize) -> Error {
-    Error::BadJpeg { reason: format!("it ends within its header, after {at} bytes") }
+    Error::BadJpeg { reason: format!("the header is truncated after {at} bytes") }
 }
 
 impl JpegHeader {
-    /// Reads the header of a file.
+    /// Parses the header of a file.
     ///
     /// # Errors
-    /// [`Error::BadJpeg`] where these bytes are no JPEG file, or its header is damaged.
+    /// [`Error::BadJpeg`] if the bytes are not a JPEG file or the header is damaged.
     pub fn parse(file: &[u8]) -> Result<JpegHeader> {
         if file.get(..2) != Some(&[0xff, 0xd8]) {
-            return Err(Error::BadJpeg { reason: "it does not begin like a JPEG file".to_owned() });
+            return Err(Error::BadJpeg {
+                reason: "it does not start with a JPEG start-of-image marker".to_owned(),
+            });
         }
         let mut reader = MarkerReader { bytes: file, at: 2 };
         let (mut frame, mut ids) = (None, [0u8; 4]);
@@ -117,8 +118,8 @@ impl JpegHeader {
             let at = reader.at;
             match reader.marker()? {
                 0x01 | 0xd0..=0xd7 => (), // no payload
-                0xd8 => return Err(malformed(at, "a second begin")),
-                0xd9 => return Err(malformed(at, "the end comes before any picture")),
+                0xd8 => return Err(malformed(at, "a second start-of-image marker")),
+                0xd9 => return Err(malformed(at, "the end marker comes before any image")),
                 marker @ 0xc0..=0xcf if ![0xc4, 0xc8, 0xcc].contains(&marker) => {
                     if frame.is_some() {
                         return Err(malformed(at, "a second frame header"));
@@ -154,8 +155,8 @@ impl JpegHeader {
         }
     }
 
-    /// How much less chroma there is than luma, as powers of two, horizontally and vertically; `(0, 0)` for gray. `None` where
-    /// chroma is not subsampled evenly.
+    /// Base-2 logarithm of the chroma subsampling, horizontally and vertically; `(0, 0)` for gray. `None` if chroma
+    /// is not subsampled evenly.
     pub fn log2_chroma(&self) -> Option<(u8, u8)> {
         if self.components == 1 {
             return Some((0, 0));
@@ -179,18 +180,18 @@ fn log2_ratio(luma: u8, chroma: u8) -> Option<u8> {
 
 fn parse_frame_header(marker: u8, segment: &[u8], at: usize) -> Result<(JpegHeader, [u8; 4])> {
     let &[depth_bits, h1, h0, w1, w0, components, ref rest @ ..] = segment else {
-        return Err(malformed(at, "a frame header that is too short"));
+        return Err(malformed(at, "the frame header is too short"));
     };
     let (width, height) = (u16::from_be_bytes([w1, w0]).into(), u16::from_be_bytes([h1, h0]).into());
     if width == 0 || height == 0 || components == 0 || rest.len() < 3 * usize::from(components) {
-        return Err(malformed(at, "a frame header without size or components"));
+        return Err(malformed(at, "the frame header has no size or no components"));
     }
     let (mut sampling_factors, mut ids) = ([(1, 1); 4], [0; 4]);
     for (component, entry) in rest.chunks_exact(3).take(components.min(4).into()).enumerate() {
         ids[component] = entry[0];
         sampling_factors[component] = (entry[1] >> 4, entry[1] & 15);
         if !matches!(sampling_factors[component], (1..=4, 1..=4)) {
-            return Err(malformed(at, "a sampling factor that is not 1 to 4"));
+            return Err(malformed(at, "a sampling factor is not 1 to 4"));
         }
     }
     let process = match marker {
@@ -215,7 +216,7 @@ fn parse_frame_header(marker: u8, segment: &[u8], at: usize) -> Result<(JpegHead
     Ok((header, ids))
 }
 
-/// By the rules that libjpeg made common: JFIF is YCbCr, Adobe's marker says, and else the components' names do.
+/// Determines the color space by libjpeg's rules: JFIF is YCbCr, else Adobe's marker decides, else the component ids.
 fn color_model(components: u8, ids: [u8; 4], is_jfif: bool, adobe: Option<u8>) -> ColorModel {
     match (components, adobe) {
         (1, _) => ColorModel::Gray,

@@ -1,6 +1,5 @@
-//! In: libnvjpeg, opened at run time wherever it is.
-//! Out: one function per call, each with a `Result`; handles that are destroyed once, by their owners.
-//! Never: makes a context current, or decides anything.
+//! Opens libnvjpeg at run time and wraps each of its functions to return a `Result`.
+//! Handles are destroyed once, by their owners. It does not make a context current.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_uint, c_void};
@@ -17,10 +16,10 @@ use crate::{Error, Result};
 
 type Handle = *mut c_void;
 
-/// The file to open as libnvjpeg, instead of looking for one.
+/// Environment variable with the path of the library to open as libnvjpeg, instead of searching for one.
 const LIBRARY_VARIABLE: &str = "FRAMESPOOL_NVJPEG";
 
-/// By what names it is looked for. 12 first: drivers of CUDA 12 and of 13 take it.
+/// File names to search for. 12 comes first: drivers of CUDA 12 and of CUDA 13 support it.
 const LIBRARY_NAMES: [&str; 4] = ["libnvjpeg.so.12", "libnvjpeg.so.13", "libnvjpeg.so.11", "libnvjpeg.so"];
 
 macro_rules! table {
@@ -32,7 +31,7 @@ macro_rules! table {
                 Ok(FunctionTable { $($field: {
                     // SAFETY: the type is that of the header for this symbol; the library is never closed.
                     let symbol = unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> c_int>($symbol) };
-                    *symbol.map_err(|error| format!("it lacks a function ({}); install a newer one", with_cause(&error)))?
+                    *symbol.map_err(|error| format!("it lacks a required function ({}); install a newer one", with_cause(&error)))?
                 },)* })
             }
         }
@@ -55,15 +54,15 @@ table! {
     decode = b"nvjpegDecode\0": fn(Handle, Handle, *const u8, usize, c_int, *mut sys::Image, *mut c_void);
 }
 
-/// How nvJPEG decodes.
+/// A decoding backend of nvJPEG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Backend {
-    /// JPEG engines, which A100, A30, Hopper, Ada's data center cards and Blackwell have.
+    /// The JPEG engines of A100, A30, Hopper, Ada data center cards and Blackwell.
     Hardware,
-    /// All on the GPU's ordinary units, Huffman codes with the CPU's help. To be asked for by name: which of the two hybrids is the
-    /// faster one for single pictures has not been measured.
+    /// Everything on the GPU's ordinary units, with the CPU's help for Huffman codes. Used only on request: which of
+    /// the two hybrid backends is faster for single images has not been measured.
     GpuHybrid,
-    /// Huffman codes on the CPU, the rest on the GPU's ordinary units; takes progressive files too.
+    /// Huffman codes on the CPU, the rest on the GPU's ordinary units; supports progressive files too.
     Hybrid,
 }
 
@@ -77,24 +76,25 @@ impl Backend {
     }
 }
 
-/// An instance of the library for one device and backend: any thread may use it. Never destroyed, like the device's context.
+/// An instance of the library for one device and backend. Any thread may use it. Like the device's context, it is never
+/// destroyed.
 #[derive(Clone, Copy)]
 pub(crate) struct Instance {
     raw: Handle,
     pub backend: Backend,
 }
 
-/// What one decoding needs between its calls; one thread at a time. Destroyed once, by its owner.
+/// State of one decoding operation between its calls; used by one thread at a time. Destroyed once, by its owner.
 pub(crate) struct RawState(Handle);
 
-/// A parsed header; one thread at a time. Destroyed once, by its owner.
+/// A parsed header; used by one thread at a time. Destroyed once, by its owner.
 pub(crate) struct RawJpegStream(Handle);
 
-// SAFETY: an opaque pointer of the library; its documentation lets any thread use an instance, at the same time too.
+// SAFETY: an opaque pointer of the library. Its documentation allows any thread to use an instance, also concurrently.
 unsafe impl Send for Instance {}
 // SAFETY: as above.
 unsafe impl Sync for Instance {}
-// SAFETY: opaque; one thread at a time, any thread, which owners grant by `&mut`.
+// SAFETY: opaque; may be used from any thread, by one at a time, which owners ensure by `&mut`.
 unsafe impl Send for RawState {}
 // SAFETY: as above.
 unsafe impl Send for RawJpegStream {}
@@ -102,20 +102,20 @@ unsafe impl Send for RawJpegStream {}
 /// The functions of libnvjpeg. All but `version` need a current context.
 pub(crate) struct Nvjpeg {
     table: FunctionTable,
-    /// What it was opened as.
+    /// The name or path that it was opened with.
     name: String,
 }
 
-/// Where libnvjpeg was found and which version it is, such as "libnvjpeg.so.12, version 12.4.0".
+/// Describes where libnvjpeg was found and its version, such as "libnvjpeg.so.12, version 12.4.0".
 ///
 /// # Errors
-/// [`Error::NoNvjpeg`] with the reason. Whether a GPU can be used with it is not asked.
+/// [`Error::NoNvjpeg`] with the reason. Does not check whether a GPU can be used with it.
 pub fn available() -> Result<String> {
     Nvjpeg::get().map(|nvjpeg| format!("{}, version {}", nvjpeg.name, nvjpeg.version()))
 }
 
 impl Nvjpeg {
-    /// The library of this process, opened once; what came of that stays.
+    /// Returns the library, opened once per process; the result, also a failure, is cached.
     pub fn get() -> Result<&'static Nvjpeg> {
         static NVJPEG: OnceLock<Result<Nvjpeg, String>> = OnceLock::new();
         NVJPEG.get_or_init(open).as_ref().map_err(|reason| Error::NoNvjpeg { reason: reason.clone() })
@@ -124,7 +124,7 @@ impl Nvjpeg {
     fn version(&self) -> String {
         let part = |which: c_int| {
             let mut value = -1;
-            // SAFETY: the out-parameter outlives the call; 0, 1, 2 are major, minor, patch level.
+            // SAFETY: the out-parameter outlives the call; 0, 1, 2 are major, minor and patch level.
             match unsafe { (self.table.property)(which, &mut value) } {
                 status::SUCCESS => value.to_string(),
                 _ => "?".to_owned(),
@@ -143,7 +143,7 @@ impl Nvjpeg {
         Ok(Instance { raw, backend })
     }
 
-    /// How many JPEG engines the instance has. For people: older libraries may not say.
+    /// How many JPEG engines the instance has. Informational: older libraries may not report it.
     pub fn engines(&self, instance: Instance) -> Result<u32> {
         let (mut engines, mut cores) = (0, 0);
         // SAFETY: the instance is never destroyed; the out-parameters outlive the call.
@@ -152,11 +152,11 @@ impl Nvjpeg {
         Ok(engines)
     }
 
-    /// What the library reads out of a file's header.
+    /// Reads the library's view of a file's header.
     pub fn image_info(&self, instance: Instance, file: &[u8]) -> Result<ImageInfo> {
         let (mut components, mut subsampling) = (0, -1);
         let (mut widths, mut heights) = ([0; sys::MAX_COMPONENT], [0; sys::MAX_COMPONENT]);
-        // SAFETY: the file is readable for its length; both arrays have the length that the header asks for.
+        // SAFETY: the file is readable for its length; both arrays have the length that the header requires.
         let code = unsafe {
             (self.table.image_info)(
                 instance.raw,
@@ -179,7 +179,7 @@ impl Nvjpeg {
         Ok(RawState(raw))
     }
 
-    /// From the Drop of the only owner, with no work of the state under way.
+    /// Called from the Drop of the only owner, when no work of the state is in flight.
     pub fn destroy_state(&self, state: &mut RawState) -> Result<()> {
         // SAFETY: the owner's last use of it.
         check("nvjpegJpegStateDestroy", unsafe { (self.table.state_destroy)(state.0) })
@@ -192,16 +192,16 @@ impl Nvjpeg {
         Ok(RawJpegStream(raw))
     }
 
-    /// From the Drop of the only owner.
+    /// Called from the Drop of the only owner.
     pub fn destroy_jpeg_stream(&self, jpeg_stream: &mut RawJpegStream) -> Result<()> {
         // SAFETY: the owner's last use of it.
         check("nvjpegJpegStreamDestroy", unsafe { (self.table.jpeg_stream_destroy)(jpeg_stream.0) })
     }
 
-    /// Whether the instance's batched decoding takes such a file.
+    /// Whether the instance's batched decoding supports a file.
     pub fn supports(&self, instance: Instance, jpeg_stream: &mut RawJpegStream, file: &[u8]) -> Result<bool> {
-        // SAFETY: the header's owner holds it by `&mut`; the file is readable for its length. The header's stay in the library's
-        // memory is over at the next call: nothing of the file is kept (no metadata, no stream).
+        // SAFETY: the header's owner holds it by `&mut`; the file is readable for its length. The library uses the
+        // file's bytes only until the next call: nothing of the file is kept (no metadata, no stream).
         let code = unsafe {
             (self.table.jpeg_stream_parse_header)(instance.raw, file.as_ptr(), file.len(), jpeg_stream.0)
         };
@@ -213,9 +213,9 @@ impl Nvjpeg {
         Ok(refused == 0)
     }
 
-    /// Readies a state for batches of one picture, of luma alone or with chroma.
+    /// Prepares a state for batches of one image, of luma alone or with chroma.
     pub fn initialize_batched(&self, instance: Instance, state: &mut RawState, is_gray: bool) -> Result<()> {
-        // SAFETY: the state's owner holds it by `&mut`, and it has no work under way: decoders wait before they call.
+        // SAFETY: the state's owner holds it by `&mut`, and no work of it is in flight: decoders wait before they call.
         let code = unsafe {
             (self.table.batched_initialize)(
                 instance.raw,
@@ -228,11 +228,11 @@ impl Nvjpeg {
         check("nvjpegDecodeBatchedInitialize", code)
     }
 
-    /// Starts decoding: a batch of one where the backend is the hardware, whose calls are the batched ones, else one picture.
+    /// Starts decoding: a batch of one with the hardware backend, whose calls are the batched ones, else one image.
     ///
     /// # Safety
-    /// Until the end of this decoding is known on the host: `file` stays readable as it is, the planes in `image` stay allocated, nobody
-    /// but work behind it in the stream touches them, and the stream lives.
+    /// Until the host knows that this decoding is complete: `file` stays readable and unchanged, the planes in `image`
+    /// stay allocated, only work after it in the stream accesses them, and the stream stays alive.
     pub unsafe fn decode(
         &self,
         instance: Instance,
@@ -246,8 +246,8 @@ impl Nvjpeg {
         let stream = stream as usize as *mut c_void;
         let (data, len) = (file.as_ptr(), file.len());
         if instance.backend == Backend::Hardware {
-            // SAFETY: the state's owner holds it by `&mut` and readied it for batches of one: arrays of one. The rest is this
-            // function's contract.
+            // SAFETY: the state's owner holds it by `&mut` and prepared it for batches of one, so arrays of length one
+            // suffice. The rest is this function's contract.
             let code = unsafe {
                 (self.table.decode_batched)(instance.raw, state.0, &data, &len, &mut image, stream)
             };
@@ -261,17 +261,17 @@ impl Nvjpeg {
     }
 }
 
-/// A status as an error: by who must act.
+/// Converts a status to an error, chosen by who must act.
 fn check(call: &'static str, code: c_int) -> Result<()> {
     let name = status::name(code);
     Err(match code {
         status::SUCCESS => return Ok(()),
         status::BAD_JPEG | status::INCOMPLETE_BITSTREAM => {
-            Error::BadJpeg { reason: format!("{call} answered {code} {name}") }
+            Error::BadJpeg { reason: format!("{call} returned {code} {name}") }
         }
         status::JPEG_NOT_SUPPORTED | status::ARCH_MISMATCH | status::IMPLEMENTATION_NOT_SUPPORTED => {
             Error::Unsupported {
-                reason: format!("nvJPEG does not do this here: {call} answered {code} {name}"),
+                reason: format!("nvJPEG does not support this here: {call} returned {code} {name}"),
             }
         }
         status::ALLOCATOR_FAILURE => Error::OutOfMemory { what: call.to_owned(), bytes: 0 },
@@ -281,7 +281,7 @@ fn check(call: &'static str, code: c_int) -> Result<()> {
 
 fn open() -> Result<Nvjpeg, String> {
     let (library, name) = open_library(std::env::var_os(LIBRARY_VARIABLE).map(PathBuf::from))?;
-    // Never closed: it has threads and exit handlers of its own.
+    // Never closed: the library has its own threads and exit handlers.
     let table =
         FunctionTable::load(Box::leak(Box::new(library))).map_err(|reason| format!("{name}: {reason}"))?;
     Ok(Nvjpeg { table, name })
@@ -289,14 +289,14 @@ fn open() -> Result<Nvjpeg, String> {
 
 fn open_library(named: Option<PathBuf>) -> Result<(Library, String), String> {
     if let Some(path) = named.filter(|path| !path.as_os_str().is_empty()) {
-        // SAFETY: the initialisers of NVIDIA's library are made to be run by dlopen at any time; whoever sets the variable vouches
-        // for its being that library.
+        // SAFETY: the initializers of NVIDIA's library may be run by dlopen. That the file is this library is the
+        // responsibility of the user who sets the variable.
         let library = unsafe { Library::new(&path) };
         let library = library
             .map_err(|e| format!("{LIBRARY_VARIABLE} names {}: {}", path.display(), with_cause(&e)))?;
         return Ok((library, path.display().to_string()));
     }
-    // One that this process has loaded already, as torch loads the one beside it: its CUDA is known to work here.
+    // Preferred: one that this process has already loaded, as torch loads its bundled one. Its CUDA is known to work here.
     if let Some(found) = LIBRARY_NAMES.into_iter().find_map(|name| Some((loaded(name)?, name.to_owned()))) {
         return Ok(found);
     }
@@ -315,13 +315,13 @@ fn open_library(named: Option<PathBuf>) -> Result<(Library, String), String> {
         + " names its file")
 }
 
-/// A library that is loaded already, by the name that it gives itself.
+/// Opens a library only if it is already loaded, by its soname.
 #[cfg(target_os = "linux")]
 fn loaded(name: &str) -> Option<Library> {
     use libloading::os::unix::{Library as Unix, RTLD_LAZY, RTLD_LOCAL};
-    /// dlfcn.h: open it only if it is loaded.
+    /// RTLD_NOLOAD of dlfcn.h: open it only if it is loaded.
     const RTLD_NOLOAD: c_int = 4;
-    // SAFETY: nothing is loaded, so no initialiser runs.
+    // SAFETY: nothing is loaded, so no initializer runs.
     unsafe { Unix::open(Some(name), RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL) }.ok().map(Library::from)
 }
 

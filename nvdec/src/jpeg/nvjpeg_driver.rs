@@ -1,6 +1,5 @@
-//! In: what a JPEG decoder asks of nvJPEG and of CUDA.
-//! Out: their calls, with states and memory that clean up after themselves.
-//! Never: waits for the stream but where the name says so, or shares a state.
+//! Implements the operations that a JPEG decoder needs, with nvJPEG and CUDA.
+//! States and memory are released when dropped. Only functions whose name says so wait for the stream.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -12,26 +11,27 @@ use super::sys::Image;
 use crate::cuda::{Device, Event, Memory, Stream};
 use crate::{Error, Result};
 
-/// The side of the machine. In tests a fake stands in.
+/// The operations of the device and the library. Tests use a fake.
 pub(crate) trait NvjpegDriver {
-    /// What one decoding needs, of one backend.
+    /// State of one decoding operation, for one backend.
     type DecodeState;
     /// A block of device memory.
     type Memory;
-    /// A mark in the stream.
+    /// An event in the stream.
     type Event;
 
-    /// Whether there is such a backend.
+    /// Whether the backend is available.
     fn has_backend(&mut self, backend: Backend) -> Result<bool>;
-    /// Whether the hardware takes this file.
+    /// Whether the hardware supports this file.
     fn hardware_supports(&mut self, file: &[u8]) -> Result<bool>;
     fn image_info(&mut self, backend: Backend, file: &[u8]) -> Result<ImageInfo>;
     fn state(&mut self, backend: Backend) -> Result<Self::DecodeState>;
     fn allocate(&mut self, bytes: usize) -> Result<Self::Memory>;
     /// Address and length.
     fn address_and_len(memory: &Self::Memory) -> (u64, usize);
-    /// Starts decoding. The caller, [`super::decoder::DecoderCore`] alone, keeps to this: state, file and planes are nobody else's, as the host
-    /// knows, and are neither changed nor freed before the host has waited for the stream, or a mark in it, after this call.
+    /// Starts decoding. The only caller, [`super::decoder::DecoderCore`], guarantees: the host knows that state, file
+    /// and planes have no other user, and they are neither changed nor freed before the host has waited for the
+    /// stream, or for an event in it, after this call.
     fn decode(
         &mut self,
         state: &mut Self::DecodeState,
@@ -39,15 +39,15 @@ pub(crate) trait NvjpegDriver {
         is_gray: bool,
         image: &Image,
     ) -> Result<()>;
-    /// A mark behind all that the stream was given.
+    /// Records an event after all work enqueued so far.
     fn record_event(&mut self) -> Result<Self::Event>;
-    /// Waits here until all before the mark is over.
+    /// Blocks until all work before the event is done.
     fn wait(&mut self, event: &Self::Event) -> Result<()>;
-    /// Waits here for all that the stream was given.
+    /// Blocks until all work in the stream is done.
     fn synchronize(&mut self) -> Result<()>;
 }
 
-/// The instances of a device: made when first asked for, and kept. A backend that the device lacks is remembered with the reason.
+/// The instances of a device, created on first use and cached. For an unavailable backend, the reason is cached.
 struct Instances {
     device: Arc<Device>,
     created: Mutex<BTreeMap<Backend, Result<Instance, String>>>,
@@ -55,7 +55,7 @@ struct Instances {
 
 impl Instances {
     fn of(device: &Arc<Device>) -> Arc<Instances> {
-        // In a static, which is never dropped: instances are left to the driver at the end.
+        // Stored in a static, which is never dropped: at process exit, instances are left to the driver.
         static ALL: Mutex<BTreeMap<u32, Arc<Instances>>> = Mutex::new(BTreeMap::new());
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || Arc::new(Instances { device: device.clone(), created: Mutex::default() });
@@ -70,7 +70,7 @@ impl Instances {
         let fresh = match self.device.with_current(|| nvjpeg.create(backend)) {
             Ok(instance) => Ok(instance),
             Err(error) if error.is_out_of_memory() || error.is_lost() => return Err(error),
-            // Whatever it says: a device without JPEG engines, a container without the driver's libraries for them.
+            // Any error: a device without JPEG engines, or a container without the driver's libraries for them.
             Err(error) => Err(format!("nvJPEG has no {backend:?} backend on {:?} ({error})", self.device)),
         };
         created.insert(backend, fresh.clone());
@@ -78,7 +78,7 @@ impl Instances {
     }
 }
 
-/// nvJPEG on a device, with a stream.
+/// nvJPEG on a device, with its stream.
 pub(crate) struct CudaNvjpeg {
     nvjpeg: &'static Nvjpeg,
     device: Arc<Device>,
@@ -87,13 +87,13 @@ pub(crate) struct CudaNvjpeg {
     jpeg_stream: Option<JpegStream>,
 }
 
-/// What one decoding needs. Dropped when its work is over.
+/// State of one decoding operation. Dropped when its work is done.
 pub(crate) struct DecodeState {
     nvjpeg: &'static Nvjpeg,
     device: Arc<Device>,
     instance: Instance,
     raw: RawState,
-    /// For which output it is ready; hardware only.
+    /// The output that it is prepared for; hardware only.
     batch_is_gray: Option<bool>,
 }
 
@@ -114,7 +114,7 @@ impl CudaNvjpeg {
         &self.stream
     }
 
-    /// How many JPEG engines there are: 0 without the hardware backend.
+    /// How many JPEG engines there are; 0 without the hardware backend.
     pub fn engines(&self) -> Result<u32> {
         match self.instances.get(self.nvjpeg, Backend::Hardware) {
             Ok(instance) => self.device.with_current(|| self.nvjpeg.engines(instance)),
@@ -149,7 +149,7 @@ impl NvjpegDriver for CudaNvjpeg {
                 }
             };
             let supported = nvjpeg.supports(instance, &mut jpeg_stream.raw, file)?;
-            // Kept only where all went well: a header object that failed is made anew.
+            // Kept only after success: a header object that failed is replaced.
             self.jpeg_stream = Some(jpeg_stream);
             Ok(supported)
         })
@@ -187,12 +187,12 @@ impl NvjpegDriver for CudaNvjpeg {
                 nvjpeg.initialize_batched(*instance, raw, is_gray)?;
                 *batch_is_gray = Some(is_gray);
             }
-            // SAFETY: by the trait's contract, which `DecoderCore` keeps (its `wait_until_idle` comes before any use of a set, its `drop` before the end
-            // of one); the stream lives as long as this value.
+            // SAFETY: by the trait's contract, which `DecoderCore` keeps: its `wait_until_idle` runs before any use of a
+            // set, its `drop` before the end of one. The stream lives as long as this value.
             unsafe { nvjpeg.decode(*instance, raw, file, is_gray, image, self.stream.raw()) }
         });
         match outcome {
-            // The library does not pass on what CUDA said; a context that is lost says so again.
+            // The library does not pass on CUDA's error. If the context is lost, this call reports it again.
             Err(Error::Nvjpeg { call, status, name }) => {
                 self.synchronize().and(Err(Error::Nvjpeg { call, status, name }))
             }
@@ -215,7 +215,7 @@ impl NvjpegDriver for CudaNvjpeg {
 
 impl Drop for DecodeState {
     fn drop(&mut self) {
-        // A forked child calls nothing; other failures cannot be told to anybody here.
+        // A forked child calls nothing; other failures cannot be reported from a destructor.
         if let Ok(_guard) = self.device.enter() {
             let _ = self.nvjpeg.destroy_state(&mut self.raw);
         }

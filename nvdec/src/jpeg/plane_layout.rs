@@ -1,21 +1,20 @@
-//! In: what a file's header says, and what the library says of it.
-//! Out: whether nvJPEG may be given it, and where in one block of memory its planes go.
-//! Never: trusts one of the two alone: who writes the planes and who reads them must agree on their size.
+//! Decides whether nvJPEG may decode a file, and computes the layout of its planes in one block of memory.
+//! Header parser and library must agree: the writer and the readers of the planes must use the same size.
 
 use super::header::{CodingProcess, ColorModel, JpegHeader};
 use super::sys::{subsampling, Image};
 use crate::{Error, Result};
 
-/// No picture may have larger planes than this.
+/// Maximum size of an image's planes, in bytes.
 const MAX_IMAGE_BYTES: u64 = 1 << 30;
 
-/// Planes and their rows begin at multiples of this.
+/// Alignment of planes and rows, in bytes.
 const ALIGN_BYTES: u64 = 256;
 
-/// Plane heights are rounded up to this many rows: an engine that writes whole blocks stays within the plane.
+/// Plane heights are rounded up to this many rows: an engine that writes complete blocks stays within the plane.
 const ROW_ALIGN: u64 = 32;
 
-/// What the library read out of a file's header.
+/// The library's view of a file's header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ImageInfo {
     pub components: i32,
@@ -24,27 +23,28 @@ pub(crate) struct ImageInfo {
     pub sizes: [(i32, i32); 4],
 }
 
-/// Where the planes of a picture lie in a block of memory.
+/// Offsets of an image's planes in a block of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PlaneLayout {
-    /// How many planes: 1 or 3.
+    /// Number of planes: 1 or 3.
     pub planes: usize,
     /// `None` for gray.
     pub log2_chroma: Option<(u8, u8)>,
-    /// Where each plane begins.
+    /// Offset of each plane.
     offsets: [u64; 3],
     pub pitches: [usize; 3],
-    /// The whole block.
+    /// Size of the block.
     pub bytes: usize,
 }
 
-/// Whether nvJPEG may be given such a file: 8 bits, gray or YCbCr, of a sampling that the kernels read, whole.
+/// Checks that nvJPEG may decode a file: 8 bits, gray or YCbCr, a sampling that the kernels can read, not truncated.
 ///
-/// The library sees nothing else: its own header reader (12.4 and 13.3) divides by zero where a sampling factor is zero, and ends
+/// Other files are never passed to the library: its own header parser (12.4 and 13.3) divides by zero if a sampling
+/// factor is zero, which ends the process.
 /// the process.
 ///
 /// # Errors
-/// The reason, in words, why not.
+/// The reason for rejection, as text.
 pub fn check_supported(header: &JpegHeader) -> Result<(), String> {
     let (components, depth) = (header.components, header.depth_bits);
     if let CodingProcess::Other(marker) = header.process {
@@ -54,23 +54,23 @@ pub fn check_supported(header: &JpegHeader) -> Result<(), String> {
         ));
     }
     if depth != 8 {
-        return Err(format!("nvJPEG decodes samples of 8 bits, and these have {depth}"));
+        return Err(format!("nvJPEG decodes samples of 8 bits, but this file has {depth}"));
     }
     match header.color_model {
         ColorModel::Gray | ColorModel::YCbCr => (),
         ColorModel::Other => {
-            return Err(format!("nvJPEG is given gray and YCbCr files here, and this one has {components} components of another kind"))
+            return Err(format!("only gray and YCbCr files are passed to nvJPEG, but this file has {components} components of another kind"))
         }
     }
     if !matches!(header.log2_chroma(), Some((0..=2, 0) | (1 | 2, 1) | (0, 1))) {
         let sampling_factors = &header.sampling_factors[..usize::from(components).min(4)];
-        return Err(format!("nvJPEG is not given a file with sampling factors {sampling_factors:?}"));
+        return Err(format!("files with sampling factors {sampling_factors:?} are not passed to nvJPEG"));
     }
     if !header.has_huffman_tables {
-        return Err("the file has no Huffman tables, and nvJPEG brings none".to_owned());
+        return Err("the file has no Huffman tables, and nvJPEG has no default tables".to_owned());
     }
     if !header.has_eoi {
-        return Err("the file has no end marker: it was cut short".to_owned());
+        return Err("the file has no end marker: it is truncated".to_owned());
     }
     let (width, height) = (header.width, header.height);
     match arrange_planes(header, [(0, 0); 3]).1 {
@@ -81,20 +81,20 @@ pub fn check_supported(header: &JpegHeader) -> Result<(), String> {
     }
 }
 
-/// Whether the JPEG engines may be asked about such a file; the library has the last word.
+/// Whether the JPEG engines may support such a file; the library decides.
 pub(crate) fn is_hardware_candidate(header: &JpegHeader) -> bool {
     header.process == CodingProcess::Baseline
         && header.interleaved
         && header.log2_chroma().is_some_and(|(w, _)| w < 2)
 }
 
-/// Width and height of a plane, by the header.
+/// Width and height of a plane, from the header.
 fn plane_size(header: &JpegHeader, plane: usize) -> (u64, u64) {
     let (w, h) = if plane == 0 { (0, 0) } else { header.log2_chroma().unwrap_or((0, 0)) };
     (u64::from(header.width).div_ceil(1 << w), u64::from(header.height).div_ceil(1 << h))
 }
 
-/// Offsets and pitches of planes that are as large as the header says and as the library says, and the bytes of all.
+/// Offsets and pitches of planes that hold both the header's and the library's sizes, and the total size in bytes.
 fn arrange_planes(header: &JpegHeader, library: [(u64, u64); 3]) -> (([u64; 3], [u64; 3]), u64) {
     let (mut offsets, mut pitches, mut end) = ([0; 3], [0; 3], 0);
     for plane in 0..usize::from(header.components).min(3) {
@@ -107,10 +107,10 @@ fn arrange_planes(header: &JpegHeader, library: [(u64, u64); 3]) -> (([u64; 3], 
 }
 
 impl PlaneLayout {
-    /// The layout of a picture whose header and library agree.
+    /// Computes the layout of an image whose header and library agree.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where they do not, or [`check_supported`] says no.
+    /// [`Error::Unsupported`] if they do not, or if [`check_supported`] fails.
     pub fn of(header: &JpegHeader, info: &ImageInfo) -> Result<PlaneLayout> {
         let unsupported = |reason| Error::Unsupported { reason };
         check_supported(header).map_err(unsupported)?;
@@ -132,18 +132,18 @@ impl PlaneLayout {
         }
         let expected = |plane| plane_size(header, plane);
         let agreed = library[0] == expected(0)
-            // A larger plane has what is needed and more.
+                        // A larger plane contains what is needed.
             && (1..planes).all(|plane| library[plane].0 >= expected(plane).0 && library[plane].1 >= expected(plane).1);
         if info.components != planes as i32 || known != header.log2_chroma() || !agreed {
             return Err(unsupported(format!(
-                "nvJPEG reads the file's header otherwise than it is written here ({info:?}, {}x{}, {:?})",
+                "nvJPEG reports another header than framespool's parser ({info:?}, {}x{}, {:?})",
                 header.width, header.height, header.sampling_factors
             )));
         }
         let ((offsets, pitches), bytes) = arrange_planes(header, library);
         if bytes > MAX_IMAGE_BYTES {
             return Err(unsupported(format!(
-                "its planes need {bytes} bytes on the GPU, more than {MAX_IMAGE_BYTES}"
+                "the planes need {bytes} bytes on the GPU, more than {MAX_IMAGE_BYTES}"
             )));
         }
         let log2_chroma = (planes == 3).then(|| header.log2_chroma()).flatten();
@@ -151,12 +151,12 @@ impl PlaneLayout {
         Ok(PlaneLayout { planes, log2_chroma, offsets, pitches, bytes: bytes as usize })
     }
 
-    /// The address of a plane in a block at `block`.
+    /// Address of a plane in a block at `block`.
     pub fn address(&self, block: u64, plane: usize) -> u64 {
         block + self.offsets[plane]
     }
 
-    /// Where nvJPEG is to write, in a block at `block`.
+    /// The planes that nvJPEG writes, in a block at `block`.
     pub fn image(&self, block: u64) -> Image {
         let mut image = Image::default();
         for plane in 0..self.planes {

@@ -1,10 +1,10 @@
-//! In: nvjpeg.h, read in version 12.4.0.76 (PyPI `nvidia-nvjpeg-cu12`); 11.9.0.86 and 13.3.2.43 say the same of what is here.
-//! Out: the few numbers and the one struct of it that decoding needs, its layout asserted.
-//! Never: functions: they are looked up at run time, see `nvjpeg`. `tests/nvjpeg_header.rs` holds this against a header.
+//! The constants and the one struct of nvjpeg.h that decoding needs, with its layout asserted.
+//! From version 12.4.0.76 (PyPI `nvidia-nvjpeg-cu12`); these parts are the same in 11.9.0.86 and 13.3.2.43.
+//! Functions are looked up at run time, see `nvjpeg`. `tests/nvjpeg_header.rs` compares this file with a header.
 
 use std::ffi::c_int;
 
-/// The most planes of a picture, `NVJPEG_MAX_COMPONENT`.
+/// Maximum number of planes, `NVJPEG_MAX_COMPONENT`.
 pub const MAX_COMPONENT: usize = 4;
 
 /// `nvjpegStatus_t`.
@@ -34,7 +34,7 @@ pub mod status {
     /// `NVJPEG_STATUS_INCOMPLETE_BITSTREAM`
     pub const INCOMPLETE_BITSTREAM: c_int = 10;
 
-    /// A status by its name in the header.
+    /// Returns a status and its name in the header.
     pub fn name(status: c_int) -> &'static str {
         match status {
             SUCCESS => "NVJPEG_STATUS_SUCCESS",
@@ -98,13 +98,13 @@ pub mod subsampling {
 /// `NVJPEG_FLAGS_DEFAULT`.
 pub const FLAGS_DEFAULT: u32 = 0;
 
-/// `nvjpegImage_t`: where planes go.
+/// `nvjpegImage_t`: the planes to write.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     /// Device addresses.
     pub channel: [u64; MAX_COMPONENT],
-    /// Bytes from row to row.
+    /// Bytes from one row to the next.
     pub pitch: [usize; MAX_COMPONENT],
 }
 

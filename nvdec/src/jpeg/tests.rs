@@ -1,6 +1,5 @@
-//! In: headers made by hand; a fake of nvJPEG that begins to write when it is called.
-//! Out: what the decoder does with them: which backend, which memory, which waits.
-//! Never: needs a driver.
+//! Tests the JPEG decoder with constructed headers and a fake of nvJPEG that starts to write when it is called.
+//! They check backends, memory and waits, and need no driver.
 
 mod fake_nvjpeg;
 
@@ -13,12 +12,12 @@ use crate::{Error, Result};
 
 use fake_nvjpeg::FakeNvjpeg;
 
-/// A header as a file has it: markers with payloads, a scan with one byte of codes, an end.
+/// Builds a header as in a file: markers with payloads, a scan with one byte of codes, an end marker.
 pub(super) struct JpegBuilder {
     pub sof: u8,
     pub depth: u8,
     pub size: (u16, u16),
-    /// Name, horizontal and vertical factor.
+    /// Id, horizontal and vertical factor.
     pub components: Vec<(u8, u8, u8)>,
     pub extra: Vec<(u8, Vec<u8>)>,
     pub tables: bool,
@@ -101,7 +100,7 @@ fn a_header_is_read() {
 }
 
 #[test]
-fn color_is_told_as_libjpeg_tells_it() {
+fn color_space_follows_libjpegs_rules() {
     let adobe = |transform: u8| (0xee, [b"Adobe\0\x64\0\0\0\0".as_slice(), &[transform]].concat());
     let jfif = (0xe0, b"JFIF\0\x01\x02\0\0\x01\0\x01\0\0".to_vec());
     let with = |extra: Vec<(u8, Vec<u8>)>| {
@@ -119,7 +118,7 @@ fn color_is_told_as_libjpeg_tells_it() {
 }
 
 #[test]
-fn damaged_headers_are_errors_and_no_length_panics() {
+fn damaged_headers_are_errors_and_never_panic() {
     let file = JpegBuilder::new((64, 64), (2, 1)).file();
     for len in 0..file.len() {
         match JpegHeader::parse(&file[..len]) {
@@ -141,7 +140,7 @@ fn damaged_headers_are_errors_and_no_length_panics() {
 }
 
 #[test]
-fn what_nvjpeg_is_not_given_is_said_in_words() {
+fn unsupported_files_are_refused_with_a_reason() {
     let refused = |jpeg: JpegBuilder| check_supported(&jpeg.header()).unwrap_err();
     assert!(check_supported(&JpegBuilder::new((640, 480), (2, 2)).header()).is_ok());
     assert!(check_supported(&JpegBuilder { sof: 0xc2, ..JpegBuilder::gray((640, 480)) }.header()).is_ok());
@@ -151,12 +150,12 @@ fn what_nvjpeg_is_not_given_is_said_in_words() {
         .contains("4 components"));
     assert!(refused(JpegBuilder::new((8, 8), (2, 4))).contains("(2, 4)"));
     assert!(refused(JpegBuilder { tables: false, ..JpegBuilder::gray((8, 8)) }).contains("Huffman"));
-    assert!(refused(JpegBuilder { end: false, ..JpegBuilder::gray((8, 8)) }).contains("cut short"));
+    assert!(refused(JpegBuilder { end: false, ..JpegBuilder::gray((8, 8)) }).contains("truncated"));
     assert!(refused(JpegBuilder::new((65535, 65535), (1, 1))).contains("65535x65535"));
 }
 
 #[test]
-fn engines_are_asked_about_baseline_files_of_one_scan_only() {
+fn jpeg_engines_need_a_baseline_file_of_one_scan() {
     let may = |jpeg: JpegBuilder| is_hardware_candidate(&jpeg.header());
     assert!(may(JpegBuilder::new((8, 8), (2, 2))) && may(JpegBuilder::gray((8, 8))));
     assert!(!may(JpegBuilder { sof: 0xc2, ..JpegBuilder::new((8, 8), (2, 2)) }));
@@ -184,7 +183,7 @@ pub(super) fn image_info_of(header: &JpegHeader) -> ImageInfo {
 }
 
 #[test]
-fn planes_do_not_overlap_and_header_and_library_must_agree() {
+fn planes_do_not_overlap_and_sizes_must_agree() {
     for luma in [(1, 1), (2, 1), (2, 2), (1, 2), (4, 1), (4, 2)] {
         for size in [(1, 1), (17, 33), (255, 256), (257, 1)] {
             let header = JpegBuilder::new(size, luma).header();
@@ -210,12 +209,12 @@ fn planes_do_not_overlap_and_header_and_library_must_agree() {
     };
     assert!(modified(|_| ()).is_ok());
     assert!(modified(|info| info.sizes[0].0 += 1).is_err());
-    assert!(modified(|info| info.sizes[2].1 -= 1).is_err(), "a sample less than is read");
+    assert!(modified(|info| info.sizes[2].1 -= 1).is_err(), "one sample less than is read");
     assert!(modified(|info| info.sizes[2].1 = -1).is_err());
     assert!(modified(|info| info.subsampling = subsampling::S444).is_err());
     assert!(modified(|info| info.subsampling = -1).is_err());
     assert!(modified(|info| info.components = 1).is_err());
-    // More than is read does no harm, if there is room for it.
+    // More than is read does no harm if there is room for it.
     assert!(modified(|info| info.sizes[2] = (900, 900)).unwrap() > modified(|_| ()).unwrap() + 800 * 900);
 }
 
@@ -229,7 +228,7 @@ fn decode(core: &mut DecoderCore<FakeNvjpeg>, jpeg: &JpegBuilder) -> Result<(Bac
 }
 
 #[test]
-fn the_host_waits_before_planes_are_written_again() {
+fn host_waits_before_planes_are_overwritten() {
     let fake = FakeNvjpeg::new(&[Hardware, Hybrid]);
     let mut core = core(&fake, &[Hardware, Hybrid]);
     let jpeg = JpegBuilder::new((64, 64), (2, 2));
@@ -245,21 +244,21 @@ fn the_host_waits_before_planes_are_written_again() {
     assert_eq!(
         waits.len(),
         4,
-        "two sets: the first two pictures wait for nobody, and nothing waits for its own readers"
+        "two sets: the first two images do not wait, and no image waits for its own readers"
     );
     drop(core);
     fake.assert_no_violations();
 }
 
 #[test]
-fn a_backend_that_refuses_is_followed_by_the_next() {
+fn next_backend_is_tried_after_a_refusal() {
     let fake = FakeNvjpeg::new(&[Hardware, Hybrid]);
     let mut core = core(&fake, &[Hardware, GpuHybrid, Hybrid]);
     assert_eq!(
         decode(&mut core, &JpegBuilder { sof: 0xc2, ..JpegBuilder::new((64, 64), (2, 2)) }).unwrap().0,
         Hybrid
     );
-    assert_eq!(fake.hardware_queries(), 0, "the engines are not even asked");
+    assert_eq!(fake.hardware_queries(), 0, "the engines are not queried");
     fake.with(|device| device.hardware_refuses = true);
     assert_eq!(decode(&mut core, &JpegBuilder::new((64, 64), (2, 2))).unwrap().0, Hybrid);
     fake.with(|device| {
@@ -279,7 +278,7 @@ fn a_backend_that_refuses_is_followed_by_the_next() {
 }
 
 #[test]
-fn a_device_without_any_of_the_backends_is_an_error() {
+fn device_without_any_backend_is_an_error() {
     let error = DecoderCore::new(FakeNvjpeg::new(&[]), &[Hardware, Hybrid]).err().expect("there is none");
     assert!(matches!(&error, Error::Unsupported { reason } if reason.contains("Hardware")), "{error}");
     let only = core(&FakeNvjpeg::new(&[Hardware]), &[Hardware]);
@@ -289,7 +288,7 @@ fn a_device_without_any_of_the_backends_is_an_error() {
 }
 
 #[test]
-fn after_a_failure_everything_is_over_and_the_state_is_not_used_again() {
+fn failed_state_is_finished_and_not_reused() {
     let fake = FakeNvjpeg::new(&[Hybrid]);
     let mut core = core(&fake, &[Hybrid]);
     let jpeg = JpegBuilder::new((64, 64), (1, 1));
@@ -314,7 +313,7 @@ fn after_a_failure_everything_is_over_and_the_state_is_not_used_again() {
 }
 
 #[test]
-fn memory_grows_and_what_is_very_large_is_given_back() {
+fn memory_grows_and_very_large_blocks_are_freed() {
     let fake = FakeNvjpeg::new(&[Hybrid]);
     let mut core = core(&fake, &[Hybrid]);
     let (small, large) = (JpegBuilder::gray((64, 64)), JpegBuilder::new((8192, 4096), (1, 1)));
@@ -337,7 +336,7 @@ fn memory_grows_and_what_is_very_large_is_given_back() {
 }
 
 #[test]
-fn any_call_may_fail_and_nothing_is_touched_while_it_is_in_use() {
+fn no_failing_call_touches_memory_in_use() {
     let files = [
         JpegBuilder::new((64, 64), (2, 2)),
         JpegBuilder::gray((2000, 900)),
@@ -354,7 +353,7 @@ fn any_call_may_fail_and_nothing_is_touched_while_it_is_in_use() {
                     good += 1;
                 }
             }
-            assert!(good >= 10, "{failing}: one call failed, and {good} of 12 came out");
+            assert!(good >= 10, "{failing}: one call failed, and {good} of 12 were decoded");
         }
         fake.assert_no_violations();
     }

@@ -68,9 +68,9 @@ impl DecoderFactory for CuvidFactory {
         let raw = raw.map_err(|error| match error {
             // The driver does not always support what the capabilities report; 801 is
             // CUDA_ERROR_NOT_SUPPORTED.
-            Error::Call { code: 801, .. } => {
-                Error::Unsupported { reason: format!("the driver makes no decoder for {}", config.name()) }
-            }
+            Error::Call { code: 801, .. } => Error::Unsupported {
+                reason: format!("the driver cannot create a decoder for {}", config.name()),
+            },
             other => other,
         })?;
         Ok(Decoder {
@@ -104,7 +104,7 @@ impl DecoderFactory for CuvidFactory {
 }
 
 impl Decoder {
-    /// Begins a use: its pictures will be read on `stream`, after the readers of its previous user.
+    /// Starts a use: its pictures will be read on `stream`, after the readers of its previous user.
     pub fn begin_use(&mut self, stream: &Arc<Stream>) -> Result<()> {
         self.reader_stream = Some(stream.clone());
         match self.last_use.take() {
@@ -123,7 +123,7 @@ impl Decoder {
     }
 
     /// Enqueues a picture for decoding.
-    /// |
+    ///
     /// # Safety
     /// `picture` must be what the parser passed to the decode callback that is running.
     pub unsafe fn decode(&mut self, picture: &mut sys::CUVIDPICPARAMS) -> Result<()> {

@@ -42,7 +42,7 @@ pub(crate) struct DecoderConfig {
 /// What must be done with a decoder before it can serve a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compatibility {
-    /// Nothing: it fits as it is.
+    /// Nothing: it fits unchanged.
     Reuse,
     /// It must be reconfigured for another size.
     Reconfigure,
@@ -126,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn a_decoder_holds_four_pictures_more_than_the_stream_needs() {
+    fn decoder_holds_four_pictures_more_than_needed() {
         assert_eq!([4, 8, 17, 28, 31].map(num_decode_surfaces), [8, 12, 21, 32, 32]);
-        assert_eq!(num_decode_surfaces(0), 24, "unknown is taken for twenty");
+        assert_eq!(num_decode_surfaces(0), 24, "unknown counts as twenty");
     }
 
     #[test]
-    fn sizes_share_buckets_upright_and_lying_and_within_the_gpu() {
+    fn sizes_share_buckets_in_both_orientations() {
         let of = |size| size_class(size, &CAPS);
         assert_eq!(of((320, 240)), (480, 288));
         assert_eq!(of((240, 320)), (288, 480));
@@ -140,21 +140,17 @@ mod tests {
         assert_eq!(of((1088, 1920)), (1088, 1920));
         assert_eq!(of((4096, 4096)), (4096, 4096), "no bucket holds it: its own size");
         let small = Caps { max_size: (1600, 1600), ..CAPS };
-        assert_eq!(
-            size_class((1300, 700), &small),
-            (1300, 700),
-            "the bucket would be larger than the GPU goes"
-        );
+        assert_eq!(size_class((1300, 700), &small), (1300, 700), "the bucket would exceed the GPU's maximum");
     }
 
     #[test]
-    fn a_decoder_is_kept_reconfigured_or_made_anew() {
+    fn decoder_is_reused_reconfigured_or_recreated() {
         let config = DecoderConfig::for_stream(&stream((1280, 720), 4), &CAPS);
         assert_eq!(config.compatibility(&stream((1280, 720), 4)), Compatibility::Reuse);
         assert_eq!(
             config.compatibility(&stream((1280, 720), 3)),
             Compatibility::Reuse,
-            "fewer pictures are no reason"
+            "fewer pictures do not matter"
         );
         assert_eq!(config.compatibility(&stream((640, 480), 4)), Compatibility::Reconfigure);
         assert_eq!(config.compatibility(&stream((1920, 1088), 4)), Compatibility::Recreate, "too small");
@@ -166,7 +162,7 @@ mod tests {
         assert_eq!(
             config.compatibility(&stream((1280, 720), 5)),
             Compatibility::Recreate,
-            "too few pictures: they come out of order"
+            "too few pictures: they would be output out of order"
         );
         assert_eq!(
             config.compatibility(&StreamFormat { depth_bits: 10, ..stream((1280, 720), 4) }),

@@ -1,6 +1,5 @@
-//! In: decoders that are only counted.
-//! Out: which of them the pool keeps, gives, changes and evicts.
-//! Never: needs a driver.
+//! Tests the decoder cache with decoders that are only counted: which are kept, reused, reconfigured and evicted.
+//! They need no driver.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +19,7 @@ const CAPS: Caps = Caps {
     surface_formats: 0b1111,
 };
 
-/// Decoders are numbers; those alive are listed, and only so many may be.
+/// Decoders are numbers. Those alive are listed, and their number is limited.
 #[derive(Clone, Default)]
 struct FakeFactory {
     alive: Arc<Mutex<Vec<u64>>>,
@@ -74,7 +73,7 @@ fn factory(max_alive: usize) -> FakeFactory {
 }
 
 impl DecoderCache<FakeFactory> {
-    /// Takes for a stream and tells which decoder came, and how.
+    /// Gets a decoder for a stream and returns its number and the outcome.
     fn get(
         &self,
         want: StreamFormat,
@@ -86,7 +85,7 @@ impl DecoderCache<FakeFactory> {
 }
 
 #[test]
-fn a_decoder_comes_back_as_it_was_or_reconfigured_within_its_bucket() {
+fn decoder_is_reused_or_reconfigured_in_its_bucket() {
     let factory = factory(10);
     let cache = cache(&factory, u64::MAX);
     let (first, number, outcome) = cache.get(stream((1280, 720), 4)).unwrap();
@@ -102,7 +101,11 @@ fn a_decoder_comes_back_as_it_was_or_reconfigured_within_its_bucket() {
     assert_eq!((number, outcome), (1, CacheOutcome::Reconfigured), "the last used one");
     assert_eq!(third.config.format.coded_size, (1024, 720));
     let (_, number, outcome) = cache.get(stream((640, 480), 4)).unwrap();
-    assert_eq!((number, outcome), (2, CacheOutcome::Created), "another bucket: it would waste the large one");
+    assert_eq!(
+        (number, outcome),
+        (2, CacheOutcome::Created),
+        "another bucket: the large one would be wasted"
+    );
     let stats = cache.stats();
     assert_eq!((stats.created, stats.reused, stats.reconfigured, stats.idle), (3, 1, 1, 1));
 }
@@ -119,7 +122,7 @@ fn a_decoder_with_too_few_surfaces_is_not_taken() {
 }
 
 #[test]
-fn the_longest_unused_go_when_all_weigh_too_much() {
+fn least_recently_used_are_evicted_over_the_limit() {
     let factory = factory(10);
     let weight = DecoderConfig::for_stream(&stream((1920, 1088), 4), &CAPS).estimated_bytes();
     let cache = cache(&factory, 2 * weight);
@@ -128,20 +131,20 @@ fn the_longest_unused_go_when_all_weigh_too_much() {
     for cached in taken {
         cache.put(cached);
     }
-    assert_eq!(*factory.alive.lock().unwrap(), [1, 2], "the first one given back went");
+    assert_eq!(*factory.alive.lock().unwrap(), [1, 2], "the first one returned was evicted");
     assert_eq!(cache.stats().bytes, 2 * weight);
-    // Making another one makes room first.
+    // Creating another one makes room first.
     let (other, ..) = cache.get(StreamFormat { codec: Codec::Hevc, ..stream((1920, 1088), 4) }).unwrap();
     assert_eq!(*factory.alive.lock().unwrap(), [2, 3]);
     cache.set_limit_bytes(0);
     assert_eq!(*factory.alive.lock().unwrap(), [3], "the one in use");
     drop(other);
-    assert_eq!(cache.stats().bytes, 0, "a decoder that is thrown away weighs nothing");
+    assert_eq!(cache.stats().bytes, 0, "a destroyed decoder has no weight");
     assert_eq!(cache.stats().evicted, 3);
 }
 
 #[test]
-fn memory_that_runs_out_takes_the_idle_ones_and_tries_once_more() {
+fn out_of_memory_evicts_idle_ones_and_retries_once() {
     let factory = factory(2);
     let cache = cache(&factory, u64::MAX);
     let (a, ..) = cache.get(stream((640, 480), 4)).unwrap();
@@ -161,7 +164,7 @@ fn memory_that_runs_out_takes_the_idle_ones_and_tries_once_more() {
 }
 
 #[test]
-fn a_decoder_that_cannot_be_reconfigured_is_replaced() {
+fn failed_reconfiguration_creates_a_decoder() {
     let factory = FakeFactory { refuses_reconfigure: true, ..factory(10) };
     let cache = cache(&factory, u64::MAX);
     let (first, ..) = cache.get(stream((1280, 720), 4)).unwrap();

@@ -1,9 +1,9 @@
-//! Counts the pictures (frames or fields) that begin in an Annex B access unit.
+//! Counts the pictures (frames or fields) that start in an Annex B access unit.
 //! Of each slice, only the first bits after the NAL unit header are read.
 
 use crate::format::Codec;
 
-/// How many pictures begin in a unit, counted as slices that cover the first block of a picture. The count is
+/// How many pictures start in an access unit, counted as slices that cover the first block of a picture. The count is
 /// wrong only for streams with redundant slices, whose pictures then fail to match their units, which is
 /// reported.
 pub(super) fn count_pictures(codec: Codec, data: &[u8]) -> u32 {
@@ -40,7 +40,7 @@ mod tests {
         let fields = [0, 0, 1, 0x65, 0x88, 0, 0, 1, 0x41, 0x9a];
         assert_eq!(count_pictures(Codec::H264, &fields), 2);
         assert_eq!(count_pictures(Codec::H264, &[0, 0, 1, 0x67, 0x80]), 0);
-        assert_eq!(count_pictures(Codec::H264, &[0, 0, 1]), 0, "cut off");
+        assert_eq!(count_pictures(Codec::H264, &[0, 0, 1]), 0, "truncated");
         let hevc =
             [0, 0, 1, 0x40, 1, 0x80, 0, 0, 1, 0x26, 1, 0xaf, 0, 0, 1, 0x02, 1, 0x50, 0, 0, 1, 2, 9, 0x80];
         assert_eq!(

@@ -49,7 +49,7 @@ impl DecoderDriver for CuvidDriver {
     }
 
     fn decode(&mut self, cached: &mut Self::Decoder, picture: &mut sys::CUVIDPICPARAMS) -> Result<()> {
-        // SAFETY: a run calls this only from within its decode callback, with the picture that the parser
+        // SAFETY: a pass calls this only from within its decode callback, with the picture that the parser
         // passed to it.
         unsafe { cached.decoder.decode(picture) }
     }

@@ -1,5 +1,5 @@
-//! Runs one decoding pass: submits pictures, and maps and delivers those that are wanted.
-//! Never maps a picture that is not wanted, or one whose surface was already reused.
+//! Runs one decoding pass: submits pictures, and maps and delivers those that are requested.
+//! A picture that is not requested is never mapped, nor one whose surface was already reused.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -28,7 +28,7 @@ const IN_PROGRESS: u32 = 1;
 const STATUS_POLL_INTERVAL: Duration = Duration::from_micros(100);
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The GPU operations that a run needs. Implemented by the hardware, and by a scripted fake in tests.
+/// The GPU operations that a pass needs. Implemented by the hardware, and by a scripted fake in tests.
 pub(crate) trait DecoderDriver {
     /// Destroyed when dropped.
     type Decoder;
@@ -50,15 +50,15 @@ pub(crate) trait DecoderDriver {
     fn status(&mut self, decoder: &mut Self::Decoder, index: i32) -> Result<u32>;
 }
 
-/// The consumer of pictures; `Break` ends the run.
+/// The consumer of pictures; `Break` ends the pass.
 pub(crate) type FrameCallback<'a> = dyn FnMut(u32, &Surface) -> ControlFlow<()> + 'a;
 
-/// Why a run ends early.
+/// Why a pass ends early.
 #[derive(Debug)]
 pub(crate) enum StopReason {
     /// An error; the decoder must not be reused.
     Error(Error),
-    /// The consumer stopped the run.
+    /// The consumer stopped the pass.
     Callback,
 }
 
@@ -155,7 +155,7 @@ impl<B: DecoderDriver> DecodePass<B> {
         Ok(self.tracker.verify_complete()?)
     }
 
-    /// Ends the run and returns the decoder, which must be valid, to the pool.
+    /// Ends the pass and returns the decoder, which must be valid, to the pool.
     pub fn release(mut self) {
         if let Some(decoder) = self.decoder.take() {
             self.driver.put(decoder);
@@ -221,7 +221,7 @@ impl<B: DecoderDriver> DecodePass<B> {
             // Its pictures may refer to pictures in the decoder that would be replaced.
             let (width, height) = sequence.format.coded_size;
             let name = self.codec.name();
-            let reason = format!("{name} pictures grow to {width}x{height} within the stream");
+            let reason = format!("{name} frames grow to {width}x{height} within the stream");
             return Err(Error::Unsupported { reason }.into());
         }
         if let Some(decoder) = self.decoder.take() {
@@ -305,7 +305,7 @@ impl<B: DecoderDriver> DecodePass<B> {
         let size_now = self.sequence.as_ref().map(|sequence| sequence.format.coded_size);
         if size_now != Some(sequence.format.coded_size) {
             // The decoder has been reconfigured since then and would scale the picture.
-            let reason = format!("unit {id} shows a picture again that was coded at another size");
+            let reason = format!("access unit {id} displays again a picture that was coded at another size");
             return Err(Error::Unsupported { reason }.into());
         }
         let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
@@ -347,7 +347,7 @@ impl<B: DecoderDriver> DecodePass<B> {
                 // The result is not known yet, and cannot be queried once the surface is reused.
                 IN_PROGRESS if started.elapsed() < STATUS_TIMEOUT => std::thread::sleep(STATUS_POLL_INTERVAL),
                 IN_PROGRESS => {
-                    let reason = format!("unit {id} is still being decoded after {STATUS_TIMEOUT:?}");
+                    let reason = format!("access unit {id} is still being decoded after {STATUS_TIMEOUT:?}");
                     return Err(Error::Unsupported { reason }.into());
                 }
                 _ => return Ok(()),
@@ -357,9 +357,9 @@ impl<B: DecoderDriver> DecodePass<B> {
 }
 
 /// A picture came before any sequence; the driver never calls back in this order.
-const NO_SEQUENCE: Error = Error::Misuse("the video parser brought a picture before any sequence");
+const NO_SEQUENCE: Error = Error::Misuse("the video parser reported a picture before any sequence");
 
-/// A run and its consumer, as the target of the parser's callbacks.
+/// A pass and its consumer, as the target of the parser's callbacks.
 struct PassCallbacks<'r, 'e, B: DecoderDriver> {
     pass: &'r mut DecodePass<B>,
     on_frame: &'r mut FrameCallback<'e>,

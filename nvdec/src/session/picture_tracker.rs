@@ -8,10 +8,10 @@ use super::AccessUnit;
 use crate::format::{Codec, SequenceInfo};
 use crate::{Error, Result};
 
-/// Index of a unit in its run.
+/// Index of an access unit in its pass.
 pub(super) type AuIndex = usize;
 
-/// A unit without its bytes.
+/// An access unit without its bytes.
 struct TrackedUnit {
     id: u32,
     timestamp: i64,
@@ -51,7 +51,7 @@ pub(super) enum DecodeAction {
     Skip,
 }
 
-/// Bookkeeping for one run.
+/// Bookkeeping for one pass.
 pub(super) struct PictureTracker {
     codec: Codec,
     units: Vec<TrackedUnit>,
@@ -90,11 +90,11 @@ impl PictureTracker {
         }
     }
 
-    /// Registers a unit that is about to be fed, in which `pictures` pictures begin (unused for codecs that
+    /// Registers a unit that is about to be fed, in which `pictures` pictures start (unused for codecs that
     /// display in coding order).
     pub fn begin_access_unit(&mut self, unit: &AccessUnit<'_>, pictures: u32) -> Result<()> {
         if unit.wanted && !unit.decode {
-            return Err(Error::Misuse("a unit whose picture is wanted must be decoded"));
+            return Err(Error::Misuse("an access unit whose picture is requested must be decoded"));
         }
         let au_index = self.units.len();
         let AccessUnit { id, timestamp, wanted, mut decode, single_frame, .. } = *unit;
@@ -117,7 +117,7 @@ impl PictureTracker {
         Ok(())
     }
 
-    /// Registers that the unit was fed: its callbacks have come, or come only while the next unit is fed.
+    /// Registers that the unit was fed: its callbacks were made, or are made only while the next unit is fed.
     pub fn end_access_unit(&mut self, single_frame: bool) -> Result<()> {
         let au_index = self.current.take();
         self.previous_single_frame = single_frame;
@@ -140,7 +140,9 @@ impl PictureTracker {
         match self.display_lag {
             Some(display_lag) if undisplayed > display_lag => {
                 let id = self.awaiting_display.front().map_or(0, |&au_index| self.units[au_index].id);
-                Err(mismatch(format!("a picture that unit {id} or a later one shows did not come")))
+                Err(mismatch(format!(
+                    "a picture that access unit {id} or a later one displays was not reported"
+                )))
             }
             _ => {
                 self.display_lag = Some(undisplayed);
@@ -171,7 +173,9 @@ impl PictureTracker {
         sequence: &Arc<SequenceInfo>,
     ) -> Result<DecodeAction> {
         if !(0..64).contains(&index) {
-            return Err(mismatch(format!("a picture was put into surface {index}")));
+            return Err(mismatch(format!(
+                "a picture was assigned to surface {index}, which is out of range"
+            )));
         }
         let unit = if self.codec.reorders() { Some(self.next_expected()?) } else { self.current };
         let decode = unit.is_none_or(|unit| self.units[unit].decode);
@@ -202,7 +206,7 @@ impl PictureTracker {
             self.surface_state_mut(index).filter(|state| is_last && !state.complete && !state.displayed);
         let Some(first) = first else {
             return Err(mismatch(format!(
-                "a second field came for surface {index} without a first one before it"
+                "a second field was reported for surface {index} without a first one"
             )));
         };
         first.complete = true;
@@ -241,18 +245,19 @@ impl PictureTracker {
             return Ok(None);
         }
         let id = unit.id;
-        let refuse = |what: &str| Err(mismatch(format!("the picture of unit {id} is shown, but {what}")));
+        let refuse =
+            |what: &str| Err(mismatch(format!("the picture of access unit {id} is displayed, but {what}")));
         let owners = match self.surface_state(index) {
             // Mapping a surface whose picture was not decoded returns its previous content.
-            Some(state) if !state.submitted => return refuse("was not decoded"),
+            Some(state) if !state.submitted => return refuse("it was not decoded"),
             // The content of the missing field is undefined.
-            Some(state) if !state.complete => return refuse("has one field only"),
+            Some(state) if !state.complete => return refuse("it has only one field"),
             Some(state) => state.owners,
             None => return refuse("its surface holds no picture"),
         };
         self.units[au_index].delivered = true;
         if self.codec.reorders() {
-            // Two fields are one picture, which is delivered once, whichever of their units wanted it.
+            // Two fields are one picture, which is delivered once, whichever of their units requested it.
             owners.into_iter().flatten().for_each(|owner| self.units[owner].delivered = true);
         }
         Ok(Some(au_index))
@@ -278,7 +283,7 @@ impl PictureTracker {
         if !timestamps.contains(&timestamp) {
             let id = self.units[first].id;
             let text =
-                format!("the picture of unit {id} came with time {timestamp}, and was given {timestamps:?}");
+                format!("the picture of access unit {id} was reported with timestamp {timestamp} instead of {timestamps:?}");
             return Err(mismatch(text));
         }
         Ok(known.clone().find(|&au_index| self.units[au_index].wanted).or(Some(first)))
@@ -286,12 +291,13 @@ impl PictureTracker {
 
     fn next_to_display(&mut self) -> Result<AuIndex> {
         let au_index = self.awaiting_display.pop_front();
-        au_index.ok_or_else(|| mismatch("more pictures are shown than the units show".to_owned()))
+        au_index
+            .ok_or_else(|| mismatch("more pictures are displayed than the access units contain".to_owned()))
     }
 
     fn next_expected(&mut self) -> Result<AuIndex> {
         let Some(expected) = self.expected.front_mut() else {
-            return Err(mismatch("a picture is to be decoded that began in no unit".to_owned()));
+            return Err(mismatch("a picture to decode does not start in any access unit".to_owned()));
         };
         expected.pictures -= 1;
         let (au_index, left) = (expected.au_index, expected.pictures);
@@ -336,13 +342,13 @@ impl PictureTracker {
         self.surface_states.clear();
     }
 
-    /// Whether any picture was submitted to the decoder since the run began.
+    /// Whether any picture was submitted to the decoder since the pass started.
     pub fn has_submitted(&self) -> bool {
         self.submitted > 0
     }
 
     /// Checks at the end that every wanted picture was delivered.
-    /// |
+    ///
     /// # Errors
     /// [`Error::MissingPicture`] with the first unit whose picture was not delivered.
     pub fn verify_complete(&self) -> Result<()> {

@@ -1,6 +1,4 @@
-//! In: scripts of what a parser calls back, and a GPU whose pictures are labels.
-//! Out: what a run makes of them.
-//! Never: needs a driver.
+//! Tests decoding passes with scripted parser callbacks and a fake GPU whose pictures are labels. They need no driver.
 
 mod harness;
 mod reordered;

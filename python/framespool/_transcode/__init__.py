@@ -1,4 +1,4 @@
-"""Making a dataset's videos anew, for those whose random clips cost too much as they are."""
+"""Transcodes the videos of a dataset, for datasets whose random clips are expensive."""
 
 from __future__ import annotations
 
@@ -32,32 +32,56 @@ def transcode(
     index: str | os.PathLike[str] | Literal[False] | None = None,
     progress: Callable[[int, int, int], object] | None = None,
 ) -> TranscodeReport:
-    """Writes the videos of a dataset anew, so that random clips of them cost less: short groups of pictures, smaller.
+    """Transcodes the videos of a dataset to short GOPs, and optionally a smaller size, for cheap random clips.
 
-    Each becomes an MP4 file without sound below ``out``, as it lies below ``root`` (by default the folder that all have
-    in common); members of archives, cells of tables, folders of frames and bytes become files too. Frame *i* of the
-    result is frame *i* of the source as framespool delivers it, at the same time to the tick, turned for display, in 8
-    bits; an odd side loses its last row or column. Each file is compared with its source (number of frames, all times,
-    size, groups) before it gets its name. Encoding loses quality: look at a few before you delete anything.
+    Each video becomes an MP4 file without audio below ``out``, at its path below ``root``. Archive members, table
+    cells, image sequences and bytes become files too. Frame *i* of the result is frame *i* of the source as framespool
+    delivers
+    it: rotated for display, in 8 bits, at the same time to the tick. An odd side loses its last row or column.
 
-    ``gop``: pictures of a group; a random clip costs half of that beyond its own length. Shorter groups make larger
-    files. ``b_frames``: of them between two others, on which none depends, so that clips with a stride skip those
-    that they do not want; fewer where a group has no room for them. ``size``: the shorter side in pixels, or
-    ``long_side`` the longer one; nothing is made larger. ``codec``: ``"h264"`` or ``"hevc"``. ``crf``: the encoder's
-    quality, less is better; 20 for H.264 and 22 for HEVC by default. ``preset``: from ``"ultrafast"`` to
-    ``"veryslow"``, which makes smaller files.
+    Each file is compared with its source (number of frames, all times, size, GOPs) before it gets its final name.
+    Encoding loses quality: check some results before you delete anything.
 
-    ``ffmpeg``: the program that encodes; by default that of the variable ``FRAMESPOOL_FFMPEG_PROGRAM``, the one on the
-    PATH, or that of the package imageio-ffmpeg. ``jobs``: videos at a time, by default one for each core. ``on_error``:
-    ``"skip"`` goes on after a bad video and names it in the report, ``"raise"`` stops at it. ``index``: as for
-    :class:`ClipLoader`. ``progress``: called with (done, failed, total).
+    A run that was stopped can be repeated: results that match the options and whose sources are unchanged are kept.
+    Incomplete files are only in a hidden folder of ``out``. ``out`` also gets ``dataset.jsonl``, the new dataset for
+    :func:`framespool.datasets.json_lines`. See docs/howto/transcode.md.
 
-    A run that was stopped, however, goes on where it was: what is there, made alike of files that have not changed, is
-    left alone. Half-made files lie in a hidden folder of ``out`` only. ``out`` also gets ``dataset.jsonl``, the new
-    dataset for :func:`framespool.datasets.json_lines`.
+    Args:
+        dataset: As for :class:`ClipLoader`.
+        out: Folder for the results.
+        gop: Frames per GOP. A random clip decodes about half a GOP more than its own frames; shorter GOPs make larger
+            files.
+        b_frames: Disposable B-frames between two other frames. Clips with a stride skip those that they do not contain.
+            Fewer are used if the GOP has no room for them.
+        size: Shorter side in pixels, even. ``None``: the size of the source. Nothing is enlarged.
+        long_side: Longer side in pixels, instead of ``size``.
+        codec: ``"h264"`` or ``"hevc"``.
+        crf: Quality of the encoder, 0 to 51; lower is better. ``None``: 20 for H.264, 22 for HEVC.
+        preset: ``"ultrafast"`` to ``"veryslow"``, which makes smaller files.
+        root: Folder from which the paths of results start. ``None``: the folder that all sources share.
+        ffmpeg: The ffmpeg program. ``None``: that of the variable ``FRAMESPOOL_FFMPEG_PROGRAM``, of the PATH, or of the
+            package imageio-ffmpeg.
+        jobs: Videos at the same time. ``None``: one per core.
+        on_error: ``"skip"`` continues after a bad video and reports it, ``"raise"`` stops.
+        index: The index cache, as for :class:`ClipLoader`.
+        progress: Called with (done, failed, total).
 
-    Raises :class:`~framespool.ArgumentError` for what cannot be, :class:`~framespool.UnsupportedError` without an
-    ffmpeg program that has the encoder, and :class:`~framespool.ReadError` where ``out`` cannot be written.
+    Returns:
+        What was made, and the new dataset.
+
+    Raises:
+        ArgumentError: If an argument is invalid, or ``out`` contains other files with the same names.
+        UnsupportedError: If no ffmpeg program has the encoder.
+        ReadError: If ``out`` cannot be written.
+
+    Example:
+        >>> import framespool as fsp
+        >>> report = fsp.transcode(["long_gop.mp4"], "short/", gop=8, size=128, preset="ultrafast")
+        >>> report.videos, report.failures
+        (1, [])
+        >>> max_gop_packets = fsp.analyze_access("short/long_gop.mp4").max_gop_packets
+        >>> max_gop_packets
+        8
     """
     options = Options.checked(gop, b_frames, size, long_side, codec, crf, preset)
     return _job.run(_job.TranscodeJob(dataset, out, options, root, ffmpeg, jobs, index), on_error, progress)
@@ -81,11 +105,34 @@ def estimate_transcode(
     jobs: int | None = None,
     index: str | os.PathLike[str] | Literal[False] | None = None,
 ) -> TranscodeEstimate:
-    """What :func:`transcode` with the same arguments would gain and cost. Nothing is written to ``out``.
+    """Estimates the benefit and the cost of :func:`transcode` with the same arguments. It writes nothing to ``out``.
 
-    ``sequence_length``, ``stride``: the clip whose cost is told, in frames. The packets of up to 32 videos are looked
-    at, and the beginnings of three are encoded into a temporary folder, which takes some seconds. Raises as
-    :func:`transcode`.
+    It reads the packets of up to 32 videos, and encodes the start of three into a temporary folder, which takes some
+    seconds.
+
+    Args:
+        dataset: As for :func:`transcode`.
+        out: As for :func:`transcode`.
+        sequence_length: Frames of the clip that the costs apply to.
+        stride: Distance between its frames.
+        gop: As for :func:`transcode`.
+        b_frames: As for :func:`transcode`.
+        size: As for :func:`transcode`.
+        long_side: As for :func:`transcode`.
+        codec: As for :func:`transcode`.
+        crf: As for :func:`transcode`.
+        preset: As for :func:`transcode`.
+        root: As for :func:`transcode`.
+        ffmpeg: As for :func:`transcode`.
+        jobs: As for :func:`transcode`.
+        index: The index cache, as for :class:`ClipLoader`.
+
+    Returns:
+        The estimate.
+
+    Raises:
+        ArgumentError: As :func:`transcode`.
+        UnsupportedError: As :func:`transcode`.
     """
     options = Options.checked(gop, b_frames, size, long_side, codec, crf, preset)
     return _estimate.estimate(

@@ -1,4 +1,4 @@
-"""One video: its frames through the encoder, the result's times, and the comparison of both."""
+"""Transcodes one video: encodes its frames, writes their times, and compares the result with the source."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from framespool.datasets import VideoSegment
 from framespool.errors import DecodeError, InternalError
 from framespool.samplers import windows
 
-#: Bytes of frames that are handed over at a time, about; and of those made ahead.
+#: Approximate bytes of frames written at once, and of prefetched frames.
 _AT_A_TIME = 8 << 20
 _MAX_QUEUED_BYTES = 128 << 20
 _MAX_FRAMES = 32
-#: Frames a second for the encoder where the video does not tell.
+#: Frames per second for the encoder if the rate of the video is unknown.
 _RATE = Fraction(25)
 
 
@@ -36,12 +36,29 @@ def encode(
     most_frames: int | None = None,
     stream: int | None = None,
 ) -> int:
-    """Writes a video anew to ``target`` and holds the result against it; returns how many frames it has. ``target``
-    plus ".raw" is what the encoder writes. ``most_frames``: only the first ones. ``stream``: as for
-    :class:`Video`.
+    """Transcodes a video to ``target`` and compares the result with the source.
 
-    Raises what opening and decoding do, :class:`~framespool.ReadError` where the encoder failed,
-    :class:`~framespool.InternalError` where the result is not the source, and ``Stopped``.
+    The encoder writes to ``target`` plus ".raw".
+
+    Args:
+        source: The video.
+        target: The file to write.
+        options: Options of the encoder.
+        program: The ffmpeg program.
+        threads: Threads for decoding and encoding.
+        stop: Cancels the work.
+        index: The index cache.
+        most_frames: Encode only this many frames from the start. ``None``: all.
+        stream: As for :class:`Video`.
+
+    Returns:
+        Number of frames.
+
+    Raises:
+        ReadError: If the encoder failed.
+        InternalError: If the result differs from the source.
+        TranscodeCancelled: If the work was canceled.
+        Error: If opening or decoding the source fails.
     """
     stop.check()
     video = Video(source, num_threads=1, index=index, stream=stream)
@@ -49,7 +66,7 @@ def encode(
     name = info.path
     frames = min(len(video), most_frames or len(video))
     if not frames:
-        raise DecodeError(f"{name}: there are no frames to encode; leave it out")
+        raise DecodeError(f"{name}: no frames to encode; exclude it from the dataset")
     clock = clock_of(video, frames)
     color = video._video.color()[:3]
     size = options.size_of(info)
@@ -59,7 +76,7 @@ def encode(
     raw = f"{target}.raw"
     aspect = info.sample_aspect
     if aspect is not None and info.rotation % 180:
-        aspect = aspect[::-1]  # it is that of the stored picture, and what comes is turned
+        aspect = aspect[::-1]  # the aspect is that of the stored frame; the output is rotated
     asked = _ffmpeg.command(program, options, size, (rate.numerator, rate.denominator), color, aspect, threads, raw)
     with _ffmpeg.EncoderProcess(asked, name, stop) as encoding:
         for data in _frames(source, info, options, size, frames, threads, index, stream):
@@ -73,11 +90,19 @@ def encode(
 
 
 def clock_of(video: Video, frames: int) -> Clock:
-    """When the first ``frames`` frames are shown, in whole ticks of the video's own clock."""
+    """The presentation times of the first frames, in ticks of the video's own time base.
+
+    Args:
+        video: The video.
+        frames: Number of frames.
+
+    Returns:
+        The times.
+    """
     num, den = video.info.time_base
     seconds = video._video.all_pts_seconds()
     ends = [*seconds[1:], video.info.end_seconds]
-    # Seconds were made of these ticks by one product and one quotient: the nearest whole number is the one they were.
+    # Seconds were computed from ticks by one product and one quotient, so rounding restores the ticks.
     ticks = [round(second * den / num) * num for second in [*seconds[:frames], ends[frames - 1]]]
     return Clock(den, ticks[:-1], ticks[-1])
 
@@ -92,7 +117,7 @@ def _frames(
     index: Any,
     stream: int | None,
 ) -> Iterator[memoryview]:
-    """RGB of the frames, one after another, some at a time."""
+    """RGB data of the frames in order, several frames at a time."""
     each = size[0] * size[1] * 3
     some = max(1, min(_MAX_FRAMES, _AT_A_TIME // each, frames))
     loader = ClipLoader(
@@ -105,13 +130,13 @@ def _frames(
         memory_budget=_MAX_QUEUED_BYTES,
         index=index,
         stream=stream,
-        hdr="ignore",  # the copy is tagged as the source is
+        hdr="ignore",  # the result keeps the color tags of the source
     )
     given = 0
     for batch in loader:
         real = sum(batch.mask.tolist()[0])
         if batch.indices.tolist()[0][:real] != list(range(given, given + real)):
-            raise InternalError(f"{info.path}: frames came out of turn at frame {given}")
+            raise InternalError(f"{info.path}: frames out of order at frame {given}")
         given += real
         yield memoryview(batch.frames.tobytes())[: real * each]  # type: ignore[union-attr]
     if given != frames:
@@ -119,11 +144,21 @@ def _frames(
 
 
 def compare(made: str, name: str, clock: Clock, size: tuple[int, int], options: Options) -> None:
-    """Raises :class:`~framespool.InternalError` unless the file has as many frames, of this size, at the same times, in
-    groups no longer than asked for."""
+    """Compares a result with its source.
+
+    Args:
+        made: The file that was made.
+        name: Name of the source for messages.
+        clock: Times of the source's frames.
+        size: (width, height) that the result must have.
+        options: Options of the encoder.
+
+    Raises:
+        InternalError: If number of frames, times, size or GOP length differ.
+    """
 
     def refuse(what: str) -> InternalError:
-        return InternalError(f"{name}: what was encoded is not the source: {what}; nothing of it was kept")
+        return InternalError(f"{name}: the encoded file differs from the source: {what}; it was deleted")
 
     video = Video(made, num_threads=1, index=False)
     info = video.info
@@ -132,13 +167,13 @@ def compare(made: str, name: str, clock: Clock, size: tuple[int, int], options: 
         raise refuse(f"{len(found.times)} frames instead of {len(clock.times)}")
     ours, theirs = ([Fraction(t, c.scale) for t in (*c.times, c.end)] for c in (found, clock))
     for frame, (our, their) in enumerate(zip(ours, theirs, strict=True)):
-        # Where a single frame's length is not known, a reader makes one up.
+        # If the duration of a single frame is unknown, a reader chooses one.
         if our != their and not (frame == len(clock.times) == 1):
             what = f"frame {frame}" if frame < len(clock.times) else "the end"
             raise refuse(f"{what} is at {float(our):.6f} s instead of {float(their):.6f} s")
     if (info.width, info.height) != size or info.rotation or info.mirrored:
-        raise refuse(f"{info.width}x{info.height} turned by {info.rotation} instead of {size[0]}x{size[1]}")
+        raise refuse(f"{info.width}x{info.height} rotated by {info.rotation} instead of {size[0]}x{size[1]}")
     starts = [*info.keyframes, len(video)]
     longest = max(b - a for a, b in zip(starts, starts[1:], strict=False)) if info.keyframes else len(video)
     if starts[0] or longest > options.gop:
-        raise refuse(f"a group of {longest} pictures instead of {options.gop}")
+        raise refuse(f"a GOP of {longest} frames instead of {options.gop}")

@@ -1,4 +1,4 @@
-"""What making videos anew would gain and cost, before it is done: by the packets of a few, and by encoding a little."""
+"""Estimates the benefit and the cost of transcoding, from the packets of some videos and short trial encodes."""
 
 from __future__ import annotations
 
@@ -20,24 +20,35 @@ from framespool._transcode._options import Options
 from framespool._validate_args import integer
 from framespool.errors import Error
 
-#: Videos whose packets are looked at, and of these the ones of which the beginning is encoded: evenly over the dataset.
+#: Videos whose packets are examined, and trial encodes among them, evenly spread over the dataset.
 _MAX_SAMPLED_VIDEOS = 32
 _TRIAL_ENCODES = 3
 _TRIAL_FRAMES = 64
-#: Fewer pictures by less than this share are not worth a copy of the dataset.
+#: A smaller relative gain is not worth a copy of the dataset.
 _MIN_USEFUL_GAIN = 0.2
 
 
 @dataclass(frozen=True)
 class TranscodeEstimate:
-    """What :func:`transcode` would do, about.
+    """An estimate of what :func:`transcode` would do.
 
-    ``videos``: to be made, of which ``sampled_videos`` were looked at; the rest is taken to be alike. ``frames``: of all.
-    ``clip_frames``, ``clip_stride``: the clip whose cost follows. ``frames_decoded_now``, ``frames_decoded_after``: pictures
-    decoded for a random one alone, in the mean; ``None`` where all videos are shorter. ``pixels_now``,
-    ``pixels_after``: of a picture. ``bytes_now``, ``bytes_after``: on disk. ``seconds``: how long it would take, with
-    ``jobs`` videos at a time; ``None`` where not one could be encoded, ``bytes_after`` too. ``unreadable``: those of
-    the ones looked at that cannot be read.
+    Attributes:
+        videos: Videos to be transcoded.
+        sampled_videos: Videos that were examined; the others are assumed to be similar.
+        unreadable: Examined videos that cannot be read.
+        frames: Frames of all videos.
+        clip_frames: Frames of the clip that the costs apply to.
+        clip_stride: Distance between its frames.
+        frames_decoded_now: Mean frames decoded for a random clip alone. ``None`` if all videos are shorter than the
+            clip.
+        frames_decoded_after: The same after transcoding.
+        pixels_now: Mean pixels of a frame.
+        pixels_after: The same after transcoding.
+        bytes_now: Bytes on disk.
+        bytes_after: Bytes of the new files. ``None`` if no trial encode succeeded.
+        seconds: Duration with ``jobs`` videos at the same time. ``None`` if no trial encode succeeded.
+        jobs: Videos at the same time.
+        options: Options of the encoder.
     """
 
     videos: int
@@ -57,50 +68,69 @@ class TranscodeEstimate:
     options: Options = field(repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The estimate for JSON.
+
+        Returns:
+            The values by name.
+        """
         return asdict(self)
 
     @property
     def gain(self) -> float | None:
-        """How many times as many pixels are decoded for a random clip now; ``None`` where no clip fits."""
+        """Factor by which the pixels decoded for a random clip decrease; ``None`` if no clip fits."""
         if self.frames_decoded_now is None or self.frames_decoded_after is None:
             return None
         return self.frames_decoded_now * self.pixels_now / (self.frames_decoded_after * self.pixels_after)
 
     def summary_lines(self) -> list[str]:
-        """The same in words, with advice."""
-        told = [f"{self.videos} videos to make, some {self.frames} frames (by {self.sampled_videos} of them)"]
+        """The estimate as sentences, with advice.
+
+        Returns:
+            The sentences.
+        """
+        lines = [
+            f"{self.videos} videos to transcode, about {self.frames} frames (estimated from {self.sampled_videos})"
+        ]
         if self.unreadable:
-            told[0] += f"; {self.unreadable} of these cannot be read, which framespool validate explains"
+            lines[0] += f"; {self.unreadable} of these cannot be read; run framespool validate"
         clip = f"{self.clip_frames} frames, {self.clip_stride} apart"
         if self.frames_decoded_now is None or self.frames_decoded_after is None:
-            told.append(f"no video that was looked at is as long as a clip of {clip}: nothing can be said of the gain")
+            lines.append(f"no examined video is as long as a clip of {clip}: the gain is unknown")
         else:
             fewer = self.frames_decoded_now / self.frames_decoded_after
             ratio = f"{fewer:.1f} times fewer" if fewer >= 1.05 else f"{1 / fewer:.1f} times as many"
-            told.append(
-                f"a random clip of {clip}: {self.frames_decoded_now:.0f} pictures decoded now, "
+            lines.append(
+                f"a random clip of {clip}: {self.frames_decoded_now:.0f} frames decoded now, "
                 f"about {self.frames_decoded_after:.0f} afterwards ({ratio})"
             )
         if self.pixels_after < 0.99 * self.pixels_now:
-            told.append(f"each picture has {self.pixels_now / self.pixels_after:.1f} times fewer pixels afterwards")
+            lines.append(f"each frame has {self.pixels_now / self.pixels_after:.1f} times fewer pixels afterwards")
         after = "unknown" if self.bytes_after is None else f"about {bytes_text(self.bytes_after)}"
         takes = "unknown" if self.seconds is None else f"about {_duration(self.seconds)} with {self.jobs} at a time"
-        told.append(f"on disk: {bytes_text(self.bytes_now)} now, {after} for the new files; time: {takes}")
+        lines.append(f"on disk: {bytes_text(self.bytes_now)} now, {after} for the new files; time: {takes}")
         gain = self.gain
         smaller = self.pixels_after < 0.99 * self.pixels_now
         if gain is not None and gain < 1 + _MIN_USEFUL_GAIN:
-            told.append("not worth it for such clips: random access to these videos is cheap as it is")
-        told.append(
-            "epochs that go through whole videos (windows side by side, check, many clips of each video at once) "
-            "decode each picture once as it is: for them "
-            + ("only the smaller pictures count" if smaller else "nothing is gained, and larger files cost reading")
+            lines.append("not recommended for such clips: random access to these videos is already cheap")
+        lines.append(
+            "epochs over complete videos (adjacent windows, validate, many clips per video) already decode each frame "
+            "once: for them "
+            + ("only the smaller frames help" if smaller else "nothing is gained, and larger files are slower to read")
         )
-        return told
+        return lines
 
 
 def estimate(plan: TranscodeJob, sequence_length: int, stride: int) -> TranscodeEstimate:
-    """Looks at some of what is to be made, and encodes the beginning of a few into a folder that is removed."""
+    """Examines a sample of the videos, and encodes the start of a few into a temporary folder.
+
+    Args:
+        plan: The job.
+        sequence_length: Frames of the clip that the costs apply to.
+        stride: Distance between its frames.
+
+    Returns:
+        The estimate.
+    """
     frames, apart = integer("sequence_length", sequence_length, least=1), integer("stride", stride, least=1)
     unreadable = 0
     found: list[tuple[Video, AccessReport]] = []
@@ -137,7 +167,7 @@ def estimate(plan: TranscodeJob, sequence_length: int, stride: int) -> Transcode
 
 
 def _encoded(plan: TranscodeJob, videos: Sequence[Video]) -> tuple[float, int, int]:
-    """Seconds, bytes and frames of the beginnings of a few. One that cannot be decoded tells nothing."""
+    """Seconds, bytes and frames of the trial encodes. Videos that cannot be decoded are skipped."""
     began = time.monotonic()
     written = frames = 0
     stop = CancelToken()
@@ -169,7 +199,7 @@ def _some(videos: Sequence[Video], most: int) -> list[Video]:
 
 
 def _size(video: Video, found: AccessReport) -> float:
-    """Bytes of a video's file, or of its pictures where it is inside another."""
+    """Bytes of a video's file, or of its stream if the video is inside another file."""
     path = "" if isinstance(video.source, bytes) else _output_paths.file_of(video.source)
     with contextlib.suppress(OSError):
         if path == (os.fspath(video.source) if isinstance(video.source, (str, os.PathLike)) else None):
@@ -178,14 +208,25 @@ def _size(video: Video, found: AccessReport) -> float:
 
 
 def frames_decoded_per_clip(frames: int, stride: int, gop: int, b_frames: int) -> float:
-    """Pictures decoded for a clip alone, in the mean over all places of its first frame in a closed group of ``gop``
-    pictures, of which after each ``b_frames`` that nobody needs one follows on which others depend."""
+    """Mean frames decoded for a clip alone, over all positions of its first frame in a closed GOP.
+
+    After each ``b_frames`` disposable frames one follows on which others depend.
+
+    Args:
+        frames: Frames of the clip.
+        stride: Distance between its frames.
+        gop: Frames of the GOP.
+        b_frames: Disposable frames between two others.
+
+    Returns:
+        The mean.
+    """
     total = 0
     for first in range(gop):
         wanted = [first + number * stride for number in range(frames)]
         last_of = {place // gop: place % gop for place in wanted}
         for last in last_of.values():
-            # Up to the next picture that others depend on; the last of a group is one, too.
+            # Up to the next frame that others depend on, which the last one of a GOP is.
             total += -(-last // (b_frames + 1)) + 1
         total += sum(1 for place in wanted if b_frames and place % gop % (b_frames + 1) and place % gop != gop - 1)
     return total / gop

@@ -1,8 +1,8 @@
-"""The ffmpeg program that encodes: where it is, how it is asked, and how it is stopped.
+"""Finds the ffmpeg program that encodes, starts it and stops it.
 
-framespool decodes and never encodes, so it needs one for this alone. Frames go to it as raw RGB through a pipe rather
-than that it reads the file: so that they are, by construction, the frames that framespool delivers (hidden by no other
-reading of an edit list, none dropped or doubled to even a rate, turned, from members of archives too).
+framespool decodes only, so transcoding needs an ffmpeg program. It receives raw RGB frames through a pipe and does not
+read the source. The result therefore has the frames that framespool delivers: edit lists are applied, no frame is
+dropped or duplicated for a constant rate, orientation is applied, and archive members work too.
 """
 
 from __future__ import annotations
@@ -19,49 +19,64 @@ from collections.abc import Sequence
 from framespool._transcode._options import Options
 from framespool.errors import ArgumentError, ReadError, UnsupportedError
 
-#: Names the program, where no argument does.
+#: Environment variable with the program.
 VARIABLE = "FRAMESPOOL_FFMPEG_PROGRAM"
 _ENCODERS = {"h264": "libx264", "hevc": "libx265"}
 _HOW = (
-    "install one (apt-get install ffmpeg, conda install ffmpeg, or pip install imageio-ffmpeg), or name one with "
-    f"--ffmpeg, ffmpeg= or the variable {VARIABLE}"
+    "install ffmpeg (apt-get install ffmpeg, conda install ffmpeg, or pip install imageio-ffmpeg), or set its path "
+    f"with --ffmpeg, ffmpeg= or the variable {VARIABLE}"
 )
-#: H.273's matrices as the scaler calls them, by what framespool takes them for.
+#: The scaler's names of H.273 matrices, as framespool interprets them.
 _MATRICES = {1: "bt709", 7: "bt709", 9: "bt2020nc", 10: "bt2020nc", 5: "bt470bg"}
 _UNSAID = 2
 
 
 def find(given: str | os.PathLike[str] | None = None) -> str:
-    """The program: the one given, that of the variable, that on the PATH, or imageio-ffmpeg's.
+    """Finds the ffmpeg program: the given one, that of the variable, of the PATH, or of imageio-ffmpeg.
 
-    Raises :class:`~framespool.ArgumentError` for a place that holds none and :class:`~framespool.UnsupportedError`
-    where there is none.
+    Args:
+        given: Path or name of the program.
+
+    Returns:
+        Path of the program.
+
+    Raises:
+        ArgumentError: If the given program does not exist.
+        UnsupportedError: If there is no program.
     """
     named = os.fspath(given) if given is not None else os.environ.get(VARIABLE)
     if named:
         found = shutil.which(os.path.expanduser(named))
         if found is None:
-            raise ArgumentError(f"{named} is no program that can be run as ffmpeg; {_HOW}")
+            raise ArgumentError(f"{named} is not an executable ffmpeg program; {_HOW}")
         return found
     found = shutil.which("ffmpeg")
     if found is None:
-        # An ImportError where the package is not there, a RuntimeError where it has no program for this machine.
+        # ImportError: not installed. RuntimeError: it has no program for this machine.
         with contextlib.suppress(ImportError, RuntimeError):
             found = str(importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe())
     if found is None:
-        raise UnsupportedError(f"encoding needs an ffmpeg program, and there is none; {_HOW}")
+        raise UnsupportedError(f"encoding needs an ffmpeg program, and none was found; {_HOW}")
     return found
 
 
 def check(program: str, options: Options) -> None:
-    """Raises :class:`~framespool.UnsupportedError` where the program does not run, or lacks the encoder."""
+    """Checks that the program runs and has the encoder.
+
+    Args:
+        program: The ffmpeg program.
+        options: Options of the encoder.
+
+    Raises:
+        UnsupportedError: If the program does not run, or lacks the encoder.
+    """
     encoder = _ENCODERS[options.codec]
     try:
-        told = subprocess.run([program, "-hide_banner", "-encoders"], capture_output=True, timeout=60)
+        listing = subprocess.run([program, "-hide_banner", "-encoders"], capture_output=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnsupportedError(f"{program} does not run: {error}; {_HOW}") from error
-    if told.returncode or encoder.encode() not in told.stdout.split():
-        raise UnsupportedError(f"{program} has no encoder {encoder} for {options.codec}; take another one: {_HOW}")
+    if listing.returncode or encoder.encode() not in listing.stdout.split():
+        raise UnsupportedError(f"{program} has no encoder {encoder} for {options.codec}; use another ffmpeg: {_HOW}")
 
 
 def command(
@@ -74,11 +89,24 @@ def command(
     threads: int,
     target: str,
 ) -> list[str]:
-    """The command that encodes RGB of this size from its standard input. ``color``: primaries, transfer and matrix of
-    the source, as H.273 numbers them. ``rate``: frames a second, by which the encoder spreads bits."""
+    """The command that encodes RGB frames from its standard input.
+
+    Args:
+        program: The ffmpeg program.
+        options: Options of the encoder.
+        size: (width, height) in pixels.
+        rate: Frames per second as (num, den), for the rate control of the encoder.
+        color: Primaries, transfer and matrix of the source, as numbered by H.273.
+        aspect: (num, den) of a pixel's width / height.
+        threads: Threads of the encoder.
+        target: The file to write.
+
+    Returns:
+        The command.
+    """
     width, height = size
     matrix = _MATRICES.get(color[2], "smpte170m")
-    # Chroma of two by two pixels is their mean: what was repeated to make RGB comes out as it was.
+    # Chroma is the mean of 2x2 pixels, so chroma that was upsampled by repetition is restored.
     scale = f"scale=flags=area+accurate_rnd+full_chroma_inp:in_range=pc:out_range=tv:out_color_matrix={_scaler(matrix)}"
     tags = f"setparams=range=tv:colorspace={matrix}"
     named = ["-color_range", "tv", "-colorspace", matrix]
@@ -98,12 +126,12 @@ def command(
 
 
 def _scaler(matrix: str) -> str:
-    """As the scaler calls a matrix that tags call otherwise."""
+    """The scaler's name of a matrix, where it differs from the name in tags."""
     return {"bt2020nc": "bt2020", "bt470bg": "bt470"}.get(matrix, matrix)
 
 
 def _groups(options: Options, threads: int) -> list[str]:
-    """Closed groups of equal length; B-frames in a fixed pattern on which none depends, so that they can be skipped."""
+    """Options for closed GOPs of equal length with a fixed pattern of disposable B-frames."""
     gop, b_frames = options.gop, options.b_frames
     if options.codec == "h264":
         inner = f"open-gop=0:scenecut=0:b-pyramid=0:b-adapt=0:keyint={gop}:min-keyint={min(gop, gop // 2 + 1)}"
@@ -115,11 +143,11 @@ def _groups(options: Options, threads: int) -> list[str]:
 
 
 class TranscodeCancelled(Exception):
-    """The work was to be stopped."""
+    """The work was canceled."""
 
 
 class CancelToken:
-    """Ends encoders from another thread."""
+    """Stops encoders from another thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -127,32 +155,50 @@ class CancelToken:
         self._asked = False
 
     def cancel(self) -> None:
-        """Ends all that run, and all that would begin."""
+        """Kills all running encoders, and those that start later."""
         with self._lock:
             self._asked = True
             for process in self._running:
                 process.kill()
 
     def check(self) -> None:
-        """Raises :class:`Stopped` once it was asked for."""
+        """Checks whether the work was canceled.
+
+        Raises:
+            TranscodeCancelled: If :meth:`cancel` was called.
+        """
         if self._asked:
             raise TranscodeCancelled
 
     def add(self, process: subprocess.Popen[bytes]) -> None:
-        """From now on it is ended too."""
+        """Registers a process.
+
+        Args:
+            process: The process that :meth:`cancel` kills.
+        """
         with self._lock:
             self._running.add(process)
             if self._asked:
                 process.kill()
 
     def remove(self, process: subprocess.Popen[bytes]) -> None:
-        """It has ended."""
+        """Removes a process that has ended.
+
+        Args:
+            process: The process.
+        """
         with self._lock:
             self._running.discard(process)
 
 
 class EncoderProcess:
-    """A running encoder; as a context it is gone at the end, whatever happened."""
+    """A running encoder, used as a context manager; it has ended when the context is left.
+
+    Args:
+        asked: The command.
+        name: Name of the source for messages.
+        stop: Cancels the encoder.
+    """
 
     def __init__(self, asked: Sequence[str], name: str, stop: CancelToken) -> None:
         self._asked, self._name, self._stop = asked, name, stop
@@ -161,7 +207,7 @@ class EncoderProcess:
         self._stop.check()
         self._said = tempfile.TemporaryFile()
         try:
-            # A group of its own: Ctrl-C is for this process, which ends the other one.
+            # A separate process group: Ctrl-C reaches only this process, which then stops the encoder.
             self._process = subprocess.Popen(
                 self._asked, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self._said, process_group=0
             )
@@ -174,7 +220,7 @@ class EncoderProcess:
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
             self._process.kill()
-        with contextlib.suppress(OSError):  # what was still to be written
+        with contextlib.suppress(OSError):  # buffered data
             assert self._process.stdin is not None
             self._process.stdin.close()
         self._process.wait()
@@ -182,7 +228,15 @@ class EncoderProcess:
         self._said.close()
 
     def write(self, data: memoryview) -> None:
-        """Gives it frames. Raises :class:`~framespool.ReadError` with what it said where it ended."""
+        """Writes frames to the encoder.
+
+        Args:
+            data: RGB data.
+
+        Raises:
+            ReadError: If the encoder ended, with its last messages.
+            TranscodeCancelled: If the work was canceled.
+        """
         self._stop.check()
         assert self._process.stdin is not None
         try:
@@ -191,7 +245,12 @@ class EncoderProcess:
             self._fail()
 
     def finish(self) -> None:
-        """Waits until all is written. Raises as :meth:`write`."""
+        """Waits until the encoder has written everything.
+
+        Raises:
+            ReadError: If the encoder failed, with its last messages.
+            TranscodeCancelled: If the work was canceled.
+        """
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
@@ -205,5 +264,5 @@ class EncoderProcess:
         self._stop.check()
         self._said.seek(0)
         said = self._said.read().decode(errors="replace").strip().splitlines()
-        why = "; ".join(said[-3:]) or "it said nothing"
-        raise ReadError(f"{self._name}: {self._asked[0]} ended with code {code}: {why}; is there space on the disk?")
+        why = "; ".join(said[-3:]) or "no error message"
+        raise ReadError(f"{self._name}: {self._asked[0]} exited with code {code}: {why}; check the free disk space")

@@ -1,4 +1,4 @@
-"""A dataset, video by video: which are made already, which are to be made, and what became of them."""
+"""Transcodes a dataset: finds what is done, transcodes the rest, and reports the results."""
 
 from __future__ import annotations
 
@@ -23,21 +23,26 @@ from framespool.datasets import Dataset, VideoSegment
 from framespool.datasets._dataset import as_dataset, write_failures
 from framespool.errors import BY_KIND, ArgumentError, Error, ReadError
 
-#: The list of what was made, in the folder of the results.
+#: The list of the results, in their folder.
 LIST = "dataset.jsonl"
 
 
 @dataclass(frozen=True)
 class TranscodeReport:
-    """What :func:`transcode` did.
+    """The result of :func:`transcode`.
 
-    ``videos``: of the dataset, each once, whatever parts of it are entries. ``transcoded``: made now; ``found``: made by
-    a run before. ``frames``, ``bytes_written``: of those made now. ``seconds``: how long it took. ``failures``: a dict
-    for each bad video, as :meth:`ClipLoader.failures` has them. ``dataset``: the entries whose videos are there, with
-    their labels, parts, classes and columns, as files below the folder; ``list_file``: the same as lines for
-    :func:`framespool.datasets.json_lines` (with ``in_frames=True`` where parts are in frames), or ``None`` where these
-    cannot say it. ``paths``: for each entry of the
-    dataset that was given its new file, or ``None``.
+    Attributes:
+        videos: Videos of the dataset; several segments of one video count once.
+        transcoded: Videos transcoded in this run.
+        found: Videos that an earlier run transcoded.
+        frames: Frames of the videos transcoded in this run.
+        bytes_written: Bytes of the videos transcoded in this run.
+        seconds: Duration of the run.
+        list_file: ``dataset`` as a file for :func:`framespool.datasets.json_lines` (with ``in_frames=True`` if segments
+            are in frames), or ``None`` if that format cannot express it.
+        failures: One dict per bad video, as from :meth:`ClipLoader.failures`.
+        dataset: The samples whose videos are transcoded, with labels, segments, classes and columns.
+        paths: For each sample of the given dataset its new file, or ``None``.
     """
 
     videos: int
@@ -52,13 +57,27 @@ class TranscodeReport:
     paths: list[str | None] = field(repr=False)
 
     def write_failures(self, path: str | os.PathLike[str]) -> int:
-        """Writes the failures to a file that :meth:`Dataset.exclude` reads. Returns how many."""
+        """Writes the failures to a file that :meth:`Dataset.exclude` reads.
+
+        Args:
+            path: The file to write.
+
+        Returns:
+            Number of failures written.
+        """
         return write_failures(path, self.failures)
 
 
 @dataclass
 class Video:
-    """A video of the dataset. ``name``: of the file to be made; ``entry``: the first entry that wants it."""
+    """A video of the dataset.
+
+    Attributes:
+        source: The source.
+        name: Name of the file to be made.
+        identity: Identity of the source, see ``_output_paths.identity``.
+        entry: The first sample that uses the video.
+    """
 
     source: Any
     name: str
@@ -67,7 +86,21 @@ class Video:
 
 
 class TranscodeJob:
-    """What is to be done; nothing is touched for it."""
+    """The plan of a run; creating it writes nothing.
+
+    Args:
+        dataset: The dataset.
+        out: Folder for the results.
+        options: Options of the encoder.
+        root: Folder from which the paths of results start.
+        ffmpeg: The ffmpeg program.
+        jobs: Videos at the same time.
+        index: The index cache.
+
+    Raises:
+        ArgumentError: If the dataset is empty, or a result would replace another file.
+        UnsupportedError: If no ffmpeg program has the encoder.
+    """
 
     def __init__(
         self,
@@ -93,16 +126,16 @@ class TranscodeJob:
             place = os.path.join(self.out, video.name)
             if os.path.lexists(place) and self.manifest.source_identity(video.name) != video.identity:
                 raise ArgumentError(
-                    f"{place} is there already and was not made of entry {video.entry}; choose another folder for the "
-                    "results, or remove it"
+                    f"{place} already exists and is not the result of sample {video.entry}; choose another folder for "
+                    "the results, or remove it"
                 )
         most = min(cores() if jobs is None else integer("jobs", jobs, least=1, most=256), max(1, len(self.todo)))
         self.jobs = most
-        #: A worker decodes and encodes at once; more threads are used where there are fewer videos than cores.
+        #: A worker decodes and encodes concurrently; it has more threads if there are fewer videos than cores.
         self.threads = max(1, cores() // most)
 
     def _videos(self, root: Any) -> tuple[list[Video], list[int]]:
-        """Each once, and for each entry which one it is."""
+        """The distinct videos, and for each sample the index of its video."""
         places: dict[str, int] = {}
         sources: list[Any] = []
         firsts: list[int] = []
@@ -129,17 +162,38 @@ class TranscodeJob:
         return [Video(*four) for four in zip(sources, named, identities, firsts, strict=True)], of_entry
 
     def manifest_entry(self, video: Video) -> dict[str, Any] | None:
-        """What is known of a video that need not be made again."""
+        """The manifest's entry of a video that is already transcoded.
+
+        Args:
+            video: The video.
+
+        Returns:
+            The entry, or ``None`` if the video must be transcoded.
+        """
         return self.manifest.done(video.identity, _source_state(video.source), self.options.how(), video.name)
 
 
 def _source_state(source: Any) -> list[int] | None:
-    """By which a video is known to be unchanged; what tells bytes from others tells that already."""
+    """The state by which a video is known to be unchanged; bytes are identified by their hash already."""
     return [len(source)] if isinstance(source, bytes) else file_state(source)
 
 
 def run(plan: TranscodeJob, on_error: str, progress: Callable[[int, int, int], object] | None) -> TranscodeReport:
-    """Makes what is to be made."""
+    """Runs a job.
+
+    Args:
+        plan: The job.
+        on_error: ``"raise"`` or ``"skip"``.
+        progress: Called with (done, failed, total).
+
+    Returns:
+        What was made.
+
+    Raises:
+        ArgumentError: If another run uses the same folder.
+        ReadError: If the folder cannot be written.
+        Error: With ``on_error="raise"``, the error of the first bad video.
+    """
     choice("on_error", on_error, ("raise", "skip"))
     began = time.monotonic()
     plan.manifest.open()
@@ -189,7 +243,7 @@ def run(plan: TranscodeJob, on_error: str, progress: Callable[[int, int, int], o
 
 
 def _outcomes(plan: TranscodeJob) -> Iterator[tuple[Video, dict[str, Any] | Error]]:
-    """What became of each video, as they are ready. Where the caller leaves, whatever runs is stopped."""
+    """The result of each video, as soon as it is available. If the caller stops, running work is canceled."""
     stop = CancelToken()
     waiting = iter(enumerate(plan.todo))
     running: dict[concurrent.futures.Future[dict[str, Any]], Video] = {}
@@ -200,7 +254,7 @@ def _outcomes(plan: TranscodeJob) -> Iterator[tuple[Video, dict[str, Any] | Erro
                 running[pool.submit(_make, plan, *item, stop)] = item[1]
             if not running:
                 return
-            # Short waits: signals are looked at in between.
+            # Short waits, so that signals are handled in between.
             ready, _ = concurrent.futures.wait(running, 0.2, concurrent.futures.FIRST_COMPLETED)
             for future in ready:
                 video = running.pop(future)
@@ -217,7 +271,7 @@ def _outcomes(plan: TranscodeJob) -> Iterator[tuple[Video, dict[str, Any] | Erro
 
 
 def _make(plan: TranscodeJob, number: int, video: Video, stop: CancelToken) -> dict[str, Any]:
-    """One video: made under another name, and given its own when it is whole and right."""
+    """Transcodes one video under a temporary name and renames it when it is complete and verified."""
     state = _source_state(video.source)  # before it is read
     half, whole_file = plan.manifest.half(number), os.path.join(plan.out, video.name)
     try:
@@ -233,7 +287,7 @@ def _make(plan: TranscodeJob, number: int, video: Video, stop: CancelToken) -> d
         )
         written = os.stat(half).st_size
         os.makedirs(os.path.dirname(whole_file), exist_ok=True)
-        # Told before it is done: a run that is killed in between finds that the file is its own.
+        # Recorded before the rename, so that a run that is killed in between recognizes the file.
         plan.manifest.add({"video": video.identity, "state": None, "how": "", "file": video.name, "bytes": None})
         os.replace(half, whole_file)
     finally:
@@ -247,7 +301,7 @@ def _make(plan: TranscodeJob, number: int, video: Video, stop: CancelToken) -> d
 
 
 def _made(plan: TranscodeJob, paths: list[str | None]) -> Dataset:
-    """The dataset of what there is now."""
+    """The dataset of the transcoded videos."""
     kept = [entry for entry, path in enumerate(paths) if path is not None]
     entries: list[tuple[Any, int]] = []
     for entry in kept:
@@ -259,19 +313,24 @@ def _made(plan: TranscodeJob, paths: list[str | None]) -> Dataset:
 
 
 def _listed(made: Dataset, out: str) -> str | None:
-    """Where the list of it is now."""
+    """Writes the list of the dataset; returns its path."""
     lines = _output_paths.manifest_rows(made, out)
     path = os.path.join(out, LIST)
     if lines is None:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)  # of a run before: it is not the list of what there is now
+            os.unlink(path)  # from an earlier run, no longer correct
         return None
     replace_text(path, "".join(json.dumps(line, default=str) + "\n" for line in lines))
     return path
 
 
 def replace_text(path: str, text: str) -> None:
-    """Writes a file in place of what was there, whole or not at all."""
+    """Replaces a file atomically.
+
+    Args:
+        path: The file.
+        text: Its new content.
+    """
     half = f"{path}.half"
     with open(half, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""What was made before, in a hidden folder beside the results; and that one run at a time works there."""
+"""The record of transcoded videos, in a hidden folder of the results, and the lock that allows one run at a time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import Any
 
 from framespool.errors import ArgumentError, ReadError
 
-#: Readers of folders do not enter it.
+#: Hidden, so that readers of folders skip it.
 FOLDER = ".framespool-transcode"
 
 
 class Manifest:
-    """Lines of what became of each video; the last one about a video counts."""
+    """JSON lines with the result of each video; the last line about a video counts.
+
+    Args:
+        out: Folder of the results.
+    """
 
     def __init__(self, out: str) -> None:
         self.folder = os.path.join(out, FOLDER)
@@ -24,10 +28,10 @@ class Manifest:
         self._lock: int | None = None
         self._known: dict[str, dict[str, Any]] = {}
         self._makers: dict[str, str] = {}
-        # What cannot be read cannot be written either: open() says so.
+        # If it cannot be read, open() raises the error.
         with contextlib.suppress(OSError), open(self._path, encoding="utf-8", errors="replace") as lines:
             for line in lines:
-                # A run that was killed while it wrote leaves half a line, whose video is made again.
+                # A run that was killed while writing leaves an incomplete line; its video is transcoded again.
                 with contextlib.suppress(ValueError, KeyError, TypeError):
                     said = json.loads(line)
                     self._learn(said)
@@ -37,7 +41,17 @@ class Manifest:
         self._makers[said["file"]] = said["video"]
 
     def done(self, identity: str, state: Any, how: str, name: str) -> dict[str, Any] | None:
-        """What is known of a video that was made of the same file, alike, under this name, and lies there still."""
+        """The entry of a video that is already transcoded.
+
+        Args:
+            identity: Identity of the source.
+            state: State of the source.
+            how: The options as text.
+            name: Name of the result.
+
+        Returns:
+            The entry, if source, options and name are the same and the file is unchanged; else ``None``.
+        """
         known = self._known.get(identity)
         if known is None or state is None:
             return None
@@ -49,14 +63,22 @@ class Manifest:
         return None
 
     def source_identity(self, name: str) -> str | None:
-        """Of which video a file was made; ``None`` for a file that no run made."""
+        """The identity of the source that a file was made from.
+
+        Args:
+            name: Name of the file.
+
+        Returns:
+            The identity; ``None`` if no run made the file.
+        """
         return self._makers.get(name)
 
     def open(self) -> None:
-        """Begins to work there: what a run that was killed left half done is removed.
+        """Locks the folder, and removes incomplete files of killed runs.
 
-        Raises :class:`~framespool.ReadError` where the folder cannot be made and :class:`~framespool.ArgumentError`
-        where another run works there.
+        Raises:
+            ReadError: If the folder cannot be created or written.
+            ArgumentError: If another run uses the folder.
         """
         try:
             os.makedirs(self.folder, exist_ok=True)
@@ -66,7 +88,7 @@ class Manifest:
             except BlockingIOError:
                 self.close()
                 raise ArgumentError(
-                    f"{self._out}: another run is preparing videos into this folder; wait for it, or take another one"
+                    f"{self._out}: another run transcodes videos to this folder; wait for it, or use another folder"
                 ) from None
             for entry in os.scandir(self.folder):
                 if entry.name.startswith("half-"):
@@ -74,23 +96,34 @@ class Manifest:
             with open(self._path, "ab+") as file:
                 file.seek(max(0, file.tell() - 1))
                 if file.read(1) not in (b"", b"\n"):
-                    file.write(b"\n")  # after half a line
+                    file.write(b"\n")  # ends an incomplete line
         except OSError as error:
             self.close()
-            raise ReadError(f"{error.filename or self._out}: {error.strerror}; choose a folder to write to") from error
+            raise ReadError(f"{error.filename or self._out}: {error.strerror}; choose a writable folder") from error
 
     def close(self) -> None:
-        """Lets others work there."""
+        """Releases the lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def half(self, number: int) -> str:
-        """Where a file lies until it is whole."""
+        """The path of an incomplete file.
+
+        Args:
+            number: Number of the video.
+
+        Returns:
+            The path.
+        """
         return os.path.join(self.folder, f"half-{number}.mp4")
 
     def add(self, said: dict[str, Any]) -> None:
-        """Keeps what became of a video."""
+        """Appends an entry.
+
+        Args:
+            said: The entry.
+        """
         with open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(said) + "\n")
         self._learn(said)

@@ -1,8 +1,8 @@
-"""Gives the frames of an MP4 file other times, and moves what readers need first to its front.
+"""Rewrites the times of the frames of an MP4 file, and moves its ``moov`` box to the front.
 
-Encoders are given frames at an even rate, since raw video carries no times; here each frame gets its own, to the tick,
-whatever the version of FFmpeg makes of timestamps. Only files with one video track, as the encoder wrote them, are
-understood.
+Raw video has no times, so encoders receive frames at a constant rate. Here each frame gets its own time, exact to the
+tick and independent of how a version of FFmpeg treats timestamps. Only files with one video track, as the encoder wrote
+them, are supported.
 """
 
 from __future__ import annotations
@@ -17,15 +17,20 @@ from typing import BinaryIO
 
 from framespool.errors import InternalError
 
-#: Boxes that hold nothing but boxes, on the way to the tables.
+#: Boxes that contain only boxes, on the path to the tables.
 _CONTAINERS = frozenset((b"moov", b"trak", b"mdia", b"minf", b"stbl"))
 _MAX_32 = 2**32 - 1
 
 
 @dataclass(frozen=True)
 class Clock:
-    """When frames are shown. ``scale``: ticks of a second. ``times``: of each frame, in order of display, in ticks;
-    ``end``: when the last one leaves."""
+    """Presentation times of frames.
+
+    Attributes:
+        scale: Ticks per second.
+        times: Time of each frame in presentation order, in ticks.
+        end: End of the last frame, in ticks.
+    """
 
     scale: int
     times: Sequence[int]
@@ -33,15 +38,23 @@ class Clock:
 
 
 def retime(source: str, target: str, clock: Clock) -> None:
-    """Writes ``source`` to ``target`` with these times. Raises :class:`~framespool.InternalError` where it is not such
-    a file, or its number of frames is another one."""
+    """Copies an MP4 file with other presentation times.
+
+    Args:
+        source: The file of the encoder.
+        target: The file to write.
+        clock: The times.
+
+    Raises:
+        InternalError: If the file is not as expected, or has another number of frames.
+    """
     with open(source, "rb") as file, open(target, "wb") as out:
         parts = {kind: (begin, end) for kind, begin, end in _top(file)}
         if not {b"ftyp", b"moov", b"mdat"} <= set(parts):
-            raise InternalError(f"{source}: the encoder wrote no whole MP4 file, only {sorted(parts)}")
+            raise InternalError(f"{source}: the encoder wrote an incomplete MP4 file, only {sorted(parts)}")
         head, moov = (_bytes(file, *parts[kind]) for kind in (b"ftyp", b"moov"))
         begin, end = parts[b"mdat"]
-        # The tables' length does not depend on the offsets in them, so a first try tells where the media will lie.
+        # The size of the tables does not depend on their offsets, so a first pass gives the position of the media data.
         is_large = end + 2 * len(moov) > _MAX_32
         made = _Editor(source, moov, clock, 0, is_large).made
         made = _Editor(source, moov, clock, len(head) + len(made) - begin, is_large).made
@@ -54,7 +67,7 @@ def retime(source: str, target: str, clock: Clock) -> None:
 
 
 def _top(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
-    """The boxes of a file: kind, begin and end."""
+    """The boxes of a file: type, start and end."""
     size = file.seek(0, os.SEEK_END)
     at = 0
     while at + 8 <= size:
@@ -89,7 +102,7 @@ def _children(body: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _pairs(body: bytes, form: str) -> Iterator[int]:
-    """A table of (count, value), spread out."""
+    """A table of (count, value), expanded."""
     (count,) = struct.unpack_from(">I", body, 4)
     pairs = struct.iter_unpack(form, body[8 : 8 + 8 * count])
     return chain.from_iterable(repeat(value, number) for number, value in pairs)
@@ -101,7 +114,7 @@ def _table(kind: bytes, version: int, form: str, values: Sequence[int]) -> bytes
 
 
 class _Editor:
-    """One ``moov`` box made anew."""
+    """Rewrites one ``moov`` box."""
 
     def __init__(self, name: str, moov: bytes, clock: Clock, shift: int, is_large: bool) -> None:
         self._clock, self._shift, self._is_large = clock, shift, is_large
@@ -110,22 +123,22 @@ class _Editor:
         try:
             ranks = _ranks(found)
         except (KeyError, struct.error, ValueError) as error:
-            raise InternalError(f"{name}: tables of the encoder's file are not understood: {error!r}") from error
+            raise InternalError(f"{name}: unexpected tables in the encoder's file: {error!r}") from error
         if len(ranks) != len(clock.times):
-            raise InternalError(f"{name}: {len(clock.times)} frames were given, {len(ranks)} came out of the encoder")
+            raise InternalError(f"{name}: the encoder wrote {len(ranks)} of {len(clock.times)} frames")
         self._deltas = [later - time for time, later in zip(clock.times, clock.times[1:], strict=False)]
         self._deltas.append(clock.end - clock.times[-1])
-        # Readers take the length of the frame that is shown last from its place in the file.
+        # Readers take the duration of the last frame from its entry in file order.
         last = ranks.index(len(ranks) - 1)
         self._deltas[last], self._deltas[-1] = self._deltas[-1], self._deltas[last]
         decoded = [0, *accumulate(self._deltas)]
         offsets = [clock.times[rank] - first - at for rank, at in zip(ranks, decoded, strict=False)]
         self._delay = max(0, -min(offsets))
-        #: An edit list cannot begin before 0; then the frames' own times do, which the second version may.
+        #: An edit list cannot start before 0; then the frame times do, which version 1 of ctts allows.
         self._is_early = first < 0
         self._offsets = [offset + (first if self._is_early else self._delay) for offset in offsets]
         if max(self._deltas) > _MAX_32 or max(map(abs, self._offsets)) >= 2**31:
-            raise InternalError(f"{name}: two frames are farther apart than MP4 can say with {clock.scale} ticks/s")
+            raise InternalError(f"{name}: two frames are further apart than MP4 allows with {clock.scale} ticks/s")
         self.made = self._edit(b"moov", moov[8:])
 
     def _edit(self, kind: bytes, body: bytes) -> bytes:
@@ -180,7 +193,7 @@ class _Editor:
 
 
 def _walk(moov: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """All boxes below."""
+    """All boxes that are not containers."""
     for kind, body in _children(moov):
         if kind in _CONTAINERS:
             yield from _walk(body)
@@ -189,7 +202,7 @@ def _walk(moov: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _ranks(found: dict[bytes, bytes]) -> list[int]:
-    """Of each sample, in the file's order, which one it is on screen."""
+    """For each packet, in file order, its presentation index."""
     size, count = struct.unpack_from(">II", found[b"stsz"], 4)
     deltas = list(_pairs(found[b"stts"], ">II"))
     offsets = list(_pairs(found[b"ctts"], ">Ii")) if b"ctts" in found else [0] * count

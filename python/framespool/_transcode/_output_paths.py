@@ -1,4 +1,4 @@
-"""What the files that are made are called, and lists of them."""
+"""Names of the results, and lists of them."""
 
 from __future__ import annotations
 
@@ -22,30 +22,58 @@ _DROPPED = frozenset((*video_extensions, *image_extensions))
 
 
 def full_source(source: Source) -> Any:
-    """The video that an entry is, or is a part of."""
+    """The video of a source, without its segment.
+
+    Args:
+        source: A source of the dataset.
+
+    Returns:
+        The video.
+    """
     return source.source if isinstance(source, VideoSegment) else source
 
 
 def identity(source: Any) -> str:
-    """What tells a video from others, in this run and in later ones."""
+    """The identity of a video, in this run and in later ones.
+
+    Args:
+        source: The video.
+
+    Returns:
+        Path and position as text, or a hash of bytes.
+    """
     if isinstance(source, bytes):
         return f"sha256 {hashlib.sha256(source).hexdigest()}"
     key = sample_key(source)
     assert key is not None
     path, inside, _ = key
     if isinstance(source, ImageSequence):
-        inside = f"{inside}, fps={source._fps}"  # when its frames are shown is in the file that is made
+        inside = f"{inside}, fps={source._fps}"  # the result contains the times of its frames
     return json.dumps([path if is_url(path) else os.path.abspath(path), inside])
 
 
 def root_of(sources: Sequence[Any]) -> str:
-    """The folder that all have in common."""
+    """The folder that all sources share.
+
+    Args:
+        sources: The videos.
+
+    Returns:
+        The folder.
+    """
     folders = {os.path.dirname(os.path.abspath(file_of(source))) for source in sources if file_of(source)}
     return os.path.commonpath(folders) if folders else os.sep
 
 
 def file_of(source: Any) -> str:
-    """The path of what lies in a file system; else nothing."""
+    """The path of a source in a file system.
+
+    Args:
+        source: The video.
+
+    Returns:
+        The path; empty for bytes and URLs.
+    """
     if isinstance(source, bytes):
         return ""
     path = source.folder if isinstance(source, ImageSequence) else source
@@ -54,8 +82,17 @@ def file_of(source: Any) -> str:
 
 
 def output_names(sources: Sequence[Any], root: str) -> list[str]:
-    """For each video its file's name below the new folder, all different. The extension gives way to ".mp4"; where two
-    differ by nothing else, both keep it before that."""
+    """The names of the results below the new folder, all different.
+
+    The extension is replaced by ".mp4". If two names differ in the extension only, both keep it before ".mp4".
+
+    Args:
+        sources: The videos.
+        root: Folder from which names start.
+
+    Returns:
+        One name per video.
+    """
     long = [_long(source, place, root) for place, source in enumerate(sources)]
     short = [_without_extension(name) for name in long]
     many = Counter(short)
@@ -74,7 +111,7 @@ def output_names(sources: Sequence[Any], root: str) -> list[str]:
 
 
 def _long(source: Any, place: int, root: str) -> str:
-    """Safe below any folder: nothing in it leads up or is hidden."""
+    """A name that is safe below any folder: no part leads up or is hidden."""
     if isinstance(source, bytes):
         return f"bytes/{place:06}"
     if isinstance(source, ImageSequence):
@@ -109,7 +146,7 @@ def _without_extension(name: str, *, every: bool = False) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no numbers that are none."""
+    """Replaces NaN and infinities, which JSON does not have, by ``None``."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, (list, tuple)):
@@ -120,12 +157,20 @@ def _finite(value: Any) -> Any:
 
 
 def manifest_rows(dataset: Dataset, out: str) -> list[dict[str, Any]] | None:
-    """Lines for :func:`framespool.datasets.json_lines`, with paths below ``out``. ``None`` where no such list can say
-    it: parts in frames here and in seconds there, or columns whose names mean something else in it."""
+    """Rows for :func:`framespool.datasets.json_lines`, with paths relative to ``out``.
+
+    Args:
+        dataset: The dataset of the results.
+        out: Folder of the results.
+
+    Returns:
+        The rows; ``None`` if the format cannot express them: segments in frames and in seconds, or columns whose names
+        have another meaning in it.
+    """
     lines: list[dict[str, Any]] = []
     units: set[str] = set()
     labels = dataset.columns.get("label")
-    # Several labels of an entry are a column, and a list in place of the one label.
+    # Several labels of a sample are a column with lists, and the single label is -1.
     several = labels is not None and all(label == -1 for _, label in dataset)
     several = several and all(value is None or isinstance(value, list) for value in labels or ())
     if {"uri", "start", "end", "class"} & dataset.columns.keys() or (labels is not None and not several):

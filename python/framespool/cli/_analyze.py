@@ -1,4 +1,4 @@
-"""``framespool analyze``: what is in a video, and what random access to it costs."""
+"""``framespool analyze``: the content of a video, and the cost of random access."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from framespool.cli._parser import add_json, command, count, index
 from framespool.errors import Error
 
 _DESCRIPTION = """\
-Tells what is in videos: size, length, groups of pictures, B-frames, how many pictures
-can be skipped, whether NVDEC takes them, and what a random clip costs: to show one
-frame, all pictures since the last point where decoding can start must be decoded.
-Packets are read; the first frame alone is decoded, for what it states of its color.
+Reports the content of videos: size, duration, GOPs, B-frames, the share of frames that
+can be skipped, whether NVDEC supports them, and the cost of a random clip. To show one
+frame, all frames since the last random access point must be decoded. It reads packets
+and decodes only the first frame, for its color metadata.
 """
 
 _EXAMPLES = """\
@@ -32,21 +32,21 @@ def add(subparsers: Any) -> None:
         subparsers,
         "analyze",
         run,
-        help="what is in a video, and what does a random clip of it cost?",
+        help="what is in a video, and what does a random clip cost?",
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
     parser.add_argument("file", nargs="+", metavar="FILE", help="a video")
     parser.add_argument("--frames", type=count, metavar="N", default=16, help="frames of the clip (default: 16)")
-    parser.add_argument("--stride", type=count, metavar="N", default=4, help="frames from one to the next (default: 4)")
+    parser.add_argument("--stride", type=count, metavar="N", default=4, help="distance between frames (default: 4)")
     parser.add_argument(
-        "--stream", type=index, metavar="N", help="index of the video stream (default: the best one, as FFmpeg has it)"
+        "--stream", type=index, metavar="N", help="index of the video stream (default: the one that FFmpeg selects)"
     )
-    add_json(parser, "an object for each file")
+    add_json(parser, "one object per file")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does it: exit code 1 where a file could not be read."""
+    """Runs the command; exit code 1 if a file could not be read."""
     failed = 0
     for file in arguments.file:
         try:
@@ -74,13 +74,13 @@ def _stream(stream: StreamInfo) -> str:
 
 def _text(found: AccessReport) -> str:
     info = found.info
-    turned = f", turned by {info.rotation} degrees" if info.rotation else ""
+    rotated = f", rotated by {info.rotation} degrees" if info.rotation else ""
     lines = [
         info.path,
-        f"  {info.codec} in {info.container}, {info.width}x{info.height}{turned}, {info.average_fps:.2f} frames/s",
+        f"  {info.codec} in {info.container}, {info.width}x{info.height}{rotated}, {info.average_fps:.2f} frames/s",
         f"  {info.num_frames} frames, {info.duration_seconds:.2f} s, {found.bits_per_second / 1e6:.2f} Mbit/s",
-        f"  {found.groups} groups of pictures, {found.mean_gop_packets:.0f} packets in the mean, {found.max_gop_packets} at most; "
-        f"{'B-frames' if found.has_b_frames else 'no B-frames'}; {found.skippable_share:.0%} of pictures skippable",
+        f"  {found.num_gops} GOPs, {found.mean_gop_packets:.0f} packets in the mean, {found.max_gop_packets} at most; "
+        f"{'B-frames' if found.has_b_frames else 'no B-frames'}; {found.skippable_share:.0%} of frames skippable",
         "  NVDEC: " + (found.nvdec if found.nvdec is not None else f"no, {found.nvdec_reason}"),
     ]
     if len(info.streams) > 1:
@@ -90,22 +90,22 @@ def _text(found: AccessReport) -> str:
         ]
     color = color_metadata(info)
     if "color_error" in color:
-        lines.append(f"  color: not known, {color['color_error']}")
+        lines.append(f"  color: unknown, {color['color_error']}")
     else:
         stated = [f"{name.removeprefix('color_')} {word}" for name, word in color.items() if word and name != "hdr"]
         if stated:
             lines.append(f"  color: {', '.join(stated)}" + (f"; high dynamic range ({info.hdr})" if info.hdr else ""))
     if info.damaged_units:
-        lines.append(f"  {info.damaged_units} pieces of the container are damaged: frames may be missing there")
+        lines.append(f"  {info.damaged_units} units of the container are damaged: frames may be missing there")
     if not info.direct:
-        lines.append("  packets are read through the demuxer, since they do not lie in the file in one piece")
+        lines.append("  packets are read through the demuxer, since they are not contiguous in the file")
     clip = f"{found.clip_frames} frames, {found.clip_stride} apart"
     if found.frames_decoded_per_clip is None or found.clip_bytes is None:
         lines.append(f"  too short for a clip of {clip}")
     else:
         each = found.frames_decoded_per_clip / found.clip_frames
         lines.append(
-            f"  a random clip of {clip}: {found.frames_decoded_per_clip:.0f} pictures decoded ({each:.1f} per frame), "
+            f"  a random clip of {clip}: {found.frames_decoded_per_clip:.0f} frames decoded ({each:.1f} per frame), "
             f"{found.clip_bytes / 1e3:.0f} KB read"
         )
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""``framespool bench``: how fast clips come on this machine, where the time goes, and what would help."""
+"""``framespool bench``: the speed of loading on this machine, where the time goes, and what would help."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from framespool.cli import _dataset_options
 from framespool.cli._parser import add_json, check_writable, command, count
 
 _DESCRIPTION = """\
-Delivers shuffled batches for some seconds as fast as they come, and tells how many
-clips that were, what the worker threads did meanwhile, and what would make it faster.
+Loads shuffled batches for some seconds as fast as possible. Reports the clips per
+second, how the worker threads spent their time, and what would make it faster.
 """
 
 _EXAMPLES = """\
@@ -28,21 +28,21 @@ def add(subparsers: Any) -> None:
         subparsers,
         "bench",
         run,
-        help="how fast do clips come, and what would help?",
+        help="how fast is loading, and what would help?",
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
     _dataset_options.add_options(parser)
-    parser.add_argument("--batch-size", type=count, metavar="N", default=8, help="clips of a batch (default: 8)")
+    parser.add_argument("--batch-size", type=count, metavar="N", default=8, help="clips per batch (default: 8)")
     parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
-    parser.add_argument("--device", metavar="DEVICE", default="cpu", help="where batches land (default: cpu)")
-    parser.add_argument("--seconds", type=float, metavar="S", default=10.0, help="how long (default: 10)")
-    parser.add_argument("--plot", metavar="FILE", help="draw where the time goes, as a PNG")
-    add_json(parser, "what was measured")
+    parser.add_argument("--device", metavar="DEVICE", default="cpu", help="where batches are placed (default: cpu)")
+    parser.add_argument("--seconds", type=float, metavar="S", default=10.0, help="duration in seconds (default: 10)")
+    parser.add_argument("--plot", metavar="FILE", help="draw the shares of time as a PNG")
+    add_json(parser, "the measurement")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does it."""
+    """Runs the command."""
     if arguments.plot:
         check_writable("--plot", arguments.plot)
     loader = _dataset_options.loader(
@@ -64,7 +64,7 @@ def _print(report: BenchReport) -> None:
         f"({report.clips} clips in {report.seconds:.1f} s; the first batch took {report.first_batch_seconds:.2f} s)"
     )
     print(
-        f"{report.frames_decoded_per_frame_delivered:.2f} pictures decoded per frame, "
+        f"{report.frames_decoded_per_frame_delivered:.2f} frames decoded per frame delivered, "
         f"{report.bytes_read / max(1, report.clips) / 1e3:.0f} KB read per clip"
     )
     print("workers: " + ", ".join(f"{name} {share:.0%}" for name, share in report.shares.items()))

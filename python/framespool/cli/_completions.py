@@ -1,4 +1,4 @@
-"""``framespool completions``: scripts by which shells complete the command line, made from its parser."""
+"""``framespool completions``: completion scripts for shells, generated from the parser."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from framespool.cli import _shells
 from framespool.cli._parser import Parser, add_json, command
 
 _DESCRIPTION = """\
-Prints a script that teaches your shell to complete framespool's commands, options,
-their choices, and files. It is made from the options themselves, so print it anew
-after an update.
+Prints a script that makes your shell complete framespool's commands, options, their
+choices, and files. It is generated from the options, so print it again after an update.
 """
 
 _EXAMPLES = """\
@@ -29,17 +28,17 @@ def add(subparsers: Any) -> None:
         subparsers,
         "completions",
         run,
-        help="let your shell complete all of this",
+        help="print a completion script for your shell",
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
-    parser.add_argument("shell", choices=sorted(_shells.SHELLS), help="which shell it is for")
+    parser.add_argument("shell", choices=sorted(_shells.SHELLS), help="the shell")
     add_json(parser, "the script")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does it."""
-    from framespool.cli import parser  # which this module is a part of
+    """Runs the command."""
+    from framespool.cli import parser  # imported here, since that module imports this one
 
     script = _shells.SHELLS[arguments.shell](words(parser()))
     if arguments.json:
@@ -50,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def words(parser: Parser) -> list[_shells.Command]:
-    """What the parser knows: nothing is listed twice, so nothing is forgotten."""
+    """Commands and options of the parser."""
     helps = {
         choice.dest: choice.help or ""
         for action in parser._actions
@@ -61,12 +60,12 @@ def words(parser: Parser) -> list[_shells.Command]:
     return [top, *(_shells.Command(name, helps[name], *_arguments(sub)) for name, sub in parser.commands().items())]
 
 
-#: What stands for a file or a folder where a value is wanted.
+#: Metavariables of values that are files or folders.
 _FILES = frozenset(("FILE", "FOLDER", "DIR", "PLACE", "DATASET", "PROGRAM"))
 
 
 def _arguments(parser: Parser) -> tuple[list[_shells.Option], list[str] | None]:
-    """Options, and what stands without one: choices, files (``None``), or nothing."""
+    """Options, and positional arguments: choices, files (``None``), or none."""
     options: list[_shells.Option] = []
     positional: list[str] | None = []
     for action in parser._actions:

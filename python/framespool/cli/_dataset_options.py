@@ -1,4 +1,4 @@
-"""Which clips, made how: options that commands share."""
+"""Options for dataset, clip sampler and transforms, which several commands share."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from framespool.errors import ArgumentError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """DATASET, and options for sampling and transforms."""
+    """Adds DATASET, and options for sampling and transforms."""
     parser.add_argument(
         "dataset",
         nargs="+",
         metavar="DATASET",
-        help="a folder of videos or pictures, a list file (path label), or a file",
+        help="a folder of videos or images, a list file (path label), or a file",
     )
-    parser.add_argument("--frames", type=count, metavar="N", default=16, help="frames of a clip (default: 16)")
-    parser.add_argument("--stride", type=count, metavar="N", help="frames from one to the next (default: 1)")
+    parser.add_argument("--frames", type=count, metavar="N", default=16, help="frames per clip (default: 16)")
+    parser.add_argument("--stride", type=count, metavar="N", help="distance between frames (default: 1)")
     parser.add_argument("--fps", type=float, metavar="F", help="frames per second of a clip, instead of --stride")
     parser.add_argument(
         "--preset",
         choices=sorted(samplers.presets()),
         metavar="NAME",
-        help=f"sampling of another codebase, instead of these three: {', '.join(sorted(samplers.presets()))}",
+        help=f"sampling of another codebase, instead of the options above: {', '.join(sorted(samplers.presets()))}",
     )
     parser.add_argument(
         "--preset-option",
@@ -37,24 +37,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=_option,
         metavar="NAME=VALUE",
         default=[],
-        help="an option of that preset by its name there, again for another; framespool.samplers.presets() has them",
+        help="an option of the preset, repeatable; framespool.samplers.presets() lists them",
     )
     parser.add_argument("--resize", type=count, metavar="S", help="shorter side in pixels")
     parser.add_argument("--random-resized-crop", type=count, metavar="S", help="side of a random crop in pixels")
-    parser.add_argument("--center-crop", type=count, metavar="S", help="side of a crop of the middle in pixels")
-    parser.add_argument("--flip", action="store_true", help="flip every second clip")
-    parser.add_argument("--color-jitter", type=float, metavar="X", help="strength, as torchvision has it")
-    parser.add_argument("--seed", type=int, metavar="N", default=0, help="of the shuffle and all random numbers")
+    parser.add_argument("--center-crop", type=count, metavar="S", help="side of a center crop in pixels")
+    parser.add_argument("--flip", action="store_true", help="flip clips horizontally with probability 0.5")
+    parser.add_argument("--color-jitter", type=float, metavar="X", help="strength, as in torchvision")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", default=0, help="seed of the shuffle and all random numbers (default: 0)"
+    )
 
 
 def loader(arguments: argparse.Namespace, **keywords: Any) -> ClipLoader | ImageLoader:
-    """The loader that the options ask for: of pictures where all files are, by their names."""
+    """The loader for the options; an ImageLoader if all files are images by name."""
     if arguments.preset_option and not arguments.preset:
-        raise ArgumentError("--preset-option belongs to --preset; name one")
+        raise ArgumentError("--preset-option needs --preset")
     dataset = _labelled(arguments.dataset)
     pictures = {is_image(str(source)) for source, _ in dataset}
     if len(pictures) > 1:
-        raise ArgumentError("the dataset holds videos and pictures; give one kind at a time")
+        raise ArgumentError("the dataset has videos and images; give one kind at a time")
     keywords |= {"transforms": _transforms(arguments), "shuffle": "full", "seed": arguments.seed, "on_error": "skip"}
     if pictures == {True}:
         return ImageLoader(dataset, **keywords)
@@ -66,7 +68,7 @@ def loader(arguments: argparse.Namespace, **keywords: Any) -> ClipLoader | Image
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """``NAME=VALUE``: the value as JSON has it, else as the word that it is."""
+    """Parses ``NAME=VALUE``; the value is JSON, or else a string."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
@@ -77,7 +79,7 @@ def _option(text: str) -> tuple[str, Any]:
 
 
 def _labelled(places: list[str]) -> datasets.Dataset:
-    """Class folders with their labels, anything else as ``validate`` takes it."""
+    """Class folders with their labels; other arguments as for ``validate``."""
     if len(places) == 1:
         for reader in (datasets.folder, datasets.image_folder):
             try:

@@ -1,4 +1,4 @@
-"""``framespool doctor``: what works on this machine, what does not, why, and what to do."""
+"""``framespool doctor``: what works on this machine, what does not, and how to fix it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from framespool._doctor import doctor
 from framespool.cli._parser import add_json, command
 
 _DESCRIPTION = """\
-Looks at this machine before anything else does: the library itself, cores and limits,
-the index, GPUs with their video engines, other packages. For what does not work, or
-works slower than it could, it says what to do.
+Checks this machine: the library, cores and limits, the index cache, GPUs with their
+NVDEC engines, other packages. For each problem it prints how to fix it.
 """
 
 _EXAMPLES = """\
-  framespool doctor                      what works, what does not, what to do
-  framespool doctor --index /fast/disk   whether the index can be kept there
+  framespool doctor                      what works, what does not, how to fix it
+  framespool doctor --index /fast/disk   whether the index cache can be there
 """
 
 
@@ -31,12 +30,12 @@ def add(subparsers: Any) -> None:
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
-    parser.add_argument("--index", metavar="PLACE", help="folder of the index (default: FRAMESPOOL_INDEX)")
-    add_json(parser, "what was found")
+    parser.add_argument("--index", metavar="PLACE", help="folder of the index cache (default: FRAMESPOOL_INDEX)")
+    add_json(parser, "the findings")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does it."""
+    """Runs the command."""
     findings = doctor(arguments.index)
     if arguments.json:
         print(json.dumps({"command": "doctor", "findings": [finding.as_dict() for finding in findings]}))

@@ -1,4 +1,4 @@
-"""How commands end: one table of exit codes, for the code, the help and the tests."""
+"""Exit codes: one table for the code, the help and the tests."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ DONE, BAD, USAGE, STOPPED = 0, 1, 2, 130
 
 #: What each code means, whatever the command.
 CODES = {
-    DONE: "done, and nothing is wrong",
-    BAD: "something failed or was found to be bad, and is named",
+    DONE: "done, without errors",
+    BAD: "something failed or is bad; it is reported",
     USAGE: "the command line is wrong; nothing was done",
-    STOPPED: "stopped by Ctrl-C; what was finished is kept",
+    STOPPED: "stopped by Ctrl-C; finished results are kept",
 }
 
 #: What :data:`BAD` means for each command.
 MEANS = {
     "doctor": "something does not work on this machine",
-    "analyze": "a file could not be read; the others are told of",
+    "analyze": "a file could not be read; the others were reported",
     "validate": "a file is bad",
-    "preview": "no picture was made",
+    "preview": "no contact sheet was written",
     "bench": "nothing could be measured",
-    "index": "a file could not be indexed, an index was wrong, or one could not be kept",
-    "transcode": "a video could not be made anew, or you said no; the finished ones are kept",
-    "completions": "the script could not be made",
+    "index": "a file could not be indexed, or an index was wrong or could not be stored",
+    "transcode": "a video could not be transcoded, or the run was declined; finished ones are kept",
+    "completions": "the script could not be printed",
 }
 
 
 def of(command: str) -> str:
-    """The table for the help of a command."""
+    """The table for the help of one command."""
     lines = [f"  {code:<3}  {MEANS[command] if code == BAD else text}" for code, text in CODES.items()]
     return "\n".join(["exit codes:", *lines])
 
 
 def table() -> str:
-    """The table for the help of all."""
+    """The table for the help of all commands."""
     return "\n".join(["exit codes, of all commands:", *(f"  {code:<3}  {text}" for code, text in CODES.items())])

@@ -1,4 +1,4 @@
-"""``framespool index``: fills the persistent index ahead of time, checks it, and lets it travel."""
+"""``framespool index``: fills the index cache ahead of time, checks it, exports and imports it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from framespool.cli._parser import index as stream_index
 from framespool.cli._progress import Progress
 from framespool.errors import ArgumentError
 
-#: Names printed of each kind of complaint; --json has them all.
+#: Limit of printed names per kind of error; --json has all.
 _MAX_NAMES = 20
 
 _DESCRIPTION = """\
-Indexes videos, so that loaders find them indexed: which packets make frames, where
-decoding may start, when each frame is shown. Loaders do this by themselves when they
-meet a video; ahead of time the first epoch is as fast as the others. What is indexed
-already and has not changed is left alone. A bad file is named and does not stop the
-rest.
+Fills the index cache, so that loaders need not index videos: packets, random access
+points and presentation times. Loaders index a video when they first open it; indexing
+ahead of time makes the first epoch as fast as later ones. Videos that are indexed and
+unchanged are skipped. A bad file is reported and does not stop the run.
 """
 
 _EXAMPLES = """\
   framespool index videos/                             all videos below a folder
   framespool index train.txt val.txt --threads 8       those of two lists
-  framespool index videos/ --export videos.jsonl       write their indices to a file ...
-  framespool index /data/videos --import videos.jsonl  ... which saves another machine the work
-  framespool index videos/ --check                     build all once more and compare
+  framespool index videos/ --export videos.jsonl       write their indexes to a file ...
+  framespool index /data/videos --import videos.jsonl  ... and import it on another machine
+  framespool index videos/ --check                     build all again and compare
 """
 
 
@@ -43,7 +42,9 @@ def add(subparsers: Any) -> None:
     )
     parser.add_argument("dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, or a video")
     parser.add_argument(
-        "--index", metavar="PLACE", help="folder of the index (default: FRAMESPOOL_INDEX, else in the user's cache)"
+        "--index",
+        metavar="PLACE",
+        help="folder of the index cache (default: FRAMESPOOL_INDEX, else in the user's cache)",
     )
     parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
     parser.add_argument(
@@ -52,17 +53,17 @@ def add(subparsers: Any) -> None:
         metavar="N",
         help="index of the video stream (default: the best one of each file)",
     )
-    parser.add_argument("--check", action="store_true", help="build what is there once more and compare")
-    parser.add_argument("--export", metavar="FILE", help="write the indices of DATASET as lines of JSON")
-    parser.add_argument("--import", metavar="FILE", dest="import_", help="take in such a file before indexing the rest")
+    parser.add_argument("--check", action="store_true", help="build existing indexes again and compare")
+    parser.add_argument("--export", metavar="FILE", help="write the indexes of DATASET as lines of JSON")
+    parser.add_argument("--import", metavar="FILE", dest="import_", help="import such a file before indexing the rest")
     parser.add_argument(
-        "--root", metavar="DIR", help="folder that paths in exports start from (default: what DATASET has in common)"
+        "--root", metavar="DIR", help="folder that paths in exports are relative to (default: common folder of DATASET)"
     )
     add_json(parser, "the summary")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does it."""
+    """Runs the command."""
     began = time.monotonic()
     paths, root = _videos(arguments.dataset, arguments.root)
     index = _framespool.Index(arguments.index)
@@ -76,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         with Progress("videos") as progress:
             filled = index.fill(paths, arguments.stream, threads, arguments.check, progress)
     finally:
-        index.flush()  # Ctrl-C keeps what was built
+        index.flush()  # keeps finished indexes after Ctrl-C
     failed = [{"path": os.fspath(path), "kind": kind, "error": error} for path, kind, error in filled["failed"]]
     summary |= {**filled, "failed": failed, "wrong": [os.fspath(path) for path in filled["wrong"]]}
     if arguments.check:
@@ -86,7 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
         exported, left = index.export(arguments.export, root, paths, arguments.stream)
         bad = {entry["path"] for entry in failed}
         summary |= {"exported": exported, "export_unfit": [e for e in _left(left) if e["path"] not in bad]}
-    summary |= {"not_kept": index.lost, "trouble": index.trouble, "seconds": round(time.monotonic() - began, 3)}
+    summary |= {"not_kept": index.lost, "index_cache_error": index.trouble}
+    summary["seconds"] = round(time.monotonic() - began, 3)
     if arguments.json:
         print(json.dumps(summary))
     else:
@@ -100,7 +102,7 @@ def _left(left: list[tuple[Path, str]]) -> list[dict[str, str]]:
 
 
 def _videos(datasets: list[str], root: str | None) -> tuple[list[str], str]:
-    """All videos, each once, and the folder that they have in common."""
+    """The distinct videos, and the folder that they share."""
     paths: dict[str, None] = {}
     roots = []
     for dataset in datasets:
@@ -113,28 +115,28 @@ def _videos(datasets: list[str], root: str | None) -> tuple[list[str], str]:
 
 
 def _print(summary: dict[str, Any], arguments: argparse.Namespace) -> None:
-    parts = [f"{summary['found']} {'right' if arguments.check else 'found'}", f"{summary['indexed']} indexed"]
+    parts = [f"{summary['found']} {'correct' if arguments.check else 'found'}", f"{summary['indexed']} indexed"]
     if arguments.check:
-        parts += [f"{len(summary['wrong'])} wrong and replaced", f"{summary['gone']} gone and forgotten"]
+        parts += [f"{len(summary['wrong'])} wrong and replaced", f"{summary['gone']} missing and removed"]
     parts.append(f"{len(summary['failed'])} failed")
     print(f"{summary['videos']} videos: {', '.join(parts)}; {summary['frames']} frames, {summary['seconds']:.1f} s")
     for what in ("imported", "exported"):
         if what in summary:
-            print(f"{what} {summary[what]}, left out {len(summary[what[:6] + '_unfit'])}")
+            print(f"{what} {summary[what]}, skipped {len(summary[what[:6] + '_unfit'])}")
     print(f"index: {summary['index']}")
     named("failed", [entry["error"] for entry in summary["failed"]])
     named("wrong", summary["wrong"])
     for what in ("import", "export"):
         named(f"not {what}ed", [f"{e['path']}: {e['reason']}" for e in summary.get(f"{what}_unfit", [])])
     if summary["not_kept"]:
-        print(f"framespool index: {summary['not_kept']} indices could not be kept", file=sys.stderr)
-    if summary["trouble"]:
-        print(f"framespool index: {summary['trouble']}", file=sys.stderr)
+        print(f"framespool index: {summary['not_kept']} indexes could not be stored", file=sys.stderr)
+    if summary["index_cache_error"]:
+        print(f"framespool index: {summary['index_cache_error']}", file=sys.stderr)
 
 
 def named(what: str, names: list[str]) -> None:
-    """Complaints, each on a line of stderr, the first ones of many."""
+    """Prints messages to stderr, one per line, at most ``_MAX_NAMES``."""
     for name in names[:_MAX_NAMES]:
         print(f"{what}: {name}", file=sys.stderr)
     if len(names) > _MAX_NAMES:
-        print(f"{what}: {len(names) - _MAX_NAMES} more; --json names them all", file=sys.stderr)
+        print(f"{what}: {len(names) - _MAX_NAMES} more; --json lists all", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The command line's parsers: help in one form, and wrong words answered with the nearest right ones."""
+"""The parsers of the command line: uniform help, and suggestions for misspelled words."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from framespool.errors import ArgumentError
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's, whose complaints name what was probably meant."""
+    """An argparse parser whose error messages suggest the closest valid words."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         keywords.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*arguments, **keywords)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse's; what is left over is the chosen command's to complain of, since it knows its options."""
+        """As argparse; the subcommand reports unrecognized arguments, since it knows its options."""
         parsed, left = self.parse_known_args(args, namespace)
         if left:
             chosen = self.commands().get(getattr(parsed, "command", None) or "", self)
@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
     def commands(self) -> dict[str, Parser]:
-        """The subcommands' parsers by their names."""
+        """The parsers of the subcommands by name."""
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 return dict(action.choices)
@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
         return [text for action in self._actions for text in action.option_strings if text.startswith("--")]
 
     def error(self, message: str) -> NoReturn:
-        """Says what is wrong and what may be right, and ends with 2."""
+        """Prints the error with a suggestion, and exits with code 2."""
         wrong = re.search(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", message)
         if wrong:
             message += _nearest([wrong[1]], re.findall(r"[\w.-]+", wrong[2]))
@@ -66,7 +66,7 @@ def command(
     description: str,
     examples: str,
 ) -> Parser:
-    """A subcommand with what all have: an explanation, examples, exit codes and ``--json``."""
+    """Adds a subcommand with description, examples and exit codes."""
     epilog = f"examples:\n{examples}\n{_exit_codes.of(name)}"
     parser: Parser = subparsers.add_parser(name, help=help, description=description, epilog=epilog)
     parser.set_defaults(run=run)
@@ -74,26 +74,26 @@ def command(
 
 
 def add_json(parser: argparse.ArgumentParser, what: str) -> None:
-    """``--json``, which all have, as the last of the options."""
+    """Adds ``--json``, the last option of every command."""
     parser.add_argument("--json", action="store_true", help=f"print {what} as JSON, on one line")
 
 
 def count(text: str) -> int:
-    """A number of threads or the like, as argparse takes it."""
+    """Parses an int from 1 to 4096."""
     if not text.isdecimal() or not 0 < int(text) <= 4096:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 4096, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be an int from 1 to 4096, got {text!r}")
     return int(text)
 
 
 def index(text: str) -> int:
-    """A number from 0, as argparse takes it."""
+    """Parses an int from 0."""
     if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be an int of at least 0, got {text!r}")
     return int(text)
 
 
 def check_writable(option: str, path: str) -> None:
-    """Raises :class:`~framespool.ArgumentError` now rather than after hours. What is there stays as it is."""
+    """Raises ArgumentError before a long run if a file cannot be written. An existing file is unchanged."""
     new = not os.path.lexists(path)
     try:
         open(path, "a").close()

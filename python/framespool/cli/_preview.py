@@ -1,4 +1,4 @@
-"""``framespool preview``: the clips and augmentations that a training run would see, as a picture."""
+"""``framespool preview``: a contact sheet of the clips of a training run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from framespool.cli import _dataset_options
 from framespool.cli._parser import add_json, check_writable, command, count
 
 _DESCRIPTION = """\
-Writes a contact sheet of the first clips of an epoch: a row for each clip, with its
-label, its file and its frames, as a training run with these options would see them.
-With --out clips.html the page also tells what each transform drew. It needs NumPy and
-Pillow.
+Writes a contact sheet of the first clips of an epoch: one row per clip, with its label,
+file and frames, as a training run with these options would get them. With
+--out clips.html the page also lists what each transform drew. Needs NumPy and Pillow.
 """
 
 _EXAMPLES = """\
@@ -34,13 +33,13 @@ def add(subparsers: Any) -> None:
         "--out", metavar="FILE", default="preview.png", help="a PNG, or an HTML page (default: preview.png)"
     )
     parser.add_argument("--clips", type=count, metavar="N", default=8, help="clips to show (default: 8)")
-    parser.add_argument("--show", type=count, metavar="N", default=8, help="frames to show of each clip (default: 8)")
-    parser.add_argument("--epoch", type=int, metavar="N", default=0, help="the epoch to look at (default: 0)")
-    add_json(parser, "the facts of the clips")
+    parser.add_argument("--show", type=count, metavar="N", default=8, help="frames to show per clip (default: 8)")
+    parser.add_argument("--epoch", type=int, metavar="N", default=0, help="the epoch to show (default: 0)")
+    add_json(parser, "the metadata of the clips")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does it."""
+    """Runs the command."""
     check_writable("--out", arguments.out)
     loader = _dataset_options.loader(arguments, batch_size=4)
     facts = preview(loader, arguments.out, clips=arguments.clips, frames=arguments.show, epoch=arguments.epoch)

@@ -1,4 +1,4 @@
-"""How far a long work is: a bar on stderr where that is a terminal, and nothing elsewhere."""
+"""A progress bar on stderr, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BAR = 30
 
 
 class Progress:
-    """Called with (done, failed, total) as work goes on; used as a context, it ends the bar's line."""
+    """Called with (done, failed, total); as a context manager it clears the bar at the end."""
 
     def __init__(self, what: str) -> None:
         self._what = what

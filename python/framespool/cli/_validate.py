@@ -1,4 +1,4 @@
-"""``framespool validate``: which files of a dataset cannot be decoded, and why."""
+"""``framespool validate``: the files of a dataset that cannot be decoded, with reasons."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from framespool.errors import ArgumentError
 _EXTENSIONS = frozenset((*_framespool.video_extensions, *_framespool.image_extensions))
 
 _DESCRIPTION = """\
-Decodes every frame of every video and picture of DATASET on the CPU and names the
-files that cannot be decoded, with reasons, so that no training run finds out. With
---report a run that was stopped goes on where it was, and a later run looks at new and
-changed files only.
+Decodes every frame of every video and image of DATASET on the CPU and reports the files
+that cannot be decoded, with reasons, before a training run finds them. With --report a
+stopped run continues where it was, and a later run decodes only new and changed files.
 """
 
 _EXAMPLES = """\
-  framespool validate videos/ --report videos.check        everything; stop and go on at will
-  framespool validate videos/ --clips 2                    two random clips of each video
+  framespool validate videos/ --report videos.check      everything; can be stopped and repeated
+  framespool validate videos/ --clips 2                  two random clips per video
   framespool validate train.txt --failures bad.jsonl     a list for Dataset.exclude()
 """
 
@@ -44,17 +43,17 @@ def add(subparsers: Any) -> None:
         examples=_EXAMPLES,
     )
     parser.add_argument(
-        "dataset", nargs="+", metavar="DATASET", help="a folder of videos or pictures, a list file, or a file"
+        "dataset", nargs="+", metavar="DATASET", help="a folder of videos or images, a list file, or a file"
     )
-    parser.add_argument("--clips", type=count, metavar="N", help="N random clips of each video instead of every frame")
-    parser.add_argument("--report", metavar="FILE", help="keep what was found in FILE, and go on from there")
+    parser.add_argument("--clips", type=count, metavar="N", help="N random clips per video instead of every frame")
+    parser.add_argument("--report", metavar="FILE", help="record the results in FILE, and continue from there")
     parser.add_argument("--failures", metavar="FILE", help="write the bad files to FILE")
     parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
     add_json(parser, "the result")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does it: exit code 1 where a file is bad."""
+    """Runs the command; exit code 1 if a file is bad."""
     for option, path in (("--failures", arguments.failures), ("--report", arguments.report)):
         if path:
             check_writable(option, path)
@@ -85,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def list_sources(places: list[str]) -> datasets.Dataset:
-    """Videos and pictures of folders of any shape, of lists, and single files, in this order.
+    """Videos and images of folders, lists and single files, in this order.
 
     Raises :class:`~framespool.ArgumentError` for a folder without any, and as :func:`framespool.datasets.file_list`.
     """
@@ -94,9 +93,7 @@ def list_sources(places: list[str]) -> datasets.Dataset:
         if os.path.isdir(place):
             below = sorted(_below(place))
             if not below:
-                raise ArgumentError(
-                    f"{place} holds no videos or pictures; looked for .{' .'.join(sorted(_EXTENSIONS))}"
-                )
+                raise ArgumentError(f"{place} has no videos or images; looked for .{' .'.join(sorted(_EXTENSIONS))}")
             found += [(path, -1) for path in below]
         elif _extension(place) in _EXTENSIONS:
             found.append((place, -1))
@@ -106,10 +103,10 @@ def list_sources(places: list[str]) -> datasets.Dataset:
 
 
 def _below(place: str) -> Iterator[str]:
-    """Files of a folder and below; each folder once, whatever links lead to it."""
+    """Files of a folder and its subfolders; each folder once, even if several links lead to it."""
 
     def refuse(error: OSError) -> None:
-        raise ArgumentError(f"{error.filename}: {error.strerror}; make it readable, or check what lies beside it")
+        raise ArgumentError(f"{error.filename}: {error.strerror}; make it readable, or validate other folders")
 
     seen: set[tuple[int, int]] = set()
     for folder, below, names in os.walk(place, followlinks=True, onerror=refuse):
@@ -122,7 +119,7 @@ def _below(place: str) -> Iterator[str]:
 
 
 def is_image(name: str) -> bool:
-    """Whether a file is taken for a picture, by its name."""
+    """Whether a file is an image, by its name."""
     return _extension(name) in _framespool.image_extensions
 
 

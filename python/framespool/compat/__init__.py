@@ -1,9 +1,10 @@
 """Other libraries' names for framespool's videos: existing code runs with one line changed.
 
-``from framespool.compat import decord`` in place of ``import decord``; ``from framespool.compat.torchcodec.decoders
-import VideoDecoder`` in place of ``from torchcodec.decoders import VideoDecoder``. Each module says what differs.
-``framespool.compat.lerobot`` has LeRobot's function that decodes frames by their times.
+Write ``from framespool.compat import decord`` instead of ``import decord``, or ``from
+framespool.compat.torchcodec.decoders import VideoDecoder`` instead of ``from torchcodec.decoders import VideoDecoder``.
+Each module documents the differences. ``framespool.compat.lerobot`` has LeRobot's function that decodes frames by their
+timestamps.
 
-These are for one video at a time; for training, :class:`framespool.ClipLoader` decodes each group of pictures once for
-all clips that need it, which no code that asks for one clip after the other can have.
+These modules decode one video at a time. For training, :class:`framespool.ClipLoader` is faster: it decodes each GOP
+once for all clips that need it.
 """

@@ -1,4 +1,4 @@
-"""Single frames, as code asks for them that knows no clips: those that follow each other are decoded together."""
+"""Decodes single frames for code without clips: consecutive frames are decoded together."""
 
 from __future__ import annotations
 
@@ -14,24 +14,36 @@ from framespool.datasets import ArchiveMember
 from framespool.errors import DecodeError, LimitError
 from framespool.transforms import Transform
 
-#: Most memory for frames that were decoded ahead of their turn.
+#: Maximum size of the frames decoded ahead, in bytes.
 MAX_READAHEAD_BYTES = 64 << 20
 _BYTES_EACH = {"uint8": 1, "float32": 4}
 
 
 def readable(source: Any) -> Any:
-    """``source`` as :class:`~framespool.Video` takes it; ``None`` for what it does not take."""
+    """Converts a source for :class:`~framespool.Video`.
+
+    Args:
+        source: Any object.
+
+    Returns:
+        The source, or ``None`` if its type is not supported.
+    """
     if isinstance(source, (bytearray, memoryview)):
         return bytes(source)
     return source if isinstance(source, (str, bytes, os.PathLike, ArchiveMember)) or is_file_object(source) else None
 
 
 class ReadaheadReader:
-    """A video whose frames are asked for one by one.
+    """Reads the frames of a video one by one.
 
-    Frames from the first one on come out of one pass over the video. Where frames are asked for in order from another
-    place, those up to the next key frame are decoded together, :data:`MAX_READAHEAD_BYTES` at most. Nothing is decoded ahead
-    for frames in no order. May be used from several threads.
+    Frames from the first one on come from one pass over the video. If consecutive frames are requested from another
+    position, the frames up to the next keyframe are decoded together, at most :data:`MAX_READAHEAD_BYTES`. For random
+    access nothing is decoded ahead. It may be used from several threads.
+
+    Args:
+        video: The video.
+        transforms: Transforms of each frame.
+        dtype: ``"uint8"`` or ``"float32"``.
     """
 
     def __init__(self, video: Video, transforms: list[Transform], dtype: Dtype = "uint8") -> None:
@@ -43,22 +55,36 @@ class ReadaheadReader:
         self._pass: Iterator[Tensor] | None = None
         self._ready: Tensor | None = None
         self._ready_from = 0
-        # What a next frame would be.
+        # The next frame of consecutive access.
         self._expected = 0
 
     def frames(self, indices: list[int]) -> FrameBatch:
-        """Frames by display index, (T, H, W, 3)."""
+        """Decodes frames.
+
+        Args:
+            indices: Frame indices in presentation order.
+
+        Returns:
+            The frames, (T, H, W, 3).
+        """
         return self.video.frames(indices, transforms=self.transforms, dtype=self.dtype)
 
     def one(self, index: int) -> tuple[Tensor, bool]:
-        """Frame ``index``, (H, W, 3), and whether its memory is part of a larger piece."""
+        """Decodes one frame.
+
+        Args:
+            index: Frame index in presentation order.
+
+        Returns:
+            The frame, (H, W, 3), and whether it shares the memory of other frames.
+        """
         with self._lock:
             in_order = index == self._expected
             self._expected = index + 1
             try:
                 return self._one(index, in_order)
             except BaseException:
-                self._pass = None  # interrupted, it still owes this frame, which may never be asked for again
+                self._pass = None  # after an interruption the pass still has this frame pending
                 raise
 
     def _one(self, index: int, in_order: bool) -> tuple[Tensor, bool]:
@@ -69,7 +95,7 @@ class ReadaheadReader:
                 try:
                     return next(self._pass), False
                 except (DecodeError, StopIteration):
-                    pass  # the road below says what is wrong, or gives what is behind the damage
+                    pass  # the code below reports the error, or returns frames after the damage
             self._pass = None
         if self._ready is not None and not (in_order and index < self._ready_from + len(self._ready)):
             self._ready = None
@@ -87,11 +113,11 @@ class ReadaheadReader:
         try:
             return self.frames(list(range(index, until))).data if until > index + 1 else None
         except (DecodeError, LimitError):
-            return None  # the damage may be behind the frame that was asked for
+            return None  # the damage may be after the requested frame
 
     @property
     def at_once(self) -> int:
-        """How many frames may be held besides those that were asked for."""
+        """Maximum number of frames decoded ahead."""
         height, width = self.shape
         return max(1, MAX_READAHEAD_BYTES // (height * width * 3 * _BYTES_EACH[self.dtype]))
 
@@ -106,5 +132,12 @@ class ReadaheadReader:
         return height, width
 
     def playing(self, seconds: float) -> int:
-        """The frame on screen at this time, which must not be before the first one appears."""
+        """Returns the frame on screen at a time.
+
+        Args:
+            seconds: Time in seconds, not before the first frame.
+
+        Returns:
+            The frame index.
+        """
         return bisect.bisect_right(self.pts, seconds) - 1

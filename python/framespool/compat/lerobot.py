@@ -1,16 +1,16 @@
-"""LeRobot's ``decode_video_frames_torchcodec`` over framespool, right for variable frame rates too.
+"""LeRobot's ``decode_video_frames_torchcodec`` over framespool, correct for variable frame rates too.
 
-LeRobot's own function multiplies each timestamp by the average frame rate, takes the frame of that number, and fails
-where its time is not within the tolerance: on videos of variable frame rate most are not. This one takes the frame
-nearest to each timestamp. To use it::
+LeRobot's own function multiplies each timestamp by the average frame rate, takes the frame with that index, and fails
+if its time is not within the tolerance; with a variable frame rate most are not. This one takes the frame nearest to
+each timestamp. To use it::
 
     from lerobot.datasets import video_utils
     from framespool.compat.lerobot import decode_video_frames_torchcodec
 
     video_utils.decode_video_frames_torchcodec = decode_video_frames_torchcodec
 
-Needs PyTorch. :func:`framespool.datasets.lerobot` reads whole LeRobot datasets for a loader, which decodes each group
-of pictures once.
+It needs PyTorch. :func:`framespool.datasets.lerobot` reads complete LeRobot datasets for a loader, which decodes each
+GOP once.
 """
 
 from __future__ import annotations
@@ -32,13 +32,19 @@ _log = logging.getLogger(__name__)
 
 
 class FrameTimestampError(ValueError):
-    """No frame is as near to a timestamp as the tolerance asks for; the message names both times."""
+    """No frame is within the tolerance of a timestamp; the message names both times."""
 
 
 class VideoDecoderCache:
-    """Decoders by path: the ``max_size`` that were used last. A process forked from another begins with none.
+    """Caches the most recently used decoders by path.
 
-    May be used from several threads.
+    A forked process starts with an empty cache. It may be used from several threads.
+
+    Args:
+        max_size: Maximum number of decoders.
+
+    Raises:
+        ValueError: If ``max_size`` is below 1.
     """
 
     def __init__(self, max_size: int = 64) -> None:
@@ -50,10 +56,17 @@ class VideoDecoderCache:
         self._made_in = os.getpid()
 
     def get_decoder(self, video_path: str | os.PathLike[str]) -> VideoDecoder:
-        """The decoder of this video, opened where it is not there yet."""
+        """Returns the decoder of a video, which is opened if it is not cached.
+
+        Args:
+            video_path: Path of the video.
+
+        Returns:
+            The decoder.
+        """
         path = os.fspath(video_path)
         if os.getpid() != self._made_in:
-            # The parent's decoders and lock are of no use here.
+            # The parent's decoders and lock cannot be used here.
             self._lock, self._held, self._made_in = threading.Lock(), OrderedDict(), os.getpid()
         with self._lock:
             decoder = self._held.pop(path, None) or VideoDecoder(path)
@@ -63,12 +76,16 @@ class VideoDecoderCache:
         return decoder
 
     def clear(self) -> None:
-        """Closes all."""
+        """Removes all decoders."""
         with self._lock:
             self._held.clear()
 
     def size(self) -> int:
-        """How many it holds."""
+        """Returns the number of cached decoders.
+
+        Returns:
+            The number.
+        """
         return len(self._held)
 
 
@@ -83,22 +100,22 @@ def decode_video_frames_torchcodec(
     decoder_cache: Any = None,
     return_uint8: bool = False,
 ) -> Any:
-    """The frames nearest to these times.
+    """Decodes the frames nearest to these timestamps.
 
     Args:
         video_path: Path of the video.
-        timestamps: Seconds on the video's clock, in any order; repeats are fine.
-        tolerance_s: Each frame must appear less than this many seconds before or after its timestamp.
-        log_loaded_timestamps: Logs the frames' times, at level INFO.
-        decoder_cache: Object with ``get_decoder(path)``; one of this module's own by default.
+        timestamps: Seconds on the video's clock, in any order; may repeat.
+        tolerance_s: Maximum distance in seconds, exclusive, of a frame from its timestamp.
+        log_loaded_timestamps: Whether the frames' times are logged, at level INFO.
+        decoder_cache: Object with ``get_decoder(path)``. By default one of this module.
         return_uint8: Values 0..255 instead of 0..1.
 
     Returns:
-        torch.Tensor (N, 3, H, W), float32 in 0..1, or uint8; one frame for each timestamp.
+        torch.Tensor (N, 3, H, W), float32 in 0..1, or uint8; one frame per timestamp.
 
     Raises:
-        FrameTimestampError: A timestamp has no frame within the tolerance.
-        RuntimeError: The video cannot be opened or decoded.
+        FrameTimestampError: If a timestamp has no frame within the tolerance.
+        RuntimeError: If the video cannot be opened or decoded.
     """
     torch = needed()
     decoder = (_cache if decoder_cache is None else decoder_cache).get_decoder(video_path)
@@ -115,7 +132,7 @@ def decode_video_frames_torchcodec(
         raise FrameTimestampError(
             f"{os.fspath(video_path)}: no frame within {tolerance_s} s of {', '.join(far[:5])}"
             f"{f' and {len(far) - 5} more' if len(far) > 5 else ''}; check that the timestamps are this video's, "
-            "leave the item out, or raise tolerance_s"
+            "skip the item, or increase tolerance_s"
         )
     if log_loaded_timestamps:
         _log.info("%s: frames at %s s", os.fspath(video_path), [times[place] for place in places])

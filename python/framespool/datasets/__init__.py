@@ -1,8 +1,8 @@
-"""Lists of labelled videos, or of parts of videos.
+"""Lists of labeled videos, images or video segments.
 
-A :class:`Dataset` is a plain sequence of ``(path, label)`` and can be pickled; bytes, a :class:`ArchiveMember` of an archive,
-a :class:`TableCell` of a table, or a :class:`VideoSegment` of a video, may stand for a path. What a list says besides is in
-:attr:`Dataset.columns`.
+A :class:`Dataset` is a plain sequence of ``(source, label)`` and can be pickled. A source is a path, the bytes of a
+file, an :class:`ArchiveMember`, a :class:`TableCell`, an :class:`ImageSequence` or a :class:`VideoSegment`. Other
+columns of a list are in :attr:`Dataset.columns`. For an overview of the readers see docs/howto/datasets.md.
 """
 
 from framespool.datasets._annotations import (

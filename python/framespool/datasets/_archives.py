@@ -1,4 +1,4 @@
-"""Datasets from archives: videos and pictures are decoded from where they lie in them."""
+"""Reads archives as datasets: videos and images are decoded from their place in the archive."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from framespool.errors import ArgumentError
 
 _Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
-#: What is taken for a video or a picture; of several in a sample the first of these is meant.
+#: Extensions of videos and images; of several in a sample, the first of these is used.
 _EXTENSIONS = (*_framespool.video_extensions, *_framespool.image_extensions)
-#: Files that are listed at a time, at least: most of it is waiting for the disk.
+#: Minimum number of files to list in parallel: most of the time is disk latency.
 _THREADS = 8
-#: Most files that a pattern may stand for.
+#: Maximum number of files that a pattern may expand to.
 _MAX_FILES = 1_000_000
 
 
@@ -34,31 +34,48 @@ def webdataset(
     index: bool | _Paths = False,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
-    """Shards of a WebDataset: tars whose neighbours with the same name up to its first dot are one sample.
+    """Reads the shards of a WebDataset: tar files in which consecutive members with the same key are one sample.
 
-    ``shards``: a path, a list of them, or a pattern: ``"train-{000000..000127}.tar"``, ``"{train,val}-{0..9}.tar"``.
-    ``video``: extensions (all that follows the first dot of a file's name, in upper or lower case) of the member that
-    is the sample's video or picture; of several members the one whose extension comes first here. ``label``: the
-    extension of the member that holds the label as a number in text, or ``("json", "name")`` for a field of its JSON
-    (``("json", "outer", "name")`` for one inside another), or ``None``: all labels are -1. ``columns``: extensions of
-    members to keep in :attr:`Dataset.columns`, such as ``("json", "txt")``: of a JSON object each name is a column, of
-    others the text is one, named as the extension. The samples' keys always are, in ``columns["__key__"]``.
+    The key of a member is its name up to the first dot. Nothing is unpacked, and loaders shuffle over all shards. Only
+    headers, labels and columns are read, with one small read each; other members are not read. Shards must not be
+    compressed.
 
-    One entry for each sample, a :class:`ArchiveMember`, in the order of the shards and of the samples in them: nothing is
-    unpacked, and loaders shuffle over all shards. Members that are neither are not read. Only headers, labels
-    and columns are read, one small read for each; shards must not be compressed.
+    Args:
+        shards: A path, a list of them, or a pattern: ``"train-{000000..000127}.tar"``, ``"{train,val}-{0..9}.tar"``.
+        video: Extensions of the member that is the sample's video or image; an extension is all that follows the first
+            dot of a file's name, case-insensitive. Of several members, the one whose extension is first here is used.
+        label: Extension of the member that contains the label as a number in text, or ``("json", "name")`` for a field
+            of its JSON (``("json", "outer", "name")`` for a nested one). ``None``: all labels are -1.
+        columns: Extensions of members to keep in :attr:`Dataset.columns`, such as ``("json", "txt")``. Each name of a
+            JSON object is a column; the text of other members is a column named after the extension.
+        index: Index files of the shards, which avoid one read per header, and so one request per large member of a
+            shard at a URL. Files that DALI's ``wds2idx`` writes (version 1.1 or 1.2), one per shard, in the order of
+            the shards, as paths or patterns. ``True``: next to each shard, with ``.idx`` in place of ``.tar``. An index
+            that does not match its shard's length, or the headers of the first and last member, is an error.
+        on_error: ``"raise"``: a bad sample or shard is an error. ``"skip"``: it is left out, and one warning has the
+            number and the first reasons.
 
-    ``index``: lists of the shards' members, which spare a read for each header and so a request for each large member
-    of a shard by URL: files that DALI's ``wds2idx`` writes (version 1.1 or 1.2), one for each shard, in their order, as
-    paths or patterns; ``True``: beside each shard, with ``.idx`` in place of ``.tar``. An index that does not fit its
-    shard's length, or the headers of the first and last member, is an error.
+    Returns:
+        A dataset with one :class:`ArchiveMember` per sample, in the order of the shards and of their samples.
+        ``columns["__key__"]`` has the samples' keys.
 
-    ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a sample without label, or with a label and no
-    video, naming shard and key; :class:`~framespool.InvalidDataError`, :class:`~framespool.TruncatedError` or
-    :class:`~framespool.UnsupportedError` for a shard that is damaged or compressed, naming the byte;
-    :class:`~framespool.NotFoundError` for one that is missing. ``"skip"``: takes what is whole, and warns once with the
-    number and the first reasons of what it left out. Where nothing is left,
-    :class:`~framespool.ArgumentError` is raised under both.
+    Raises:
+        ArgumentError: If a sample has no label, or a label and no video (the message names shard and key), or if no
+            sample remains.
+        InvalidDataError: If a shard is damaged; the message names the byte.
+        TruncatedError: If a shard is cut short.
+        UnsupportedError: If a shard is compressed.
+        NotFoundError: If a shard is missing.
+
+    Example:
+        >>> import framespool as fsp
+        >>> import tarfile
+        >>> with tarfile.open("train-000000.tar", "w") as shard:
+        ...     shard.add("a.mp4")
+        ...     shard.add("phone.mp4")
+        >>> shards = fsp.datasets.webdataset("train-{000000..000000}.tar", label=None)
+        >>> shards.columns["__key__"]
+        ['a', 'phone']
     """
     files = _files("shards", shards)
     extensions = [video] if isinstance(video, str) else _names("video", video)
@@ -81,7 +98,7 @@ def webdataset(
 
 
 def _index_file_of(shard: str) -> str:
-    """The index of a shard, as DALI calls it."""
+    """Returns the index file of a shard, under DALI's name."""
     path, mark, query = shard.partition("?") if is_url(shard) else (shard, "", "")
     stem = path[: -len(".tar")] if path.lower().endswith(".tar") else path
     return f"{stem}.idx{mark}{query}"
@@ -95,22 +112,29 @@ def tfrecord(
     check: bool = False,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
-    """TFRecord files of ``tf.train.Example``, as TensorFlow Datasets and the ImageNet scripts write them.
+    """Reads TFRecord files of ``tf.train.Example``, as TensorFlow Datasets and the ImageNet scripts write them.
 
-    ``files``: a path, a list of them, or a pattern as in :func:`webdataset`. ``source``: the feature whose bytes are
-    the video or picture. ``label``: the feature that is its label, one integer as it stands (the ImageNet scripts count
-    from 1), or ``None``: all labels are -1. In a ``SequenceExample`` the features of its context are meant.
+    Of a ``SequenceExample`` the features of its context are used. The checksum of each record's length is always
+    checked. Compressed files must be unpacked first.
 
-    One entry for each record, a :class:`ArchiveMember` of its file, in the order of the files and records. The checksum of
-    each record's length is always checked; with ``check`` that of its data too, for which all files are read once.
-    Files that were compressed must be unpacked first.
+    Args:
+        files: A path, a list of them, or a pattern as in :func:`webdataset`.
+        source: Feature whose bytes are the video or image.
+        label: Feature that is the label: one integer, used unchanged (the ImageNet scripts count from 1). ``None``: all
+            labels are -1.
+        check: Whether the checksum of each record's data is checked too; all files are then read once.
+        on_error: ``"raise"``: a bad record is an error. ``"skip"``: it is left out, and so is what follows a record
+            with a damaged length; one warning has the number and the first reasons.
 
-    ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a record that lacks a feature or holds something
-    else in it, naming file, record and byte; :class:`~framespool.InvalidDataError` (a wrong checksum, or data that is no
-    ``Example``) or :class:`~framespool.TruncatedError` for a damaged file, naming the byte;
-    :class:`~framespool.NotFoundError`. ``"skip"``: leaves such records out, and what comes behind a record whose length
-    is damaged, and warns once with their number and the first reasons. Where nothing is left,
-    :class:`~framespool.ArgumentError` is raised under both.
+    Returns:
+        A dataset with one :class:`ArchiveMember` per record, in the order of the files and records.
+
+    Raises:
+        ArgumentError: If a record lacks a feature or has another type in it (the message names file, record and byte),
+            or if no record remains.
+        InvalidDataError: If a checksum is wrong, or data is not an ``Example``; the message names the byte.
+        TruncatedError: If a file is cut short; the message names the byte.
+        NotFoundError: If a file is missing.
     """
     paths = _files("files", files)
     feature = _names("source", [source])[0]
@@ -127,22 +151,27 @@ def recordio(
     idx: str | os.PathLike[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
-    """An MXNet RecordIO file of pictures, as ``im2rec`` and ``mx.recordio.pack_img`` write it.
+    """Reads an MXNet RecordIO file of images, as ``im2rec`` and ``mx.recordio.pack_img`` write it.
 
-    ``rec``: its path. ``idx``: path of the list that goes with it; its records are taken, in its order. Without it all
-    records of the file are, one after another.
+    The label of a sample is the record's, or the first of several, and must be an integer.
 
-    One entry for each record: a :class:`ArchiveMember` of the file, or, for the few whose data the format takes apart because
-    it holds the format's magic number, the picture's bytes. The label is the record's, or the first of several, and
-    must be a whole number. ``columns["id"]`` is the number that the packer gave the picture; where records have several
-    labels, as for detection, ``columns["labels"]`` has a list of floats.
+    Args:
+        rec: Path of the file.
+        idx: Path of its index; its records are used, in its order. By default all records of the file, in file order.
+        on_error: ``"raise"``: a bad record is an error. ``"skip"``: it is left out (without ``idx`` also what follows
+            the damage), and one warning has the number and the first reasons.
 
-    ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a record without a picture or with another
-    label, and for a damaged list, naming file and record or line; :class:`~framespool.InvalidDataError` or
-    :class:`~framespool.TruncatedError` for a damaged file, or a list of another one, naming the byte;
-    :class:`~framespool.NotFoundError`. ``"skip"``: leaves such records out (without ``idx`` also what comes behind
-    damage), and warns once with their number and the first reasons. Where nothing is left, and where the list is
-    damaged, :class:`~framespool.ArgumentError` is raised under both.
+    Returns:
+        A dataset with one :class:`ArchiveMember` per record, or with the image's bytes for the few records that the
+        format splits because they contain its magic number. ``columns["id"]`` is the number that the packer assigned to
+        the image. If records have several labels, as for detection, ``columns["labels"]`` has lists of floats.
+
+    Raises:
+        ArgumentError: If a record has no image or another label, or if the index is damaged, naming file and record or
+            line; with ``"skip"`` if the index is damaged or no record remains.
+        InvalidDataError: If the file is damaged, or the index belongs to another file; the message names the byte.
+        TruncatedError: If the file is cut short; the message names the byte.
+        NotFoundError: If the file is missing.
     """
     for name, path in (("rec", rec), ("idx", idx)):
         if path is not None and not isinstance(path, (str, os.PathLike)):
@@ -158,12 +187,12 @@ def _threads() -> int:
 def _names(name: str, value: Any) -> list[str]:
     words = as_sequence(value)
     if not words or not all(isinstance(word, str) and word for word in words):
-        raise ArgumentError(f"{name} must be a string or several, none of them empty, got {value!r}")
+        raise ArgumentError(f"{name} must be a string or a list of strings, none of them empty, got {value!r}")
     return list(words)
 
 
 def _listed(files: list[str], on_error: str, read: Callable[[], Any]) -> Dataset:
-    """The entries that were read, and a warning of those left out."""
+    """Builds the dataset from what was read, and warns of the samples left out."""
     choice("on_error", on_error, ("raise", "skip"))
     table, columns, left_out, reasons = read()
     _warn_left_out(left_out, reasons, stacklevel=4)
@@ -178,7 +207,7 @@ def _warn_left_out(left_out: int, reasons: Sequence[str], stacklevel: int = 3) -
 
 
 def _files(name: str, paths: _Paths) -> list[str]:
-    """Paths, patterns written out."""
+    """Returns the paths, with patterns expanded."""
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     given = as_sequence(paths)
@@ -188,12 +217,12 @@ def _files(name: str, paths: _Paths) -> list[str]:
     for path in map(os.fspath, given):
         if not isinstance(path, str):
             raise ArgumentError(f"{name} must be strings, got {path!r}")
-        # A file of that very name is meant itself.
+        # A file whose name is the pattern itself takes precedence.
         plain = "{" not in path or (not is_url(path) and os.path.exists(path))
         found = [path] if plain else itertools.islice(_expanded(path), _MAX_FILES + 1)
         files.extend(found)
         if len(files) > _MAX_FILES:
-            raise ArgumentError(f"{name} must be at most {_MAX_FILES} files, more with {path!r}")
+            raise ArgumentError(f"{name} must be at most {_MAX_FILES} files, exceeded at {path!r}")
     if not files:
         raise ArgumentError(f"{name} must name at least one file, got {paths!r}")
     return files
@@ -203,7 +232,7 @@ _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 
 
 def _expanded(pattern: str) -> Iterator[str]:
-    """``a-{00..02}-{x,y}`` as the shell writes it out; the last braces turn fastest."""
+    """Expands ``a-{00..02}-{x,y}`` as the shell does; the last braces vary fastest."""
     match = re.search(r"\{([^{}]*)\}", pattern)
     if match is None:
         yield pattern
@@ -213,7 +242,7 @@ def _expanded(pattern: str) -> Iterator[str]:
     choices: Iterable[str]
     if numbers is not None:
         first, last = numbers[1], numbers[2]
-        # Zeros in front are kept, as many as the longer bound has digits.
+        # Leading zeros are kept: numbers are padded to the digits of the longer bound.
         padded = any(bound.lstrip("-").startswith("0") and len(bound.lstrip("-")) > 1 for bound in (first, last))
         width = max(len(first), len(last)) if padded else 0
         step = 1 if int(last) >= int(first) else -1

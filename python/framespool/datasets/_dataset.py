@@ -1,4 +1,4 @@
-"""Lists of labelled sources, unions and mixes of them."""
+"""Lists of labeled sources, their unions and mixtures."""
 
 from __future__ import annotations
 
@@ -16,15 +16,36 @@ from framespool.errors import ArgumentError
 
 
 class Dataset(Sequence[tuple[Source, int]]):
-    """Videos with integer labels, and whatever else a list says of them.
+    """A sequence of ``(source, label)`` pairs, with class names and further columns.
 
-    ``samples``: pairs of (path or bytes, label); -1 stands for "no label". The attribute of this name is a sequence of
-    them: what was given, or, from the readers of this module, a table of the engine that makes them when they are
-    looked at. ``classes``: names of the labels, empty
-    where there are none. ``columns``: by name, a list with one value per entry, ``None`` where nothing is said; what
-    belongs to a clip of a batch is ``dataset.columns[name][video_id]`` for its entry of ``batch.video_ids``. Columns
-    change no clip and no order, and a state of a loader fits whatever they are. ``stream``: which video stream of each
-    file is meant, by its index among all streams of the file; ``None`` for the best one, see :class:`framespool.Video`.
+    What belongs to a clip of a batch is ``dataset.columns[name][video_id]``, for its entry of ``batch.video_ids``.
+    Columns change no clip and no order; a loader's state fits whatever the columns are.
+
+    Args:
+        samples: Pairs of (path or other source, label), or sources alone; label -1 means "no label".
+        classes: Names of the labels, in their order; empty if there are none.
+        columns: Lists by column name with one value per sample, ``None`` where a sample has no value.
+        stream: Video stream to read from each file, as an index among all streams of the file. ``None`` for the default
+            stream, see :class:`framespool.Video`.
+
+    Attributes:
+        samples: The pairs. From the readers of this module, a table of the engine that creates a pair when it is
+            accessed.
+        classes: Names of the labels.
+        columns: Lists by column name.
+        stream: Index of the video stream, or ``None``.
+
+    Raises:
+        ArgumentError: If a sample is not a pair with a valid source and an integer label, or if a column has another
+            length.
+
+    Example:
+        >>> import framespool as fsp
+        >>> dataset = fsp.datasets.Dataset([("a.mp4", 0), ("phone.mp4", 1)], ["street", "phone"], {"fold": [1, 2]})
+        >>> dataset[1], dataset.columns["fold"][1]
+        (('phone.mp4', 1), 2)
+        >>> len(dataset + dataset), len(dataset.subset([1]))
+        (4, 1)
     """
 
     def __init__(
@@ -37,7 +58,7 @@ class Dataset(Sequence[tuple[Source, int]]):
         self.stream = stream_index(stream)
         self.samples: Sequence[tuple[Source, int]]
         if isinstance(samples, SampleList):
-            self.samples = samples  # of a reader, who checked them
+            self.samples = samples  # from a reader, already validated
         else:
             self.samples = [_entry(i, entry) for i, entry in enumerate(_ordered(samples))]
         self.classes: list[str] = list(classes)
@@ -46,8 +67,8 @@ class Dataset(Sequence[tuple[Source, int]]):
             self.columns[name] = list(values)
             if len(self.columns[name]) != len(self.samples):
                 raise ArgumentError(
-                    f"column {name!r} must have one value per entry, got {len(self.columns[name])} "
-                    f"for {len(self.samples)} entries"
+                    f"column {name!r} must have one value per sample, got {len(self.columns[name])} "
+                    f"for {len(self.samples)} samples"
                 )
 
     def __len__(self) -> int:
@@ -67,12 +88,17 @@ class Dataset(Sequence[tuple[Source, int]]):
         return iter(self.samples)
 
     def __add__(self, other: Dataset) -> Dataset:
-        """Both, one after the other. ``classes`` are kept where they are the same, columns always: entries of a dataset
-        that lacks one have ``None`` there."""
+        """Concatenates two datasets.
+
+        ``classes`` are kept if both have the same. All columns are kept: samples of a dataset without a column have
+        ``None`` in it.
+        """
         if not isinstance(other, Dataset):
             return NotImplemented
         if isinstance(other, MixtureDataset):
-            raise ArgumentError("a mix cannot be added; give mix() the other dataset too, with its weight")
+            raise ArgumentError(
+                "a mixture cannot be added to a dataset; pass mix() the other dataset too, with its weight"
+            )
         classes = self.classes if self.classes == other.classes else ()
         stream = _common_stream([self, other])
         return Dataset(joined([self.samples, other.samples]), classes, _joined([self, other]), stream)
@@ -84,18 +110,34 @@ class Dataset(Sequence[tuple[Source, int]]):
         return mine == (other.samples, other.classes, other.columns, other.stream)
 
     def with_stream(self, stream: int | None) -> Dataset:
-        """The same entries, of each file the video stream with this index among all its streams; ``None`` for the best
-        one. A loader raises :class:`~framespool.NoVideoError` for a file in which it is no video stream.
+        """Returns the same samples with another video stream selected.
+
+        A loader raises :class:`~framespool.NoVideoError` for a file in which the index is not that of a video stream.
+
+        Args:
+            stream: Index of the stream among all streams of a file; ``None`` for the default stream.
+
+        Returns:
+            A new dataset.
 
         Example:
-            ``datasets.folder("recordings").with_stream(2)``
+            >>> import framespool as fsp
+            >>> fsp.datasets.folder("videos/").with_stream(2).stream
+            2
         """
         return Dataset(self.samples, self.classes, self.columns, stream)
 
     def subset(self, indices: Iterable[int]) -> Dataset:
-        """The entries with these numbers, in this order; one may come twice. Negative numbers count from the end.
+        """Returns the samples with these indices, in this order.
 
-        Raises :class:`~framespool.ArgumentError` for a number that the dataset does not have.
+        Args:
+            indices: Sample indices, from 0; negative ones count from the end. An index may occur more than once.
+
+        Returns:
+            A new dataset.
+
+        Raises:
+            ArgumentError: If the dataset does not have an index.
         """
         places = [_sample_index(index, len(self)) for index in indices]
         columns = {name: [values[place] for place in places] for name, values in self.columns.items()}
@@ -104,8 +146,19 @@ class Dataset(Sequence[tuple[Source, int]]):
         return Dataset([self.samples[place] for place in places], self.classes, columns, self.stream)
 
     def filter(self, predicate: Callable[[Source, int, dict[str, Any]], Any]) -> Dataset:
-        """The entries for which ``predicate(source, label, row)`` is true; ``row`` has the entry's value of each column
-        by its name. Clips of what remains are numbered anew.
+        """Returns the samples for which a predicate is true.
+
+        Clips of the new dataset are numbered from 0 again.
+
+        Args:
+            predicate: Function ``predicate(source, label, row)``, where ``row`` maps column names to the sample's
+                values.
+
+        Returns:
+            A new dataset.
+
+        Raises:
+            ArgumentError: If ``predicate`` is not callable.
         """
         return self.subset(self._where(predicate))
 
@@ -121,12 +174,21 @@ class Dataset(Sequence[tuple[Source, int]]):
         ]
 
     def exclude(self, failures: str | os.PathLike[str] | Iterable[Any]) -> Dataset:
-        """The dataset without some files: those of a list that :meth:`ClipLoader.write_failures` wrote, or of an
-        iterable of paths, of parts, or of what :meth:`ClipLoader.failures` returns. A file goes with all its parts;
-        where only a part of it is at fault, only that.
+        """Returns the dataset without the files of a failure list.
 
-        Clips of what remains are numbered anew, so this is another dataset: its order is its own, and states of loaders
-        over the old one do not fit it.
+        A file is removed with all its segments; if a failure names a segment, only that segment is removed. Clips of
+        the new dataset are numbered from 0 again: it has an order of its own, and states of loaders over the old one do
+        not fit it.
+
+        Args:
+            failures: A file that :meth:`ClipLoader.write_failures` wrote, or an iterable of paths, of segments, or of
+                what :meth:`ClipLoader.failures` returns.
+
+        Returns:
+            A new dataset.
+
+        Raises:
+            ArgumentError: If a line of the file is not a JSON object with a ``path``.
         """
         if isinstance(failures, (str, os.PathLike)):
             bad = set(_read_failures(failures))
@@ -138,18 +200,18 @@ class Dataset(Sequence[tuple[Source, int]]):
             if key is None:
                 return False
             path, frames, bounds = key
-            # What is said of a folder or an archive without saying what in it is said of all.
+            # A failure of a folder or an archive without frames, member or bounds applies to all of its samples.
             return any((path, f, b) in bad for f in (frames, "") for b in (bounds, ""))
 
         return self.subset([place for place, entry in enumerate(self.samples) if not is_bad(entry[0])])
 
     def _for_engine(self) -> Any:
-        """The entries as the engine takes them: its own table, if it made one."""
+        """Returns the samples as the engine takes them: its own table if it made one."""
         return self.samples.table if isinstance(self.samples, SampleList) else self.samples
 
     @property
     def class_to_idx(self) -> dict[str, int]:
-        """The label of each class by its name, as torchvision's datasets call it."""
+        """Label of each class by its name, under torchvision's name."""
         return {name: label for label, name in enumerate(self.classes)}
 
     def __repr__(self) -> str:
@@ -158,9 +220,15 @@ class Dataset(Sequence[tuple[Source, int]]):
 
 
 class MixtureDataset(Dataset):
-    """Several datasets, mixed by weight; made by :func:`mix`.
+    """Several datasets, mixed by weight; :func:`mix` creates it.
 
-    A slice or a :meth:`subset` of it is a plain dataset, without weights. Columns are joined as ``+`` joins them.
+    A slice or a :meth:`subset` of it is a plain dataset without weights. Columns are joined as ``+`` joins them.
+
+    Args:
+        datasets: The datasets.
+        weights: One positive weight per dataset, in any unit.
+        replacement: Whether each draw is independent.
+        epoch_clips: Clips of an epoch over all ranks; ``None`` for as many as all datasets have.
     """
 
     def __init__(
@@ -186,20 +254,41 @@ class MixtureDataset(Dataset):
         return same and super().__eq__(other) is True
 
     def __add__(self, other: Dataset) -> Dataset:
-        raise ArgumentError("a mix cannot be added to; give mix() the other dataset too, with its weight")
+        raise ArgumentError("a mixture cannot be added to; pass mix() the other dataset too, with its weight")
 
     def with_stream(self, stream: int | None) -> MixtureDataset:
-        """See :meth:`Dataset.with_stream`; the weights stay."""
+        """Returns the same mixture with another video stream selected; see :meth:`Dataset.with_stream`.
+
+        Args:
+            stream: Index of the stream among all streams of a file; ``None`` for the default stream.
+
+        Returns:
+            A new mixture with the same weights.
+        """
         return self._with([part.with_stream(stream) for part in self._parts()])
 
     def exclude(self, failures: str | os.PathLike[str] | Iterable[Any]) -> MixtureDataset:
-        """See :meth:`Dataset.exclude`; the weights stay."""
+        """Returns the mixture without the files of a failure list; see :meth:`Dataset.exclude`.
+
+        Args:
+            failures: A failure list, as in :meth:`Dataset.exclude`.
+
+        Returns:
+            A new mixture with the same weights.
+        """
         if not isinstance(failures, (str, os.PathLike)):
             failures = list(failures)
         return self._with([part.exclude(failures) for part in self._parts()])
 
     def filter(self, predicate: Callable[[Source, int, dict[str, Any]], Any]) -> MixtureDataset:
-        """See :meth:`Dataset.filter`; the weights stay."""
+        """Returns the mixture with the samples for which a predicate is true; see :meth:`Dataset.filter`.
+
+        Args:
+            predicate: Function ``predicate(source, label, row)``, as in :meth:`Dataset.filter`.
+
+        Returns:
+            A new mixture with the same weights.
+        """
         return self._with([part.filter(predicate) for part in self._parts()])
 
     def _parts(self) -> list[Dataset]:
@@ -211,14 +300,31 @@ class MixtureDataset(Dataset):
 
 
 def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: int | None = None) -> MixtureDataset:
-    """Datasets to be mixed by weight: ``mix((a, 0.7), (b, 0.3))``. It needs ``shuffle="full"``.
+    """Mixes datasets by weight; the loader needs ``shuffle="full"``.
 
-    In an epoch, and in any long stretch of it, clips of the datasets come in proportion to the weights (positive, in
-    any unit). Without ``replacement`` the clips of a dataset come equally often, to within one, and in another order
-    each time (see :class:`framespool.Mixture` for the exact rule); with it every draw is independent. A clip that comes
-    again in the same epoch is sampled and augmented anew. ``epoch_clips``: clips of an epoch over all ranks, as many as
-    all datasets have by default. ``video_ids`` and ``clip_ids`` count through the datasets one after another. ``a + b``
-    is a plain union instead, each clip once. ``classes`` are kept where they are the same in all.
+    In an epoch, and in any long range of it, clips of the datasets occur in proportion to the weights. A clip that
+    occurs again in the same epoch is sampled and augmented again. See docs/concepts/batch-sampler.md.
+
+    ``video_ids`` and ``clip_ids`` count through the datasets in their order. ``classes`` are kept if all datasets have
+    the same. ``a + b`` is a plain union instead, with each clip once.
+
+    Args:
+        datasets: Pairs of (dataset, weight). Weights are positive, in any unit.
+        replacement: ``False``: the clips of a dataset occur equally often, to within one, in another order each time
+            (see :class:`framespool.Mixture` for the exact rule). ``True``: each draw is independent.
+        epoch_clips: Clips of an epoch over all ranks. By default as many as all datasets have together.
+
+    Returns:
+        A mixture, to be passed to a loader as its dataset.
+
+    Raises:
+        ArgumentError: If there is no dataset, a dataset is empty or a mixture itself, or a weight is not positive.
+
+    Example:
+        >>> import framespool as fsp
+        >>> mixture = fsp.datasets.mix((fsp.datasets.folder("videos/"), 0.7), (["a.mp4", "phone.mp4"], 0.3))
+        >>> len(mixture), mixture.weights
+        (5, [0.7, 0.3])
     """
     if not datasets:
         raise ArgumentError("mix needs at least one (dataset, weight), got none")
@@ -227,12 +333,14 @@ def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: in
         try:
             dataset, weight = pair
         except (TypeError, ValueError):
-            raise ArgumentError(f"mix takes pairs of (dataset, weight), got {pair!r} at place {place}") from None
+            raise ArgumentError(f"mix takes pairs of (dataset, weight), got {pair!r} at index {place}") from None
         part = as_dataset(dataset)
         if isinstance(part, MixtureDataset):
-            raise ArgumentError(f"a mix cannot be mixed again, got one at place {place}; list its datasets instead")
+            raise ArgumentError(
+                f"mix cannot contain another mixture, got one at index {place}; list its datasets instead"
+            )
         if not len(part):
-            raise ArgumentError(f"the dataset at place {place} is empty; leave it out")
+            raise ArgumentError(f"the dataset at index {place} is empty; remove it")
         parts.append(part)
         weights.append(number("weight", weight, above=0))
     most = None if epoch_clips is None else integer("epoch_clips", epoch_clips, least=1, most=2**62)
@@ -240,7 +348,7 @@ def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: in
 
 
 def _common_stream(datasets: Sequence[Dataset]) -> int | None:
-    """The stream that all read: a loader reads the same one of all files."""
+    """Returns the stream that all datasets read: a loader reads the same one from all files."""
     first = datasets[0].stream
     for dataset in datasets[1:]:
         if dataset.stream != first:
@@ -252,7 +360,7 @@ def _common_stream(datasets: Sequence[Dataset]) -> int | None:
 
 
 def _joined(datasets: Sequence[Dataset]) -> dict[str, list[Any]]:
-    """Columns of datasets one after another; ``None`` where a dataset does not have one."""
+    """Concatenates the columns of datasets; ``None`` where a dataset does not have a column."""
     names = dict.fromkeys(name for dataset in datasets for name in dataset.columns)
     return {
         name: [value for dataset in datasets for value in dataset.columns.get(name) or [None] * len(dataset)]
@@ -266,9 +374,9 @@ def _sample_index(index: Any, length: int) -> int:
             raise TypeError
         place = operator.index(index)
     except TypeError:
-        raise ArgumentError(f"indices must be whole numbers, got {index!r}; use filter() to choose by a rule") from None
+        raise ArgumentError(f"indices must be ints, got {index!r}; use filter() to select by a predicate") from None
     if not -length <= place < length:
-        raise ArgumentError(f"index {place} is out of range: the dataset has {length} entries")
+        raise ArgumentError(f"index {place} is out of range: the dataset has {length} samples")
     return place % length
 
 
@@ -279,22 +387,27 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
         source, label = entry
         label = operator.index(label)
     except (TypeError, ValueError):
-        raise ArgumentError(
-            f"dataset entry {number} must be (path, label) with an integer label, got {entry!r}"
-        ) from None
+        raise ArgumentError(f"sample {number} must be (path, label) with an integer label, got {entry!r}") from None
     if not -(2**63) <= label < 2**63:
-        raise ArgumentError(f"dataset entry {number}: labels have 64 bits, got {label}")
+        raise ArgumentError(f"sample {number}: the label must fit into 64 bits, got {label}")
     if not isinstance(source, (str, bytes, ArchiveMember, TableCell, ImageSequence, VideoSegment, os.PathLike)):
         raise ArgumentError(
-            f"dataset entry {number}: a path, an ImageSequence, an ArchiveMember, a TableCell, a VideoSegment or bytes is wanted, "
-            f"got {type(source).__name__}"
+            f"sample {number}: the source must be a path, bytes, an ImageSequence, an ArchiveMember, a TableCell or a "
+            f"VideoSegment, got {type(source).__name__}"
         )
     return (source, label)
 
 
 def sample_key(entry: Any) -> tuple[str, str, str] | None:
-    """File, what in it is meant (frames of a folder, member of an archive) and bounds of an entry, or of what is told
-    of a failure; ``None`` for what is in memory. What is not told is empty."""
+    """Returns the key that identifies a sample, or a failure, in failure lists.
+
+    Args:
+        entry: A source, or a mapping from a failure list.
+
+    Returns:
+        The path, which frames or which archive member of it (or ""), and the bounds of the segment (or ""). ``None``
+        for bytes.
+    """
     frames: Any = {}
     bounds: Any = {}
     if isinstance(entry, Mapping):
@@ -311,7 +424,7 @@ def sample_key(entry: Any) -> tuple[str, str, str] | None:
     if entry is None or isinstance(entry, bytes):
         return None
     path = os.fspath(entry)
-    # A URL is one as it is written: "//" and ".." are the server's to understand.
+    # A URL is kept unchanged: the server interprets "//" and "..".
     return path if is_url(path) else os.path.normpath(path), _facts_text(frames), _facts_text(bounds)
 
 
@@ -320,8 +433,17 @@ def _facts_text(facts: Mapping[str, Any]) -> str:
 
 
 def write_failures(path: str | os.PathLike[str], failures: Iterable[Mapping[str, Any]]) -> int:
-    """Writes failures, a JSON object on each line, in place of what was there; returns how many. Bytes, which have no
-    path, cannot be left out by a list."""
+    """Writes failures to a file, one JSON object per line; an existing file is replaced.
+
+    Bytes have no path; a failure list cannot exclude them, and they are not written.
+
+    Args:
+        path: File to write.
+        failures: What :meth:`ClipLoader.failures` returns.
+
+    Returns:
+        The number of failures written.
+    """
     kept = [failure for failure in failures if failure["path"] is not None]
     with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.writelines(json.dumps(failure) + "\n" for failure in kept)
@@ -339,13 +461,23 @@ def _read_failures(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str
                 bad = None
             if bad is None:
                 raise ArgumentError(
-                    f'{os.fspath(path)}, line {number}: an object with a "path" is wanted, got {line.strip()[:80]!r}'
+                    f'{os.fspath(path)}, line {number}: expected an object with a "path", got {line.strip()[:80]!r}'
                 )
             yield bad
 
 
 def as_dataset(dataset: Any) -> Dataset:
-    """``dataset`` itself, or a list of ``(path, label)`` or of paths made into one."""
+    """Returns ``dataset`` as a :class:`Dataset`.
+
+    Args:
+        dataset: A dataset, which is returned unchanged, or a list of ``(path, label)`` or of paths.
+
+    Returns:
+        A dataset.
+
+    Raises:
+        ArgumentError: If it is a single path, or has no defined order.
+    """
     if isinstance(dataset, Dataset):
         return dataset
     if isinstance(dataset, (str, bytes, os.PathLike)):
@@ -357,11 +489,11 @@ def as_dataset(dataset: Any) -> Dataset:
 
 
 def _ordered(entries: Iterable[Any]) -> Iterable[Any]:
-    """What has an order of its own: clips are numbered by it, on every rank and after every restart."""
+    """Refuses collections without an order: clips are numbered by it, on every rank and after every restart."""
     if isinstance(entries, Mapping):
-        raise ArgumentError("dataset must be a list of (path, label), got a mapping; give list(mapping.items())")
+        raise ArgumentError("dataset must be a list of (path, label), got a mapping; pass list(mapping.items())")
     if isinstance(entries, (set, frozenset)):
         raise ArgumentError(
-            "dataset must be a list, got a set, whose order is another in each process; give sorted(the_set)"
+            "dataset must be a list, got a set, whose order differs between processes; pass sorted(the_set)"
         )
     return entries

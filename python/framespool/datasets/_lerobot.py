@@ -1,4 +1,4 @@
-"""Datasets of LeRobot: episodes of robots, several of which share a file."""
+"""Reads LeRobot datasets: episodes of robots, several of which share a video file."""
 
 from __future__ import annotations
 
@@ -18,31 +18,45 @@ def lerobot(
     camera: str | None = None,
     episodes: Iterable[int] | None = None,
 ) -> Dataset:
-    """A dataset of LeRobot, version 3.0 (or 2.0 and 2.1), on this disk: its episodes as one camera saw them.
+    """Reads a local LeRobot dataset, version 3.0 (or 2.0 and 2.1): its episodes as recorded by one camera.
 
-    ``root``: its folder, with ``meta`` and ``videos``. ``camera``: a feature of kind ``video``, such as
-    ``"observation.images.top"``; it may be left out where there is one only. For several cameras make a dataset each;
-    they have the same entries, so that loaders with the same seed deliver the same clips. ``episodes``: numbers of
-    the episodes that are wanted, in this order; by default all, in the order of their numbers.
+    For several cameras create a dataset each; they have the same samples, so loaders with the same seed deliver the
+    same clips. Clips for ``delta_timestamps`` come from :func:`framespool.samplers.preset("lerobot", ...)
+    <framespool.samplers.preset>`.
 
-    One entry for each episode: in version 3.0 a :class:`VideoSegment` of a file that episodes share, in version 2 a file of
-    its own. The part has exactly the episode's ``length`` frames, those that appear at ``from_timestamp + i / fps``;
-    its bounds lie half a frame before the first of them and half a frame before the one after the last, so that
-    roundings of these times change nothing. A file that ends early is not noticed here: its last episode has fewer
-    frames.
+    In version 3.0 a sample is a :class:`VideoSegment` of a file that episodes share, in version 2 a file of its own.
+    The segment has exactly the episode's ``length`` frames, those at ``from_timestamp + i / fps``. Its bounds are half
+    a frame before the first of them and half a frame before the one after the last, so rounding of these times changes
+    nothing.
 
-    The label is the number of the episode's first task, -1 where it has none; :attr:`Dataset.classes` are the tasks.
-    ``columns``: ``episode_index``, ``length``, ``tasks`` and ``fps``, and, in version 3.0, ``dataset_from_index`` and
-    ``dataset_to_index``, the rows of the episode in the tables under ``data``; frame *i* of the episode is row
-    ``dataset_from_index + i``. Clips for ``delta_timestamps`` are made by
-    :func:`framespool.samplers.preset("lerobot", ...) <framespool.samplers.preset>`.
+    Videos are not opened, and the tables of states and actions are not read. A file that ends early is not detected
+    here: its last episode has fewer frames.
 
-    Videos are not opened, and tables of states and actions are not read.
+    Args:
+        root: Folder of the dataset, with ``meta`` and ``videos``.
+        camera: A feature of type ``video``, such as ``"observation.images.top"``. May be omitted if there is only one.
+        episodes: Numbers of the episodes to use, in this order. By default all, in ascending order.
 
-    Raises :class:`~framespool.ArgumentError` for a camera or an episode that is not there, and for files of ``meta``
-    that lack something or contradict each other, naming file and row; :class:`~framespool.UnsupportedError` for other
-    versions and for cameras whose pictures are in the tables; :class:`~framespool.InvalidDataError` or
-    :class:`~framespool.TruncatedError` for damaged Parquet files; :class:`~framespool.NotFoundError`."""
+    Returns:
+        A dataset with one sample per episode. The label is the number of the episode's first task, or -1; ``classes``
+        are the tasks. ``columns``: ``episode_index``, ``length``, ``tasks`` and ``fps``. In version 3.0 also
+        ``dataset_from_index`` and ``dataset_to_index``, the rows of the episode in the tables under ``data``: frame *i*
+        of the episode is row ``dataset_from_index + i``.
+
+    Raises:
+        ArgumentError: If the camera or an episode does not exist, or if files of ``meta`` lack something or contradict
+            each other; the message names file and row.
+        UnsupportedError: For other versions, and for cameras whose images are in the tables.
+        InvalidDataError: If a Parquet file is damaged.
+        TruncatedError: If a Parquet file is cut short.
+        NotFoundError: If a file is missing.
+
+    Example:
+        >>> import framespool as fsp
+        >>> dataset = fsp.datasets.lerobot("aloha/", camera="observation.images.top")  # doctest: +SKIP
+        >>> dataset.columns["dataset_from_index"][0]  # doctest: +SKIP
+        0
+    """
     if not isinstance(root, (str, os.PathLike)):
         raise ArgumentError(f"root must be a path, got {root!r}")
     if camera is not None and not isinstance(camera, str):
@@ -51,6 +65,6 @@ def lerobot(
     if episodes is not None:
         given = as_sequence(episodes)
         if given is None:
-            raise ArgumentError(f"episodes must be whole numbers, got {episodes!r}")
+            raise ArgumentError(f"episodes must be a list of ints, got {episodes!r}")
         numbers = [integer("episodes", number, most=2**63 - 1) for number in given]
     return _dataset(_framespool.read_lerobot(root, camera, numbers))

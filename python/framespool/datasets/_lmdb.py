@@ -1,4 +1,4 @@
-"""Datasets from LMDB: videos and pictures are decoded from where they lie in the file."""
+"""Reads LMDB databases as datasets: videos and images are decoded from their place in the file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from framespool.datasets._dataset import Dataset
 from framespool.datasets._sources import ArchiveMember
 from framespool.errors import ArgumentError
 
-#: What may say an entry's label: a key beside its own, names of fields of the JSON under one, or its own key.
+#: Source of a sample's label: a related key, names of fields of the JSON under one, or a function of its own key.
 _Label = str | Sequence[str] | Mapping[Any, int] | Callable[[Any], int] | None
 
-#: Reasons that a warning repeats.
+#: Maximum number of reasons in a warning.
 _REASONS = 8
 
 
@@ -31,36 +31,43 @@ def lmdb(
     check: bool = False,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
-    """LMDB databases whose values are encoded videos or pictures.
+    """Reads LMDB databases whose values are encoded videos or images.
 
-    ``path``: the folder with ``data.mdb``, or the file itself (``subdir=False``); a list of them, or a pattern as in
-    :func:`webdataset`. ``database``: name of the database inside; by default the one without a name.
+    Pages of keys are read, values are not. Keys like ``__len__`` and ``__keys__`` belong to no sample; their values are
+    not read, since they are mostly pickles. No lock is taken and the file is never mapped, so a damaged or truncated
+    file gives an error and does not end the process; no process may write to it meanwhile.
 
-    ``layout="plain"``: a value is the file of a video or a picture. ``key``: what the keys of these values look like,
-    ``{}`` standing for any text: ``"image-{}"``, ``"{}.mp4"``; by default every key. ``label``:
+    Args:
+        path: The folder with ``data.mdb``, or the file itself (``subdir=False``), a list of them, or a pattern as in
+            :func:`webdataset`.
+        database: Name of the database inside the file. By default the unnamed one.
+        layout: ``"plain"``: a value is the file of a video or an image. ``"caffe"``: a value is a ``Datum`` with image
+            and label, as Caffe's ``convert_imageset --encoded`` writes it; ``key`` and ``label`` do not apply.
+        key: Pattern of the keys of these values, where ``{}`` matches any text: ``"image-{}"``, ``"{}.mp4"``. By
+            default every key.
+        label: Source of the labels.
+            - ``None``: labels are -1.
+            - ``"label-{}"``: the value of the key with the same text in place of ``{}`` is an integer in text.
+            - ``("{}.json", "name")``: that value is JSON, and the label is a field of it (several names for a nested
+              one).
+            - A mapping from keys to labels, or a function that is called with each key.
+        check: Whether the first page of each long value is read too and checked against the page that refers to it; the
+            format has no checksums.
+        on_error: ``"raise"``: a bad value is an error. ``"skip"``: it is left out, and one warning has the number and
+            the first reasons.
 
-    - ``None``: labels are -1;
-    - ``"label-{}"``: the value of the key with the same text in place of ``{}`` is a whole number in text;
-    - ``("{}.json", "name")``: it is JSON, and the label a field of it (several names for one inside another);
-    - a mapping from keys to labels, or a function that is called with each key.
+    Returns:
+        A dataset with one :class:`ArchiveMember` per value, in the order of the keys. ``columns["key"]`` has the keys:
+        strings, or hexadecimal digits if one of them is not UTF-8, or ints in a database of integer keys.
 
-    ``layout="caffe"``: a value is a ``Datum`` as Caffe's ``convert_imageset --encoded`` writes it, picture and label in
-    one; ``key`` and ``label`` do not apply.
-
-    One entry for each value, a :class:`ArchiveMember`, in the order of the keys, which are ``columns["key"]``: strings, or
-    hexadecimal digits where one of them is not UTF-8, or whole numbers in a database of whole numbers. Values of keys
-    like ``__len__`` and ``__keys__`` belong to no entry and are not read: they are mostly pickles. Pages of keys are
-    read, values are not. No lock is taken and the file is never mapped, so that one which is damaged or cut short gives
-    an error and not the end of the process; nobody may write to it meanwhile. ``check=True``: the first page of each
-    long value is read too and held against what leads to it; the format has no checksums.
-
-    ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a database that is not there, a label that is
-    missing or no whole number, and a Datum of raw pixels, naming file and key; :class:`~framespool.InvalidDataError` or
-    :class:`~framespool.TruncatedError` for a damaged file, naming the byte of the page;
-    :class:`~framespool.UnsupportedError` for a file of another kind of machine or of another version of the format, and
-    for keys with several values each (``dupsort``); :class:`~framespool.NotFoundError`. ``"skip"``: leaves out what is
-    damaged or lacks something, and warns once with its number and the first reasons. Where nothing is left,
-    :class:`~framespool.ArgumentError` is raised under both.
+    Raises:
+        ArgumentError: If the database does not exist, a label is missing or not an integer, or a ``Datum`` has raw
+            pixels (the message names file and key), or if no sample remains.
+        InvalidDataError: If a file is damaged; the message names the byte of the page.
+        TruncatedError: If a file is cut short.
+        UnsupportedError: If a file is of another machine architecture or version of the format, or if keys have several
+            values each (``dupsort``).
+        NotFoundError: If a file is missing.
     """
     files = [os.path.join(file, "data.mdb") if os.path.isdir(file) else file for file in _files("path", path)]
     name = None if database is None else _names("database", [database])[0]
@@ -68,7 +75,7 @@ def lmdb(
     if not isinstance(key, str):
         raise ArgumentError(f"key must be a string such as 'image-{{}}', got {key!r}")
     if layout == "caffe" and (key != "{}" or label is not None):
-        raise ArgumentError('layout="caffe" has labels in its values, so key and label cannot be given')
+        raise ArgumentError('layout="caffe" has labels in its values; remove key and label')
     of_key: Callable[[Any], int] | None = None
     beside = None
     if isinstance(label, Mapping):
@@ -89,7 +96,7 @@ def lmdb(
 
 
 class _NoLabel(Exception):
-    """A mapping does not have the key. A function's own ``KeyError`` is no such thing, and goes to whoever wrote it."""
+    """A mapping does not have the key. A function's own ``KeyError`` is a different error, and reaches the caller."""
 
 
 def _label_lookup(labels: Mapping[Any, int]) -> Callable[[Any], int]:
@@ -103,7 +110,7 @@ def _label_lookup(labels: Mapping[Any, int]) -> Callable[[Any], int]:
 
 
 def _labelled(dataset: Dataset, of_key: Callable[[Any], int], on_error: str) -> Dataset:
-    """The entries with the labels that a mapping or a function of the user has for their keys."""
+    """Assigns the labels that the caller's mapping or function has for the keys."""
     kept: list[int] = []
     entries: list[tuple[Any, int]] = []
     reasons: list[str] = []
@@ -116,9 +123,9 @@ def _labelled(dataset: Dataset, of_key: Callable[[Any], int], on_error: str) -> 
             reason = "has no label"
         else:
             if isinstance(label, bool) or not hasattr(label, "__index__"):
-                reason = f"label must be a whole number, got {label!r}"
+                reason = f"label must be an int, got {label!r}"
         if reason is not None:
-            text = f'{os.fspath(source.file)}, key {key!r}: {reason}; on_error="skip" leaves out such entries'
+            text = f'{os.fspath(source.file)}, key {key!r}: {reason}; on_error="skip" leaves out such samples'
             if on_error == "raise":
                 raise ArgumentError(text)
             reasons.append(text)
@@ -127,6 +134,6 @@ def _labelled(dataset: Dataset, of_key: Callable[[Any], int], on_error: str) -> 
         entries.append((source, operator.index(label)))
     _warn_left_out(len(reasons), reasons[:_REASONS], stacklevel=4)
     if not entries:
-        raise ArgumentError(f"nothing to load: label has none for any of {len(dataset)} keys")
+        raise ArgumentError(f"nothing to load: label has no value for any of the {len(dataset)} keys")
     columns = {name: [values[place] for place in kept] for name, values in dataset.columns.items()}
     return Dataset(entries, columns=columns)

@@ -1,4 +1,4 @@
-"""Datasets from tables: rows of Parquet and Arrow files that name videos, or hold them."""
+"""Reads rows of Parquet and Arrow files, which name videos or contain them, as datasets."""
 
 from __future__ import annotations
 
@@ -28,37 +28,51 @@ def parquet(
     root: str | os.PathLike[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
-    """Parquet files whose rows are videos or pictures: by their paths, or as the bytes themselves.
+    """Reads Parquet files whose rows are videos or images: their paths, or the encoded bytes.
 
-    ``path``: a file, a folder (its files ``*.parquet``, by name), a pattern (``"train-*.parquet"``, or with braces as
-    in :func:`webdataset`), a URL, perhaps with braces, or a list of them. Rows come in the order of the files and as
-    they stand in them.
+    A text column has paths or ``file:`` URIs. A binary column, or a struct with a field ``bytes`` as the library
+    ``datasets`` writes images and videos, has the files themselves. If the column is neither compressed nor encoded, a
+    sample is an :class:`ArchiveMember`, which is read in place; otherwise a :class:`TableCell`, whose page is unpacked
+    when it is opened.
 
-    ``source``: the column of the videos or pictures. Where it is text, each is a path or a ``file:`` URI; relative
-    paths start at ``root``, or at the folder of their file. Where it is binary, or a struct with a field ``bytes`` as
-    the library ``datasets`` writes images and videos, it holds the files themselves: a :class:`ArchiveMember` where the
-    column is neither compressed nor encoded, which is read where it lies, and otherwise a :class:`TableCell`, whose page
-    is unpacked when it is opened. A page holds about 1 MiB or one large video; loaders that shuffle fully unpack one
-    for nearly every clip, so write such columns uncompressed (``compression={"image.bytes": "none"}``,
-    ``use_dictionary=False``).
+    A page has about 1 MiB, or one large video; with a full shuffle nearly every clip unpacks one. Write such columns
+    uncompressed (``compression={"image.bytes": "none"}``, ``use_dictionary=False``).
 
-    ``label``, ``start``, ``end``: as in :func:`json_lines`: a whole number or a name, or a list of whole numbers,
-    which becomes a column; bounds in seconds, or with ``in_frames`` in frames. By default they are what these names
-    say, where there are such columns. Names of ``datasets``' class labels are :attr:`Dataset.classes`. ``columns``:
-    what else to keep in :attr:`Dataset.columns`; by default every column that has one number, flag or text for each
-    row; lists, structs, dates and decimals are kept if they are named. A name with dots is a field of a struct
-    (``"image.path"``), unless a column has that very name.
+    Videos and images are not read, and neither are columns that are not requested. An empty or damaged cell is an error
+    of its clip.
 
-    Videos and pictures are not read, and neither are columns that are not asked for.
+    Args:
+        path: A file, a folder (its files ``*.parquet``, by name), a pattern (``"train-*.parquet"``, or with braces as
+            in :func:`webdataset`), a URL, optionally with braces, or a list of them.
+        source: Column of the videos or images.
+        label: Column of the labels, if it exists: an integer or a name, or a list of integers, which becomes a column.
+            Names of ``datasets``' class labels are :attr:`Dataset.classes`.
+        start: Column of the segments' starts, if it exists.
+        end: Column of the segments' ends, if it exists.
+        in_frames: ``True``: start and end are frames, from 0. ``False``: they are seconds.
+        columns: Columns to keep in :attr:`Dataset.columns`. By default every column with one number, flag or text per
+            row; lists, structs, dates and decimals are kept if they are named. A name with dots is a field of a struct
+            (``"image.path"``), unless a column has that exact name.
+        root: Folder that relative paths start from. By default the folder of their file.
+        on_error: ``"raise"``: a bad row or file is an error. ``"skip"``: such rows, row groups or files are left out,
+            and one warning has their number and the first reasons.
 
-    ``on_error="raise"``: raises :class:`~framespool.ArgumentError` for a column that is not there or holds something
-    else, and for a row that lacks a source or has a wrong label or bounds, naming file and row;
-    :class:`~framespool.InvalidDataError`, :class:`~framespool.TruncatedError` or :class:`~framespool.LimitError` for a
-    damaged file, naming the byte; :class:`~framespool.UnsupportedError` for an encrypted file and for columns
-    compressed with Brotli or LZO; :class:`~framespool.NotFoundError`. ``"skip"``: leaves out such rows, groups of
-    rows or files, and warns once with their number and the first reasons. Where nothing is left,
-    :class:`~framespool.ArgumentError` is raised under both. A cell that has nothing in it, or is damaged, is an error
-    of its clip."""
+    Returns:
+        A dataset with one sample per row, in the order of the files and rows.
+
+    Raises:
+        ArgumentError: If a column does not exist or has another type, or if a row lacks a source or has a wrong label
+            or bounds (the message names file and row), or if no row remains.
+        InvalidDataError: If a file is damaged; the message names the byte.
+        TruncatedError: If a file is cut short.
+        LimitError: If a damaged file declares sizes beyond the limits.
+        UnsupportedError: If a file is encrypted, or a column is compressed with Brotli or LZO.
+        NotFoundError: If a file is missing.
+
+    Example:
+        >>> import framespool as fsp
+        >>> dataset = fsp.datasets.parquet("train-*.parquet", source="video", label="action")  # doctest: +SKIP
+    """
     return _read(
         "parquet", path, (source, label, start, end), in_frames=in_frames, columns=columns, root=root, on_error=on_error
     )
@@ -76,19 +90,36 @@ def arrow(
     root: str | os.PathLike[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
-    """Arrow files (Feather too) and streams whose rows are videos or pictures: by their paths, or as the bytes.
+    """Reads Arrow files (Feather too) and streams whose rows are videos or images: their paths, or the encoded bytes.
 
-    What the library ``datasets`` keeps on disk is such files (``dataset.save_to_disk``, and its cache). The arguments
-    are those of :func:`parquet`; in a folder its files ``*.arrow`` are meant, by name.
+    The library ``datasets`` stores such files on disk (``dataset.save_to_disk``, and its cache). A binary column, or
+    the field ``bytes`` of a struct, is read in place: each row is an :class:`ArchiveMember`.
 
-    A binary column, or the field ``bytes`` of a struct, is read where it lies: each row is a :class:`ArchiveMember`. Columns
-    with one number, flag or text for each row are kept, categories as the text or number that they stand for, and, if
-    they are named, lists of these.
+    Args:
+        path: As in :func:`parquet`; of a folder, its files ``*.arrow``, by name.
+        source: Column of the videos or images.
+        label: Column of the labels, as in :func:`parquet`.
+        start: Column of the segments' starts, if it exists.
+        end: Column of the segments' ends, if it exists.
+        in_frames: ``True``: start and end are frames, from 0. ``False``: they are seconds.
+        columns: Columns to keep in :attr:`Dataset.columns`. By default every column with one number, flag or text per
+            row, categories as the text or number of their category; lists of these if they are named.
+        root: Folder that relative paths start from. By default the folder of their file.
+        on_error: ``"raise"``: a bad row or file is an error. ``"skip"``: such rows, record batches or files are left
+            out, with one warning.
 
-    Errors are those of :func:`parquet`; :class:`~framespool.UnsupportedError` is raised for compressed files
-    (``pyarrow.feather.write_feather`` compresses unless it is given ``compression="uncompressed"``), for files with
-    the highest byte of numbers first, and for columns of other types that were named. ``"skip"`` leaves out rows,
-    batches of rows or files."""
+    Returns:
+        A dataset with one sample per row, in the order of the files and rows.
+
+    Raises:
+        ArgumentError: As in :func:`parquet`.
+        InvalidDataError: As in :func:`parquet`.
+        TruncatedError: As in :func:`parquet`.
+        LimitError: As in :func:`parquet`.
+        UnsupportedError: If a file is compressed (``pyarrow.feather.write_feather`` compresses unless
+            ``compression="uncompressed"`` is set) or big-endian, or if a named column has an unsupported type.
+        NotFoundError: If a file is missing.
+    """
     return _read(
         "arrow", path, (source, label, start, end), in_frames=in_frames, columns=columns, root=root, on_error=on_error
     )
@@ -126,15 +157,15 @@ def _read(
 
 
 def _tables(path: _Paths, kind: str) -> list[str]:
-    """Files, folders and patterns written out."""
+    """Returns the files, with folders and patterns expanded."""
     files: list[str] = []
     for place in _files("path", path):
         if is_url(place):
-            files.append(place)  # a query begins with a question mark
+            files.append(place)  # the question mark of a query is not a wildcard
         elif os.path.isdir(place):
             inside = sorted(glob.glob(os.path.join(glob.escape(place), f"*.{kind}")))
             if not inside:
-                raise ArgumentError(f"{place} has no files *.{kind}; give their folder, or the files")
+                raise ArgumentError(f"{place} has no files *.{kind}; pass the folder that contains them, or the files")
             files += inside
         elif glob.has_magic(place) and not os.path.exists(place):
             matching = sorted(glob.glob(place))

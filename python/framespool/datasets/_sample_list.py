@@ -1,4 +1,4 @@
-"""Entries of datasets that readers found, kept by the engine: an entry becomes a Python object when it is looked at."""
+"""Samples that readers found, stored by the engine: a sample becomes a Python object when it is accessed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ _Part = tuple[str, Any, Any]
 
 
 class SampleList(Sequence[tuple[Source, int]]):
-    """Pairs of (source, label), as a list has them; some 20 bytes and the file's name each (members and
-    parts 16 and 24 more), however many there are.
+    """A sequence of (source, label) pairs that is stored by the engine.
 
-    A slice is another one of these; added to a list it is a list.
+    A pair takes about 20 bytes and the file's name; archive members take 16 more, segments 24. A slice is another
+    ``SampleList``; adding it to a list gives a list.
+
+    Args:
+        table: The engine's table.
     """
 
     __slots__ = ("table",)
@@ -38,12 +41,19 @@ class SampleList(Sequence[tuple[Source, int]]):
             return self.take(range(*index.indices(len(self))))
         place = operator.index(index)
         if not -len(self) <= place < len(self):
-            raise IndexError(f"entry {place} is out of range: there are {len(self)}")
+            raise IndexError(f"sample {place} is out of range: there are {len(self)}")
         path, label, part, frames, span = self.table.row(place % len(self))
         return _source(path, part, frames, span), label
 
     def take(self, places: Sequence[int]) -> SampleList:
-        """Those with these numbers, from 0, in this order."""
+        """Returns the samples with these indices, in this order.
+
+        Args:
+            places: Sample indices, from 0.
+
+        Returns:
+            Another ``SampleList``.
+        """
         return SampleList(self.table.take(places))
 
     def __eq__(self, other: object) -> bool:
@@ -64,7 +74,7 @@ class SampleList(Sequence[tuple[Source, int]]):
 
     def __repr__(self) -> str:
         first = ", ".join(map(repr, self[:3]))
-        return f"[{first}, … {len(self)} entries]" if len(self) > 3 else f"[{first}]"
+        return f"[{first}, … {len(self)} samples]" if len(self) > 3 else f"[{first}]"
 
 
 def _source(
@@ -87,7 +97,15 @@ def _source(
 def with_segment(
     source: str | os.PathLike[str] | bytes | ImageSequence | ArchiveMember | TableCell, part: _Part | None
 ) -> Source:
-    """The part of a source that (unit, start, end) is, or all of it."""
+    """Returns a segment of a source.
+
+    Args:
+        source: The source.
+        part: Unit ("frames" or "seconds"), start and end; ``None`` for the complete source.
+
+    Returns:
+        A :class:`VideoSegment`, or the source itself.
+    """
     if part is None:
         return source
     unit, start, end = part
@@ -97,7 +115,14 @@ def with_segment(
 
 
 def joined(parts: Sequence[Sequence[tuple[Source, int]]]) -> SampleList | list[tuple[Source, int]]:
-    """Entries one after another: of tables another table, else a list."""
+    """Concatenates sequences of samples.
+
+    Args:
+        parts: The sequences.
+
+    Returns:
+        A ``SampleList`` if all are such, else a list.
+    """
     if parts and all(isinstance(part, SampleList) for part in parts):
         return SampleList(
             _framespool.SampleTable.joined([part.table for part in parts if isinstance(part, SampleList)])

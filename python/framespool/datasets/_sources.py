@@ -1,4 +1,4 @@
-"""What an entry of a dataset may be: a path, bytes, a file inside another, a folder of frames, or a part of a video."""
+"""Sources of samples: paths, bytes, archive members, table cells, image sequences and video segments."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ from framespool.errors import ArgumentError
 
 @dataclass(frozen=True)
 class ImageSequence:
-    """A folder of pictures, one for each frame of a video: it stands for a video wherever one is wanted.
+    """A folder of images, one per frame of a video; it can be used wherever a video can.
 
-    ``folder``: where they are. ``pattern``: name of a frame's file, with ``{}``, ``{:05}``, ``%d`` or ``%05d`` in place
-    of its number, such as ``"img_{:05}.jpg"``; without one every JPEG and PNG of the folder whose name does not begin
-    with a dot is a frame, ordered by name (``f9`` before ``f10``). ``first``: number of the first frame; without a
-    pattern, frames to leave out at the beginning. ``count``: how many frames; by default up to the first number that
-    has no file. ``fps``: frames per second, an int, a float (29.97 and the like stand for the exact rates over 1001) or
-    a pair (numerator, denominator), which the files do not tell.
+    Frames have the size and orientation of the first one. A frame of another size is an error of its clip, unless the
+    transforms give all frames the same size. A loader lists the folder again only if it changes; a file whose size
+    differs from the listed one is an error of its clip.
 
-    A loader lists the files again only when the folder changes; a file that is not as long as it was listed is an error
-    of its clip.
+    Attributes:
+        folder: Folder of the images.
+        pattern: File name of a frame with ``{}``, ``{:05}``, ``%d`` or ``%05d`` in place of its number, such as
+            ``"img_{:05}.jpg"``. By default every JPEG and PNG of the folder whose name does not start with a dot is a
+            frame, in natural order (``f9`` before ``f10``).
+        first: Number of the first frame, by default 1. Without a pattern: number of frames to skip at the beginning.
+        count: Number of frames. By default up to the first number without a file.
+        fps: Frames per second: an int, a float (29.97 and similar stand for the exact rates over 1001) or a pair
+            (numerator, denominator).
 
-    Frames are as large, and turned, as the first one is; one of another size is an error of its clip, unless the
-    transforms make all sizes the same.
+    Raises:
+        ArgumentError: If a value has a wrong type or is out of range.
     """
 
     folder: str | os.PathLike[str]
@@ -61,40 +65,46 @@ class ImageSequence:
 
     @property
     def _which(self) -> dict[str, Any]:
-        """What tells it from other videos in the same folder, as lists of failures have it."""
+        """Distinguishes it from other videos in the same folder, in failure lists."""
         return {"pattern": self.pattern, "first": self.first, "count": self.count}
 
 
 def _rate(fps: float) -> tuple[int, int]:
-    """Frames per second as a fraction of numbers of 32 bits."""
+    """Returns a frame rate as a fraction of 32-bit integers."""
     if fps.is_integer():
         return int(fps), 1
     value = Fraction(fps)
-    # 29.97 and 23.976 are rounded: rates over 1001 are meant. Others are not that close to one.
+    # 29.97 and 23.976 are rounded rates over 1001. No other usual rate is that close to one.
     ntsc = Fraction(round(value * 1001 / 1000) * 1000, 1001)
     if 1 <= value <= 1000 and abs(ntsc - value) <= value / 500_000:
         return ntsc.numerator, ntsc.denominator
-    # The larger of both numbers decides how large the other one may be.
+    # The larger of both numbers limits the size of the other one.
     large = value if value >= 1 else 1 / value
     finest = (2**32 - 1) // math.ceil(large)
     near = large.limit_denominator(max(1, min(finest, 10**6)))
     rate = near if value >= 1 else 1 / near
     if max(rate.numerator, rate.denominator) >= 2**32 or abs(rate - value) > value / 10_000:
-        raise ArgumentError(f"fps={fps!r} is no fraction of 32-bit numbers; give (numerator, denominator)")
+        raise ArgumentError(
+            f"fps={fps!r} cannot be expressed as a fraction of 32-bit integers; pass (numerator, denominator)"
+        )
     return rate.numerator, rate.denominator
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMember:
-    """A file inside a file: a member of an archive, which stands for a path wherever a video or a picture is wanted.
+    """A file inside another file, such as a member of a tar; it can be used wherever a video or an image can.
 
-    ``file``: path of the archive, such as a tar. ``offset_bytes``: where in it the member begins. ``num_bytes``: how
-    long it is. ``name``: what messages call it, as in ``shard.tar!a.mp4``; it does not make two members different.
+    The member must be stored uncompressed and contiguous: it is read in place. Its index is cached in memory for the
+    lifetime of a loader, not on disk. An archive that is missing or too short is an error of its clips.
 
-    It is read where it lies, so it must lie there as it is, in one piece and not compressed. Its index is kept in
-    memory as long as a loader lives, and not stored. An archive that is missing or shorter is an error of its clips.
+    Attributes:
+        file: Path of the archive.
+        offset_bytes: Offset of the member in the archive, in bytes.
+        num_bytes: Size of the member in bytes.
+        name: Name of the member in messages, as in ``shard.tar!a.mp4``; it is ignored by comparisons.
 
-    Raises :class:`~framespool.ArgumentError` for what is no path, and for numbers below 0.
+    Raises:
+        ArgumentError: If ``file`` is not a path, or a number is below 0.
     """
 
     file: str | os.PathLike[str]
@@ -112,7 +122,7 @@ class ArchiveMember:
 
     @classmethod
     def _listed(cls, file: str, offset_bytes: int, num_bytes: int, name: str | None) -> ArchiveMember:
-        """One that a reader found, of which there may be millions: its numbers are right."""
+        """Creates a member that a reader found; its values are valid, and there may be millions of them."""
         member = object.__new__(cls)
         put = object.__setattr__
         put(member, "file", file)
@@ -123,22 +133,27 @@ class ArchiveMember:
 
     @property
     def _which(self) -> dict[str, Any]:
-        """What tells it from other members of the archive, as lists of failures have it."""
+        """Distinguishes it from other members of the archive, in failure lists."""
         return {"name": self.name, "offset_bytes": self.offset_bytes, "num_bytes": self.num_bytes}
 
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """The bytes in one row of a column of a Parquet file: a video or a picture that stands for a path wherever one is
-    wanted, where its column is compressed or encoded. :func:`parquet` makes them.
+    """The bytes in one row of a compressed or encoded Parquet column, which contain a video or an image.
 
-    ``file``: path of the file. ``column``: the path of its names, as in ``"image.bytes"``. ``row``: from 0.
+    :func:`parquet` creates cells; a cell can be used wherever a video or an image can. It is unpacked when it is
+    opened, together with the page that it shares with other rows. Each loader caches up to 256 MiB of pages, so that
+    neighboring rows cost little if they are requested one after another.
 
-    It is unpacked when it is opened, with the page that it shares with other rows; pages are kept up to 256 MiB for
-    each loader, so that neighbours cost little if they are wanted one after another. Its index is kept in memory as
-    long as a loader lives, and not stored.
+    The index of a cell is cached in memory for the lifetime of a loader, not on disk.
 
-    Raises :class:`~framespool.ArgumentError` for what is no path or no name, and for rows below 0.
+    Attributes:
+        file: Path of the file.
+        column: Path of the column's names, as in ``"image.bytes"``.
+        row: Row, from 0.
+
+    Raises:
+        ArgumentError: If ``file`` is not a path, ``column`` is not a string, or ``row`` is below 0.
     """
 
     file: str | os.PathLike[str]
@@ -154,19 +169,31 @@ class TableCell:
 
     @property
     def _which(self) -> dict[str, Any]:
-        """What tells it from other cells of the file, as lists of failures have it."""
+        """Distinguishes it from other cells of the file, in failure lists."""
         return {"column": self.column, "row": self.row}
 
 
 @dataclass(frozen=True, repr=False)
 class VideoSegment:
-    """A part of a video, which stands for a path in an entry of a dataset: ``(VideoSegment("a.mp4", start_seconds=3), label)``.
+    """A segment of a video, as the source of a sample: ``(VideoSegment("a.mp4", start_seconds=3), label)``.
 
-    Either in frames, ``start_frame`` (from 0) up to and without ``end_frame``; or in seconds, the frames that appear at
-    or after ``start_seconds`` and before ``end_seconds``, by the video's own presentation times (``pts_seconds``). What
-    is not given is the video's begin or end; an end past the video's is the video's. Clips are made as if the video
-    were this part alone, but ``batch.indices`` and ``batch.pts_seconds`` are the whole video's. Parts of one file
-    share its index, and decoding where they lie close; bytes share neither, and are copied for each part.
+    The segment is given either in frames or in seconds. A bound that is not given is the video's start or end; an end
+    past the video's end is the video's end. In seconds, it has the frames that appear at or after ``start_seconds`` and
+    before ``end_seconds``, by the video's own presentation times (``pts_seconds``).
+
+    Clips are made as if the video were this segment alone, but ``batch.indices`` and ``batch.pts_seconds`` refer to the
+    complete video. Segments of one file share its index, and decoding if they are close to each other; segments of
+    bytes share neither, and the bytes are copied for each segment.
+
+    Attributes:
+        source: The video.
+        start_frame: First frame, from 0.
+        end_frame: Frame after the last one.
+        start_seconds: Start of the segment in seconds.
+        end_seconds: End of the segment in seconds, exclusive.
+
+    Raises:
+        ArgumentError: If bounds are given both in frames and in seconds, or the end is not after the start.
     """
 
     source: str | os.PathLike[str] | bytes | ImageSequence | ArchiveMember | TableCell
@@ -178,8 +205,8 @@ class VideoSegment:
     def __post_init__(self) -> None:
         frames, seconds = (self.start_frame, self.end_frame), (self.start_seconds, self.end_seconds)
         if any(v is not None for v in frames) and any(v is not None for v in seconds):
-            raise ArgumentError(f"a part is given in frames or in seconds, got both: {self.bounds()}")
-        # Kept as plain numbers, so that parts that are equal are equal in every respect.
+            raise ArgumentError(f"a segment has bounds in frames or in seconds, got both: {self.bounds()}")
+        # Stored as plain numbers, so that equal segments have equal fields and representations.
         for name, least in (("start_frame", 0), ("end_frame", 1)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, integer(name, getattr(self, name), least=least))
@@ -191,7 +218,12 @@ class VideoSegment:
                 raise ArgumentError(f"end_{name} must be greater than start_{name}={start}, got {end}")
 
     def bounds(self) -> dict[str, float]:
-        """What is given of ``start_frame``, ``end_frame``, ``start_seconds`` and ``end_seconds``."""
+        """Returns the bounds that are set.
+
+        Returns:
+            Those of ``start_frame``, ``end_frame``, ``start_seconds`` and ``end_seconds`` that are not ``None``, by
+            name.
+        """
         names = ("start_frame", "end_frame", "start_seconds", "end_seconds")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
@@ -200,5 +232,5 @@ class VideoSegment:
         return f"VideoSegment({source}{''.join(f', {name}={value}' for name, value in self.bounds().items())})"
 
 
-#: A path, the bytes of a video, a folder of frames, a file inside another, a cell of a table, or a part of any.
+#: A path, the bytes of a video, an image sequence, an archive member, a table cell, or a segment of any.
 Source = str | os.PathLike[str] | bytes | ImageSequence | ArchiveMember | TableCell | VideoSegment

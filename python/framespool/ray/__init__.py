@@ -1,10 +1,10 @@
-"""More than one machine: batches made by the workers of a Ray cluster, the same ones in the same order.
+"""Loaders whose batches are made by the workers of a Ray cluster, with the batches and order of the local loaders.
 
-:class:`ClipLoader` and :class:`ImageLoader` are the local loaders with workers elsewhere, for training.
-:func:`read_clips` is a source for Ray Data, for curation and inference. Ray is imported when one of them is used.
+:class:`ClipLoader` and :class:`ImageLoader` are the local loaders with remote workers, for training. :func:`read_clips`
+is a source for Ray Data, for curation and inference. Ray is imported when one of them is used.
 
-Where every trainer's machine has cores enough to decode for itself, a local loader with ``shard_id`` and ``num_shards``
-moves no pixels between machines and is faster.
+If every trainer's machine has enough cores to decode for itself, a local loader with ``shard_id`` and ``num_shards`` is
+faster, since it moves no pixels between machines. See docs/howto/ray.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What only a cluster can do wrong, and Ray itself, which is imported when it is needed."""
+"""Errors of a cluster, and the import of Ray on first use."""
 
 from __future__ import annotations
 
@@ -9,21 +9,28 @@ from framespool.errors import Error, UnsupportedError
 
 
 class WorkerError(Error, RuntimeError):
-    """No worker could be had from the cluster, or those that made a batch were lost again and again.
+    """The cluster provided no worker, or the workers that made a batch were lost repeatedly.
 
-    The message says on which nodes, and why. In place of a batch it is raised for that batch alone; where there is no
-    worker to make it, no batch is lost: asked again, the loader waits for workers again.
+    The message names the nodes and the reasons. In place of a batch, the error applies to that batch alone. If there is
+    no worker to make the batch, no batch is lost: the next call waits for workers again.
     """
 
 
 class NoWorkersError(WorkerError):
-    """Nobody is there to make a batch, which says nothing of the batch."""
+    """No worker is available; the batch itself is not at fault."""
 
 
 def import_ray(part: str = "ray") -> Any:
-    """The module of that name of Ray.
+    """Imports a module of Ray.
 
-    Raises :class:`~framespool.UnsupportedError` where it is not installed.
+    Args:
+        part: Name of the module.
+
+    Returns:
+        The module.
+
+    Raises:
+        UnsupportedError: If it is not installed.
     """
     try:
         return importlib.import_module(part)
@@ -36,5 +43,13 @@ def import_ray(part: str = "ray") -> Any:
 
 
 def first_lines(error: BaseException, most: int = 400) -> str:
-    """What Ray says of an error, on one line."""
+    """Returns the message of a Ray error on one line.
+
+    Args:
+        error: The error.
+        most: Maximum number of characters.
+
+    Returns:
+        The message.
+    """
     return " ".join(str(error).split())[:most]

@@ -15,7 +15,7 @@ from framespool.ray._worker_pool import PoolOptions, WorkerPool
 
 
 class _Distributed:
-    """What both loaders have in common: their loaders are made here."""
+    """Common base of both loaders, which creates their engines."""
 
     _pool: WorkerPool | None = None
     _pool_options: PoolOptions | None = None
@@ -37,12 +37,12 @@ class _Distributed:
         start_timeout: float,
         distribute_mode: bool,
     ) -> None:
-        """Checks the keywords that are not the local loader's, and the ones among those that mean something else."""
+        """Validates the arguments that the local loader does not have, and those with another meaning here."""
         if "worker_id" in keywords:
-            raise ArgumentError("worker_id is chosen by the loader, which gives each of its num_workers a number")
+            raise ArgumentError("worker_id is set by the loader, which numbers its num_workers workers; remove it")
         if keywords.get("dtype") == "uint16":
-            # Arrays of uint16 stand for bfloat16 on the way through the object store.
-            raise ArgumentError('dtype "uint16" cannot be had from Ray\'s workers; use "float32" or "float16"')
+            # In the object store, arrays of uint16 represent bfloat16.
+            raise ArgumentError('dtype "uint16" is not supported with Ray\'s workers; use "float32" or "float16"')
         if address is not None and not isinstance(address, str):
             raise ArgumentError(f'address must be None, "auto", "ray://host:port" or "host:port", got {address!r}')
         pool_options = PoolOptions(
@@ -61,11 +61,11 @@ class _Distributed:
         self._pool_options = pool_options
         if device_number(keywords.get("device", "cpu")) is not None:
             raise ArgumentError(
-                f'device must be "cpu", got {keywords["device"]!r}: batches of workers arrive in memory of the host; '
+                f'device must be "cpu", got {keywords["device"]!r}: workers deliver batches in host memory; '
                 "move them with batch.frames.torch().to(device)"
             )
         if keywords.get("num_threads") is None:
-            # Ray's promise of CPUs is not one that a process could ask the operating system for.
+            # The CPUs that Ray reserves cannot be queried from the operating system.
             keywords["num_threads"] = max(1, int(pool_options.num_cpus))
 
     def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
@@ -81,7 +81,7 @@ class _Distributed:
         return cast(_framespool.Loader, native)
 
     def close(self) -> None:
-        """Ends the workers, or the work of a local loader. The loader delivers nothing after that."""
+        """Stops the workers, or the work of a local loader. The loader delivers nothing after that."""
         if self._pool is not None:
             self._pool.close()
         elif hasattr(self, "_native"):
@@ -95,39 +95,65 @@ class _Distributed:
 
 
 class ClipLoader(_Distributed, framespool.ClipLoader):
-    """:class:`framespool.ClipLoader` on a Ray cluster: the same batches in the same order, made by ``num_workers``
-    processes on any of its machines.
+    """:class:`framespool.ClipLoader` on a Ray cluster: the same batches in the same order, made by worker processes.
 
-    Takes all keywords of the local loader, which mean the same, and delivers the same :class:`~framespool.Batch`, bit
-    for bit, in every epoch; states are the local loader's, and fit either. Only the order of other things differs:
-    ``num_threads``, ``prefetch_batches``, ``memory_budget`` and ``lookahead_clips`` are each worker's (by default as many threads as
-    ``num_cpus_per_worker``), ``device`` must be ``"cpu"``, and a callable at the end of the transforms runs here, on
-    the consumer's thread.
+    It delivers the same :class:`~framespool.Batch`, bit for bit, in every epoch. States are those of the local loader,
+    and each fits the other. Tensors are :class:`framespool.ray.Tensor`, with the names of :class:`framespool.Tensor`.
 
-    ``num_workers``: actors, of which worker *w* makes the batches *w*, *w* + ``num_workers``, … ``num_cpus_per_worker``
-    and ``resources``: what each asks of the cluster. ``address``: of the cluster, as in ``ray.init``, which is called
-    where the program has not done so; Ray is never shut down. ``in_flight``: batches that each worker may have made or
-    be making beyond what was delivered; Ray's object store holds up to ``num_workers * in_flight`` of them.
-    ``scheduling_strategy``: as in Ray; by default workers are put wherever there is room, outside a placement group
-    that the program may run in. Inside Ray Train leave CPUs for them beyond those of the trainers
-    (``ScalingConfig(resources_per_worker=...)``), or name the group in the strategy. ``runtime_env``: Ray's, for the
-    workers. ``start_timeout``: seconds after which it is an error that no worker has come.
+    These arguments of the local loader differ: ``num_threads``, ``prefetch_batches``, ``memory_budget`` and
+    ``lookahead_clips`` are per worker, ``device`` must be ``"cpu"``, and a callable at the end of the transforms runs
+    in this process, on the consumer's thread.
 
-    ``copy=True``: a batch is copied from Ray's object store, where it is read-only and takes room from others, into
-    memory of its own. ``copy=False``: it stays there as long as anything refers to it; ``.numpy()`` is then read-only,
-    and ``.torch()`` and DLPack make the copy. Tensors are :class:`framespool.ray.Tensor`, which has the names of
-    :class:`framespool.Tensor`.
+    Paths must be valid on every node with workers; relative ones start from this process's working directory. Errors of
+    files are raised here in place of their batches, as locally, and name the node. With several trainers each has its
+    own loader, with ``shard_id`` and ``num_shards``, and its own workers.
 
-    Paths must be good on every node that has workers; relative ones are taken from this process' folder. Errors of
-    files are raised here in place of their batches, as locally, and say on which node they happened. A worker that is
-    lost, alone or with its node, is replaced and its batches are made again; meanwhile others take its turns. A batch
-    whose workers are lost three times is given up with a :class:`WorkerError` in its place.
+    A worker that is lost, alone or with its node, is replaced, and its batches are made again; meanwhile other workers
+    make its batches. A batch whose workers are lost three times is replaced by a :class:`WorkerError`.
 
-    With several trainers each has a loader of its own, with ``shard_id`` and ``num_shards``, and workers of its own.
-    :meth:`stats` adds up all workers, the lost ones too as far as they told, and has ``bytes_received``,
-    ``receiving_seconds`` (out of the object store, and copying), ``workers_by_node`` and ``workers_lost`` besides.
-    :meth:`close`, the end of a ``with`` block, and the end of the loader itself end the workers.
-    ``distribute_mode=False`` makes it a local loader: what is said of workers is then ignored.
+    :meth:`stats` sums the counters of all workers; of lost ones, those that they reported. It adds ``bytes_received``,
+    ``receiving_seconds`` (reading from the object store, and copying), ``workers_by_node`` and ``workers_lost``. The
+    workers stop at :meth:`close`, at the end of a ``with`` block, and when the loader is deleted.
+
+    Inside Ray Train reserve CPUs for the workers beyond those of the trainers
+    (``ScalingConfig(resources_per_worker=...)``), or name the placement group in ``scheduling_strategy``. See
+    docs/howto/ray.md.
+
+    Args:
+        dataset: As for :class:`framespool.ClipLoader`.
+        clip_sampler: As for :class:`framespool.ClipLoader`.
+        num_workers: Number of actors. Worker *w* makes the batches *w*, *w* + ``num_workers``, …
+        address: Address of the cluster, as for ``ray.init``, which is called if the program has not called it; Ray is
+            never shut down.
+        num_cpus_per_worker: CPUs that each worker requests, and its default ``num_threads``.
+        resources: Further resources that each worker requests, by name.
+        scheduling_strategy: Ray's strategy. By default workers run wherever there is room, outside a placement group
+            that the program may run in.
+        runtime_env: Ray's runtime environment for the workers.
+        in_flight: Batches that each worker may make or keep ahead of the delivered ones. Ray's object store holds up to
+            ``num_workers * in_flight`` of them.
+        copy: ``True``: a batch is copied from Ray's object store, where it is read-only and takes space. ``False``: it
+            stays there as long as it is referenced; ``.numpy()`` is then read-only, and ``.torch()`` and DLPack copy.
+        start_timeout: Seconds to wait for the first worker before an error.
+        distribute_mode: ``False``: a local loader; the arguments about workers are ignored.
+        keywords: All other arguments of :class:`framespool.ClipLoader`.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+        UnsupportedError: If Ray is not installed.
+        WorkerError: If no worker starts within ``start_timeout``.
+
+    Example:
+        >>> loader = framespool.ray.ClipLoader(  # doctest: +SKIP
+        ...     fsp.datasets.folder("videos/"),
+        ...     fsp.samplers.random(sequence_length=8),
+        ...     batch_size=2,
+        ...     transforms=[fsp.transforms.Resize((64, 64))],
+        ...     num_workers=4,
+        ... )
+        >>> with loader:  # doctest: +SKIP
+        ...     for batch in loader:
+        ...         print(batch.frames.shape)  # (2, 8, 64, 64, 3)
     """
 
     def __init__(
@@ -164,9 +190,32 @@ class ClipLoader(_Distributed, framespool.ClipLoader):
 
 
 class ImageLoader(_Distributed, framespool.ImageLoader):
-    """:class:`framespool.ImageLoader` on a Ray cluster; what :class:`ClipLoader` says of workers holds here too.
+    """:class:`framespool.ImageLoader` on a Ray cluster; see :class:`ClipLoader` for how workers behave.
 
-    Masks are made by the same workers, in turn with their images.
+    The workers that make the images of a batch also make its masks.
+
+    Args:
+        dataset: As for :class:`framespool.ImageLoader`.
+        num_workers: Number of actors. Worker *w* makes the batches *w*, *w* + ``num_workers``, …
+        address: Address of the cluster, as for ``ray.init``, which is called if the program has not called it; Ray is
+            never shut down.
+        num_cpus_per_worker: CPUs that each worker requests, and its default ``num_threads``.
+        resources: Further resources that each worker requests, by name.
+        scheduling_strategy: Ray's strategy. By default workers run wherever there is room, outside a placement group
+            that the program may run in.
+        runtime_env: Ray's runtime environment for the workers.
+        in_flight: Batches that each worker may make or keep ahead of the delivered ones. Ray's object store holds up to
+            ``num_workers * in_flight`` of them.
+        copy: ``True``: a batch is copied from Ray's object store, where it is read-only and takes space. ``False``: it
+            stays there as long as it is referenced; ``.numpy()`` is then read-only, and ``.torch()`` and DLPack copy.
+        start_timeout: Seconds to wait for the first worker before an error.
+        distribute_mode: ``False``: a local loader; the arguments about workers are ignored.
+        keywords: All other arguments of :class:`framespool.ImageLoader`.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+        UnsupportedError: If Ray is not installed.
+        WorkerError: If no worker starts within ``start_timeout``.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Clips as rows of a Ray Data dataset."""
+"""Reads clips as rows of a Ray Data dataset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from framespool.ray._errors import import_ray
 from framespool.ray._worker import as_arrays
 from framespool.samplers import ClipSampler, custom
 
-#: Decided by what a dataset of Ray Data is: each clip once, in blocks that it puts in order itself.
+#: Arguments that Ray Data determines: each clip occurs once, in blocks that Ray Data orders itself.
 _NOT_HERE = (
     *("shuffle", "initial_fill", "order", "last_batch", "device"),
     *("shard_id", "num_shards", "stick_to_shard", "worker_id", "num_workers"),
@@ -33,34 +33,58 @@ def read_clips(
     ray_remote_args: Mapping[str, Any] | None = None,
     **keywords: Any,
 ) -> Any:
-    """The clips of a dataset as a ``ray.data.Dataset``, one row each, decoded when rows are asked for.
+    """Returns the clips of a dataset as a ``ray.data.Dataset``, one row per clip, decoded on demand.
 
-    Columns: ``frames`` (a tensor, T frames in the loader's layout), ``label``, ``indices``, ``pts_seconds``, ``mask``,
-    ``video_id``, ``clip_id``, ``view_id`` and ``path`` of the file (``None`` where there is none). Give transforms that
-    make all frames the same size, so that ``frames`` has one shape.
+    Columns: ``frames`` (a tensor of T frames in the loader's layout), ``label``, ``indices``, ``pts_seconds``,
+    ``mask``, ``video_id``, ``clip_id``, ``view_id`` and ``path`` of the file (``None`` for bytes). Use transforms that
+    give all frames the same size, so that ``frames`` has one shape.
 
-    ``dataset``, ``clip_sampler`` and the keywords that are left are those of :class:`framespool.ClipLoader`; rows are the
-    clips of its epoch 0, each once. What decides order and ranks (``shuffle``, ``shard_id``, …) is refused: use Ray
-    Data's ``random_shuffle`` and ``streaming_split``. For training, where order and resuming matter, use
-    :class:`ClipLoader`.
+    Rows are the clips of epoch 0, each once. Arguments about order and ranks (``shuffle``, ``shard_id``, …) are
+    refused: use Ray Data's ``random_shuffle`` and ``streaming_split``. For training, where order and checkpoints
+    matter, use :class:`ClipLoader`.
 
-    ``override_num_blocks``: read tasks; each has a stretch of the dataset, so that clips of one video share their
-    decoding. ``batch_size``: clips that are made at once; also rows of a block, unless Ray Data joins blocks.
-    ``num_cpus``: of each read task, and its threads. ``on_error="skip"`` leaves clips out, ``"replace"`` puts others in
-    their places, ``"raise"`` ends the read with the file's error. A rule that counts clips by the videos' lengths is
-    counted by each task: files must be readable on all nodes or on none, else stretches overlap.
+    A clip sampler whose number of clips depends on the videos' lengths is evaluated by each task: files must be
+    readable on all nodes or on none, otherwise the ranges of the tasks overlap.
+
+    Args:
+        dataset: As for :class:`framespool.ClipLoader`.
+        clip_sampler: As for :class:`framespool.ClipLoader`.
+        batch_size: Clips that a task makes at once; also the rows of a block, unless Ray Data joins blocks.
+        override_num_blocks: Number of read tasks. Each reads a contiguous range of the dataset, so that clips of one
+            video share their decoding. By default Ray Data decides.
+        concurrency: Maximum number of read tasks at a time, as for ``ray.data.read_datasource``.
+        num_cpus: CPUs of each read task, and its default ``num_threads``.
+        ray_remote_args: Further options of the read tasks, as for ``ray.data.read_datasource``.
+        keywords: Other arguments of :class:`framespool.ClipLoader`. ``on_error="skip"`` omits clips that cannot be
+            made, ``"replace"`` replaces them by others, ``"raise"`` ends the read with the file's error.
+
+    Returns:
+        A ``ray.data.Dataset``.
+
+    Raises:
+        ArgumentError: If an argument is invalid or not available here, or the dataset is empty.
+        UnsupportedError: If Ray Data is not installed.
+
+    Example:
+        >>> rows = framespool.ray.read_clips(  # doctest: +SKIP
+        ...     dataset,
+        ...     fsp.samplers.uniform(sequence_length=4),
+        ...     transforms=[fsp.transforms.Resize((32, 32))],
+        ... )
+        >>> for row in rows.iter_rows():  # doctest: +SKIP
+        ...     print(row["frames"].shape)  # (4, 32, 32, 3)
     """
     data = import_ray("ray.data")
     refused = [name for name in _NOT_HERE if name in keywords]
     if refused:
         raise ArgumentError(
-            f"{', '.join(refused)} cannot be chosen here: each clip comes once, and Ray Data orders blocks itself; "
+            f"{', '.join(refused)} cannot be set here: each clip occurs once, and Ray Data orders blocks itself; "
             "use random_shuffle() or streaming_split() of the dataset, or framespool.ray.ClipLoader"
         )
     choice("on_error", keywords.get("on_error", "raise"), ("raise", "skip", "replace"))
     sources = as_dataset(dataset)
     if not len(sources):
-        raise ArgumentError("the dataset is empty; give at least one file")
+        raise ArgumentError("the dataset is empty; pass at least one file")
     if not isinstance(clip_sampler, ClipSampler):
         clip_sampler = custom(clip_sampler)
     keywords.setdefault("num_threads", max(1, int(num_cpus)))
@@ -72,18 +96,18 @@ def read_clips(
 
 
 def _source(dataset: Any, clip_sampler: Any, keywords: dict[str, Any]) -> Any:
-    """What Ray Data can read from. Its class is made here, since the base class is known only once Ray is imported."""
+    """Returns the Ray Data source. Its class is created here, since the base class requires Ray."""
     datasource = import_ray("ray.data.datasource")
     block = import_ray("ray.data.block")
     ray = import_ray()
 
     def estimate(self: Any) -> None:
-        """Only the transforms and the videos could tell."""
+        """Unknown: the size depends on the transforms and the videos."""
 
     def read_tasks(self: Any, parallelism: int, per_task_row_limit: int | None = None, **_: Any) -> list[Any]:
-        """A stretch of the dataset for each."""
+        """Returns read tasks, each with a range of the dataset."""
         tasks = max(1, min(parallelism, len(dataset)))
-        # Sent once, however many tasks there are.
+        # Sent once for all tasks.
         job = ray.put((os.getcwd(), dataset, clip_sampler, keywords))
         facts = block.BlockMetadata(num_rows=None, size_bytes=None, exec_stats=None, input_files=None)
         return [
@@ -96,7 +120,7 @@ def _source(dataset: Any, clip_sampler: Any, keywords: dict[str, Any]) -> Any:
 
 
 class _ReadTask:
-    """What one read task does."""
+    """The work of one read task."""
 
     def __init__(self, job: Any, at: int, tasks: int) -> None:
         self._job = job
@@ -112,13 +136,13 @@ class _ReadTask:
         ray, block = import_ray(), import_ray("ray.data.block")
         folder, dataset, clip_sampler, keywords = ray.get(self._job)
         before = os.getcwd()
-        with contextlib.suppress(OSError):  # where it does not exist, relative paths are files that are not there
+        with contextlib.suppress(OSError):  # without this folder, relative paths are missing files
             os.chdir(folder)
         try:
             try:
                 loader = self._loader(dataset, clip_sampler, keywords, self._tasks)
             except ArgumentError:
-                # Videos too short for a clip may leave fewer clips than tasks, and the last of these without work.
+                # Videos too short for a clip may leave fewer clips than tasks; the last tasks then have no work.
                 clips = framespool.ClipLoader(dataset, clip_sampler, **keywords).num_clips
                 if clips >= self._tasks:
                     raise
@@ -134,7 +158,7 @@ class _ReadTask:
 
 
 def _rows(batch: Any, dataset: Any) -> dict[str, Any]:
-    """The columns of a batch, without clips that only fill it."""
+    """Returns the columns of a batch, without padding clips."""
     import numpy as np
 
     kept = ~batch.padding.numpy()
@@ -152,7 +176,7 @@ def _rows(batch: Any, dataset: Any) -> dict[str, Any]:
 
 
 def _path(source: Any) -> str | None:
-    """The file, folder or archive of an entry."""
+    """Returns the path of the file, folder or archive of a sample."""
     for name in ("source", "folder", "file"):
         source = getattr(source, name, source)
     return None if isinstance(source, bytes) else os.fspath(source)

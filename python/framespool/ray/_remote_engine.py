@@ -1,4 +1,4 @@
-"""A native whose workers are on a cluster: requests go out, batches come back, and leave in order."""
+"""An engine whose workers run on a cluster: it sends batch requests and delivers the batches in order."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from framespool.ray._worker_pool import WorkerHandle, WorkerPool
 
 _log = logging.getLogger("framespool.ray")
 
-#: Seconds after which it is said, each time, that a batch is still waited for.
+#: Interval in seconds of the warning that a batch is still pending.
 _WARN_INTERVAL_SECONDS = 60.0
-#: Seconds between looks at the workers while a batch is waited for.
+#: Interval in seconds of checks of the workers while a batch is pending.
 _POLL_INTERVAL_SECONDS = 0.2
-#: Times that the worker may be lost which makes a batch, before the batch is given up.
+#: Number of times that a batch may lose its worker before it fails.
 _MAX_LOSSES = 3
-#: Seconds that a worker may take to say how it is.
+#: Timeout in seconds of a worker's counters.
 _STATS_TIMEOUT_SECONDS = 10.0
 
-#: Counts that mean nothing on workers: what is delivered, and who waits for it, is known here.
+#: Counters that this process measures itself: deliveries, and the time that the consumer waits.
 _LOCAL_STATS = ("batches", "clips", "frames", "consumer_wait_seconds", "frames_decoded_per_frame_delivered")
-#: Of these the largest counts, not the sum.
+#: Counters whose maximum is reported, not the sum.
 _MAX_STATS = ("clip_cache_peak_bytes", "memory_budget")
 
 
@@ -42,18 +42,27 @@ class _BatchRequest:
     batch: int
     turn: int
     lost: int = 0
-    # Who makes it, and the answer to come; none where the worker has still to come.
+    # The worker, and its pending answer; ``None`` until the worker has started.
     worker: WorkerHandle = field(init=False)
     call: Any = None
 
     def key(self, number: int) -> Key:
-        """What makes it. What was lost with its worker is made alone, so that it is not lost again because of another
-        batch that was being made ahead."""
+        """Returns the shard engine that makes it. After a loss, no batch is made ahead of it."""
         return number, self.turn, self.lost > 0
 
 
 class RemoteEngine:
-    """The names of ``_framespool.Loader``, which :class:`framespool.ClipLoader` calls."""
+    """Implements the interface of ``_framespool.Loader``, which :class:`framespool.ClipLoader` calls.
+
+    Args:
+        pool: The workers.
+        dataset: The dataset.
+        rule: The clip sampler.
+        steps: The transforms.
+        settings: Settings of the engine.
+        in_flight: Batches that each worker may make or keep ahead.
+        copy: Whether batches are copied from the object store.
+    """
 
     def __init__(
         self,
@@ -73,14 +82,14 @@ class RemoteEngine:
         self._lock = threading.Lock()
         self._pass = 0
         self._epoch = 0
-        # The batch to be delivered next, and the first one that no request was sent for.
+        # The next batch to deliver, and the first one without a request.
         self._next = self._unsent = 0
         self._requests: dict[int, _BatchRequest] = {}
-        # Counts and failures by worker and what it makes, as they were told last.
+        # Last reported counters and failures, by worker and shard engine.
         self._snapshots: dict[tuple[int, Key], tuple[dict[str, Any], list[Any]]] = {}
         self._counts: Counter[str] = Counter()
         self._waited = self._received = 0.0
-        # Its columns are for those who take the batches.
+        # Columns are used by the consumer only and are not sent.
         sent = Dataset(dataset.samples)
         mixture = settings["mixture"]
         if mixture is not None:
@@ -93,25 +102,35 @@ class RemoteEngine:
         clips = self._num_clips if mixture is None or mixture.epoch_clips is None else mixture.epoch_clips
         self._len = len(_framespool.BatchSampler({**settings["order"], "num_clips": clips, "mix": None}))
         if first != -(-self._len // self._turns):
-            raise InternalError(f"{self._len} batches among {self._turns} workers make {first} for one; report this")
+            raise InternalError(
+                f"{self._len} batches over {self._turns} workers give {first} for the first; report this"
+            )
 
     def __len__(self) -> int:
         return self._len
 
     @property
     def num_clips(self) -> int:
-        """Clips of the whole dataset."""
+        """Clips of the complete dataset."""
         return self._num_clips
 
     def start_epoch(self, epoch: int, first_batch: int) -> int:
-        """Begins a pass, whose number it returns; one that is under way ends."""
+        """Starts a pass; a pass in progress ends.
+
+        Args:
+            epoch: Epoch, from 0.
+            first_batch: First batch to deliver.
+
+        Returns:
+            The number of the pass.
+        """
         self._pool.check()
         self._forget()
         self._epoch, self._next, self._unsent = epoch, first_batch, first_batch
         return self._pass
 
     def cancel(self) -> None:
-        """Ends the pass under way, and all work on it."""
+        """Ends the pass in progress, and all work on it."""
         self._pool.check()
         self._forget()
         self._pool.notify_all("cancel", self._number)
@@ -124,13 +143,31 @@ class RemoteEngine:
             self._pool.notify_all("drop", self._number, self._pass)
 
     def next_batch_index(self, pass_: int) -> int | None:
-        """The batch that a pass delivers next; ``None`` where another pass has begun since."""
+        """Returns the index of the next batch of a pass.
+
+        Args:
+            pass_: Number of the pass.
+
+        Returns:
+            The index, or ``None`` if another pass has started since.
+        """
         return self._next if pass_ == self._pass else None
 
     def next_batch(self, pass_: int) -> dict[str, Any] | None:
-        """The next batch of a pass; ``None`` at its end, and when another pass has begun since."""
+        """Returns the next batch of a pass.
+
+        Args:
+            pass_: Number of the pass.
+
+        Returns:
+            The batch, or ``None`` at the end of the pass and if another pass has started since.
+
+        Raises:
+            RuntimeError: If another thread uses the loader.
+            WorkerError: If no worker is available, or the batch was lost repeatedly.
+        """
         if not self._lock.acquire(blocking=False):
-            raise RuntimeError("the loader is in use by another thread; give each thread a loader of its own")
+            raise RuntimeError("the loader is in use by another thread; create one loader per thread")
         try:
             self._pool.check()
             if pass_ != self._pass or self._next >= self._len:
@@ -146,10 +183,10 @@ class RemoteEngine:
                 raise
             finally:
                 self._waited += time.monotonic() - began
-            # Taken before its place is given up: whatever interrupts this loses nothing.
+            # Converted before its request is removed: an interruption loses nothing.
             batch = None if kind == FAILED else self._received_batch(what)
             self._done()
-            with contextlib.suppress(WorkerError):  # this batch is here; what is wrong is said in place of the next one
+            with contextlib.suppress(WorkerError):  # this batch is complete; the next call reports the error
                 self._send()
             if kind == FAILED:
                 raise what[0] from what[1]
@@ -163,7 +200,7 @@ class RemoteEngine:
         self._unsent = max(self._unsent, self._next)
 
     def _send(self) -> None:
-        """Keeps as many requests out as there may be."""
+        """Sends requests up to the limit."""
         self._pool.reconcile()
         until = min(self._next + self._max_requests, self._len)
         for batch in range(self._unsent, until):
@@ -174,7 +211,7 @@ class RemoteEngine:
                 self._submit(request)
 
     def _submit(self, request: _BatchRequest) -> None:
-        """Gives it to a worker; none is given to one that has not come yet, since nobody knows whether it will."""
+        """Assigns a request to a worker that has started. A worker that has not started may never do so."""
         request.worker, request.call = self._pool.worker_for(self._number, request.turn), None
         if not request.worker.is_ready:
             return
@@ -182,15 +219,15 @@ class RemoteEngine:
         request.call = request.worker.actor.make.remote(request.key(self._number), self._epoch, place, self._pass)
 
     def _wait(self, began: float) -> tuple[str, Any]:
-        """The answer to the request whose turn it is, whoever gives it."""
-        say = began + _WARN_INTERVAL_SECONDS
+        """Returns the answer to the next request, whichever worker it comes from."""
+        warn_at = began + _WARN_INTERVAL_SECONDS
         while True:
             request = self._requests[self._next]
-            if time.monotonic() > say:
-                say += _WARN_INTERVAL_SECONDS
-                where = f"on Ray node {request.worker.node}" if request.worker.is_ready else "that has not come yet"
+            if time.monotonic() > warn_at:
+                warn_at += _WARN_INTERVAL_SECONDS
+                where = f"on Ray node {request.worker.node}" if request.worker.is_ready else "that has not started"
                 waited = time.monotonic() - began
-                _log.warning("batch %d has been waited for for %.0f s, from a worker %s", request.batch, waited, where)
+                _log.warning("batch %d has been pending for %.0f s, from a worker %s", request.batch, waited, where)
             if request.call is None:
                 self._pool.reconcile(_POLL_INTERVAL_SECONDS)
                 self._pool.check_start_timeout(began)
@@ -203,52 +240,52 @@ class RemoteEngine:
                 continue
             start = time.monotonic()
             try:
-                kind, what, told = self._ray.get(request.call)
+                kind, what, snapshot = self._ray.get(request.call)
             except self._ray.exceptions.RayTaskError as error:
                 raise WorkerError(f"a worker on Ray node {request.worker.node} failed: {error}") from error
             except self._ray.exceptions.RayError as error:
                 self._lost(request, error)
                 continue
             self._received += time.monotonic() - start
-            if told is not None:
-                self._store_snapshot(request.worker.number, request.key(self._number), told)
-                if told[2] != self._num_clips:
+            if snapshot is not None:
+                self._store_snapshot(request.worker.number, request.key(self._number), snapshot)
+                if snapshot[2] != self._num_clips:
                     raise WorkerError(
-                        f"the dataset has {told[2]} clips on Ray node {request.worker.node} and {self._num_clips} "
-                        "elsewhere, so orders differ: a file that counts clips by its length cannot be read there "
-                        "(failures() names it). Make all files visible on all nodes, or leave it out everywhere"
+                        f"the dataset has {snapshot[2]} clips on Ray node {request.worker.node} and {self._num_clips} "
+                        "elsewhere, so the orders differ: a file whose length determines its clips cannot be read "
+                        "there (failures() names it). Make all files visible on all nodes, or exclude it everywhere"
                     )
             if kind == DROPPED:
                 raise InternalError(f"batch {request.batch} was dropped by its worker; report this")
             return kind, what
 
     def _fetch_ahead(self, first: _BatchRequest) -> None:
-        """Batches on other nodes set out as soon as they are made, not when they are due."""
+        """Starts the transfer of batches from other nodes as soon as they are made."""
         sent = [other for other in self._requests.values() if other is not first and other.call is not None]
         far = [other.call for other in sent if other.worker.node_id != self._pool.node_id]
         if far:
             self._ray.wait(far, num_returns=len(far), timeout=0, fetch_local=True)
 
     def _lost(self, request: _BatchRequest, error: Any) -> None:
-        """The answer to the request that is due is lost: with its worker, or on its way."""
+        """Handles the loss of the next answer, with its worker or in transit."""
         request.lost += 1
         only_it = isinstance(error, self._ray.exceptions.ObjectLostError)
         if not only_it:
             self._pool.lost(request.worker, error)
         if request.lost >= _MAX_LOSSES:
             raise WorkerError(
-                f"batch {request.batch} of epoch {self._epoch} was given up: what made it was lost {request.lost} "
-                f"times, the last time on Ray node {request.worker.node}: {first_lines(error)}. Where memory ran out, "
-                "ask for fewer num_threads, a smaller batch_size, prefetch_batches or in_flight"
+                f"batch {request.batch} of epoch {self._epoch} failed: its worker was lost {request.lost} "
+                f"times, the last time on Ray node {request.worker.node}: {first_lines(error)}. If memory ran out, "
+                "reduce num_threads, batch_size, prefetch_batches or in_flight"
             ) from error
         if only_it:
-            # The worker is there, and so are its other batches.
+            # The worker is alive, and so are its other batches.
             self._submit(request)
             return
         lost = [other for other in self._requests.values() if other.worker is request.worker and other.call is not None]
         still_out = set(self._ray.wait([t.call for t in lost], num_returns=len(lost), timeout=0)[1])
         for other in lost:
-            # What others have made already is taken when its turn comes.
+            # Completed batches are fetched when they are next.
             if other is request or other.call in still_out:
                 self._submit(other)
 
@@ -268,7 +305,7 @@ class RemoteEngine:
         return Tensor(own)
 
     def _ask(self, method: str, turn: int, *arguments: Any) -> Any:
-        """An answer of the worker of a turn, or of whoever stands in for it."""
+        """Returns an answer of the worker of a turn, or of its substitute."""
         began = time.monotonic()
         asked: tuple[WorkerHandle, Any] | None = None
         losses = 0
@@ -293,7 +330,7 @@ class RemoteEngine:
                 losses += 1
                 self._pool.lost(worker, error)
                 if losses >= _MAX_LOSSES:
-                    raise WorkerError(f"workers were lost one after another: {self._pool.reasons()}") from error
+                    raise WorkerError(f"workers were lost {losses} times in a row: {self._pool.reasons()}") from error
                 asked = None
                 continue
             if kind != MADE:
@@ -301,26 +338,39 @@ class RemoteEngine:
             return what
 
     def describe_clip(self, epoch: int, clip: int, frame: int) -> dict[str, Any]:
-        """What is decided about a clip."""
+        """Describes a clip.
+
+        Args:
+            epoch: Epoch, from 0.
+            clip: Clip id.
+            frame: Frame of the clip.
+
+        Returns:
+            The clip's parameters by name.
+        """
         explained: dict[str, Any] = self._ask("describe_clip", 0, epoch, clip, frame)
         return explained
 
-    def _store_snapshot(self, worker: int, key: Key, told: tuple[dict[str, Any], list[Any] | None, int]) -> None:
-        stats, failures, _ = told
+    def _store_snapshot(self, worker: int, key: Key, snapshot: tuple[dict[str, Any], list[Any] | None, int]) -> None:
+        stats, failures, _ = snapshot
         _, before = self._snapshots.get((worker, key), ({}, []))
         self._snapshots[worker, key] = stats, before if failures is None else failures
 
     def _refresh_stats(self) -> None:
         if not self._pool.is_open:
-            return  # what was told last
+            return  # the last reported counters remain
         self._pool.reconcile()
         for worker, answers in self._pool.call_all("snapshots", _STATS_TIMEOUT_SECONDS):
-            for key, told in answers.items():
+            for key, snapshot in answers.items():
                 if key[0] == self._number:
-                    self._store_snapshot(worker.number, key, told)
+                    self._store_snapshot(worker.number, key, snapshot)
 
     def failures(self) -> list[tuple[int, str | None, str, str, int]]:
-        """(video, path, kind, message, clips) for each video that failed somewhere."""
+        """Returns the videos that failed on any worker.
+
+        Returns:
+            Tuples (video, path, kind, message, clips), in the order of the videos.
+        """
         self._refresh_stats()
         found: dict[int, tuple[int, str | None, str, str, int]] = {}
         for _, failures in list(self._snapshots.values()):
@@ -332,7 +382,11 @@ class RemoteEngine:
         return [found[video] for video in sorted(found)]
 
     def stats(self) -> dict[str, Any]:
-        """Counts of all workers together, and those of the side that takes the batches."""
+        """Returns the counters of all workers together, and those of this process.
+
+        Returns:
+            Counters by name.
+        """
         self._refresh_stats()
         sums: dict[str, Any] = {}
         for stats, _ in list(self._snapshots.values()):

@@ -1,4 +1,4 @@
-"""What comes out of Ray's object store, with the face of :class:`framespool.Tensor`."""
+"""Tensors from Ray's object store, with the interface of :class:`framespool.Tensor`."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ import importlib
 import sys
 from typing import Any
 
-# Of each length: one batch at the consumer's, one being copied, one more that training code held on to.
+# One batch at the consumer, one being copied, and further ones that training code keeps.
 _MAX_FREE_BUFFERS = 4
-# Smaller arrays are cheap to make.
+# Smaller arrays are cheap to allocate.
 _MIN_POOLED_BYTES = 1 << 16
 
 
 class Tensor:
-    """Numbers that came from a worker: the same names as :class:`framespool.Tensor`, over a NumPy array.
+    """A tensor that came from a worker: the interface of :class:`framespool.Tensor` over a NumPy array.
 
-    bfloat16, which NumPy does not have, is kept as its bits. Memory that cannot be written to (the loader was told
-    ``copy=False``) leaves as it is by :meth:`numpy`, and as a copy by DLPack and :meth:`torch`: PyTorch knows no
-    read-only memory.
+    bfloat16, which NumPy does not have, is stored as its bits. Read-only memory (the loader has ``copy=False``) is
+    returned unchanged by :meth:`numpy`, and as a copy by DLPack and :meth:`torch`: PyTorch does not support read-only
+    memory.
+
+    Args:
+        array: Contiguous array; of uint16 if the values are bfloat16.
     """
 
     __slots__ = ("__weakref__", "_array")
 
     def __init__(self, array: Any) -> None:
-        """``array``: contiguous; of uint16 where the numbers are bfloat16."""
         self._array = array
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the dimensions."""
+        """Sizes of the dimensions."""
         return tuple(self._array.shape)
 
     @property
@@ -38,12 +40,12 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        """Where the memory is: always "cpu"."""
+        """Device of the memory: always "cpu"."""
         return "cpu"
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
+        """Size of the memory in bytes."""
         return int(self._array.nbytes)
 
     @property
@@ -60,21 +62,31 @@ class Tensor:
         return len(self._array)
 
     def __getitem__(self, index: int) -> Tensor:
-        """A view of entry ``index`` of the first dimension."""
-        # A slice of one entry, since a scalar would not be a view.
+        """Returns a view of entry ``index`` of the first dimension."""
+        # A slice of one entry, since a scalar is not a view.
         at = index + len(self) if index < 0 else index
         if not 0 <= at < len(self):
-            raise IndexError(f"index {index} asked for, but the first dimension has {len(self)} entries")
+            raise IndexError(f"index {index} is out of range: the first dimension has {len(self)} entries")
         return Tensor(self._array[at : at + 1].reshape(self.shape[1:]))
 
     def __repr__(self) -> str:
         return f"Tensor(shape={self.shape}, dtype={self.dtype}, device=cpu)"
 
     def drop_time(self, layout: str) -> Tensor:
-        """The same without the dimension of time, which holds one entry; ``layout`` names the last dimensions."""
+        """Returns the tensor without the time dimension, whose size must be 1.
+
+        Args:
+            layout: Names of the last dimensions, such as ``"TCHW"``.
+
+        Returns:
+            A view.
+
+        Raises:
+            ValueError: If the size of the time dimension is not 1.
+        """
         at = self.ndim - len(layout) + layout.index("T")
         if at < 0 or self.shape[at] != 1:
-            raise ValueError(f"no single entry in dimension T of {layout}")
+            raise ValueError(f"dimension T of {layout} must have size 1, got shape {self.shape}")
         return Tensor(self._array.reshape(self.shape[:at] + self.shape[at + 1 :]))
 
     def _writable(self) -> Any:
@@ -85,7 +97,7 @@ class Tensor:
 
     def __dlpack__(self, **keywords: Any) -> Any:
         if self._is_bfloat16():
-            # Only PyTorch's memory can say that it is bfloat16.
+            # Of the available libraries only PyTorch exports bfloat16.
             return self.torch().__dlpack__()
         return self._writable().__dlpack__(**keywords)
 
@@ -98,17 +110,35 @@ class Tensor:
         return array.copy() if copy else array
 
     def cpu(self) -> Tensor:
-        """Itself: it lies on the host."""
+        """Returns the tensor itself, since it is in host memory.
+
+        Returns:
+            This tensor.
+        """
         return self
 
     def numpy(self) -> Any:
-        """The same memory as a NumPy array."""
+        """Returns the same memory as a NumPy array.
+
+        Returns:
+            An array, read-only with ``copy=False``.
+
+        Raises:
+            TypeError: If the values are bfloat16.
+        """
         if self._is_bfloat16():
             raise TypeError('NumPy has no bfloat16; use dtype="float16", or .torch()')
         return self._array
 
     def torch(self) -> Any:
-        """The same memory as a PyTorch tensor."""
+        """Returns the values as a PyTorch tensor, which shares the memory if it is writable.
+
+        Returns:
+            A ``torch.Tensor``.
+
+        Raises:
+            ImportError: If PyTorch is not installed.
+        """
         try:
             torch = importlib.import_module("torch")
         except ImportError:
@@ -118,27 +148,41 @@ class Tensor:
         return torch.from_numpy(self._writable())
 
     def tobytes(self) -> bytes:
-        """A copy of the memory, row-major."""
+        """Returns a copy of the memory, row-major.
+
+        Returns:
+            The bytes.
+        """
         return bytes(self._array.tobytes())
 
     def tolist(self) -> Any:
-        """Nested lists of Python numbers."""
+        """Returns nested lists of Python numbers.
+
+        Returns:
+            A list, or a number if there are no dimensions.
+        """
         if self._is_bfloat16():
             return (self._array.astype("uint32") << 16).view("float32").tolist()
         return self._array.tolist()
 
 
 class BufferPool:
-    """Memory for batches, used again once nobody holds it: writing to memory that is new costs two thirds of the
-    time of a copy."""
+    """Memory for batches, reused when it is idle: writing to new memory takes two thirds of the time of a copy."""
 
     def __init__(self) -> None:
         self._blocks: list[Any] = []
-        # What is counted for something that only a list holds differs between releases of Python.
+        # The reference count of an object that only a list refers to differs between releases of Python.
         self._idle = _holders([object()])[0]
 
     def copy(self, array: Any) -> Any:
-        """``array`` in memory of its own, which can be written to."""
+        """Copies an array into memory of its own, which is writable.
+
+        Args:
+            array: A contiguous array.
+
+        Returns:
+            The copy.
+        """
         if array.nbytes < _MIN_POOLED_BYTES:
             return array.copy()
         import numpy as np
@@ -147,7 +191,7 @@ class BufferPool:
         if block is None:
             block = np.empty(array.nbytes, np.uint8)
             self._blocks = [*self._blocks, block][-_MAX_FREE_BUFFERS:]
-        # Whoever holds a view holds the block, as its base.
+        # A view keeps a reference to the block, as its base.
         own = block.view(array.dtype).reshape(array.shape)
         np.copyto(own, array)
         return own
@@ -160,5 +204,5 @@ class BufferPool:
 
 
 def _holders(things: list[Any]) -> list[int]:
-    """How often each is referred to, with the list and this function."""
+    """Returns the reference count of each object, including the list and this function."""
     return [sys.getrefcount(thing) for thing in things]

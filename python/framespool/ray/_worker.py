@@ -1,4 +1,4 @@
-"""What runs on the cluster: batches made for clip requests, one after another."""
+"""The worker process on the cluster, which makes batches on request."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from framespool.datasets import Dataset
 from framespool.errors import ArgumentError, InternalError
 from framespool.ray._errors import import_ray
 
-#: A batch, an error with what it was raised from, or the news that nobody wants the batch any more.
+#: Kinds of answers: a batch, an error with its cause, or a request that was dropped.
 MADE, FAILED, DROPPED = "made", "failed", "dropped"
 
 
-#: What a worker keeps a native for: task, turn, and whether it makes batches alone.
+#: Key of a shard engine: task, turn, and whether it makes batches alone.
 Key = tuple[int, int, bool]
 
 
 @dataclass
 class WorkerConfig:
-    """What a native must be given to be made on a worker, apart from its turn among the others."""
+    """What a worker needs to create an engine, apart from its turn."""
 
-    #: From where relative paths are meant.
+    #: Folder that relative paths start from.
     folder: str
     dataset: Dataset
     rule: Any
@@ -35,8 +35,15 @@ class WorkerConfig:
     turns: int
 
     def native(self, turn: int, alone: bool) -> _framespool.Loader:
-        """The native that makes the batches ``turn``, ``turn + turns``, … of the rank; ``alone``: nothing of a batch
-        before it is asked for."""
+        """Creates the engine that makes the batches ``turn``, ``turn + turns``, … of the rank.
+
+        Args:
+            turn: Turn, from 0.
+            alone: Whether nothing of a batch is made before it is requested.
+
+        Returns:
+            The engine.
+        """
         settings = {**self.settings, "order": {**self.settings["order"], "worker_id": turn, "num_workers": self.turns}}
         if alone:
             settings |= {"prefetch_batches": 0, "lookahead_clips": 0, "memory_budget": 0}
@@ -44,11 +51,11 @@ class WorkerConfig:
 
 
 class _ShardEngine:
-    """A native, and where it is."""
+    """An engine and its position."""
 
     def __init__(self, native: _framespool.Loader) -> None:
         self.native = native
-        # Pass, epoch, and the batch that the pass makes next.
+        # Pass; epoch and next batch of the pass.
         self.pass_ = -1
         self.at = (-1, -1)
         self.reported: Any = None
@@ -64,43 +71,65 @@ class _ShardEngine:
             if after is not None:
                 self.at = (epoch, after)
         if made is None:
-            raise InternalError(f"batch {batch} of epoch {epoch} was asked for, but the pass has ended; report this")
+            raise InternalError(f"batch {batch} of epoch {epoch} was requested, but the pass has ended; report this")
         return made
 
 
 class Worker:
-    """One process of the cluster, which makes batches for clip requests: (task, turn, epoch, batch).
+    """One process of the cluster, which makes batches for requests (task, turn, epoch, batch).
 
-    Any worker can make any batch, whatever it made before. For requests that follow each other it goes on where it
-    was, and what was decoded ahead is used; any other request begins a pass at that batch.
+    Any worker can make any batch. Consecutive requests continue the pass, so that clips decoded ahead are used; any
+    other request starts a pass at its batch.
     """
 
     def __init__(self) -> None:
         ray = import_ray()
         self._node_id = ray.get_runtime_context().get_node_id()
         self._node = f"{ray.util.get_node_ip_address()} ({self._node_id[:8]})"
-        #: As they were sent, until one is begun.
+        #: Pickled until first use.
         self._tasks: list[WorkerConfig | bytes] = []
         self._engines: dict[Key, _ShardEngine] = {}
-        #: By task: clip requests of passes before this one are wanted no more.
+        #: By task: requests of passes before this one are dropped.
         self._dropped: dict[int, int] = {}
 
     def identify(self) -> dict[str, Any]:
-        """Who this is."""
+        """Returns the identity of this process.
+
+        Returns:
+            Node, node id, host, process id and version of framespool.
+        """
         host, pid = socket.gethostname(), os.getpid()
         return {"node": self._node, "node_id": self._node_id, "host": host, "pid": pid, "version": __version__}
 
     def add(self, number: int, task: bytes) -> None:
-        """Takes a pickled task, to be called by its number from now on."""
+        """Stores a pickled task.
+
+        Args:
+            number: Number of the task.
+            task: The pickled :class:`WorkerConfig`.
+        """
         if number == len(self._tasks):
             self._tasks.append(task)
 
     def drop(self, number: int, before: int) -> None:
-        """Tickets of a task's passes before this one are wanted no more."""
+        """Drops batch requests of a task's earlier passes.
+
+        Args:
+            number: Number of the task.
+            before: First pass whose requests are still needed.
+        """
         self._dropped[number] = before
 
     def facts(self, number: int, turn: int) -> tuple[str, Any, Any]:
-        """Clips of the dataset, and batches of this turn."""
+        """Returns the number of clips of the dataset, and of batches of a turn.
+
+        Args:
+            number: Number of the task.
+            turn: Turn, from 0.
+
+        Returns:
+            ``MADE`` or ``FAILED``, the two numbers or the error, and ``None``.
+        """
         try:
             native = self._engine((number, turn, False)).native
             return MADE, (native.num_clips, len(native)), None
@@ -108,8 +137,18 @@ class Worker:
             return self._failure(error)
 
     def make(self, key: Key, epoch: int, batch: int, pass_: int) -> tuple[str, Any, Any]:
-        """Batch ``batch`` among those of a turn: the arrays by name; or the error that takes its place. With what is
-        told of the native so far."""
+        """Makes a batch.
+
+        Args:
+            key: The shard engine.
+            epoch: Epoch, from 0.
+            batch: Index of the batch among those of the turn.
+            pass_: Number of the pass.
+
+        Returns:
+            ``MADE``, ``FAILED`` or ``DROPPED``; the arrays by name or the error; and a snapshot of the engine's
+            counters.
+        """
         if pass_ < self._dropped.get(key[0], 0):
             return DROPPED, None, None
         try:
@@ -122,26 +161,50 @@ class Worker:
             return kind, what, None if kept is None else self._snapshot(kept)
 
     def describe_clip(self, number: int, turn: int, epoch: int, clip: int, frame: int) -> tuple[str, Any, Any]:
-        """What is decided about a clip."""
+        """Describes a clip.
+
+        Args:
+            number: Number of the task.
+            turn: Turn, from 0.
+            epoch: Epoch, from 0.
+            clip: Clip id.
+            frame: Frame of the clip.
+
+        Returns:
+            ``MADE`` or ``FAILED``, the clip's parameters or the error, and ``None``.
+        """
         try:
             return MADE, self._engine((number, turn, False)).native.describe_clip(epoch, clip, frame), None
         except Exception as error:
             return self._failure(error)
 
     def cancel(self, number: int) -> None:
-        """Ends what is under way on a task."""
+        """Ends the work in progress on a task.
+
+        Args:
+            number: Number of the task.
+        """
         for key, engine in self._engines.items():
             if key[0] == number:
                 engine.native.cancel()
                 engine.at = (-1, -1)
 
     def release_shard(self, number: int, turn: int) -> None:
-        """Another worker has this turn again."""
+        """Deletes the engines of a turn that another worker makes again.
+
+        Args:
+            number: Number of the task.
+            turn: Turn, from 0.
+        """
         for alone in (False, True):
             self._engines.pop((number, turn, alone), None)
 
     def snapshots(self) -> dict[Key, tuple[Any, Any, int]]:
-        """Counts and failures of each native, and the clips that it knows of."""
+        """Returns the counters and failures of each engine, and its number of clips.
+
+        Returns:
+            Tuples (counters, failures, clips) by engine.
+        """
         return {
             key: (engine.native.stats(), self._failures(engine), engine.native.num_clips)
             for key, engine in list(self._engines.items())
@@ -160,21 +223,21 @@ class Worker:
                 task = pickle.loads(task)
             except Exception as error:
                 raise ArgumentError(
-                    f"a worker cannot read what it was sent: {type(error).__name__}: {error}; what is used for "
-                    "sampling must be importable there too"
+                    f"a worker cannot unpickle its task: {type(error).__name__}: {error}; modules of the clip "
+                    "sampler must be importable there too"
                 ) from error
             assert isinstance(task, WorkerConfig)
-            with contextlib.suppress(OSError):  # where it does not exist, relative paths are files that are not there
+            with contextlib.suppress(OSError):  # without this folder, relative paths are missing files
                 os.chdir(task.folder)
             self._tasks[number] = task
         return task
 
     def _snapshot(self, engine: _ShardEngine) -> tuple[Any, Any, int]:
         stats = engine.native.stats()
-        news = (stats["errors"], stats["videos_failed"], stats["clips_skipped"], stats["clips_replaced"])
-        # Failures are told again only when there are new ones: the list may be long.
-        failures = None if news == engine.reported else self._failures(engine)
-        engine.reported = news
+        counts = (stats["errors"], stats["videos_failed"], stats["clips_skipped"], stats["clips_replaced"])
+        # Failures are sent again only if there are new ones: the list may be long.
+        failures = None if counts == engine.reported else self._failures(engine)
+        engine.reported = counts
         return stats, failures, engine.native.num_clips
 
     def _failures(self, engine: _ShardEngine) -> list[Any]:
@@ -187,7 +250,7 @@ class Worker:
         return f"{message} (on Ray node {self._node})"
 
     def _failure(self, error: Exception) -> tuple[str, Any, Any]:
-        """The error as it travels: a file may be missing on this node alone, so it says which one it is."""
+        """Converts an error for the transfer. It names the node, since a file may be missing on this node alone."""
         if len(error.args) == 1 and isinstance(error.args[0], str):
             error.args = (self._with_node(error.args[0]),)
         cause = error.__cause__
@@ -195,7 +258,7 @@ class Worker:
 
 
 def _portable(error: BaseException) -> BaseException:
-    """``error``, or what it says where it cannot be sent."""
+    """Returns ``error``, or an error with its message if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -204,7 +267,14 @@ def _portable(error: BaseException) -> BaseException:
 
 
 def as_arrays(value: Any) -> Any:
-    """Tensors as contiguous arrays, without a copy; bfloat16, which NumPy does not have, as its bits."""
+    """Converts tensors to contiguous arrays, without a copy except for bfloat16.
+
+    Args:
+        value: A tensor, or a list of them.
+
+    Returns:
+        An array, or a list of them; bfloat16, which NumPy does not have, as its bits.
+    """
     if isinstance(value, list):
         return [as_arrays(entry) for entry in value]
     if value.dtype != "bfloat16":

@@ -1,4 +1,4 @@
-"""The workers of a loader: started, replaced when they are lost, and sent home."""
+"""The workers of a loader: starts them, replaces lost ones and stops them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from framespool.ray._worker import Worker, WorkerConfig
 
 _log = logging.getLogger("framespool.ray")
 
-#: Workers of a place that may be lost one after another before they said a word; then it stays empty.
+#: Workers of a slot that may be lost in a row before they answer; the slot then stays empty.
 _MAX_LOSSES = 3
-#: Seconds that a worker may take to come before others make its batches meanwhile.
+#: Seconds that a worker may take to start before others make its batches.
 _START_GRACE_SECONDS = 10.0
-#: Calls that are answered while a batch is being made.
+#: Concurrency group of calls that are answered while a batch is made.
 _CONTROL_GROUP = "talk"
 _CONTROL_METHODS = ("identify", "snapshots", "drop")
 
 
 @dataclass(frozen=True)
 class PoolOptions:
-    """What is asked of the cluster."""
+    """What the pool requests from the cluster."""
 
     address: str | None
     num_workers: int
@@ -46,22 +46,26 @@ class WorkerHandle:
     place: int
     actor: Any
     number: int
-    #: The answer by which it is known to be there.
+    #: The pending answer that shows that the worker has started.
     ready_ref: Any
     started: float
     node: str | None = None
     node_id: str | None = None
-    #: Turns of others that it has taken over, by task.
+    #: (task, turn) of other workers that it substitutes for.
     substituting_for: set[tuple[int, int]] = field(default_factory=set)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has answered."""
+        """Whether the worker has answered."""
         return self.node is not None
 
 
 class WorkerPool:
-    """``num_workers`` places, each with a worker, or with none after too many were lost there."""
+    """``num_workers`` slots, each with a worker, or empty after too many losses.
+
+    Args:
+        pool_options: What to request from the cluster.
+    """
 
     def __init__(self, pool_options: PoolOptions) -> None:
         self._ray = import_ray()
@@ -70,18 +74,18 @@ class WorkerPool:
         self._pool_options = pool_options
         self._made_in = os.getpid()
         self._tasks: list[Any] = []
-        #: Workers lost before they came, by place, since the last one that came; and what became of the lost ones.
+        #: Workers lost before they answered, by slot, since the last one that did; and reasons of the last losses.
         self._losses = [0] * pool_options.num_workers
         self.loss_messages: list[str] = []
         self.num_lost = self._num_started = 0
-        #: ``None`` where a place stays empty.
+        #: ``None`` for a slot that stays empty.
         self.workers: list[WorkerHandle | None] = []
         options: dict[str, Any] = {
             "num_cpus": pool_options.num_cpus,
             "max_restarts": 0,
             "concurrency_groups": {_CONTROL_GROUP: 1},
-            # Said in so many words, so that workers of a trainer inside a placement group are not put into that
-            # group, whose CPUs are the trainers'.
+            # Set explicitly: the workers of a trainer inside a placement group must not run in that group, whose
+            # CPUs belong to the trainers.
             "scheduling_strategy": pool_options.scheduling_strategy or "DEFAULT",
         }
         if pool_options.resources:
@@ -105,11 +109,16 @@ class WorkerPool:
         return WorkerHandle(place, actor, self._num_started, ready_ref, time.monotonic())
 
     def check(self) -> None:
-        """Raises where the workers are gone."""
+        """Raises if the workers are gone.
+
+        Raises:
+            ForkedError: If this is another process.
+            NoWorkersError: If the loader was closed, or Ray was shut down.
+        """
         if os.getpid() != self._made_in:
             raise ForkedError(
                 f"a loader of framespool.ray was made in process {self._made_in} and is used in {os.getpid()}; "
-                "make it in the process that uses it"
+                "create it in the process that uses it"
             )
         if not self._end.alive or not self._ray.is_initialized():
             raise NoWorkersError(
@@ -118,21 +127,31 @@ class WorkerPool:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are workers that could be asked."""
+        """Whether workers can be called."""
         return self._end.alive and self._ray.is_initialized() and os.getpid() == self._made_in
 
     def close(self) -> None:
-        """Ends all workers."""
+        """Stops all workers."""
         self._end()
 
     def put(self, task: WorkerConfig) -> int:
-        """Gives all workers a task, and returns its number."""
+        """Sends a task to all workers.
+
+        Args:
+            task: The task.
+
+        Returns:
+            The number of the task.
+
+        Raises:
+            ArgumentError: If the task cannot be pickled.
+        """
         try:
             sent = self._ray.put(self._ray.cloudpickle.dumps(task))
         except Exception as error:
             raise ArgumentError(
-                f"what a worker needs cannot be sent to it: {first_lines(error)}; functions for sampling must be ones "
-                "that cloudpickle can send"
+                f"the loader's arguments cannot be sent to a worker: {first_lines(error)}; sampling functions must "
+                "be picklable by cloudpickle"
             ) from error
         number = len(self._tasks)
         self._tasks.append(sent)
@@ -142,13 +161,17 @@ class WorkerPool:
         return number
 
     def reconcile(self, timeout: float = 0.0) -> None:
-        """Looks who has come, and who was lost on the way; waits for someone for so long."""
+        """Registers workers that have started or were lost.
+
+        Args:
+            timeout: Seconds to wait for one worker; 0 to return at once.
+        """
         waiting = {worker.ready_ref: worker for worker in self.workers if worker is not None and not worker.is_ready}
         if not waiting:
             return
-        most = 1 if timeout else len(waiting)
-        come, _ = self._ray.wait(list(waiting), num_returns=most, timeout=timeout)
-        for ready_ref in come:
+        num_returns = 1 if timeout else len(waiting)
+        started, _ = self._ray.wait(list(waiting), num_returns=num_returns, timeout=timeout)
+        for ready_ref in started:
             worker = waiting[ready_ref]
             try:
                 facts = self._ray.get(ready_ref)
@@ -157,7 +180,7 @@ class WorkerPool:
                 continue
             if facts["version"] != __version__:
                 raise NoWorkersError(
-                    f"Ray node {facts['node']} has framespool {facts['version']}, here it is {__version__}; "
+                    f"Ray node {facts['node']} has framespool {facts['version']}, this process has {__version__}; "
                     "install the same release everywhere"
                 )
             worker.node, worker.node_id = facts["node"], facts["node_id"]
@@ -165,7 +188,7 @@ class WorkerPool:
             self._release_substitutes(worker)
 
     def _release_substitutes(self, started_worker: WorkerHandle) -> None:
-        """Whoever made the started_worker's batches meanwhile makes them no more."""
+        """Releases the shards that other workers made until this one started."""
         for worker in self.workers:
             if worker is None or worker is started_worker:
                 continue
@@ -174,26 +197,42 @@ class WorkerPool:
                 worker.actor.release_shard.remote(number, turn)
 
     def worker_for(self, number: int, turn: int) -> WorkerHandle:
-        """The worker for the batches of a turn: that of the place, or another one where that one keeps us waiting."""
+        """Returns the worker for the batches of a turn.
+
+        Args:
+            number: Number of the task.
+            turn: Turn, from 0.
+
+        Returns:
+            The worker of the slot, or a substitute if that one takes too long to start.
+
+        Raises:
+            NoWorkersError: If all workers were lost.
+        """
         own = self.workers[turn]
         if own is not None and (own.is_ready or time.monotonic() - own.started < _START_GRACE_SECONDS):
             return own
-        there = [worker for worker in self.workers if worker is not None and worker.is_ready]
-        if there:
-            already = [worker for worker in there if (number, turn) in worker.substituting_for]
+        ready = [worker for worker in self.workers if worker is not None and worker.is_ready]
+        if ready:
+            already = [worker for worker in ready if (number, turn) in worker.substituting_for]
             substitute = min(
-                already or there,
+                already or ready,
                 key=lambda worker: (len(worker.substituting_for), (worker.place - turn) % len(self.workers)),
             )
             substitute.substituting_for.add((number, turn))
             return substitute
-        to_come = [worker for worker in [own, *self.workers] if worker is not None]
-        if to_come:
-            return to_come[0]
+        starting = [worker for worker in [own, *self.workers] if worker is not None]
+        if starting:
+            return starting[0]
         raise NoWorkersError(f"all workers were lost: {self.reasons()}")
 
     def lost(self, worker: WorkerHandle, error: BaseException) -> None:
-        """Replaces a worker that does not answer any more; asked twice, it does so once."""
+        """Replaces a worker that does not answer; a second call has no effect.
+
+        Args:
+            worker: The worker.
+            error: Ray's error.
+        """
         if self.workers[worker.place] is not worker:
             return
         why = f"on Ray node {worker.node or 'not yet known'}: {first_lines(error)}"
@@ -206,11 +245,22 @@ class WorkerPool:
         self.workers[worker.place] = None if gone else self._start_worker(worker.place)
 
     def reasons(self) -> str:
-        """What became of the workers that were lost last."""
+        """Returns the reasons of the last losses.
+
+        Returns:
+            One line.
+        """
         return "; ".join(self.loss_messages) or "none was lost"
 
     def check_start_timeout(self, began: float) -> None:
-        """Raises where nobody has come in time to do any work that has been waited for since ``began``."""
+        """Raises if no worker has started in time.
+
+        Args:
+            began: Monotonic time in seconds since which work is pending.
+
+        Raises:
+            NoWorkersError: If no worker is ready after ``start_timeout`` seconds.
+        """
         if any(worker is not None and worker.is_ready for worker in self.workers):
             return
         if time.monotonic() - began < self._pool_options.start_timeout:
@@ -218,13 +268,21 @@ class WorkerPool:
         asked = {"CPU": self._pool_options.num_cpus, **(self._pool_options.resources or {})}
         free = {name: amount for name, amount in self._ray.available_resources().items() if name in asked}
         raise NoWorkersError(
-            f"no worker came within start_timeout={self._pool_options.start_timeout:g} seconds: each asks for {asked}, of "
-            f"which the cluster has {free} free. Ask for less (num_cpus_per_worker), leave the trainers fewer CPUs, "
-            "or, inside a placement group, pass a scheduling_strategy that names it"
+            f"no worker started within start_timeout={self._pool_options.start_timeout:g} seconds: each requests "
+            f"{asked}, of which the cluster has {free} free. Request less (num_cpus_per_worker), give the trainers "
+            "fewer CPUs, or, inside a placement group, pass a scheduling_strategy that names it"
         )
 
     def call_all(self, method: str, timeout: float) -> list[tuple[WorkerHandle, Any]]:
-        """What each worker answers in time to a question that does not wait for a batch."""
+        """Calls a control method of all workers that are ready.
+
+        Args:
+            method: Name of the method.
+            timeout: Seconds to wait for the answers.
+
+        Returns:
+            The workers that answered in time, with their answers.
+        """
         there = [worker for worker in self.workers if worker is not None and worker.is_ready]
         calls = {getattr(worker.actor, method).remote(): worker for worker in there}
         if not calls:
@@ -235,11 +293,16 @@ class WorkerPool:
             try:
                 answers.append((calls[call], self._ray.get(call)))
             except self._ray.exceptions.RayError:
-                continue  # the next clip request finds out
+                continue  # the next batch request detects the loss
         return answers
 
     def notify_all(self, method: str, *arguments: Any) -> None:
-        """Says something to all, and waits for no answer."""
+        """Calls a method of all workers without waiting for an answer.
+
+        Args:
+            method: Name of the method.
+            arguments: Its arguments.
+        """
         for worker in self.workers:
             if worker is not None:
                 getattr(worker.actor, method).remote(*arguments)
@@ -250,7 +313,7 @@ def _kill(ray: Any, worker: WorkerHandle) -> None:
         ray.kill(worker.actor, no_restart=True)
     except Exception as error:
         # It may be dead already, or the whole cluster.
-        _log.debug("a worker could not be ended: %s", error)
+        _log.debug("a worker could not be stopped: %s", error)
 
 
 def _terminate(workers: list[WorkerHandle | None], made_in: int) -> None:

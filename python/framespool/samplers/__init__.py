@@ -1,43 +1,41 @@
-"""Rules that make clips out of videos.
+"""Clip samplers: rules that select the frames of clips.
 
-A rule is a small immutable object that compares by value and can be pickled. Frames are counted from 0, in
-presentation order. Where a dataset's entry is a part of a video, the part is the video.
+A clip sampler is a small immutable object that compares by value and can be pickled. Frame indices count from 0 in
+presentation order. If a sample of the dataset is a segment of a video, the video is the segment.
 
-**Which rule.** :func:`random` for training, :func:`uniform` for testing, :func:`windows` for all of a video;
+**Which clip sampler.** :func:`random` for training, :func:`uniform` for testing, :func:`windows` for a complete video;
 :func:`segments` and :func:`dense` for sparse and dense sampling; :func:`indices`, :func:`seconds` and :func:`delta` for
-frames that you know; :func:`custom` for a function of your own; :func:`preset` for another codebase's sampling.
+known frames; :func:`custom` for a function; :func:`preset` for the sampling of another codebase. Examples are in
+docs/howto/sampling.md.
 
-**How far frames are apart** is said by one of ``stride=`` (frames; 1 if nothing is said), ``fps=`` (frames per second)
-and ``duration_seconds=`` (``sequence_length`` frames spread evenly over so many seconds: ``fps = sequence_length /
-duration_seconds``). With ``stride`` frame *i* of a clip is ``start + i * stride``. With seconds it is the frame on
-screen ``i / fps`` seconds after the clip's start: the last one that has appeared by then. A tick of the file's clock is
-forgiven, a millisecond at most, since containers round times to ticks (and a microsecond where :meth:`ClipSampler.frames`
-is given times). The file's own presentation times decide, so a constant and a variable frame rate are sampled alike,
-and frames come twice or not at all as need be.
+**Spacing of frames.** Give one of ``stride=`` (frames; the default is 1), ``fps=`` (frames per second) and
+``duration_seconds=`` (``sequence_length`` frames spread evenly: ``fps = sequence_length / duration_seconds``). With
+``stride``, frame *i* of a clip is ``start + i * stride``. ``segments`` and ``dense`` take ``stride`` only.
 
-``segments`` and ``dense`` take ``stride`` alone.
+With ``fps`` or ``duration_seconds``, frame *i* is the frame shown ``i / fps`` seconds after the start of the clip: the
+last one whose presentation time is not later. The tolerance is one tick of the time base, at most a millisecond, since
+containers round times to ticks (a microsecond if :meth:`ClipSampler.frames` is given times). The presentation times of
+the file decide, so constant and variable frame rates are sampled alike, and frames repeat or are skipped as needed.
 
-**What stands for frames past the end** is said by ``short=``, the same words in all rules but ``windows``, whose
-``pad_mode`` has the words of the readers that it is like:
+**Frames past the end.** ``short=`` selects what replaces them. ``windows`` has ``pad_mode`` instead, with the values of
+DALI's readers. ``mask`` is false for replacements. A video without frames has no clips.
 
-- ``"repeat"``: the clip's own last frame again and again; with a stride this need not be the video's last one;
-- ``"loop"``: the video from its beginning (position modulo number of frames, or seconds modulo duration);
-- ``"wrap"``: the clip from its beginning;
-- ``"clamp"``: the video's last frame;
+- ``"repeat"``: the last frame of the clip that exists; with a stride this need not be the last of the video;
+- ``"loop"``: the video from its start (index modulo number of frames, or seconds modulo duration);
+- ``"wrap"``: the clip from its start;
+- ``"clamp"``: the last frame of the video;
 - ``"blank"``: zeros in the result;
-- ``"drop"``: no such frames, since videos too short for a clip yield none; all videos are looked at to count clips;
-- ``"error"``: the clip fails with a :class:`~framespool.errors.ClipSamplingError`, which ``on_error`` of a loader may pass
-  over.
+- ``"drop"``: videos that are too short for a clip have none; all videos are opened to count clips;
+- ``"error"``: the clip fails with a :class:`~framespool.errors.ClipSamplingError`, subject to the loader's
+  ``on_error``.
 
-Whatever stands in, ``mask`` is false there. A video without frames yields no clip under any of them.
+**Several clips of a video** are distinguished by ``batch.view_ids``. For the usual test-time views, clips times crops,
+use ``uniform(clips_per_video=10, ...)`` and :class:`framespool.transforms.ThreeCrop` as the last transform before
+``Normalize``. Each clip then has three crops, every frame is decoded once, and the score of a video is the mean over
+its views.
 
-**Several clips of a video** are told apart by ``batch.view_ids``. For the usual test-time views, clips times crops,
-take ``uniform(clips_per_video=10, ...)`` and :class:`framespool.transforms.ThreeCrop` as the last of the transforms
-before ``Normalize``: each clip comes with three crops, every frame is decoded once, and a video's scores are the mean
-over its views.
-
-**Random numbers** are drawn from a stream that depends on the loader's seed, the epoch and the clip alone.
-:meth:`ClipSampler.frames` shows what any rule makes of any video, without files.
+**Random numbers** depend only on the loader's seed, the epoch and the clip. :meth:`ClipSampler.frames` shows the frames
+that a clip sampler selects, without a file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all rules have in common."""
+"""The base class of clip samplers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,31 @@ if TYPE_CHECKING:
 
 
 class ClipIndices(NamedTuple):
-    """The frames of one clip: ``indices`` (display indices), and ``mask``, false for frames past the end."""
+    """The frames of one clip.
+
+    Attributes:
+        indices: Frame indices in presentation order.
+        mask: False for frames past the end.
+    """
 
     indices: list[int]
     mask: list[bool]
 
 
 def arguments(**values: Any) -> dict[str, Any]:
-    """Arguments of a rule as the engine takes them."""
+    """Arguments of a clip sampler as the engine takes them.
+
+    Args:
+        values: Arguments by name.
+
+    Returns:
+        Those that are not ``None``.
+    """
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _video_description(num_frames: int | Sequence[float], fps: float | None) -> VideoDescription:
-    """What is known of a video: a number of frames at a rate, or their times."""
+    """A video as the engine takes it: number of frames and rate, or presentation times."""
     if isinstance(num_frames, Sequence):
         times = [number("times", time) for time in num_frames]
         # The last frame stays as long as frames do on average.
@@ -35,14 +47,29 @@ def _video_description(num_frames: int | Sequence[float], fps: float | None) -> 
 
 
 class ClipSampler:
-    """Base of all rules."""
+    """Base class of all clip samplers."""
 
     def _sampler_args(self) -> SamplerArgs:
         raise NotImplementedError
 
     def clips_in(self, num_frames: int | Sequence[float], *, fps: float = 30.0) -> int:
-        """Number of clips that a video yields: one of ``num_frames`` frames at ``fps`` frames per second, or one
-        whose frames appear at the times ``num_frames`` (a sequence of seconds, ascending)."""
+        """Returns the number of clips of a video.
+
+        Args:
+            num_frames: Number of frames, or the presentation times of the frames in seconds, ascending.
+            fps: Frames per second, if ``num_frames`` is a number.
+
+        Returns:
+            Number of clips.
+
+        Raises:
+            ArgumentError: If an argument is invalid.
+
+        Example:
+            >>> import framespool as fsp
+            >>> fsp.samplers.windows(sequence_length=16).clips_in(100)
+            6
+        """
         return _framespool.num_clips_of(self._sampler_args(), _video_description(num_frames, fps))
 
     def frames(
@@ -55,12 +82,30 @@ class ClipSampler:
         seed: int = 0,
         epoch: int = 0,
     ) -> ClipIndices:
-        """The frames of clip number ``clip`` of a video; the video as for :meth:`clips_in`.
+        """Returns the frames of one clip of a video.
 
-        ``draws``: the random numbers, in the order in which the rule draws them, so that a published formula can be
-        compared number by number: whole numbers from 0, or floats in [0, 1). A rule whose clips are drawn together
-        takes the draws of all clips. Without them, the numbers are those that a loader over this one video draws with
-        this ``seed`` in this ``epoch``.
+        Args:
+            num_frames: As for :meth:`clips_in`.
+            fps: As for :meth:`clips_in`.
+            clip: Number of the clip.
+            draws: The random numbers in the order in which the clip sampler draws them, to compare with a published
+                formula: ints from 0, or floats in [0, 1). A clip sampler that draws for all clips together takes the
+                    draws of all
+                clips. ``None``: the numbers that a loader over this one video draws.
+            seed: Seed of the loader.
+            epoch: Epoch of the loader.
+
+        Returns:
+            Frame indices and mask.
+
+        Raises:
+            ArgumentError: If an argument is invalid.
+            ClipSamplingError: If the video cannot give the clip.
+
+        Example:
+            >>> import framespool as fsp
+            >>> fsp.samplers.uniform(sequence_length=4, stride=2).frames(20)
+            ClipIndices(indices=[6, 8, 10, 12], mask=[True, True, True, True])
         """
         key = (integer("seed", seed, most=2**64 - 1), integer("epoch", epoch, most=2**64 - 1))
         given = None if draws is None else list(draws)

@@ -1,4 +1,4 @@
-"""What several rules have in common: how far frames are apart, and what stands for those past the end."""
+"""Arguments that several clip samplers share: the spacing of frames, and what replaces frames past the end."""
 
 from __future__ import annotations
 
@@ -14,18 +14,38 @@ SegmentMode = Literal["random", "middle"]
 
 
 def set_fields(rule: Any, **values: Any) -> None:
-    """Writes checked values back into a frozen dataclass, so that rules that mean the same compare equal."""
+    """Writes validated values to a frozen dataclass, so that equivalent clip samplers compare equal.
+
+    Args:
+        rule: The clip sampler.
+        values: Values by field.
+    """
     for name, value in values.items():
         object.__setattr__(rule, name, value)
 
 
 def positive_integers(rule: Any, *names: str) -> None:
-    """Checks that these fields are whole numbers from 1."""
+    """Checks that fields are ints of at least 1.
+
+    Args:
+        rule: The clip sampler.
+        names: The fields.
+
+    Raises:
+        ArgumentError: If one is not.
+    """
     set_fields(rule, **{name: integer(name, getattr(rule, name), least=1) for name in names})
 
 
 def validate_spacing(rule: Any) -> None:
-    """Checks that one of ``stride``, ``fps`` and ``duration_seconds`` is given, or none, which is a stride of 1."""
+    """Checks that at most one of ``stride``, ``fps`` and ``duration_seconds`` is given; without any the stride is 1.
+
+    Args:
+        rule: The clip sampler.
+
+    Raises:
+        ArgumentError: If more than one is given, or one is invalid.
+    """
     values = {name: getattr(rule, name) for name in ("stride", "fps", "duration_seconds")}
     given = {name: value for name, value in values.items() if value is not None}
     if len(given) > 1:

@@ -1,4 +1,4 @@
-"""Clips whose frames a function of the caller's names."""
+"""Clips whose frames a function of the user selects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Custom(ClipSampler):
-    """Frames that a function names; made by :func:`custom`. Can be pickled if the function can."""
+    """Frames that a function selects; created by :func:`custom`. Can be pickled if the function can.
+
+    Attributes:
+        function: The function.
+        clips_per_video: Clips of each video.
+        sequence_length: Frames of each clip, or ``None`` if clips differ.
+    """
 
     function: Callable[[ClipInfo, random.Random], Iterable[int]]
     clips_per_video: int = 1
@@ -42,28 +48,40 @@ def custom(
     clips_per_video: int = 1,
     sequence_length: int | None = None,
 ) -> Custom:
-    """``clips_per_video`` clips of each video, of the frames that ``fn(info, rng)`` returns::
+    """Samples the frames that a function returns.
 
-        def last_second(info, rng):
-            first = max(info.num_frames - round(info.fps), 0)
-            return sorted(rng.choices(range(first, info.num_frames), k=8))
+    The function ``fn(info, rng)`` returns frame indices from 0 to ``info.num_frames - 1``, in any order, repeats
+    allowed, as a list, range or array. ``info`` is a :class:`ClipInfo`: it has ``num_frames``, ``fps``,
+    ``duration_seconds``, ``clip`` (number of the clip within the video) and ``pts_seconds``, a list of presentation
+    times that is built on access. ``rng`` is a ``random.Random`` seeded for this clip with one int below 2**63 drawn
+    from the clip's random numbers.
 
-        loader = fsp.ClipLoader(dataset, fsp.samplers.custom(last_second, sequence_length=8), batch_size=4)
+    The function runs on the loader's threads, one call at a time since it holds the GIL, and may be called several
+    times for a clip. Its result should depend only on ``info`` and ``rng``. It must not wait for the loader. ``mask``
+    is always true.
 
-    ``info`` (:class:`ClipInfo`) knows ``num_frames``, ``fps``, ``duration_seconds``, ``clip`` (which clip of the video,
-    from 0) and ``pts_seconds``, a list of when each frame appears, made when asked for. ``rng`` is a ``random.Random``
-    seeded for this clip: one whole number below 2**63 is drawn from the clip's stream. Frame numbers run from 0 to
-    ``info.num_frames - 1``, in any order, also more than once; a list, a range or an array. ``mask`` is true
-    throughout.
+    Args:
+        fn: The function.
+        clips_per_video: Clips of each video.
+        sequence_length: Frames of every clip. A clip of another length is then an error. ``None``: clips may differ in
+            length, and frames are a list of tensors.
 
-    ``sequence_length``: frames of every clip, if you know; batches then have memory of their own, and a clip of another
-    length is an error. Without it clips may differ in length, and frames come as a list of tensors.
+    Returns:
+        The clip sampler.
 
-    The function runs on the loader's threads, one at a time since it holds the GIL, and may be called more than once
-    for a clip: what it returns should depend on ``info`` and ``rng`` alone. It must not wait for the loader.
+    Raises:
+        ArgumentError: If ``fn`` cannot be called, or a number is less than 1.
+        ClipSamplingError: While loading, if the function raises, or returns no index or one that the video does not
+            have. The message names the file; :meth:`ClipSampler.frames` and ``ClipLoader.describe_clip`` set the
+            exception as ``__cause__``.
 
-    Errors: :class:`~framespool.errors.ClipSamplingError`, which names the file, for a clip whose function raises (with the
-    exception and its line), or returns no frame number, a negative one or one that the video does not have.
-    :meth:`ClipSampler.frames` and ``ClipLoader.describe_clip`` raise with the exception itself as ``__cause__``.
+    Example:
+        >>> import framespool as fsp
+        >>> def last_second(info, rng):
+        ...     first = max(info.num_frames - round(info.fps), 0)
+        ...     return sorted(rng.choices(range(first, info.num_frames), k=8))
+        >>> clip_sampler = fsp.samplers.custom(last_second, sequence_length=8)
+        >>> len(clip_sampler.frames(100, fps=25.0).indices)
+        8
     """
     return Custom(function=fn, clips_per_video=clips_per_video, sequence_length=sequence_length)

@@ -1,4 +1,4 @@
-"""Clips of frames that the caller names: by number, by time, by distance in time."""
+"""Clips of frames that the user lists: by index, by time, by distance in time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def _clips(name: str, value: Any, check: Callable[[Any], T]) -> tuple[tuple[T, ...], ...]:
-    """One list as one clip, or a list of lists as several."""
+    """A list as one clip, or a list of lists as several."""
     entries = as_sequence(value)
     if not entries:
         raise ArgumentError(f"{name} must be a list, or a list of lists, with at least one entry, got {value!r}")
@@ -30,7 +30,7 @@ def _clips(name: str, value: Any, check: Callable[[Any], T]) -> tuple[tuple[T, .
     return tuple(tuple(check(entry) for entry in entries) for entries in lists if entries)
 
 
-def _whole_clips(value: Any) -> tuple[tuple[int, ...], ...]:
+def _index_clips(value: Any) -> tuple[tuple[int, ...], ...]:
     return _clips("indices", value, lambda entry: integer("indices", entry, least=-(2**32), most=2**32))
 
 
@@ -51,13 +51,18 @@ def _flat(clips: tuple[tuple[T, ...], ...]) -> tuple[list[T], list[int]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Indices(ClipSampler):
-    """Frames by number; made by :func:`indices`."""
+    """Frames by index; created by :func:`indices`.
+
+    Attributes:
+        clips: Frame indices of each clip.
+        short: What replaces frames that do not exist.
+    """
 
     clips: tuple[tuple[int, ...], ...]
     short: Short = "error"
 
     def __post_init__(self) -> None:
-        set_fields(self, clips=_whole_clips(self.clips))
+        set_fields(self, clips=_index_clips(self.clips))
         self.clips_in(0)  # the engine checks the rest
 
     def _sampler_args(self) -> SamplerArgs:
@@ -67,7 +72,12 @@ class Indices(ClipSampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Seconds(ClipSampler):
-    """Frames by time; made by :func:`seconds`."""
+    """Frames by time; created by :func:`seconds`.
+
+    Attributes:
+        clips: Times of each clip in seconds.
+        short: What replaces frames outside the video.
+    """
 
     clips: tuple[tuple[float, ...], ...]
     short: Short = "error"
@@ -83,7 +93,13 @@ class Seconds(ClipSampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Delta(ClipSampler):
-    """Frames at distances in time from every frame; made by :func:`delta`."""
+    """Frames at distances in time from every frame; created by :func:`delta`.
+
+    Attributes:
+        deltas_seconds: Distances in seconds.
+        tolerance_seconds: Largest distance between a time and its frame.
+        step: Frames between the clips.
+    """
 
     deltas_seconds: tuple[float, ...]
     tolerance_seconds: float = 1e-4
@@ -101,50 +117,82 @@ class Delta(ClipSampler):
 
 
 def indices(frames: Sequence[int] | Sequence[Sequence[int]], *, short: Short = "error") -> Indices:
-    """The same frames of every video: ``indices([0, 8, 16, -1])``, or several clips: ``indices([[0, 1], [7, 8, 9]])``.
+    """Samples the same frames of every video.
 
-    ``frames``: frame numbers in any order, also more than once; negative ones count from the end, -1 is the last. A
-    list of lists makes one clip of each, which may differ in length.
+    Args:
+        frames: Frame indices in any order, repeats allowed; negative indices count from the end. A list of lists makes
+            one clip of each, which may differ in length.
+        short: What replaces a frame that the video does not have. ``"repeat"``: the frame listed before it, if the
+            video has that. ``"wrap"``: entry *i* of a clip becomes the existing frame number *i* modulo their count.
+            ``"clamp"``: the last frame, or the first one for an index too far before the end; also used where
+            ``"repeat"`` or ``"wrap"`` find no existing frame. ``"loop"``: the index modulo number of frames.
+            ``"drop"``: a video that lacks a frame of any clip has no clips. ``"blank"`` and ``"error"`` as in
+            :mod:`framespool.samplers`.
 
-    ``short``: what is shown for a frame that the video does not have. ``"repeat"``: the frame listed before it, as far
-    as the video has that; ``"wrap"``: entry *i* of a clip shows the clip's real frame number *i* modulo their count;
-    ``"clamp"``: the last frame, or the first one for a number too far before the end, as also where ``"repeat"`` or
-    ``"wrap"`` find no real frame; ``"loop"``: the number modulo number of frames; ``"drop"``: a video that lacks a
-    frame of any clip yields none. Nothing is drawn.
+    Returns:
+        The clip sampler, which draws no random numbers.
 
-    Errors: :class:`~framespool.errors.ArgumentError` for empty lists and what is no whole number;
-    :class:`~framespool.errors.ClipSamplingError` with ``short="error"``, with the number and the video's length.
+    Raises:
+        ArgumentError: If a list is empty, or an index is not an int.
+        ClipSamplingError: While loading, with ``short="error"``, with the index and the number of frames.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.samplers.indices([0, 8, 16, -1]).frames(30).indices
+        [0, 8, 16, 29]
+        >>> fsp.samplers.indices([[0, 1], [7, 8, 9]]).clips_in(30)
+        2
     """
-    return Indices(clips=_whole_clips(frames), short=short)
+    return Indices(clips=_index_clips(frames), short=short)
 
 
 def seconds(times: Sequence[float] | Sequence[Sequence[float]], *, short: Short = "error") -> Seconds:
-    """The frames on screen at the same times of every video: ``seconds([0.0, 0.5, 1.0])``, or several clips.
+    """Samples the frames shown at the same times of every video.
 
-    ``times``: seconds after the first frame's appearance, in any order. The frame on screen is the last one that has
-    appeared by then, a microsecond forgiven; the last frame stays on screen up to and without its end. A list of lists
-    makes one clip of each, which may differ in length.
+    Args:
+        times: Seconds after the presentation time of the first frame, in any order. The frame shown is the last one
+            whose presentation time is not later, with a tolerance of a microsecond; the last frame is shown up to its
+            end, excluded. A list of lists makes one clip of each, which may differ in length.
+        short: What replaces a frame at a time before 0 or past the end, as for :func:`indices`; ``"loop"`` is seconds
+            modulo the duration.
 
-    ``short``: what is shown at a time past the end or before 0, as for :func:`indices`; ``"loop"``: seconds modulo the
-    video's duration. Nothing is drawn.
+    Returns:
+        The clip sampler, which draws no random numbers.
 
-    Errors: :class:`~framespool.errors.ArgumentError` for empty lists and what is no finite number;
-    :class:`~framespool.errors.ClipSamplingError` with ``short="error"``, with the time and the video's duration.
+    Raises:
+        ArgumentError: If a list is empty, or a time is not a finite number.
+        ClipSamplingError: While loading, with ``short="error"``, with the time and the duration.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.samplers.seconds([0.0, 0.5, 1.0]).frames(50, fps=25.0).indices
+        [0, 12, 25]
     """
     return Seconds(clips=_timed_clips(times), short=short)
 
 
 def delta(*, deltas_seconds: Sequence[float], tolerance_seconds: float = 1e-4, step: int = 1) -> Delta:
-    """A clip for every frame of a video, of the frames at these distances in time from it (LeRobot's
-    ``delta_timestamps``).
+    """Samples one clip per frame, of frames at given distances in time (LeRobot's ``delta_timestamps``).
 
-    Clip *c* belongs to frame ``step * c``, up to the last one; its frame *i* is the one nearest to
-    ``time(step * c) + deltas_seconds[i]`` (of two equally near ones the earlier). ``tolerance_seconds``: how far away
-    that frame may be, a microsecond forgiven. A time more than that before the first or after the last frame's own is
-    clamped to that frame, and ``mask`` is false there. Nothing is drawn.
+    Clip *c* belongs to frame ``step * c``. Its frame *i* is the one nearest to ``time(step * c) + deltas_seconds[i]``,
+    the earlier of two equally near ones. A time that is before the first or after the last frame by more than the
+    tolerance is clamped to that frame, and ``mask`` is false there.
 
-    Errors: :class:`~framespool.errors.ArgumentError` for an empty list and numbers that make no sense;
-    :class:`~framespool.errors.ClipSamplingError` where the nearest frame is further away than ``tolerance_seconds``, with both
-    times.
+    Args:
+        deltas_seconds: Distances in seconds.
+        tolerance_seconds: Largest distance between a time and its frame, in seconds, plus a microsecond.
+        step: Frames between the clips.
+
+    Returns:
+        The clip sampler, which draws no random numbers.
+
+    Raises:
+        ArgumentError: If the list is empty, or a number is invalid.
+        ClipSamplingError: While loading, if the nearest frame is further away than the tolerance, with both times.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.samplers.delta(deltas_seconds=[-0.1, 0.0]).frames(30, fps=10.0, clip=5).indices
+        [4, 5]
     """
     return Delta(deltas_seconds=_deltas(deltas_seconds), tolerance_seconds=tolerance_seconds, step=step)

@@ -1,4 +1,4 @@
-"""Clips of evenly spaced frames: all of them, random ones, evenly spread ones."""
+"""Clips of evenly spaced frames: all windows, random clips, evenly spread clips."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Windows(ClipSampler):
-    """Every window of a video; made by :func:`windows`."""
+    """All windows of a video; created by :func:`windows`, which describes the fields."""
 
     sequence_length: int
     stride: int | None = None
@@ -46,7 +46,7 @@ class Windows(ClipSampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Random(ClipSampler):
-    """Clips at random places; made by :func:`random`."""
+    """Clips at random positions; created by :func:`random`, which describes the fields."""
 
     sequence_length: int
     stride: int | None = None
@@ -69,7 +69,7 @@ class Random(ClipSampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Uniform(ClipSampler):
-    """Clips at evenly spread places; made by :func:`uniform`."""
+    """Clips at evenly spread positions; created by :func:`uniform`, which describes the fields."""
 
     sequence_length: int
     stride: int | None = None
@@ -97,22 +97,36 @@ def windows(
     duration_seconds: float | None = None,
     step_seconds: float | None = None,
 ) -> Windows:
-    """All windows of each video: frames ``s, s + stride, …`` for starts ``s = 0, step, 2 * step, …``.
+    """Samples all windows of each video: frames ``s, s + stride, …`` for starts ``s = 0, step, 2 * step, …``.
 
-    ``sequence_length``: frames of a window. ``stride``, ``fps``, ``duration_seconds``: how far they are apart (see
-    :mod:`framespool.samplers`). ``step``: frames between the starts of windows, by default ``sequence_length *
-    stride``, as in DALI. ``step_seconds``: with ``fps`` or ``duration_seconds``, seconds between the starts, by default
-    ``sequence_length / fps``; window *w* then starts ``w * step_seconds`` after the first frame's appearance, between
-    two frames if need be.
+    With ``fps`` or ``duration_seconds``, window *w* starts ``w * step_seconds`` after the presentation time of the
+    first frame, between two frames if necessary.
 
-    ``pad_mode``: what happens to windows that run past the end. ``"none"`` leaves them out: a window needs
-    ``(sequence_length - 1) * stride + 1`` frames, or a frame on screen at its last moment. With the others every start
-    inside the video yields a window: ``"constant"`` fills with zeros of the result; ``"edge"`` repeats the last frame;
-    ``"reflect_101"`` mirrors without and ``"reflect_1001"`` with repeating it (with seconds, time turns back when the
-    last frame appears, or when it ends). Padded frames have ``mask`` false. Nothing is drawn.
+    Args:
+        sequence_length: Frames of a window.
+        stride: Spacing in frames (see :mod:`framespool.samplers`).
+        step: Frames between the starts of windows. ``None``: ``sequence_length * stride``, as in DALI.
+        pad_mode: What happens to windows that run past the end. ``"none"`` omits them: a window needs
+            ``(sequence_length - 1) * stride + 1`` frames, or a frame shown at its last time. With the other values
+            every start inside the video is a window. ``"constant"`` pads with zeros, ``"edge"`` repeats the last frame,
+            ``"reflect_101"`` mirrors without and ``"reflect_1001"`` with repeating it (with seconds, time reverses at
+            the presentation time of the last frame, or at its end). ``mask`` is false for padding.
+        fps: Spacing in frames per second.
+        duration_seconds: Spacing as the duration of a window.
+        step_seconds: Seconds between the starts of windows, with ``fps`` or ``duration_seconds``. ``None``:
+            ``sequence_length / fps``.
 
-    Errors: :class:`~framespool.errors.ArgumentError` for more than one spacing, for a step in the wrong unit, and
-    for numbers that are not above 0.
+    Returns:
+        The clip sampler, which draws no random numbers.
+
+    Raises:
+        ArgumentError: If more than one spacing is given, the step has the wrong unit, or a number is not above 0.
+
+    Example:
+        >>> import framespool as fsp
+        >>> clip_sampler = fsp.samplers.windows(sequence_length=4, stride=2, step=3)
+        >>> [clip_sampler.frames(13, clip=n).indices for n in range(clip_sampler.clips_in(13))]
+        [[0, 2, 4, 6], [3, 5, 7, 9], [6, 8, 10, 12]]
     """
     return Windows(
         sequence_length=sequence_length,
@@ -136,24 +150,41 @@ def random(
     group: Group = "independent",
     frame_jitter: bool = False,
 ) -> Random:
-    """``clips_per_video`` clips of each video, each starting with a random frame, drawn anew every epoch.
+    """Samples clips that start with a random frame, drawn again every epoch.
 
-    ``sequence_length``: frames of a clip. ``stride``, ``fps``, ``duration_seconds``: how far they are apart (see
-    :mod:`framespool.samplers`). A clip starts with one of the *F* frames, 0 to *F* − 1, from which all of it fits into
-    the video: ``F = num_frames - (sequence_length - 1) * stride``; with seconds, all frames after whose appearance
-    something is still on screen ``(sequence_length - 1) / fps`` later.
+    A clip starts with one of the *F* frames, 0 to *F* − 1, from which all of it fits into the video:
+    ``F = num_frames - (sequence_length - 1) * stride``. With seconds, *F* counts the frames after whose presentation
+    time a frame is still shown ``(sequence_length - 1) / fps`` later.
 
-    ``group``: ``"independent"`` draws each start from all *F*. ``"partitioned"`` draws the start of clip *c* of *C*
-    from its own part: at or after ``c * F // C`` and before ``(c + 1) * F // C``, or at the former if that leaves none.
-    ``frame_jitter``: each frame moves by a random 0 to ``stride - 1`` frames (with seconds, 0 up to ``1 / fps``), and a
-    clip needs ``sequence_length * stride`` frames (``sequence_length / fps`` seconds) to fit.
+    Each clip draws independently: first its start (one int below the number of possible starts; none if no clip fits),
+    then with ``frame_jitter`` one number per frame (below ``stride``; with seconds a float in [0, 1), in units of
+    ``1 / fps``).
 
-    ``short``: what a video does in which no clip fits; its clips start with frame 0. Drawn are, for each clip by
-    itself, the start (one whole number below the number of starts to choose from; none if no clip fits), then with
-    jitter one number for each frame (below ``stride``; with seconds a float in [0, 1), in units of ``1 / fps``).
+    Args:
+        sequence_length: Frames of a clip.
+        stride: Spacing in frames (see :mod:`framespool.samplers`).
+        clips_per_video: Clips of each video.
+        short: What replaces frames if no clip fits; such clips start with frame 0.
+        fps: Spacing in frames per second.
+        duration_seconds: Spacing as the duration of a clip.
+        group: ``"independent"`` draws each start from all *F*. ``"partitioned"`` draws the start of clip *c* of *C*
+            from its own part: at or after ``c * F // C`` and before ``(c + 1) * F // C``, or the former if the part is
+            empty.
+        frame_jitter: Move each frame by a random 0 to ``stride - 1`` frames (with seconds, 0 up to ``1 / fps``). A clip
+            then needs ``sequence_length * stride`` frames (``sequence_length / fps`` seconds) to fit.
 
-    Errors: :class:`~framespool.errors.ArgumentError` for more than one spacing, and for numbers that are not above 0;
-    :class:`~framespool.errors.ClipSamplingError` with ``short="error"``.
+    Returns:
+        The clip sampler.
+
+    Raises:
+        ArgumentError: If more than one spacing is given, or a number is not above 0.
+        ClipSamplingError: While loading, with ``short="error"``, if no clip fits.
+
+    Example:
+        >>> import framespool as fsp
+        >>> clip_sampler = fsp.samplers.random(sequence_length=4, stride=2)
+        >>> clip_sampler.frames(20, draws=[5]).indices
+        [5, 7, 9, 11]
     """
     return Random(
         sequence_length=sequence_length,
@@ -176,18 +207,33 @@ def uniform(
     fps: float | None = None,
     duration_seconds: float | None = None,
 ) -> Uniform:
-    """``clips_per_video`` clips of each video that start evenly spread over it, for testing; nothing is drawn.
+    """Samples clips whose starts are evenly spread over the video, for testing.
 
-    ``sequence_length``: frames of a clip. ``stride``, ``fps``, ``duration_seconds``: how far they are apart (see
-    :mod:`framespool.samplers`). With *L* the last frame from which a whole clip fits, clip *c* of *C* starts with frame
-    ``(2 * c * L + C - 1) // (2 * (C - 1))``: *c·L / (C − 1)* rounded to the nearest, halves up, so the first clip
-    starts with the video and the last one ends with it. A single clip starts in the middle, with frame ``L // 2``.
-    ``batch.view_ids`` tells *c*.
+    With *L* the last frame from which a complete clip fits, clip *c* of *C* starts with frame
+    ``(2 * c * L + C - 1) // (2 * (C - 1))``: *c·L / (C − 1)* rounded to the nearest, halves up. The first clip starts
+    with the video and the last one ends with it. A single clip starts in the middle, with frame ``L // 2``.
+    ``batch.view_ids`` is *c*.
 
-    ``short``: what a video does in which no clip fits; its clips start with frame 0.
+    Args:
+        sequence_length: Frames of a clip.
+        stride: Spacing in frames (see :mod:`framespool.samplers`).
+        clips_per_video: Clips of each video.
+        short: What replaces frames if no clip fits; such clips start with frame 0.
+        fps: Spacing in frames per second.
+        duration_seconds: Spacing as the duration of a clip.
 
-    Errors: :class:`~framespool.errors.ArgumentError` for more than one spacing, and for numbers that are not above 0;
-    :class:`~framespool.errors.ClipSamplingError` with ``short="error"``.
+    Returns:
+        The clip sampler, which draws no random numbers.
+
+    Raises:
+        ArgumentError: If more than one spacing is given, or a number is not above 0.
+        ClipSamplingError: While loading, with ``short="error"``, if no clip fits.
+
+    Example:
+        >>> import framespool as fsp
+        >>> clip_sampler = fsp.samplers.uniform(sequence_length=2, clips_per_video=3)
+        >>> [clip_sampler.frames(10, clip=n).indices for n in range(3)]
+        [[0, 1], [4, 5], [8, 9]]
     """
     return Uniform(
         sequence_length=sequence_length,

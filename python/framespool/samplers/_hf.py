@@ -6,15 +6,15 @@ from framespool.samplers._preset_spec import PresetSpec
 
 PRESETS = {
     "hf": PresetSpec(
-        """Transformers' sampling of frames: one clip a video, frames evenly spread. Either ``num_frames`` of them, or
-        as many as there are at ``fps`` frames per second: clips of differing length. ``function``:
+        """Transformers' sampling of frames: one clip per video, frames evenly spread. Either ``num_frames`` frames, or
+        those at ``fps`` frames per second, where clips differ in length. ``function``:
 
-        - ``"sample_frames"``: ``BaseVideoProcessor.sample_frames``. Now and then the original asks for one frame past
-          the end (17 frames, ``num_frames=7``): it is left out, as by readers that go through a file frame by frame.
-        - ``"default_sample_indices_fn"``: that of ``load_video``. NumPy cuts the distance to a whole number, so the end
-          of the video is not reached, and may give one frame more. With neither number: all frames.
+        - ``"sample_frames"``: ``BaseVideoProcessor.sample_frames``. Sometimes the original requests one frame past
+          the end (17 frames, ``num_frames=7``). It is omitted, as by readers that decode a file sequentially.
+        - ``"default_sample_indices_fn"``: the function of ``load_video``. NumPy truncates the distance to an int,
+          so the end of the video is not reached, and there may be one frame more. With neither number: all frames.
 
-        More frames than the video has are an error, as in the original.""",
+        Requesting more frames than the video has is an error, as in the original.""",
         {"num_frames": None, "fps": None, "function": "sample_frames"},
     ),
 }

@@ -5,32 +5,32 @@ from __future__ import annotations
 from framespool.samplers._preset_spec import PresetSpec, Required
 
 _SAMPLE_FRAMES = """mmaction2's ``SampleFrames``: ``num_clips`` clips (in test with ``twice_sample`` twice as many),
-which the original hands on in one item.
+which the original returns as one item.
 
 ``clip_len`` frames, ``frame_interval`` apart; ``out_of_bound_opt`` "loop" or "repeat_last" past the end;
 ``target_fps``: the clip spans ``clip_len * frame_interval`` frames of that rate. Ten- and thirty-view tests are these
 clips times the crops of a transform (ThreeCrop).
 
-Draws, for all clips of a video together. In training: a start for each clip (whole numbers below the length of a
-part; where parts would be empty, below the number of starts, then sorted; with ``keep_tail_frames`` floats; none for
-a short video). Then, in test too, with ``temporal_jitter``: a whole number below ``frame_interval`` for each frame of
-each clip (with ``target_fps``: for each clip)."""
+Draws, for all clips of a video together. In training: a start for each clip (ints below the length of a part; where
+parts would be empty, below the number of starts, then sorted; with ``keep_tail_frames`` floats; none for a short
+video). Then, also in test, with ``temporal_jitter``: an int below ``frame_interval`` for each frame of each clip (with
+``target_fps``: for each clip)."""
 
 _DENSE = """mmaction2's ``DenseSampleFrames``: clips start at even distances within a range of ``sample_range``
 frames. In training ``num_clips`` clips of one range; in test ``num_sample_positions`` times as many, range by range.
-The original hands them on in one item; its crops are a transform (ThreeCrop).
+The original returns them as one item; its crops are a transform (ThreeCrop).
 
 Draws, for all clips of a video together: in training, if the video is longer than the range, its start, below
-``frames - sample_range``; with ``temporal_jitter`` a whole number below ``frame_interval`` for each frame of each
-clip."""
+``frames - sample_range``; with ``temporal_jitter`` an int below ``frame_interval`` for each frame of each clip."""
 
 _UNIFORM = """mmaction2's ``UniformSample``: one frame from each of ``clip_len`` equal parts; in test ``num_clips``
 clips.
 
-Draws in training: a whole number for each frame, below the length of its part (both ends count)."""
+Draws in training: an int for each frame, below the length of its part (both ends included)."""
 
-_UNTRIMMED = """mmaction2's ``UntrimmedSampleFrames``: clips around centres that are ``clip_interval`` frames apart,
-as many as the video holds; frames outside repeat the first or the last one. A video without a centre yields no clip."""
+_UNTRIMMED = """mmaction2's ``UntrimmedSampleFrames``: clips around centers that are ``clip_interval`` frames apart,
+as many as fit into the video; frames outside repeat the first or the last one. A video without a center has no
+clips."""
 
 PRESETS = {
     "mmaction2": PresetSpec(

@@ -1,4 +1,4 @@
-"""What a preset says of itself."""
+"""The description of a preset."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from typing import Any
 
 
 class Required:
-    """Stands in a preset's defaults for an option that must be given."""
+    """Marks an option of a preset that has no default."""
 
 
 @dataclass(frozen=True)
 class PresetSpec:
-    """A preset: what it reproduces (for people), and its options with their defaults."""
+    """A preset.
+
+    Attributes:
+        doc: What it reproduces, for people.
+        options: Options with their defaults.
+    """
 
     doc: str
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Sampling as other codebases do it, index for index."""
+"""The sampling of other codebases, index for index."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from framespool._framespool import SamplerArgs
 
 
-# One line for each codebase, which has a module of its own.
+# One module per codebase.
 PRESETS: dict[str, PresetSpec] = {
     **_cosmos_curate.PRESETS,
     **_dali.PRESETS,
@@ -51,7 +51,12 @@ PRESETS: dict[str, PresetSpec] = {
 
 @dataclass(frozen=True)
 class Preset(ClipSampler):
-    """Sampling as another codebase does it; made by :func:`preset`."""
+    """The sampling of another codebase; created by :func:`preset`.
+
+    Attributes:
+        name: Name of the preset.
+        options: All options with their values.
+    """
 
     name: str
     options: tuple[tuple[str, Any], ...]
@@ -65,21 +70,42 @@ class Preset(ClipSampler):
 
 
 def presets() -> dict[str, str]:
-    """Names of all presets, each with what it reproduces, and its options with their defaults."""
+    """Lists all presets.
+
+    Returns:
+        For each name what the preset reproduces, and its options with their defaults.
+    """
     return {name: f"{inspect.cleandoc(spec.doc)}\n\n{_options(spec)}" for name, spec in PRESETS.items()}
 
 
 def _options(spec: PresetSpec) -> str:
-    said = [
+    shown = [
         f"{option} (required)" if default is Required else f"{option}={default!r}"
         for option, default in spec.options.items()
     ]
-    return f"Options: {', '.join(said) or 'none'}."
+    return f"Options: {', '.join(shown) or 'none'}."
 
 
 def preset(name: str, /, **options: Any) -> Preset:
-    """The sampling of a known codebase, index for index: the deterministic (test-time) forms exactly, the random ones
-    exactly given the same draws. :func:`presets` lists names and options; options have the codebase's own names.
+    """Samples as another codebase does, index for index.
+
+    Deterministic (test-time) sampling is reproduced exactly; random sampling exactly for the same draws.
+
+    Args:
+        name: Name of the preset; :func:`presets` lists them.
+        options: Options, with the names of the codebase.
+
+    Returns:
+        The clip sampler.
+
+    Raises:
+        ArgumentError: If the preset or an option does not exist, or an option is missing or invalid.
+
+    Example:
+        >>> import framespool as fsp
+        >>> clip_sampler = fsp.samplers.preset("slowfast", mode="test", num_frames=8, sampling_rate=8)
+        >>> clip_sampler.clips_in(300)
+        10
     """
     spec = PRESETS.get(name)
     if spec is None:

@@ -6,11 +6,11 @@ from framespool.samplers._preset_spec import PresetSpec
 
 PRESETS = {
     "qwen_vl": PresetSpec(
-        """qwen-vl-utils' reading of videos, with its torchcodec and decord readers: one clip a video, frames evenly
-        spread. Either ``nframes`` of them, rounded to an even number, or as many as there are at ``fps`` frames per
-        second (2.0), at least ``min_frames`` (4) and at most ``max_frames`` (768), an even number: clips of differing
-        length. ``video_start`` and ``video_end`` (seconds) choose a part. A video with fewer frames than asked for, or
-        an empty part, is an error, as in the original.""",
+        """qwen-vl-utils' reading of videos, with its torchcodec and decord readers: one clip per video, frames evenly
+        spread. Either ``nframes`` frames, rounded to an even number, or those at ``fps`` frames per second (2.0), at
+        least ``min_frames`` (4) and at most ``max_frames`` (768), an even number; clips then differ in length.
+        ``video_start`` and ``video_end`` (seconds) select a segment. A video with fewer frames than requested, or an
+        empty segment, is an error, as in the original.""",
         {
             "fps": None,
             "nframes": None,

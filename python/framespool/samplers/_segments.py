@@ -1,4 +1,4 @@
-"""Clips made of snippets from all over the video, and several clips close together."""
+"""Clips of snippets from all parts of a video, and several clips close together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Segments(ClipSampler):
-    """Snippets from equal parts of a video; made by :func:`segments`."""
+    """Snippets from equal parts of a video; created by :func:`segments`, which describes the fields."""
 
     num_segments: int
     frames_per_segment: int = 1
@@ -38,7 +38,7 @@ class Segments(ClipSampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(ClipSampler):
-    """Several clips close together; made by :func:`dense`."""
+    """Several clips close together; created by :func:`dense`, which describes the fields."""
 
     sequence_length: int
     stride: int = 1
@@ -66,22 +66,37 @@ def segments(
     clips_per_video: int = 1,
     short: Short = "repeat",
 ) -> Segments:
-    """Clips of ``num_segments`` snippets, one from each of so many equal parts of the video (Temporal Segment
-    Networks).
+    """Samples one snippet from each of several equal parts of a video (Temporal Segment Networks).
 
-    A snippet is ``frames_per_segment`` frames, ``stride`` frames apart; a clip has ``num_segments *
-    frames_per_segment`` frames. With *F* the number of frames from which a whole snippet fits into the video, that of
-    segment *s* of *S* starts with a frame from ``s * F // S`` up to ``(s + 1) * F // S - 1``, or with the former if
-    that leaves none: ``mode="random"`` draws it, ``"middle"`` takes ``(s * (C + 1) + c + 1) * F // (S * (C + 1))`` for
-    clip *c* of *C* = ``clips_per_video``: for one clip ``(2 * s + 1) * F // (2 * S)``, for more of them places that are
-    spread evenly within the segment.
+    A snippet is ``frames_per_segment`` frames, ``stride`` apart. A clip has ``num_segments * frames_per_segment``
+    frames. *F* is the number of frames from which a complete snippet fits into the video. The snippet of segment *s* of
+    *S* starts with a frame from ``s * F // S`` up to ``(s + 1) * F // S - 1``, or with the former if the part is empty.
 
-    ``short``: what a video does in which no snippet fits (videos with fewer frames than segments merely show some
-    twice); its snippets all start with frame 0, and each has stand-ins of its own. Drawn is one whole number for each
-    segment in order, below the number of frames to choose from, for each clip by itself; nothing if no snippet fits.
+    ``mode="random"`` draws the start: one int per segment in order, below the number of frames to choose from, for each
+    clip independently; nothing if no snippet fits. ``mode="middle"`` uses
+    ``(s * (C + 1) + c + 1) * F // (S * (C + 1))`` for clip *c* of *C* = ``clips_per_video``. For one clip this is
+    ``(2 * s + 1) * F // (2 * S)``; for several, positions that are evenly spread within the segment.
 
-    Errors: :class:`~framespool.errors.ArgumentError` for numbers that are not above 0;
-    :class:`~framespool.errors.ClipSamplingError` with ``short="error"``.
+    Args:
+        num_segments: Number of parts.
+        frames_per_segment: Frames of a snippet.
+        stride: Distance between the frames of a snippet.
+        mode: ``"random"`` or ``"middle"``.
+        clips_per_video: Clips of each video.
+        short: What replaces frames if no snippet fits; all snippets then start with frame 0, and each is padded
+            separately. Videos with fewer frames than segments only repeat some frames.
+
+    Returns:
+        The clip sampler.
+
+    Raises:
+        ArgumentError: If a number is not above 0.
+        ClipSamplingError: While loading, with ``short="error"``, if no snippet fits.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.samplers.segments(num_segments=4, mode="middle").frames(40).indices
+        [5, 15, 25, 35]
     """
     return Segments(
         num_segments=num_segments,
@@ -102,22 +117,39 @@ def dense(
     num_positions: int | None = None,
     short: Short = "loop",
 ) -> Dense:
-    """``clips_per_video`` clips of ``sequence_length`` frames, ``stride`` apart, that start close together.
+    """Samples several clips that start close together.
 
-    Their starts are spread evenly over a range of ``sample_range`` frames that begins with frame *p*, around the end of
-    the video if need be: clip *c* of *C* starts with frame ``(p + c * sample_range // C) % num_frames``.
+    The starts are evenly spread over a range of ``sample_range`` frames that starts with frame *p* and continues at the
+    start of the video if necessary: clip *c* of *C* starts with frame ``(p + c * sample_range // C) % num_frames``.
 
-    ``num_positions=None`` draws *p* uniformly from 0 to ``num_frames - sample_range``, one whole number for all clips
-    of a video together; it is 0, and nothing is drawn, if the video has no more frames than the range.
-    ``num_positions=P``, for testing, yields ``P * clips_per_video`` clips and draws nothing: with ``L = num_frames -
-    sample_range`` (0 if that is less), position *q* is ``(2 * q * L + P - 1) // (2 * (P - 1))``, or ``L // 2`` for a
-    single one, and clip number ``q * C + c`` is clip *c* at position *q*.
+    ``num_positions=None`` draws *p* uniformly from 0 to ``num_frames - sample_range``, one int for all clips of a video
+    together. *p* is 0, and nothing is drawn, if the video has no more frames than the range.
 
-    ``short``: what a clip shows past the end of the video, which here happens to long ones too. ``"drop"``: videos
-    shorter than a clip yield none, the others behave as with ``"loop"``.
+    ``num_positions=P``, for testing, has ``P * clips_per_video`` clips and draws nothing. With
+    ``L = num_frames - sample_range`` (0 if that is less), position *q* is ``(2 * q * L + P - 1) // (2 * (P - 1))``, or
+    ``L // 2`` for a single one. Clip number ``q * C + c`` is clip *c* at position *q*.
 
-    Errors: :class:`~framespool.errors.ArgumentError` for numbers that are not above 0;
-    :class:`~framespool.errors.ClipSamplingError` with ``short="error"``.
+    Args:
+        sequence_length: Frames of a clip.
+        stride: Distance between the frames of a clip.
+        clips_per_video: Clips of each video, or of each position.
+        sample_range: Range of the starts in frames.
+        num_positions: Number of positions of the range. ``None``: one random position.
+        short: What replaces frames past the end of the video, which can happen to long videos too. ``"drop"``: videos
+            shorter than a clip have none, the others behave as with ``"loop"``.
+
+    Returns:
+        The clip sampler.
+
+    Raises:
+        ArgumentError: If a number is not above 0.
+        ClipSamplingError: While loading, with ``short="error"``.
+
+    Example:
+        >>> import framespool as fsp
+        >>> clip_sampler = fsp.samplers.dense(sequence_length=2, clips_per_video=2, sample_range=8, num_positions=1)
+        >>> [clip_sampler.frames(20, clip=n).indices for n in range(2)]
+        [[6, 7], [10, 11]]
     """
     return Dense(
         sequence_length=sequence_length,

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from framespool.samplers._preset_spec import PresetSpec
 
-_KINETICS = """PySlowFast's ``Kinetics``, where it decodes the whole video: ``mode`` "train" and "val" give one random
-clip, "test" gives ``num_ensemble_views`` even views, each of which the original shows through ``NUM_SPATIAL_CROPS``
-crops (a transform: ThreeCrop).
+_KINETICS = """PySlowFast's ``Kinetics``, for its mode of decoding complete videos: ``mode`` "train" and "val" give one
+random clip, "test" gives ``num_ensemble_views`` evenly spread views, which the original combines with
+``NUM_SPATIAL_CROPS`` crops (a transform: ThreeCrop).
 
 A clip spans ``sampling_rate * num_frames / target_fps`` seconds; its frames are ``torch.linspace`` over it in float32
-(as PyTorch computes it on x86 with AVX2, and on Arm), truncated, and the last frame of the video past its end. With
-``use_offset_sampling`` views begin at whole frames and go to the end. The settings have PySlowFast's names in lower
-case.
+(as PyTorch computes it on x86 with AVX2, and on Arm), truncated, with the last frame of the video past its end. With
+``use_offset_sampling`` views start at frame boundaries and extend to the end. Options have PySlowFast's names in
+lower case.
 
 Draws of a random clip: with ``train_jitter_fps`` (mode "train") a float for the rate; a float for the start."""
 
 _SSV2 = """PySlowFast's ``Ssv2``: one frame from each of ``num_frames`` equal parts, a random one in ``mode`` "train",
-the middle one in "val" and "test". Its several test views differ in their crops only (a transform: ThreeCrop), so
-there is one clip here.
+the middle one in "val" and "test". Its test views differ only in their crops (a transform: ThreeCrop), so there is
+one clip here.
 
-Draws in training: a whole number for each frame, below the length of its part (both ends count)."""
+Draws in training: an int for each frame, below the length of its part (both ends included)."""
 
 PRESETS = {
     "slowfast": PresetSpec(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from framespool.samplers._preset_spec import PresetSpec, Required
 
-_CLIPS = """``policy`` says what a clip shows past the end: its last frame ("repeat_last"), its beginning ("wrap"), or
-nothing: an error ("error"). Such frames have ``mask`` false."""
+_CLIPS = """``policy`` selects what replaces frames past the end: the clip's last frame ("repeat_last"), its start
+("wrap"), or an error ("error"). ``mask`` is false for replacements."""
 
 _INDICES = f"""``num_clips`` clips of ``num_frames_per_clip`` frames, ``num_indices_between_frames`` apart (1:
-consecutive). They begin at or after frame ``sampling_range_start`` and before ``sampling_range_end``, both counted from
-the end where negative; without an end, where they still fit. {_CLIPS} A range that holds no frame is an error."""
+consecutive). They start at or after frame ``sampling_range_start`` and before ``sampling_range_end``; negative values
+count from the end. Without an end, they start where they still fit. {_CLIPS} An empty range is an error."""
 
-_TIMESTAMPS = f"""``num_frames_per_clip`` moments, ``seconds_between_frames`` apart (by default one frame at the average
-rate), each showing the frame on screen. Clips begin at or after second ``sampling_range_start`` (by default the first
-frame's) and before ``sampling_range_end``; without an end, where they still fit. {_CLIPS}"""
+_TIMESTAMPS = f"""the frames shown at ``num_frames_per_clip`` times, ``seconds_between_frames`` apart (by default one
+frame at the average rate). Clips start at or after second ``sampling_range_start`` (by default that of the first frame)
+and before ``sampling_range_end``; without an end, where they still fit. {_CLIPS}"""
 
 _INDEX_OPTIONS = {
     "num_clips": 1,
@@ -36,22 +36,22 @@ PRESETS = {
     "torchcodec_random_indices": PresetSpec(
         f"""torchcodec's ``clips_at_random_indices``. {_INDICES}
 
-        Draws for all clips together: ``num_clips`` whole numbers below the length of the range.""",
+        Draws for all clips together: ``num_clips`` ints below the length of the range.""",
         _INDEX_OPTIONS,
     ),
     "torchcodec_regular_indices": PresetSpec(
-        f"""torchcodec's ``clips_at_regular_indices``: starts evenly spread. {_INDICES}""", _INDEX_OPTIONS
+        f"""torchcodec's ``clips_at_regular_indices``: evenly spread starts. {_INDICES}""", _INDEX_OPTIONS
     ),
     "torchcodec_random_timestamps": PresetSpec(
-        f"""torchcodec's ``clips_at_random_timestamps``: ``num_clips`` clips of {_TIMESTAMPS} A range that is empty is
-        an error.
+        f"""torchcodec's ``clips_at_random_timestamps``: ``num_clips`` clips of {_TIMESTAMPS} An empty range is an
+        error.
 
         Draws for all clips together: ``num_clips`` floats.""",
         {"num_clips": 1, **_TIME_OPTIONS},
     ),
     "torchcodec_regular_timestamps": PresetSpec(
         f"""torchcodec's ``clips_at_regular_timestamps``: a clip every ``seconds_between_clip_starts``, of {_TIMESTAMPS}
-        A video whose range is empty yields no clip.""",
+        A video whose range is empty has no clips.""",
         {"seconds_between_clip_starts": Required, **_TIME_OPTIONS},
     ),
 }

@@ -10,12 +10,12 @@ PRESETS = {
         ``clip_length_in_frames`` frames, ``frames_between_clips`` apart, of the video resampled to ``frame_rate``
         frames per second (by default its own). ``sampler``: all of them (``None``); ``"uniform"``:
         ``num_clips_per_video`` of them, evenly spread; ``"random"``: at most ``max_clips_per_video``, each once. A
-        video that is too short yields no clip. torchvision spreads the uniform ones over the numbers of windows in the
-        whole dataset, in float32; here each video is treated as its first.
+        video that is too short has no clips. torchvision spreads uniform clips over the window numbers of the complete
+        dataset, in float32; here each video is treated as the first one.
 
-        ``"random"`` draws for all clips together, as ``torch.randperm(windows)`` begins: one number for each clip,
-        below ``windows``, ``windows - 1``, and so on (none for the last of all windows). The order of clips, which
-        torchvision shuffles as well, is the loader's ``shuffle``.""",
+        ``"random"`` draws for all clips together, as the first entries of ``torch.randperm(windows)``: one int for
+        each clip, below ``windows``, ``windows - 1``, and so on (none for the last window). The order of clips, which
+        torchvision also shuffles, is the loader's ``shuffle``.""",
         {
             "clip_length_in_frames": 16,
             "frames_between_clips": 1,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from framespool.samplers._preset_spec import PresetSpec
 
-_TSN = """TSN's and TSM's ``TSNDataSet``: one clip of ``num_segments * new_length`` frames, ``new_length`` in a row
-from each of ``num_segments`` parts: from a random place in training (``random_shift``), around the middle otherwise.
-For RGB differences the original makes ``new_length`` one more by itself.
+_TSN = """TSN's and TSM's ``TSNDataSet``: one clip of ``num_segments * new_length`` frames, ``new_length`` consecutive
+frames from each of ``num_segments`` parts: at a random position in training (``random_shift``), around the middle
+otherwise. For RGB differences the original increases ``new_length`` by one.
 
-Short videos: segments begin at frame 0, and the last frame repeats.
+Short videos: segments start at frame 0, and the last frame repeats.
 
-Draws in training: for each segment a whole number below the length of a part; where parts would be empty, below the
+Draws in training: for each segment an int below the length of a part; where parts would be empty, below the
 number of starts, then sorted; none for a short video."""
 
 PRESETS = {

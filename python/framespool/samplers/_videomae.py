@@ -5,30 +5,30 @@ from __future__ import annotations
 from framespool.samplers._preset_spec import PresetSpec
 
 _FINETUNE = """VideoMAE's ``VideoClsDataset``. ``mode`` "train" and "validation": a random window of each of
-``num_segment`` parts (in ``version`` 2 validation takes the middle one), a clip each, which the original hands on in
+``num_segment`` parts (in ``version`` 2 validation takes the middle one), one clip each, which the original returns as
 one item. "test": ``test_num_segment`` views, of every ``frame_sample_rate``-th frame from first to last, or with
-``sparse_sample`` (VideoMAEv2) of ``num_segment`` frames spread over the whole video. Test crops are a transform
+``sparse_sample`` (VideoMAEv2) of ``num_segment`` frames spread over the video. Test crops are a transform
 (ThreeCrop).
 
-A window is ``linspace`` over ``clip_len * frame_sample_rate`` frames, both ends counted. A part that is no longer
+A window is ``linspace`` over ``clip_len * frame_sample_rate`` frames, both ends included. A part that is not longer
 than that is spread likewise and its last frame repeats.
 
-Draws in training, for all clips of a video together: a whole number for each part, below the number of starts; none
-where parts are short."""
+Draws in training, for all clips of a video together: an int for each part, below the number of starts; none if parts
+are short."""
 
 _SSV2 = """VideoMAE's ``SSVideoClsDataset`` (``version`` 1) and VideoMAEv2's ``RawFrameClsDataset`` (2): one frame
 from each of ``num_segment`` parts; in ``mode`` "test" ``test_num_segment`` views (2 in VideoMAE's scripts; version 1
-gives views of differing lengths for more). Test crops are a transform (ThreeCrop).
+gives views of different lengths for more). Test crops are a transform (ThreeCrop).
 
-Draws in training, and in version 1 in validation: a whole number for each part, below its length; none for a video
-with fewer frames than parts, which repeats its first."""
+Draws in training, and in version 1 in validation: an int for each part, below its length; none for a video with fewer
+frames than parts, which repeats its first frame."""
 
 _PRETRAIN = """VideoMAE's pre-training dataset ``VideoMAE``: ``new_length`` frames, ``new_step`` apart, from a random
-place of each of ``num_segments`` parts; a clip each, which the original hands on in one item.
+position in each of ``num_segments`` parts; one clip each, which the original returns as one item.
 
-Draws, for all clips of a video together: a whole number for each part, below the number of starts in it; where parts
-would be empty, below the number of starts in the video, then sorted; none for a short video. Then with
-``temporal_jitter`` a whole number below ``new_step`` for each frame, the same for all clips."""
+Draws, for all clips of a video together: an int for each part, below the number of starts in it; where parts would be
+empty, below the number of starts in the video, then sorted; none for a short video. Then with
+``temporal_jitter`` an int below ``new_step`` for each frame, the same for all clips."""
 
 PRESETS = {
     "videomae": PresetSpec(

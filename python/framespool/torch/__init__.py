@@ -1,18 +1,19 @@
-"""Clips and images in PyTorch's own surroundings: ``DataLoader``, ``torch.distributed``, Lightning, Accelerate.
+"""Integration with PyTorch's ``DataLoader``, ``torch.distributed``, Lightning and Accelerate.
 
-:class:`~framespool.ClipLoader` needs none of them: it decodes on threads of its own and makes whole batches, which
-leave by ``batch.frames.torch()`` without a copy. In a training loop of your own, on several ranks::
+:class:`~framespool.ClipLoader` needs none of them: it decodes on its own threads and makes complete batches, which
+convert without a copy by ``batch.frames.torch()``. In a training loop of your own, on several ranks::
 
     loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=8, **framespool.torch.rank_and_world())
 
-Where a framework holds the loop, it is given one of these:
+If a framework owns the loop, pass it one of these; see docs/howto/frameworks.md:
 
-* :class:`TorchLoader`: a loader whose batches are dicts of ``torch.Tensor``, on the device that you say.
-* :class:`ClipDataModule`, :class:`ImageDataModule`: for Lightning's ``Trainer``, resumed in the middle of an epoch.
-* :func:`for_accelerate`: for an ``Accelerator``, in place of ``prepare``, which would share out batches a second time.
-* :class:`ClipDataset`, :class:`ImageDataset`: for ``DataLoader``, where one is insisted on. Each worker process then
-  runs a loader over its part of the batches. That costs a copy of each batch between processes, and look-ahead ends
-  at a process: one loader in the training process is faster.
+- :class:`TorchLoader`: a loader whose batches are dicts of ``torch.Tensor``, on a device of your choice.
+- :class:`ClipDataModule`, :class:`ImageDataModule`: for Lightning's ``Trainer``, with checkpoints in the middle of an
+  epoch.
+- :func:`for_accelerate`: for an ``Accelerator``. It replaces ``prepare``, which would shard the batches a second time.
+- :class:`ClipDataset`, :class:`ImageDataset`: for code that requires a ``DataLoader``. Each worker process runs a
+  loader over its part of the batches. That costs a copy of each batch between processes, and lookahead is limited to a
+  process: one loader in the training process is faster.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from framespool.torch._datasets import ClipDataset, ImageDataset
 from framespool.torch._distributed import rank_and_world
 from framespool.torch._loader import TorchLoader
 
-# Without the data modules, which cannot be imported where Lightning is not installed.
+# Without the data modules, which cannot be imported if Lightning is not installed.
 __all__ = ["ClipDataset", "ImageDataset", "TorchLoader", "for_accelerate", "rank_and_world"]
 
 _MODULES = ("ClipDataModule", "ImageDataModule")
 
 
 def __getattr__(name: str) -> Any:
-    """The data modules, whose base class is Lightning's: it is imported when one of them is asked for."""
+    """Creates the data modules on first access, since their base class is Lightning's."""
     if name in _MODULES:
         from framespool.torch import _lightning
 

@@ -1,4 +1,4 @@
-"""Loaders under Accelerate, which would share out batches that are shared out already."""
+"""Loaders under Accelerate, which would shard batches that are sharded already."""
 
 from __future__ import annotations
 
@@ -12,25 +12,38 @@ from framespool.torch._loader import TorchLoader
 
 
 def for_accelerate(loader: BaseLoader[Any], accelerator: Any) -> TorchLoader:
-    """A loader for an ``accelerate.Accelerator``, in place of ``accelerator.prepare(loader)``::
+    """Wraps a loader for an ``accelerate.Accelerator``; it replaces ``accelerator.prepare(loader)``.
 
-        accelerator = Accelerator()
-        loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=8, **framespool.torch.rank_and_world())
-        batches = framespool.torch.for_accelerate(loader, accelerator)
-        model, optimizer = accelerator.prepare(model, optimizer)
+    ``prepare`` treats a loader as a ``DataLoader`` over an iterable dataset, which is wrong here. By default only the
+    first rank iterates, and its batches are split and sent to the others (``dispatch_batches``); otherwise each rank
+    decodes the parts of all ranks and drops the others'.
 
-    ``prepare`` does with a ``DataLoader`` over an iterable dataset what is wrong here: by default the first rank alone
-    iterates, and its batches are cut up and sent to the others (``dispatch_batches``); without that each rank throws
-    the others' part away after it was decoded. ``split_batches`` and ``even_batches`` have no say: the loader's
-    ``batch_size`` is each rank's, all ranks have equal numbers of batches of the same sizes, and clips that only make
-    up for that are marked in ``padding`` (drop them after ``gather``). With ``on_error="skip"`` batches may be shorter
-    on one rank than on another: use ``"replace"``, or ``accelerator.pad_across_processes`` before ``gather``.
+    ``split_batches`` and ``even_batches`` have no effect: the loader's ``batch_size`` is per rank, and all ranks have
+    equal numbers of batches of the same sizes. Clips that only fill a batch are marked in ``padding``; drop them after
+    ``gather``. With ``on_error="skip"`` batch sizes may differ between ranks: use ``"replace"``, or
+    ``accelerator.pad_across_processes`` before ``gather``.
 
-    The batches are dicts of tensors on the accelerator's device. Accelerate is told where an epoch ends, so that
-    gradient accumulation ends with it, and ``accelerator.save_state`` and ``load_state`` keep the place in the epoch.
+    The loader notifies Accelerate of the end of an epoch, so that gradient accumulation ends with it.
+    ``accelerator.save_state`` and ``load_state`` include the position in the epoch.
 
-    Raises :class:`~framespool.ArgumentError` for a loader whose ``num_shards`` is not the accelerator's number of
-    processes.
+    Args:
+        loader: A :class:`~framespool.ClipLoader` or :class:`~framespool.ImageLoader`.
+        accelerator: The ``accelerate.Accelerator``.
+
+    Returns:
+        A loader whose batches are dicts of tensors on the accelerator's device.
+
+    Raises:
+        ArgumentError: If the loader's ``num_shards`` and ``shard_id`` are not the accelerator's number of processes and
+            process index.
+        UnsupportedError: If Accelerate is not installed.
+
+    Example:
+        >>> accelerator = Accelerator()  # doctest: +SKIP
+        >>> ranks = framespool.torch.rank_and_world()  # doctest: +SKIP
+        >>> loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=8, **ranks)  # doctest: +SKIP
+        >>> batches = framespool.torch.for_accelerate(loader, accelerator)  # doctest: +SKIP
+        >>> model, optimizer = accelerator.prepare(model, optimizer)  # doctest: +SKIP
     """
     try:
         accelerate = importlib.import_module("accelerate")
@@ -44,15 +57,15 @@ def for_accelerate(loader: BaseLoader[Any], accelerator: Any) -> TorchLoader:
     shard, shards = loader._settings["order"]["shard_id"], loader._settings["order"]["num_shards"]
     if (shard, shards) != (accelerator.process_index, accelerator.num_processes):
         raise ArgumentError(
-            f"the loader is shard {shard} of {shards}, and the accelerator process {accelerator.process_index} of "
-            f"{accelerator.num_processes}; make it with **framespool.torch.rank_and_world()"
+            f"the loader is shard {shard} of {shards}, but the accelerator is process {accelerator.process_index} of "
+            f"{accelerator.num_processes}; create it with **framespool.torch.rank_and_world()"
         )
     accelerator.register_for_checkpointing(made)
     return made
 
 
 class _Accelerated(TorchLoader):
-    """Tells Accelerate when an epoch begins and ends; stands before Accelerate's ``DataLoaderStateMixin``."""
+    """Notifies Accelerate of the start and end of an epoch; a base before Accelerate's ``DataLoaderStateMixin``."""
 
     begin: Callable[[], None]
     end: Callable[[], None]
@@ -68,35 +81,35 @@ class _Accelerated(TorchLoader):
 
 
 class _AccelerateEpoch(Iterator[dict[str, Any]]):
-    """An epoch of which Accelerate is told. An error in place of a batch does not end it."""
+    """An epoch whose start and end are reported to Accelerate. An error in place of a batch does not end it."""
 
     def __init__(self, loader: _Accelerated, batches: Iterator[dict[str, Any]]) -> None:
         self._loader = loader
         self._batches = batches
-        self._under_way = False
+        self._in_progress = False
 
     def __next__(self) -> dict[str, Any]:
-        if not self._under_way:
+        if not self._in_progress:
             self._loader.begin()
-            # Nothing is to be cut off what ranks gather: their batches are of the same size.
+            # Accelerate must not truncate what ranks gather: their batches have the same size.
             self._loader.remainder = 0
-            self._under_way = True
+            self._in_progress = True
         try:
             batch = next(self._batches)
         except StopIteration:
             self._end()
             raise
-        # Whether another epoch begins behind this batch.
+        # Whether this is the last batch of the epoch.
         self._loader.end_of_dataloader = self._loader.loader.state_dict()["batch"] == 0
         return batch
 
     def _end(self) -> None:
-        if self._under_way:
-            self._under_way = False
+        if self._in_progress:
+            self._in_progress = False
             self._loader.end()
 
     def __del__(self) -> None:
-        # An iteration that was left.
+        # The iteration was abandoned.
         self._end()
 
 

@@ -12,25 +12,35 @@ from framespool.torch._torch import get_worker_info, torch
 
 
 def is_initialized() -> bool:
-    """Whether this process is in a process group of ``torch.distributed``."""
+    """Reports whether this process is in a process group of ``torch.distributed``.
+
+    Returns:
+        ``False`` also if PyTorch is not installed.
+    """
     return torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def cores_per_rank() -> int:
-    """Cores for this rank: those that the process may use, shared out among the ranks of this machine, as torchrun
-    counts them (``LOCAL_WORLD_SIZE``). A rank that is bound to fewer cores than whoever started it may use has its
-    share already, or shares these few with some of the others."""
+    """Returns the number of cores for this rank.
+
+    The cores that the process may use are divided among the ranks of this machine, which torchrun counts in
+    ``LOCAL_WORLD_SIZE``. A rank that is bound to fewer cores than its parent process has its share already, or shares
+    these cores with some of the other ranks.
+
+    Returns:
+        Number of cores, at least 1.
+    """
     words = os.environ.get("LOCAL_WORLD_SIZE", "1")
     ranks, own = max(1, int(words) if words.isdecimal() else 1), _framespool.cores()
     here, outside = len(os.sched_getaffinity(0)), _parent_cores()
-    # A quota of CPU time (fewer cores than may be run on) is for all ranks together.
+    # A quota of CPU time (fewer cores than the affinity mask has) applies to all ranks together.
     if own < here or here >= outside:
         return max(1, own // ranks)
     return max(1, min(own, outside // ranks))
 
 
 def _parent_cores() -> int:
-    """Cores that whoever started this rank may use; 0 where that is not to be seen from here."""
+    """Returns the number of cores that the process that started this rank may use; 0 if unknown."""
     is_worker = torch is not None and get_worker_info() is not None
     trainer = multiprocessing.parent_process() if is_worker else None
     try:
@@ -44,22 +54,39 @@ def _parent_cores() -> int:
 
 
 def rank_and_world(group: Any = None) -> dict[str, int]:
-    """``{"shard_id": rank, "num_shards": ranks}``, to be given to a loader with ``**``.
+    """Returns the shard of this rank, as keyword arguments of a loader.
 
-    Taken from ``torch.distributed`` where it is is_initialized, else from the variables ``RANK`` and ``WORLD_SIZE`` that
-    ``torchrun`` sets, else one rank of one. ``group``: the process group over which data is shared out, where that is
-    not all ranks: with tensor or pipeline parallelism the ranks of one model must see the same data.
+    They come from ``torch.distributed`` if it is initialized, else from the variables ``RANK`` and ``WORLD_SIZE`` that
+    ``torchrun`` sets, else there is one rank.
 
-    A loader's ``num_threads`` are all cores by default: with several ranks on a machine give each its share.
+    A loader's ``num_threads`` are all cores by default: with several ranks on a machine, give each rank its share.
+
+    Args:
+        group: Process group over which the data is sharded; by default all ranks. With tensor or pipeline parallelism
+            the ranks of one model must read the same data.
+
+    Returns:
+        ``{"shard_id": rank, "num_shards": number of ranks}``.
+
+    Raises:
+        ArgumentError: If the process is not in ``group``, ``torch.distributed`` is not initialized but ``group`` is
+            given, or the variables contradict each other.
+
+    Example:
+        >>> import framespool.torch
+        >>> framespool.torch.rank_and_world()
+        {'shard_id': 0, 'num_shards': 1}
     """
     if is_initialized():
         rank, ranks = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
         if rank < 0:
-            raise ArgumentError("this process is not in the group given; give the group over which it shares data")
+            raise ArgumentError(
+                "this process is not in the given group; pass the process group over which its data is sharded"
+            )
         return {"shard_id": rank, "num_shards": ranks}
     if group is not None:
         raise ArgumentError(
-            "a group was given, but torch.distributed is not is_initialized; call init_process_group first"
+            "a group was given, but torch.distributed is not initialized; call init_process_group first"
         )
     words = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
     if words[0] is None and words[1] not in (None, "1"):
@@ -72,7 +99,7 @@ def rank_and_world(group: Any = None) -> dict[str, int]:
     try:
         rank, ranks = (int(word) for word in words if word is not None)
     except ValueError:
-        raise ArgumentError(f"RANK and WORLD_SIZE must be whole numbers, got {words[0]!r} and {words[1]!r}") from None
+        raise ArgumentError(f"RANK and WORLD_SIZE must be integers, got {words[0]!r} and {words[1]!r}") from None
     if not 0 <= rank < ranks:
-        raise ArgumentError(f"RANK must be one of the {ranks} ranks that WORLD_SIZE says, got {rank}")
+        raise ArgumentError(f"RANK must be from 0 to WORLD_SIZE - 1 = {ranks - 1}, got {rank}")
     return {"shard_id": rank, "num_shards": ranks}

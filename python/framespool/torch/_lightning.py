@@ -1,4 +1,4 @@
-"""Data modules for Lightning, under either of the names by which it is installed."""
+"""Data modules for Lightning, under either of its package names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _made: dict[tuple[str, ...], type] = {}
 
 
 class _DataModule:
-    """What the data modules share; Lightning's own class comes behind it."""
+    """Common base of the data modules; Lightning's own class follows it."""
 
     _loader_class: Callable[..., BaseLoader[Any]]
 
@@ -47,12 +47,22 @@ class _DataModule:
         self._ranks: dict[str, int] = {}
 
     def loader(self, part: str) -> TorchLoader:
-        """The loader of ``"train"``, ``"val"``, ``"test"`` or ``"predict"``, made when it is first asked for."""
+        """Returns the loader of a part, created on first access.
+
+        Args:
+            part: ``"train"``, ``"val"``, ``"test"`` or ``"predict"``.
+
+        Returns:
+            The loader.
+
+        Raises:
+            ArgumentError: If the data module has no such part.
+        """
         if part not in self._keywords:
             raise ArgumentError(f"this data module has no {part!r}, only {', '.join(self._keywords)}")
         ranks = rank_and_world()
         if ranks != self._ranks:
-            # Made before the ranks were known, as a progress bar or a sanity check may do.
+            # Created before the ranks were known, as a progress bar or a sanity check may do.
             self._ranks, self._loaders = ranks, {}
         if part not in self._loaders:
             keywords = dict(self._keywords[part])
@@ -60,55 +70,82 @@ class _DataModule:
                 keywords |= ranks
             keywords.setdefault("num_threads", cores_per_rank())
             positional = [keywords.pop(name) for name in ("dataset", "clip_sampler") if name in keywords]
-            # Training goes from epoch to epoch; whatever is compared over time is the same each time.
+            # Training advances from epoch to epoch; data for comparisons over time stays the same.
             epoch = None if part == "train" else lambda: 0
             self._loaders[part] = TorchLoader(self._loader_class(*positional, **keywords), epoch=epoch)
         return self._loaders[part]
 
     def setup(self, stage: str) -> None:
-        """Begins at the trainer's epoch, which is not 0 where one ``fit`` follows another. Lightning calls it before it
-        restores a checkpoint, whose place in the epoch then counts."""
+        """Starts at the trainer's epoch, which is not 0 if one ``fit`` follows another.
+
+        Lightning calls it before it restores a checkpoint, whose position in the epoch then applies.
+
+        Args:
+            stage: Lightning's stage, such as ``"fit"``.
+        """
         trainer = getattr(self, "trainer", None)
         if stage == "fit" and trainer is not None and "train" in self._keywords:
             self.loader("train").set_epoch(int(trainer.current_epoch))
 
     def train_dataloader(self) -> Any:
-        """The training loader, always the same one: each iteration is its next epoch."""
+        """Returns the training loader, always the same one: each iteration is its next epoch.
+
+        Returns:
+            The loader.
+        """
         return self.loader("train")
 
     def val_dataloader(self) -> Any:
-        """The validation loader, which is at the same epoch each time; none where ``val`` was not given."""
+        """Returns the validation loader, which uses epoch 0 each time.
+
+        Returns:
+            The loader, or an empty list if ``val`` was not given.
+        """
         return self.loader("val") if "val" in self._keywords else []
 
     def test_dataloader(self) -> Any:
-        """The test loader, at the same epoch each time."""
+        """Returns the test loader, which uses epoch 0 each time.
+
+        Returns:
+            The loader.
+        """
         return self.loader("test")
 
     def predict_dataloader(self) -> Any:
-        """The loader of ``predict``, at the same epoch each time."""
+        """Returns the loader of ``predict``, which uses epoch 0 each time.
+
+        Returns:
+            The loader.
+        """
         return self.loader("predict")
 
 
 _DOC = """Loaders of clips for Lightning's ``Trainer``.
 
-    ::
+    Batches are dicts of tensors, which Lightning moves to its device. Each rank has its own shard
+    (:func:`~framespool.torch.rank_and_world`; ``shard_id`` and ``num_shards`` select another), and Lightning adds no
+    ``DistributedSampler``, since the loaders are not of class ``DataLoader``. Training data is sampled again for each
+    epoch, other data always for epoch 0. A checkpoint contains the training loader's position in the epoch.
 
-        data = framespool.torch.ClipDataModule(
-            train={"dataset": train_set, "clip_sampler": fsp.samplers.random(sequence_length=16), "shuffle": "full"},
-            val={"dataset": val_set, "clip_sampler": fsp.samplers.uniform(sequence_length=16)},
-            batch_size=8, transforms=[fsp.transforms.Resize((112, 112))], layout="NCTHW", dtype="float32",
-        )
-        trainer.fit(model, data)
-        trainer.fit(model, data, ckpt_path="last.ckpt")     # goes on behind the last batch, wherever that was
+    The base class is ``LightningDataModule`` of ``lightning`` or of ``pytorch_lightning``: of the package that is
+    imported, else of the one that is installed.
 
-    ``train``, ``val``, ``test``, ``predict``: dicts of the loader's arguments, {kind}; other keywords are for all of
-    them. Batches are dicts of tensors, which Lightning moves to its device. Each rank has its own part of the data
-    (:func:`~framespool.torch.rank_and_world`; ``shard_id`` and ``num_shards`` choose otherwise), and Lightning adds no
-    ``DistributedSampler``: these are no ``DataLoader``. Training data is drawn anew for each epoch, other data always
-    for epoch 0. A checkpoint holds the training loader's place, also in the middle of an epoch.
+    Args:
+        train: Arguments of the training loader, {kind}.
+        val: Arguments of the validation loader.
+        test: Arguments of the test loader.
+        predict: Arguments of the prediction loader.
+        common: Arguments of all these loaders.
 
-    Its base is ``LightningDataModule`` of ``lightning`` or of ``pytorch_lightning``, whichever is imported, or else is
-    installed.
+    Example:
+        >>> data = framespool.torch.ClipDataModule(  # doctest: +SKIP
+        ...     train={"dataset": train_set, "shuffle": "full"},
+        ...     val={"dataset": val_set},
+        ...     clip_sampler=fsp.samplers.random(sequence_length=16),
+        ...     batch_size=8, transforms=[fsp.transforms.Resize((112, 112))], layout="NCTHW", dtype="float32",
+        ... )
+        >>> trainer.fit(model, data)  # doctest: +SKIP
+        >>> trainer.fit(model, data, ckpt_path="last.ckpt")  # continues after the last batch  # doctest: +SKIP
     """
 
 
@@ -129,7 +166,17 @@ def _base_classes() -> tuple[type, ...]:
 
 
 def module_class(name: str) -> type:
-    """``ClipDataModule`` or ``ImageDataModule`` over the Lightning that is imported."""
+    """Returns ``ClipDataModule`` or ``ImageDataModule`` over the imported Lightning.
+
+    Args:
+        name: Name of the class.
+
+    Returns:
+        The class, created on first access.
+
+    Raises:
+        UnsupportedError: If Lightning is not installed.
+    """
     bases = _base_classes()
     loader, kind = {
         "ClipDataModule": (ClipLoader, "see :class:`~framespool.ClipLoader`"),
@@ -137,9 +184,12 @@ def module_class(name: str) -> type:
     }[name]
     key = (name, *(f"{base.__module__}.{base.__qualname__}" for base in bases))
     if key not in _made:
-        words = _DOC.replace("{kind}", kind)
+        text = _DOC.replace("{kind}", kind)
         if name == "ImageDataModule":
-            words = f"As :class:`ClipDataModule`, of images.\n\n    Parts are dicts of the loader's arguments, {kind}."
-        body = {"__doc__": words, "_loader_class": loader, "__module__": "framespool.torch", "__qualname__": name}
+            text = (
+                "Loaders of images for Lightning's ``Trainer``; see :class:`ClipDataModule`.\n\n"
+                f"    The arguments of each part are those of the loader, {kind}.\n    "
+            )
+        body = {"__doc__": text, "_loader_class": loader, "__module__": "framespool.torch", "__qualname__": name}
         _made[key] = type(name, (_DataModule, *bases), body)
     return _made[key]

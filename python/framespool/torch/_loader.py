@@ -1,4 +1,4 @@
-"""A loader whose batches are PyTorch's tensors."""
+"""A loader whose batches are PyTorch tensors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,33 @@ from framespool.torch._torch import needed, tensors, torch
 
 
 class TorchLoader:
-    """A :class:`~framespool.ClipLoader` or :class:`~framespool.ImageLoader` whose batches are dicts of
-    ``torch.Tensor``, with the names of :class:`~framespool.Batch` or :class:`~framespool.ImageBatch`.
+    """Wraps a loader so that its batches are dicts of ``torch.Tensor``.
 
-    Tensors of the loader's device share their memory with the loader's; with ``device`` they are moved there
-    (``non_blocking``). Where pictures differ in size there is a list of tensors. ``len``, :meth:`set_epoch`,
-    :meth:`state_dict` and :meth:`load_state_dict` are the loader's own, which stays reachable as ``loader``.
+    The names in a batch are those of :class:`~framespool.Batch` or :class:`~framespool.ImageBatch`. If the transforms
+    give frames of different sizes, there is a list of tensors. ``len``, :meth:`set_epoch`, :meth:`state_dict` and
+    :meth:`load_state_dict` are the loader's own.
 
-    ``epoch``: a function that says which epoch an iteration is, asked when it begins, for frameworks that count epochs
-    themselves; without it each one is the next.
+    Args:
+        loader: A :class:`~framespool.ClipLoader` or :class:`~framespool.ImageLoader`; available as attribute
+            ``loader``.
+        device: Device that tensors are moved to (``non_blocking``). By default they stay on the loader's device and
+            share its memory.
+        epoch: Function that returns the epoch of an iteration, called when it starts, for frameworks that count epochs
+            themselves. By default each iteration is the next epoch.
+
+    Raises:
+        ArgumentError: If ``loader`` is not a loader.
+        UnsupportedError: If PyTorch is not installed.
+
+    Example:
+        >>> loader = fsp.ClipLoader(  # doctest: +SKIP
+        ...     dataset,
+        ...     fsp.samplers.random(sequence_length=16),
+        ...     batch_size=8,
+        ...     transforms=[fsp.transforms.Resize((112, 112))],
+        ... )
+        >>> for batch in framespool.torch.TorchLoader(loader, device="cuda"):  # doctest: +SKIP
+        ...     print(batch["frames"].shape)  # torch.Size([8, 16, 112, 112, 3])
     """
 
     def __init__(self, loader: BaseLoader[Any], *, device: Any = None, epoch: Callable[[], int] | None = None) -> None:
@@ -36,11 +54,11 @@ class TorchLoader:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         if self._epoch is not None:
             self.loader.set_epoch(self._epoch())
-        # The loader begins now, not when the first batch is taken.
+        # The loader starts now, not when the first batch is requested.
         return self._batches(iter(self.loader))
 
     def _batches(self, batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
-        # No generator, which an error would end: the batches behind it can still be had.
+        # Not a generator, which would end at an error: the batches after it are still available.
         return map(lambda batch: self._placed(tensors(batch)), batches)
 
     def _placed(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -49,19 +67,35 @@ class TorchLoader:
         return {name: _moved(value, self._device) for name, value in batch.items()}
 
     def set_epoch(self, epoch: int) -> None:
-        """See :meth:`framespool.ClipLoader.set_epoch`."""
+        """Selects the epoch; see :meth:`framespool.ClipLoader.set_epoch`.
+
+        Args:
+            epoch: Epoch, from 0.
+        """
         self.loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """See :meth:`framespool.ClipLoader.state_dict`."""
+        """Returns the loader's position; see :meth:`framespool.ClipLoader.state_dict`.
+
+        Returns:
+            A state for :meth:`load_state_dict`.
+        """
         return self.loader.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """See :meth:`framespool.ClipLoader.load_state_dict`."""
+        """Restores a position; see :meth:`framespool.ClipLoader.load_state_dict`.
+
+        Args:
+            state_dict: What :meth:`state_dict` returned.
+        """
         self.loader.load_state_dict(state_dict)
 
     def stats(self) -> dict[str, Any]:
-        """See :meth:`framespool.ClipLoader.stats`."""
+        """Returns counters; see :meth:`framespool.ClipLoader.stats`.
+
+        Returns:
+            Counters by name.
+        """
         return self.loader.stats()
 
 
@@ -70,5 +104,5 @@ def _moved(value: Any, device: Any) -> Any:
         return [_moved(each, device) for each in value]
     if not hasattr(value, "to"):
         return value
-    # A copy to the host that nobody waits for could be read before it is there.
+    # Without a synchronization, a non-blocking copy to the host could be read before it completes.
     return value.to(device, non_blocking=torch.device(device).type != "cpu")

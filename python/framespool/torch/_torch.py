@@ -1,4 +1,4 @@
-"""PyTorch, where it is installed, and batches as its tensors."""
+"""Imports PyTorch if it is installed, and converts batches to its tensors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from framespool.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    # PyTorch need not be there when types are checked either.
+    # Type checking does not require PyTorch.
     Base = object
     torch: Any
     get_worker_info: Any
@@ -21,14 +21,21 @@ else:
 
 
 def needed() -> None:
-    """Raises :class:`~framespool.UnsupportedError` where PyTorch is not installed."""
+    """Raises :class:`~framespool.UnsupportedError` if PyTorch is not installed."""
     if torch is None:
         raise UnsupportedError("framespool.torch needs PyTorch, which is not installed; use framespool.ClipLoader")
 
 
 def tensors(batch: Any) -> dict[str, Any]:
-    """A batch as a dict of ``torch.Tensor``, of lists of them where pictures differ in size. What a batch does not have
-    (``masks``) is left out; what a callable at the end of the transforms made stays as it is."""
+    """Converts a batch to a dict of ``torch.Tensor``.
+
+    Args:
+        batch: A batch of a loader.
+
+    Returns:
+        Tensors by name, or lists of them if the transforms give different sizes. Attributes that are ``None``
+        (``masks``) are omitted; the result of a callable at the end of the transforms is unchanged.
+    """
     return {
         name: [_tensor(each) for each in value] if isinstance(value, list) else _tensor(value)
         for name, value in vars(batch).items()

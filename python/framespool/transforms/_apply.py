@@ -1,4 +1,4 @@
-"""Transforms on arrays, by the same pass as on videos."""
+"""Transforms on arrays, with the same pass as on videos."""
 
 from __future__ import annotations
 
@@ -52,20 +52,37 @@ def apply(
     dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     layout: Literal["THWC", "TCHW", "CTHW"] = "THWC",
 ) -> Any:
-    """``array`` transformed: what a loader would make of a clip with these frames, up to rounding: it resizes YUV.
+    """Applies transforms to an array.
 
-    ``array``: uint8, (T, H, W, 3) or one picture (H, W, 3), RGB; one channel instead of three is gray. NumPy arrays,
-    PyTorch tensors on the CPU, :class:`framespool.Tensor` and anything with Python's buffer protocol will do.
+    The result is what a loader makes of a clip with these frames, except for rounding, since a loader resizes in YUV.
 
-    ``masks``: labels of the pixels of ``array``, uint8, (T, H, W) or (H, W), or a list of such. They are moved exactly
-    as ``array`` is, each pixel taking the label of the nearest one; colors, masks and ``Normalize`` pass them by, and
-    ``mask_fill`` is the label where there is no picture. The result is then ``(frames, masks)``, a list if it was one.
+    Args:
+        array: uint8, (T, H, W, 3) or one frame (H, W, 3), RGB; one channel instead of three is gray. NumPy arrays,
+            PyTorch tensors on the CPU, :class:`framespool.Tensor` and objects with Python's buffer protocol.
+        transforms: List of transforms; the last entry may be a callable.
+        masks: Labels of the pixels of ``array``, uint8, (T, H, W) or (H, W), or a list of such arrays. They move
+            exactly as ``array``, each pixel taking the nearest label; color and erasing transforms and ``Normalize``
+            skip them. ``None``: no masks.
+        mask_fill: Label outside the frame, 0 to 255.
+        seed: Seed of the loader whose random numbers are used.
+        epoch: Epoch of the loader.
+        clip: Clip of the loader. The same three numbers move another array of the same size in the same way.
+        dtype: ``"uint8"``, ``"uint16"``, ``"float16"``, ``"bfloat16"`` or ``"float32"``.
+        layout: ``"THWC"``, ``"TCHW"`` or ``"CTHW"``.
 
-    ``seed``, ``epoch``, ``clip``: random numbers are those that a loader with this seed draws for this clip in this
-    epoch; the same numbers on another array of the same size move it the same way.
+    Returns:
+        A Tensor (T, H, W, C) in ``layout`` and ``dtype``, without T if ``array`` has none; ``ThreeCrop`` and
+        ``FiveCrop`` add a first dimension. With ``masks``, ``(frames, masks)``, where masks are a list if they were
+        one.
 
-    Returns a Tensor (T, H, W, C) in ``layout`` and ``dtype``, without T if ``array`` had none; a crop that makes views
-    adds a dimension in front. Raises :class:`~framespool.ArgumentError` for arrays of another shape or type.
+    Raises:
+        ArgumentError: If an array has another shape or type, or an argument is invalid.
+
+    Example:
+        >>> import framespool as fsp
+        >>> frame = fsp.Video("a.mp4")[0]
+        >>> fsp.transforms.apply(frame, [fsp.transforms.Resize(90), fsp.transforms.CenterCrop(64)]).shape
+        (64, 64, 3)
     """
     wanted, function = split(transforms)
     owner = _owner(seed, epoch, clip)
@@ -99,12 +116,29 @@ def sample_params(
     clip: int = 0,
     frame: int = 0,
 ) -> list[dict[str, Any]]:
-    """What the transforms draw for a clip of pictures of this (height, width), or array shape (..., height, width, C).
+    """Returns the random numbers that transforms draw for a clip.
 
-    Returns one dict for each transform: its ``name``, and the numbers drawn by name: places and sizes in pixels,
-    angles in degrees, ``applied`` 1.0 or 0.0, ``holes`` as top, left, height, width of each in turn, ``order`` of the
-    four changes of ``ColorJitter`` (0 brightness, 1 contrast, 2 saturation, 3 hue). ``frame``: place of the frame in
-    the clip, which matters with ``per_frame=True``.
+    Args:
+        shape: (height, width), or the shape of an array (..., height, width, C).
+        transforms: List of transforms.
+        seed: Seed of the loader.
+        epoch: Epoch of the loader.
+        clip: Clip of the loader.
+        frame: Position of the frame in the clip, which matters only with ``per_frame=True``.
+
+    Returns:
+        One dict per transform: its ``name``, and the numbers by name: positions and sizes in pixels, angles in degrees,
+        ``applied`` 1.0 or 0.0, ``holes`` as top, left, height, width of each in turn, ``order`` of the four changes of
+        ``ColorJitter`` (0 brightness, 1 contrast, 2 saturation, 3 hue).
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+
+    Example:
+        >>> import framespool as fsp
+        >>> [drawn] = fsp.transforms.sample_params((240, 320), [fsp.transforms.RandomHorizontalFlip(1.0)])
+        >>> drawn["name"], drawn["applied"]
+        ('RandomHorizontalFlip', 1.0)
     """
     sides = as_sequence(shape)
     if sides is None or len(sides) < 2 or (len(sides) > 2 and sides[-1] not in (1, 3)):
@@ -122,7 +156,7 @@ def _owner(seed: int, epoch: int, clip: int) -> tuple[int, int, int]:
 
 
 def _pixels(name: str, array: Any, *, channels: bool) -> tuple[Any, tuple[int, int, int, int], bool]:
-    """The bytes of ``array``, its (T, H, W, C), and whether it is a single picture."""
+    """The bytes of ``array``, its (T, H, W, C), and whether it is a single frame."""
     try:
         view = memoryview(array)
     except TypeError:
@@ -131,16 +165,16 @@ def _pixels(name: str, array: Any, *, channels: bool) -> tuple[Any, tuple[int, i
         except (AttributeError, TypeError, RuntimeError) as error:
             raise ArgumentError(f"{name} must be a uint8 array, got {type(array).__name__}: {error}") from None
     if view.format != "B":
-        raise ArgumentError(f"{name} must be uint8, codes from 0 to 255, got format {view.format!r}; convert it")
+        raise ArgumentError(f"{name} must be uint8, 0 to 255, got format {view.format!r}; convert it")
     shape = view.shape or ()
-    pictures = 3 if channels else 2
+    ndim = 3 if channels else 2
     expected = "(T, H, W, C) or (H, W, C)" if channels else "(T, H, W) or (H, W)"
-    if len(shape) not in (pictures, pictures + 1):
+    if len(shape) not in (ndim, ndim + 1):
         raise ArgumentError(f"{name} must be {expected}, got shape {shape}")
     if channels and shape[-1] not in (1, 3):
         raise ArgumentError(f"{name} must have 1 or 3 channels in its last dimension, got shape {shape}")
     if 0 in shape:
-        raise ArgumentError(f"{name} holds no pixels: its shape is {shape}")
-    single = len(shape) == pictures
+        raise ArgumentError(f"{name} has no pixels: its shape is {shape}")
+    single = len(shape) == ndim
     full = (*((1,) if single else ()), *shape, *(() if channels else (1,)))
     return view, (full[0], full[1], full[2], full[3]), single

@@ -28,14 +28,23 @@ __all__ = [
 class ColorJitter(Transform):
     """Change brightness, contrast, saturation and hue by random amounts, in a random order.
 
-    ``brightness``, ``contrast``, ``saturation``: ``(low, high)`` of a factor, not negative; a number b means
-    ``(max(0, 1 - b), 1 + b)``. ``hue``: ``(low, high)`` of a shift as a part of the full circle, -0.5 to 0.5; a number
-    h means ``(-h, h)``. 0 or ``None`` leaves alone.
+    Hue rotates about the gray axis of R, G, B. It equals torchvision's shift in HSV at multiples of 120 degrees, and is
+    the closest linear map between them. The difference grows with the saturation of a color: over all colors its mean
+    is 5 code values for a shift of 0.02, 11 for 0.05 and 17 for 0.1. Values are not clamped between the four changes.
 
-    Hue is turned about the gray axis of R, G, B: equal to torchvision's shift in HSV at multiples of 120 degrees, and
-    between them as near to it as a linear map can be. They differ the more, the more saturated a color is: over all
-    colors by 5 code values in the mean for a shift of 0.02, by 11 for 0.05 and by 17 for 0.1. Values are not clamped
-    between the four.
+    Args:
+        brightness: (low, high) of a factor, not negative; a number b means ``(max(0, 1 - b), 1 + b)``. 0 or ``None``:
+            no change.
+        contrast: As ``brightness``.
+        saturation: As ``brightness``.
+        hue: (low, high) of a shift as a fraction of the full circle, -0.5 to 0.5; a number h means ``(-h, h)``. 0 or
+            ``None``: no change.
+        per_frame: Draw for each frame.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.transforms.ColorJitter(brightness=0.4, hue=0.1).brightness
+        (0.6, 1.4)
     """
 
     brightness: tuple[float, float] | None
@@ -65,11 +74,17 @@ class ColorJitter(Transform):
 
 @dataclass(frozen=True, init=False)
 class ColorTwist(Transform):
-    """Turn hue, then change saturation, contrast and brightness: DALI's ``color_twist``.
+    """Change hue, then saturation, contrast and brightness, as DALI's ``color_twist``.
 
-    ``brightness``, ``contrast``, ``saturation``: a factor, 0 to 20, or ``(low, high)`` to draw from. ``hue``:
-    degrees, or ``(low, high)``. Hue and saturation act in YIQ, contrast about 128. Unlike DALI, a part of the
-    list: values are clamped at its end.
+    Hue and saturation are applied in YIQ, contrast about 128. Unlike in DALI, values are clamped at the end of the list
+    only.
+
+    Args:
+        brightness: A factor, 0 to 20, or (low, high) to draw from.
+        contrast: As ``brightness``.
+        saturation: As ``brightness``.
+        hue: Degrees, or (low, high) to draw from.
+        per_frame: Draw for each frame.
     """
 
     brightness: tuple[float, float]
@@ -98,7 +113,12 @@ class ColorTwist(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomGrayscale(Transform):
-    """Make the picture gray, in three equal channels, with probability ``p``."""
+    """Convert the frame to gray, in three equal channels, with probability ``p``.
+
+    Args:
+        p: Probability, 0 to 1.
+        per_frame: Draw for each frame.
+    """
 
     p: float
     per_frame: bool
@@ -109,7 +129,11 @@ class RandomGrayscale(Transform):
 
 @dataclass(frozen=True, init=False)
 class Grayscale(Transform):
-    """Make the picture gray, in three equal channels; torchvision's default would be one channel."""
+    """Convert the frame to gray, in three equal channels; torchvision's default is one channel.
+
+    Args:
+        num_output_channels: Must be 3.
+    """
 
     def __init__(self, num_output_channels: Literal[3] = 3) -> None:
         if num_output_channels != 3:
@@ -123,11 +147,12 @@ class Grayscale(Transform):
 
 @dataclass(frozen=True, init=False)
 class AssumeColor(Transform):
-    """What the stream's code values mean, whatever the stream says itself; ``None`` leaves it to the stream.
+    """Override the color metadata of the stream; ``None`` uses the stream's own.
 
-    ``matrix``: how YUV becomes RGB, by the names of ITU-T H.273. ``range``: ``"limited"`` has black at 16 and white at
-    235 (of 8 bits), ``"full"`` uses all values. JPEG files that are decoded with ``exact=True`` are RGB already, which
-    no ``matrix`` changes.
+    Args:
+        matrix: Matrix between YUV and RGB, by its name in ITU-T H.273. JPEG files that are decoded with ``exact=True``
+            are RGB already and not affected.
+        range: ``"limited"`` has black at 16 and white at 235 (of 8 bits), ``"full"`` uses all values.
     """
 
     matrix: Literal["bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"] | None
@@ -149,19 +174,26 @@ class AssumeColor(Transform):
 class ToneMap(Transform):
     """Map video of high dynamic range (PQ or HLG) to BT.709 colors of standard dynamic range.
 
-    The operator is the EETF of ITU-R BT.2390 (section 5.4.1, from black to black) on luminance, R, G and B being
-    multiplied alike (its "YRGB"): luminance below a knee stays as it is, and what lies between it and ``source_peak``
-    is bent to end at ``target_peak``. PQ is light of the display (SMPTE ST 2084); HLG gets the OOTF of ITU-R BT.2100
-    for a display of ``source_peak``. Colors are then converted to the primaries of BT.709 and clipped, and encoded by
-    the inverse of BT.1886 (a power of 1/2.4). Samples are resized before, as the video stores them.
+    The operator is the EETF of ITU-R BT.2390 (section 5.4.1, from black to black) on luminance, with R, G and B
+    multiplied alike (its "YRGB"). Luminance below a knee is unchanged; luminance between the knee and ``source_peak``
+    is compressed to end at ``target_peak``. PQ is display light (SMPTE ST 2084); HLG gets the OOTF of ITU-R BT.2100 for
+    a display of ``source_peak``.
 
-    ``target_peak``: luminance in cd/m2 that becomes white (255); 203 is the reference white of ITU-R BT.2408.
-    ``source_peak``: luminance in cd/m2 of the brightest that is kept apart. Both from 10 to 10000. Metadata of the
-    video (mastering display, content light level) is not looked at: every frame of every video is mapped alike.
+    Colors are then converted to the primaries of BT.709, clipped, and encoded by the inverse of BT.1886 (a power of
+    1/2.4). Resizing precedes this, on the samples as the video stores them. Metadata of the video (mastering display,
+    content light level) is not used: every frame of every video is mapped alike.
 
-    Video that is not PQ or HLG, pictures and arrays stay as they are. Changes of color must come after it. Primaries
-    are the stream's, BT.2020 where it does not state them; those whose white is not D65 are an
-    :class:`~framespool.UnsupportedError`. Float results keep more than 8 bits.
+    Video that is not PQ or HLG, images and arrays are unchanged. Color transforms must follow it. Primaries are those
+    of the stream, or BT.2020 if it does not state them. Float results keep more than 8 bits.
+
+    Args:
+        target_peak: Luminance in cd/m2 that becomes white (255), 10 to 10000; 203 is the reference white of ITU-R
+            BT.2408.
+        source_peak: Luminance in cd/m2 above which values are not distinguished, 10 to 10000.
+
+    Raises:
+        ArgumentError: If a value is out of range.
+        UnsupportedError: While decoding, if the white point of the primaries is not D65.
     """
 
     target_peak: float
@@ -176,9 +208,20 @@ class ToneMap(Transform):
 
 @dataclass(frozen=True, init=False)
 class Normalize(Transform):
-    """``(value / 255 - mean) / std`` for each channel; needs a float dtype.
+    """Compute ``(value / 255 - mean) / std`` for each channel; needs a float dtype.
 
-    ``mean``, ``std``: three numbers each, or one for all channels, for values in 0..1.
+    Args:
+        mean: Three numbers, or one for all channels, for values in 0..1.
+        std: Three numbers, or one for all channels, for values in 0..1; not 0.
+
+    Raises:
+        ArgumentError: If ``std`` has a 0.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.Resize((8, 8)), fsp.transforms.Normalize(mean=0.5, std=0.5)]
+        >>> fsp.Video("a.mp4").frames([0], transforms=transforms, dtype="float32").data.dtype
+        'float32'
     """
 
     mean: tuple[float, float, float]

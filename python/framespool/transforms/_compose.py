@@ -1,4 +1,4 @@
-"""Lists of transforms, and the callable that may end them."""
+"""Lists of transforms, and the callable at their end."""
 
 from __future__ import annotations
 
@@ -15,23 +15,33 @@ if TYPE_CHECKING:
     from framespool._framespool import Step
 
 
-#: All there are: a subclass of a user's own means nothing to the engine.
+#: All transforms; the engine does not know subclasses of users.
 _BUILT_IN = {getattr(module, name) for module in (_geometry, _color, _erasing) for name in module.__all__}
 
 
 def split(
     transforms: Iterable[Transform | Callable[[Any], Any]] | None,
 ) -> tuple[list[Step], Callable[[Any], Any] | None]:
-    """The engine's form of a list of transforms, and the callable at its end if there is one."""
+    """Splits a list of transforms into the engine's form and the callable at its end.
+
+    Args:
+        transforms: The list, or ``None``.
+
+    Returns:
+        The steps, and the callable or ``None``.
+
+    Raises:
+        ArgumentError: If an entry is neither a transform nor a callable at the end.
+    """
     entries = () if transforms is None else as_sequence(transforms)
     if entries is None:
-        raise ArgumentError(f"transforms must be a list, got {transforms!r}; put it in [ ]")
+        raise ArgumentError(f"transforms must be a list, got {transforms!r}; use [...]")
     wanted: list[Step] = []
     for place, entry in enumerate(entries):
         if type(entry) in _BUILT_IN:
             wanted.append(entry._step())
         elif isinstance(entry, type):
-            raise ArgumentError(f"transforms: {entry.__name__} is a class; give an object, {entry.__name__}(...)")
+            raise ArgumentError(f"transforms: {entry.__name__} is a class; use an object, {entry.__name__}(...)")
         elif not callable(entry):
             raise ArgumentError(
                 f"transforms must be framespool.transforms objects, and the last may be a callable; got {entry!r}"
@@ -46,24 +56,45 @@ def split(
 
 
 def steps(transforms: Iterable[Transform | Callable[[Any], Any]] | None) -> list[Step]:
-    """As :func:`split`, for callers that have no use for a callable."""
+    """Converts a list of transforms without a callable to the engine's form.
+
+    Args:
+        transforms: The list, or ``None``.
+
+    Returns:
+        The steps.
+
+    Raises:
+        ArgumentError: If an entry is not a transform.
+    """
     wanted, function = split(transforms)
     if function is not None:
-        raise ArgumentError(f"transforms: no callable can be used here, got {function!r}; apply it to the result")
+        raise ArgumentError(f"transforms: a callable is not supported here, got {function!r}; apply it to the result")
     return wanted
 
 
 def finish(function: Callable[[Any], Any] | None, frames: Any) -> Any:
-    """``frames`` after the user's callable."""
+    """Applies the user's callable.
+
+    Args:
+        function: The callable, or ``None``.
+        frames: A Tensor or a list of Tensors.
+
+    Returns:
+        The result of the callable, or ``frames`` without one.
+
+    Raises:
+        ArgumentError: If frames of different sizes are passed to a callable.
+    """
     if function is None:
         return frames
     if isinstance(frames, list):
-        # Even if those of this batch happen to be of one size: what a callable gets must not depend on luck.
+        # Also if the frames of this batch have one size: the input of a callable must not vary between batches.
         raise ArgumentError(
-            f"{function!r} needs frames of one size, which these transforms do not give; "
+            f"{function!r} needs frames of one size, but these transforms give different ones; "
             "put Resize((height, width)) or a crop before it"
         )
-    # A module of PyTorch is only ever given by a program that has imported PyTorch: it is not imported for this.
+    # A PyTorch module implies that the program has imported PyTorch, so it is not imported here.
     module = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
     if isinstance(module, type) and isinstance(function, module):
         frames = frames.torch()

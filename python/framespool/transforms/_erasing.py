@@ -1,4 +1,4 @@
-"""Transforms that cover pixels."""
+"""Transforms that erase pixels."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ __all__ = [
 
 @dataclass(frozen=True, init=False)
 class RandomErasing(Transform):
-    """Cover random rectangles with probability ``p``.
+    """Erase random rectangles with probability ``p``.
 
-    ``scale``: least and most of a rectangle's area, as a share of the picture's. ``ratio``: least and most of its
-    height / width, drawn uniformly in the logarithm. ``value``: what is painted, a number or (R, G, B), in code values
-    0 to 255 before :class:`Normalize`, in units of the result after it; ``"random"`` is noise, of mean 0 and standard
-    deviation 1 for float dtypes as in torchvision, and any code value for ``"uint8"``. ``count``: rectangles; one for
-    which ten draws do not fit is left out.
+    Args:
+        p: Probability, 0 to 1.
+        scale: (low, high) of the area of a rectangle, as a share of the frame.
+        ratio: (low, high) of its height / width, drawn uniformly in the logarithm.
+        value: Fill, a number or (R, G, B), in code values 0 to 255 before :class:`Normalize`, in units of the result
+            after it. ``"random"`` is noise, of mean 0 and standard deviation 1 for float types as in torchvision, and
+            any code value for ``"uint8"``.
+        count: Number of rectangles; one that does not fit in ten draws is skipped.
+        per_frame: Draw for each frame.
     """
 
     p: float
@@ -56,10 +60,14 @@ class RandomErasing(Transform):
 
 @dataclass(frozen=True, init=False)
 class Cutout(Transform):
-    """Cover rectangles of one size about random centres with probability ``p``; they may reach over the edge.
+    """Erase rectangles of one size around random centers with probability ``p``; they may extend over the edge.
 
-    ``size``: an int for squares, or ``(height, width)``; in pixels. ``count``: rectangles. ``fill``: what is painted,
-    as :class:`RandomErasing`'s ``value``.
+    Args:
+        size: An int for squares, or (height, width); in pixels.
+        count: Number of rectangles.
+        fill: As ``value`` of :class:`RandomErasing`.
+        p: Probability, 0 to 1.
+        per_frame: Draw for each frame.
     """
 
     size: tuple[int, int]
@@ -88,13 +96,20 @@ class Cutout(Transform):
 
 @dataclass(frozen=True, init=False)
 class GridMask(Transform):
-    """Cover the squares of a grid with probability ``p``: DALI's ``grid_mask``.
+    """Erase the squares of a grid with probability ``p``, as DALI's ``grid_mask``.
 
-    ``tile``: pixels from one square to the next. ``ratio``: side of a square as a part of ``tile``, 0 to 1.
-    ``degrees``: turn of the grid about the upper left corner, as DALI's ``angle``, which is in radians. ``shift_x``,
-    ``shift_y``: shift of the grid along its own axes, as parts of ``tile`` (DALI's are pixels), so that ``(0, 1)``
-    reaches every place. Each of these may be a number or ``(low, high)`` to draw from. ``fill``: what is painted, as
-    :class:`RandomErasing`'s ``value``.
+    All numbers but ``fill`` and ``p`` may be (low, high) to draw from.
+
+    Args:
+        tile: Pixels from one square to the next.
+        ratio: Side of a square as a share of ``tile``, 0 to 1.
+        degrees: Rotation of the grid about the upper left corner; DALI's ``angle`` is in radians.
+        shift_x: Shift of the grid along its own axis, as a share of ``tile`` (DALI's is in pixels); ``(0, 1)`` reaches
+            every position.
+        shift_y: As ``shift_x``.
+        fill: As ``value`` of :class:`RandomErasing`.
+        p: Probability, 0 to 1.
+        per_frame: Draw for each frame.
     """
 
     tile: tuple[float, float]

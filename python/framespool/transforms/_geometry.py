@@ -41,12 +41,25 @@ __all__ = [
 
 @dataclass(frozen=True, init=False)
 class Resize(Transform):
-    """Resize the picture.
+    """Resize the frame.
 
-    ``size``: ``(height, width)``, or an int for the shorter side (the longer one becomes
-    ``int(size * longer / shorter)``); with ``side="longer"`` it is the longer side (and the shorter one becomes
-    ``int(size * shorter / longer)``); in pixels. ``max_size``: the longer side never becomes more than this; only for
-    a given shorter side. As in torchvision, ``size=None`` with ``max_size`` gives the longer side.
+    Args:
+        size: (height, width), or an int for the shorter side, in pixels. The longer side becomes
+            ``int(size * longer / shorter)``; with ``side="longer"`` the shorter one becomes
+            ``int(size * shorter / longer)``. ``None`` with ``max_size`` gives the longer side, as in torchvision.
+        interpolation: ``"bilinear"`` or ``"nearest"``.
+        max_size: Upper limit of the longer side in pixels, only for a given shorter side.
+        antialias: Filter when downscaling with bilinear interpolation.
+        side: The side that an int ``size`` gives, ``"shorter"`` or ``"longer"``.
+
+    Raises:
+        ArgumentError: If an argument is invalid, or two contradict each other.
+
+    Example:
+        >>> import framespool as fsp
+        >>> video = fsp.Video("a.mp4")
+        >>> video.frames([0], transforms=[fsp.transforms.Resize(180)]).data.shape
+        (1, 180, 320, 3)
     """
 
     size: int | tuple[int, int]
@@ -72,11 +85,11 @@ class Resize(Transform):
             size, max_size, side = max_size, None, "longer"
         sides = as_sides("Resize", size)
         if len(sides) == 2 and side == "longer":
-            raise ArgumentError(f'Resize: side="longer" needs one number for size, got {size!r}')
+            raise ArgumentError(f'Resize: side="longer" needs an int for size, got {size!r}')
         if max_size is not None:
             if len(sides) == 2 or side == "longer":
                 given = f"size={size!r}, side={side!r}"
-                raise ArgumentError(f"Resize: max_size={max_size!r} needs a size of the shorter side, got {given}")
+                raise ArgumentError(f"Resize: max_size={max_size!r} needs an int size of the shorter side, got {given}")
             max_size = integer("Resize: max_size", max_size, least=1, most=MAX_SIDE)
             if max_size <= sides[0]:
                 raise ArgumentError(f"Resize: max_size must be greater than size={sides[0]}, got {max_size}")
@@ -91,9 +104,17 @@ class Resize(Transform):
 
 @dataclass(frozen=True, init=False)
 class CenterCrop(Transform):
-    """Keep the middle ``size``: an int for a square, or ``(height, width)``; in pixels.
+    """Crop the middle of the frame.
 
-    The corner is rounded as torchvision does (half to even). Black is added where the picture is smaller.
+    The corner is rounded as in torchvision (half to even). A smaller frame is padded with black.
+
+    Args:
+        size: An int for a square, or (height, width); in pixels.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.Video("a.mp4").frames([0], transforms=[fsp.transforms.CenterCrop(224)]).data.shape
+        (1, 224, 224, 3)
     """
 
     size: tuple[int, int]
@@ -104,11 +125,15 @@ class CenterCrop(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomCrop(Transform):
-    """Keep a part at a random place.
+    """Crop at a random position.
 
-    ``size``: an int for a square, or ``(height, width)``; in pixels. ``padding``: pixels added before, as for
-    :class:`Pad`. ``pad_if_needed``: adds what is missing on both sides where the picture is smaller than ``size``;
-    otherwise that is an error.
+    Args:
+        size: An int for a square, or (height, width); in pixels.
+        padding: Pixels added before, as for :class:`Pad`. ``None``: none.
+        pad_if_needed: Pad both sides of a frame that is smaller than ``size``; otherwise it is an error.
+        fill: Value of added pixels.
+        padding_mode: Must be ``"constant"``.
+        per_frame: Draw for each frame.
     """
 
     size: tuple[int, int]
@@ -139,11 +164,23 @@ class RandomCrop(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomResizedCrop(Transform):
-    """Resize a part of random area, shape and place.
+    """Crop a part of random area, shape and position, and resize it.
 
-    ``size``: of the result, an int for a square, or ``(height, width)``; in pixels. ``scale``: least and most of the
-    part's area, as a share of the picture's. ``ratio``: least and most of its width / height, drawn uniformly in the
-    logarithm. If ten draws do not fit the picture, the largest part in its middle is taken whose shape is allowed.
+    If ten draws do not fit into the frame, the largest centered part with an allowed shape is used.
+
+    Args:
+        size: Size of the result, an int for a square, or (height, width); in pixels.
+        scale: (low, high) of the area of the part, as a share of the frame.
+        ratio: (low, high) of its width / height, drawn uniformly in the logarithm.
+        interpolation: ``"bilinear"`` or ``"nearest"``.
+        antialias: Filter when downscaling with bilinear interpolation.
+        per_frame: Draw for each frame.
+
+    Example:
+        >>> import framespool as fsp
+        >>> crop = fsp.transforms.RandomResizedCrop(112)
+        >>> fsp.Video("a.mp4").frames([0, 1], transforms=[crop], seed=1).data.shape
+        (2, 112, 112, 3)
     """
 
     size: tuple[int, int]
@@ -175,12 +212,14 @@ class RandomResizedCrop(Transform):
 
 @dataclass(frozen=True, init=False)
 class FiveCrop(Transform):
-    """Five views of each frame: the corners (top left, top right, bottom left, bottom right) and the middle.
+    """Crop five views of each frame: the corners (top left, top right, bottom left, bottom right) and the center.
 
-    ``size``: an int for a square, or ``(height, width)``; in pixels. The views have a dimension V of their own, the
-    first of a clip: batches are (N, V, T, H, W, C), (N, V, T, C, H, W) or (N, V, C, T, H, W), after the layout, and
-    those of images (N, V, H, W, C) or (N, V, C, H, W). ``Normalize`` follows it. A picture smaller than ``size`` is an
-    error.
+    The views are a dimension V, the first of a clip: batches are (N, V, T, H, W, C), (N, V, T, C, H, W) or
+    (N, V, C, T, H, W), and those of images (N, V, H, W, C) or (N, V, C, H, W). ``Normalize`` may follow. A frame
+    smaller than ``size`` is an error.
+
+    Args:
+        size: An int for a square, or (height, width); in pixels.
     """
 
     size: tuple[int, int]
@@ -191,9 +230,18 @@ class FiveCrop(Transform):
 
 @dataclass(frozen=True, init=False)
 class ThreeCrop(Transform):
-    """Three views of each frame, along its longer side: the start (left or top), the middle and the end.
+    """Crop three views of each frame along its longer side: the start (left or top), the center and the end.
 
-    ``size``: an int for a square, or ``(height, width)``; in pixels. Otherwise as :class:`FiveCrop`.
+    The views are a dimension, as for :class:`FiveCrop`.
+
+    Args:
+        size: An int for a square, or (height, width); in pixels.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.Resize(128), fsp.transforms.ThreeCrop(128)]
+        >>> fsp.Video("a.mp4").frames([0, 1], transforms=transforms).data.shape
+        (3, 2, 128, 128, 3)
     """
 
     size: tuple[int, int]
@@ -204,7 +252,17 @@ class ThreeCrop(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomHorizontalFlip(Transform):
-    """Exchange left and right with probability ``p``."""
+    """Flip left and right with probability ``p``.
+
+    Args:
+        p: Probability, 0 to 1.
+        per_frame: Draw for each frame.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.transforms.RandomHorizontalFlip().p
+        0.5
+    """
 
     p: float
     per_frame: bool
@@ -217,7 +275,12 @@ class RandomHorizontalFlip(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomVerticalFlip(Transform):
-    """Exchange top and bottom with probability ``p``."""
+    """Flip top and bottom with probability ``p``.
+
+    Args:
+        p: Probability, 0 to 1.
+        per_frame: Draw for each frame.
+    """
 
     p: float
     per_frame: bool
@@ -230,11 +293,19 @@ class RandomVerticalFlip(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomRotation(Transform):
-    """Turn the picture by a random angle.
+    """Rotate the frame by a random angle.
 
-    ``degrees``: ``(low, high)``, counter-clockwise; a number d means ``(-d, d)``. ``expand``: the result grows until
-    all of the turned picture can be seen, so its size depends on the angle. ``center``: (x, y) about which to turn, in
-    pixels from the upper left corner; the middle if ``None``, and always with ``expand``.
+    Args:
+        degrees: (low, high), counterclockwise; a number d means ``(-d, d)``.
+        interpolation: ``"bilinear"`` or ``"nearest"``.
+        expand: Enlarge the result to contain the complete rotated frame; its size then depends on the angle.
+        center: Center of the rotation, (x, y) in pixels from the upper left corner. ``None``: the middle; required with
+            ``expand``.
+        fill: Value outside the frame.
+        per_frame: Draw for each frame.
+
+    Raises:
+        ArgumentError: If an argument is invalid, or ``expand`` and ``center`` are both given.
     """
 
     degrees: tuple[float, float]
@@ -255,7 +326,7 @@ class RandomRotation(Transform):
         per_frame: bool = False,
     ) -> None:
         if boolean("RandomRotation: expand", expand) and center is not None:
-            raise ArgumentError(f"RandomRotation: expand=True turns about the middle; leave out center={center!r}")
+            raise ArgumentError(f"RandomRotation: expand=True rotates about the middle; omit center={center!r}")
         self._set(
             degrees=range_around("RandomRotation: degrees", degrees, 0.0, least=-1e6, most=1e6),
             interpolation=as_interpolation("RandomRotation", interpolation),
@@ -268,13 +339,19 @@ class RandomRotation(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomAffine(Transform):
-    """Shear, scale, turn and shift the picture at random; its size stays.
+    """Shear, scale, rotate and translate the frame at random; its size is unchanged.
 
-    ``degrees``: ``(low, high)``, clockwise; a number d means ``(-d, d)``. ``translate``: largest shift (x, y), to
-    either side, as shares of width and height, 0 to 1; whole pixels are drawn. ``scale``: least and most
-    magnification. ``shear``: degrees; a number s means ``(-s, s)`` parallel to the x axis, ``(low, high)`` likewise,
-    and ``(x low, x high, y low, y high)`` along both axes. ``center``: (x, y) that stays in place but for the shift, in
-    pixels from the upper left corner; the middle if ``None``.
+    Args:
+        degrees: (low, high), clockwise; a number d means ``(-d, d)``.
+        translate: Largest shift (x, y) in either direction, as shares of width and height, 0 to 1. The shift is an
+            integer number of pixels. ``None``: no shift.
+        scale: (low, high) of the scale factor. ``None``: 1.
+        shear: Degrees; a number s means ``(-s, s)`` parallel to the x axis, (low, high) likewise, and
+            (x low, x high, y low, y high) along both axes. ``None``: no shear.
+        interpolation: ``"bilinear"`` or ``"nearest"``.
+        fill: Value outside the frame.
+        center: Fixed point, except for the shift, (x, y) in pixels from the upper left corner. ``None``: the middle.
+        per_frame: Draw for each frame.
     """
 
     degrees: tuple[float, float]
@@ -325,7 +402,10 @@ class RandomAffine(Transform):
 class Pad(Transform):
     """Add pixels at the sides.
 
-    ``padding``: an int for all sides, ``(left and right, top and bottom)``, or ``(left, top, right, bottom)``.
+    Args:
+        padding: An int for all sides, (left and right, top and bottom), or (left, top, right, bottom); in pixels.
+        fill: Value of added pixels.
+        padding_mode: Must be ``"constant"``.
     """
 
     padding: tuple[int, int, int, int]
@@ -343,9 +423,18 @@ class Pad(Transform):
 
 @dataclass(frozen=True, init=False)
 class Letterbox(Transform):
-    """Resize, keeping the shape, to the largest picture that fits inside ``size``, and add pixels evenly on both sides.
+    """Resize to the largest frame of the same shape that fits inside ``size``, and pad evenly on both sides.
 
-    ``size``: of the result, an int for a square, or ``(height, width)``; in pixels.
+    Args:
+        size: Size of the result, an int for a square, or (height, width); in pixels.
+        fill: Value of added pixels.
+        interpolation: ``"bilinear"`` or ``"nearest"``.
+        antialias: Filter when downscaling with bilinear interpolation.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.Video("a.mp4").frames([0], transforms=[fsp.transforms.Letterbox(256)]).data.shape
+        (1, 256, 256, 3)
     """
 
     size: tuple[int, int]

@@ -1,4 +1,4 @@
-//! Arguments of a sampling rule, from a name and a dict in Python, read by name and type.
+//! Arguments of a clip sampler, from a name and a dict in Python, read by name and type.
 //! An argument of a wrong type is an error that names the argument and its value.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use framespool::{Error, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// The values that arguments of rules can have. The order of the variants matters: Python's `True` is an
+/// The values that arguments of clip samplers can have. The order of the variants matters: Python's `True` is an
 /// `int`, an `int` has a numerator and a denominator, and all of these convert to `float`.
 #[derive(FromPyObject, Clone, Debug)]
 enum SamplerValue {
@@ -49,7 +49,7 @@ impl<'py> FromPyObject<'_, 'py> for Callable {
     }
 }
 
-/// The name and arguments of a rule; arguments that are `None` in Python are absent.
+/// The name and arguments of a clip sampler; arguments that are `None` in Python are absent.
 #[derive(Debug)]
 pub struct SamplerArgs {
     name: String,
@@ -66,7 +66,7 @@ impl<'py> FromPyObject<'_, 'py> for SamplerArgs {
 }
 
 impl SamplerArgs {
-    /// The name of the rule.
+    /// The name of the clip sampler.
     pub fn sampler_name(&self) -> &str {
         &self.name
     }
@@ -95,11 +95,11 @@ impl SamplerArgs {
     pub fn get_int(&self, name: &str) -> Result<i64> {
         match self.values.get(name) {
             Some(SamplerValue::Int(value)) => Ok(*value),
-            _ => self.type_error(name, "a whole number"),
+            _ => self.type_error(name, "an int"),
         }
     }
 
-    /// Reads an integer from 0 to 2^32 - 1; the rule itself rejects 0 where it needs at least 1.
+    /// Reads an integer from 0 to 2^32 - 1; the clip sampler itself rejects 0 where it needs at least 1.
     pub fn get_u32(&self, name: &str) -> Result<u32> {
         match u32::try_from(self.get_int(name)?) {
             Ok(count) => Ok(count),
@@ -191,7 +191,7 @@ impl SamplerArgs {
     pub fn get_ints(&self, name: &str) -> Result<Vec<i64>> {
         match self.values.get(name) {
             Some(SamplerValue::Ints(values)) => Ok(values.clone()),
-            _ => self.type_error(name, "a list of whole numbers"),
+            _ => self.type_error(name, "a list of ints"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Converts the name and arguments of one of framespool's own sampling rules to the engine's sampler.
+//! Converts the name and arguments of one of framespool's own clip samplers to the engine's clip sampler.
 //! It sets no defaults: the Python package passes them all.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use framespool::{Error, Result};
 use super::args::SamplerArgs;
 use super::callback_sampler::CallbackSampler;
 
-/// Returns the sampler of a rule.
+/// Returns the clip sampler for a name and its arguments.
 pub fn build_builtin(args: &SamplerArgs) -> Result<ClipSamplerRef> {
     Ok(match args.sampler_name() {
         "windows" => Arc::new(windows(args)?),
@@ -60,7 +60,7 @@ pub fn build_builtin(args: &SamplerArgs) -> Result<ClipSamplerRef> {
             let (function, clips) = (args.get_callable("function")?, args.get_u32("clips_per_video")?);
             Arc::new(CallbackSampler::new(function, clips, args.get_opt_u32("sequence_length")?)?)
         }
-        other => return Err(Error::Argument(format!("unknown sampling rule {other:?}"))),
+        other => return Err(Error::Argument(format!("unknown clip sampler {other:?}"))),
     })
 }
 
@@ -118,7 +118,7 @@ fn lists<T: Clone>(args: &SamplerArgs, flat: Vec<T>) -> Result<Vec<Vec<T>>> {
     for length in args.get_ints("lengths")? {
         let cut = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
         let Some((list, others)) = cut else {
-            return Err(Error::Argument("lengths must add up to the number of entries".into()));
+            return Err(Error::Argument("lengths must add up to the number of samples".into()));
         };
         lists.push(list.to_vec());
         rest = others;

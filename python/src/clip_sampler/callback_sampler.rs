@@ -1,4 +1,4 @@
-//! A sampling rule that calls a Python function for the frame numbers of a clip, holding the GIL only for the
+//! A clip sampler that calls a Python function for the frame indices of a clip, holding the GIL only for the
 //! call. It validates what the function returns, and keeps what it raises.
 
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl ClipInfo {
 }
 
 impl CallbackSampler {
-    /// Validates the numbers and creates the rule.
+    /// Validates the numbers and creates the clip sampler.
     pub fn new(function: Callable, clips_per_video: u32, sequence_length: Option<u32>) -> Result<Self> {
         for (name, value) in
             [("clips_per_video", Some(clips_per_video)), ("sequence_length", sequence_length)]
@@ -84,7 +84,7 @@ impl CallbackSampler {
             Some(Ok((name, random))) => {
                 Ok(Self { function, name, random: Arc::new(random), clips_per_video, sequence_length })
             }
-            Some(Err(raised)) => Err(Error::Argument(format!("sampling by a function failed: {raised}"))),
+            Some(Err(raised)) => Err(Error::Argument(format!("the sampling function failed: {raised}"))),
             None => Err(interpreter_exiting()),
         }
     }
@@ -101,7 +101,7 @@ impl CallbackSampler {
             let Ok(entries) = returned.try_iter() else {
                 let text = returned.repr()?;
                 return Ok(Err(
-                    self.callback_error(&format!("must return frame numbers, it returned {text}"))
+                    self.callback_error(&format!("must return frame indices, it returned {text}"))
                 ));
             };
             let mut indices = Vec::new();
@@ -110,7 +110,7 @@ impl CallbackSampler {
                 let Some(index) = entry.extract::<i64>().ok().and_then(|at| u32::try_from(at).ok()) else {
                     let text = entry.repr()?;
                     let what = format!(
-                        "must return whole numbers from 0 to {}, entry {} is {text}",
+                        "must return ints from 0 to {}, entry {} is {text}",
                         frames.saturating_sub(1),
                         indices.len()
                     );
@@ -119,7 +119,7 @@ impl CallbackSampler {
                 indices.push(index);
                 if indices.len() > MAX_FRAMES as usize {
                     return Ok(Err(
-                        self.callback_error(&format!("returned more than {MAX_FRAMES} frame numbers"))
+                        self.callback_error(&format!("returned more than {MAX_FRAMES} frame indices"))
                     ));
                 }
             }
@@ -148,11 +148,9 @@ impl CallbackSampler {
         }
         let count = indices.len();
         match self.sequence_length {
-            _ if count == 0 => {
-                Err(self.callback_error("returned no frame number; a clip needs at least one"))
-            }
+            _ if count == 0 => Err(self.callback_error("returned no frame index; a clip needs at least one")),
             Some(length) if length as usize != count => Err(self.callback_error(&format!(
-                "returned {count} frame numbers, but sequence_length={length} was promised"
+                "returned {count} frame indices, but sequence_length={length} was promised"
             ))),
             _ => Ok(ClipIndices::unpadded(indices)),
         }
@@ -160,7 +158,7 @@ impl CallbackSampler {
 }
 
 fn interpreter_exiting() -> Error {
-    Error::Argument("Python is ending; no sampling function can be called any more".into())
+    Error::Argument("the Python interpreter is shutting down; no sampling function can be called".into())
 }
 
 /// Formats an exception as "ValueError: message (line 12 of train.py)".
@@ -199,7 +197,7 @@ impl ClipSampler for CallbackSampler {
         let clips = self.num_clips(video);
         if clip >= clips {
             return Err(Error::Argument(format!(
-                "clip {clip} asked for, but a video of {} frames yields {clips} clips; ask for clips below that",
+                "clip {clip} was requested, but a video of {} frames yields {clips} clips; request a clip below that",
                 video.num_frames()
             )));
         }

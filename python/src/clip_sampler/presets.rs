@@ -56,7 +56,7 @@ pub fn build_preset(name: &str, args: &SamplerArgs) -> Result<ClipSamplerRef> {
 fn only_for(args: &SamplerArgs, form: &str, options: &[&str]) -> Result<()> {
     match options.iter().find(|option| args.contains(option)) {
         Some(option) => {
-            Err(Error::Argument(format!("{option} must be left out, got a value; it belongs to {form}")))
+            Err(Error::Argument(format!("{option} must be omitted, got a value; it belongs to {form}")))
         }
         None => Ok(()),
     }

@@ -5,7 +5,7 @@ use framespool::clip_sampler::RandomSource;
 use framespool::{Error, Result};
 use pyo3::prelude::*;
 
-/// One drawn number: an integer below the limit that the rule passes, or a float in [0, 1).
+/// One drawn number: an integer below the limit that the clip sampler passes, or a float in [0, 1).
 #[derive(FromPyObject, Clone, Copy, Debug)]
 pub enum RandomValue {
     #[pyo3(transparent)]
@@ -26,22 +26,23 @@ impl ScriptedRng {
         Self { draws: draws.into_iter(), used: 0, mismatch: None }
     }
 
-    /// Checks that the rule drew exactly the given numbers.
+    /// Checks that the clip sampler drew exactly the given numbers.
     ///
     /// # Errors
-    /// `Argument` if the given numbers are not those that the rule drew.
+    /// `Argument` if the given numbers are not those that the clip sampler drew.
     pub fn finish(self) -> Result<()> {
         let mismatch = self.mismatch.or_else(|| match self.draws.len() {
             0 => None,
             left => Some(format!("{left} are left over after {}", self.used)),
         });
-        mismatch.map_or(Ok(()), |what| Err(Error::Argument(format!("draws do not fit: {what}"))))
+        mismatch
+            .map_or(Ok(()), |what| Err(Error::Argument(format!("the recorded draws do not match: {what}"))))
     }
 
     fn next(&mut self, wanted: &str) -> Option<RandomValue> {
         let next = self.draws.next();
         if next.is_none() {
-            self.record_mismatch(format!("the rule draws {wanted} after the last of {}", self.used));
+            self.record_mismatch(format!("the clip sampler draws {wanted} after the last of {}", self.used));
         }
         self.used += 1;
         next
@@ -54,10 +55,13 @@ impl ScriptedRng {
 
 impl RandomSource for ScriptedRng {
     fn next_below(&mut self, n: u64) -> u64 {
-        match self.next(&format!("a whole number below {n}")) {
+        match self.next(&format!("an int below {n}")) {
             Some(RandomValue::Int(value)) if value < n.max(1) => value,
             Some(other) => {
-                self.record_mismatch(format!("number {} is {other:?}, the rule draws below {n}", self.used));
+                self.record_mismatch(format!(
+                    "number {} is {other:?}, the clip sampler draws below {n}",
+                    self.used
+                ));
                 0
             }
             None => 0,
@@ -70,7 +74,7 @@ impl RandomSource for ScriptedRng {
             Some(RandomValue::Int(0)) | None => 0.0,
             Some(other) => {
                 self.record_mismatch(format!(
-                    "number {} is {other:?}, the rule draws a float from 0 up to 1",
+                    "number {} is {other:?}, the clip sampler draws a float from 0 up to 1",
                     self.used
                 ));
                 0.0

@@ -53,7 +53,8 @@ impl DaliReaderReplay {
         let mut list = Vec::new();
         if list.try_reserve_exact(num_clips as usize).is_err() {
             return invalid_argument(format!(
-                "num_clips must fit into memory with order=\"dali\", which takes 4 bytes for each, got {num_clips}; order=\"framespool\" takes none"
+                "num_clips must fit into memory with order=\"dali\", which needs 4 bytes per clip, got \
+                 {num_clips}; order=\"framespool\" needs none"
             ));
         }
         list.extend(0..num_clips);
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_by_itself_is_what_the_endless_ring_delivers() {
+    fn single_epoch_equals_the_endless_ring() {
         for (config, fill) in configs() {
             let reader = DaliReaderReplay::new(DaliShards::new(&config), config.seed, fill).unwrap();
             let (mut cursor, mut twin) = (reader.start(), Twin::new(&config, fill));
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn wherever_the_cursor_was_a_place_has_its_clip() {
+    fn position_has_its_clip_wherever_the_cursor_was() {
         for (config, fill) in configs().filter(|(c, _)| c.num_clips > 20) {
             let reader = DaliReaderReplay::new(DaliShards::new(&config), config.seed, fill).unwrap();
             let whole: Vec<_> = (0..4).map(|e| reader.read(&mut reader.start(), e, 0..u64::MAX)).collect();

@@ -46,7 +46,7 @@ impl WeightedInterleave {
     pub fn new(weights: &[f64], epoch_len: u64) -> Result<Self> {
         if let Some(bad) = weights.iter().find(|&&w| !(w.is_finite() && w > 0.0)) {
             return invalid_argument(format!(
-                "weights must be finite and greater than 0, got {bad}; leave out what is not wanted"
+                "weights must be finite and greater than 0, got {bad}; leave out unused datasets"
             ));
         }
         let max_weight = weights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
@@ -78,7 +78,7 @@ impl WeightedInterleave {
     pub fn draws(&self, seed: u64, epoch: u64) -> EpochDraws<'_> {
         let key = RngKey { seed, epoch, clip: 0, occurrence: 0 };
         // Keeps `u` at least 2^-16 away from 0 and 1: cumulative shares have rounding errors of about 2^-50,
-        // and products that are whole numbers would otherwise be rounded wrongly.
+        // and products that are integers would otherwise be rounded wrongly.
         let rounding = (key.rng(purpose::MIX_ROUNDING).next_below((1 << 16) - 1) + 1) << 48;
         EpochDraws { interleave: self, key, rounding, block: None }
     }
@@ -165,7 +165,7 @@ mod tests {
     ];
 
     #[test]
-    fn counts_follow_the_weights_within_one_at_the_end_of_every_block() {
+    fn block_counts_follow_the_weights_within_one() {
         for weights in WEIGHTS {
             let sum: f64 = weights.iter().sum();
             for (epoch_len, epoch) in [(1, 0), (100, 1), (5000, 2), (60_000, 3)] {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_turn_comes_once_and_blocks_are_short_where_weights_allow() {
+    fn every_draw_comes_once_in_short_blocks() {
         for weights in WEIGHTS {
             let all = draws(weights, 50_000, 1);
             let mut next = vec![Vec::new(); weights.len()];
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_found_in_any_order() {
+    fn positions_are_computed_in_any_order() {
         let all = draws(WEIGHTS[0], 9000, 4);
         let interleave = WeightedInterleave::new(WEIGHTS[0], 9000).unwrap();
         let mut draws = interleave.draws(7, 4);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_below_one_place_comes_in_some_epochs() {
+    fn share_below_one_clip_comes_in_some_epochs() {
         let interleave = WeightedInterleave::new(&[99.0, 1.0], 10).unwrap();
         let comes = |epoch| (0..10).any(|position| interleave.draws(1, epoch).at(position).dataset == 1);
         let epochs = (0..2000).filter(|&epoch| comes(epoch)).count();

@@ -69,7 +69,7 @@ mod tests {
     const REFERENCE: Option<Dependency> = Some(Dependency::Reference { layer: 0 });
 
     #[test]
-    fn a_frame_that_fills_no_slot_is_a_leaf() {
+    fn frame_that_refreshes_no_slot_is_disposable() {
         for timing in [false, true] {
             let mut parser = parser(&sequence_header(timing, false));
             let delimiter = unit(2, &[]);
@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn key_frames_and_older_frames_shown_again_are_no_leaves() {
+    fn key_and_repeated_frames_are_not_disposable() {
         let mut parser = parser(&sequence_header(false, false));
         assert_eq!(parser.parse(&key()), REFERENCE);
         assert_eq!(parser.parse(&again(2)), REFERENCE);
     }
 
     #[test]
-    fn what_is_unusual_or_cut_is_needed() {
+    fn unusual_or_truncated_data_is_not_disposable() {
         assert_eq!(Av1DependencyParser::new(&[]).parse(&frame(false, 0)), None, "no sequence header");
         let mut numbered = parser(&sequence_header(false, true));
         assert_eq!(numbered.parse(&frame(false, 0)), None, "numbered frames");

@@ -329,7 +329,7 @@ mod tests {
     const REFERENCE: Option<Dependency> = Some(Dependency::Reference { layer: 0 });
 
     #[test]
-    fn a_crop_of_the_begin_is_told_from_one_of_the_end() {
+    fn left_and_right_crops_are_distinguished() {
         for (crop, begin) in [("1 1 010 1 010", false), ("1 010 1 1 1", true), ("1 1 1 011 1", true)] {
             let parser = H264DependencyParser::new(&sequence_set(Says { crop, ..PLAIN }), false);
             assert_eq!(
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_set_is_read_to_its_last_flag() {
+    fn sps_is_read_to_its_last_flag() {
         for says in
             [PLAIN, Says { reorder_depth_declared: false, ..PLAIN }, Says { frames_only: false, ..PLAIN }]
         {
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_nothing_refers_to_is_a_leaf() {
+    fn unreferenced_frame_is_disposable() {
         assert_eq!(dependency(PLAIN, &[slice(0, 0x01, false)]), DISPOSABLE);
         assert_eq!(
             dependency(PLAIN, &[vec![0, 0, 1, 9, 0xf0], slice(0, 1, false), slice(8, 1, false)]),
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_than_one_plain_frame_is_needed() {
+    fn packet_of_several_frames_is_not_disposable() {
         assert_eq!(
             dependency(Says { frames_only: false, ..PLAIN }, &[slice(0, 0x01, true)]),
             None,
@@ -391,20 +391,20 @@ mod tests {
     }
 
     #[test]
-    fn streams_whose_output_order_has_to_be_guessed_or_with_gaps_drop_nothing() {
+    fn guessed_output_order_or_gaps_drop_nothing() {
         for says in [Says { reorder_depth_declared: false, ..PLAIN }, Says { gaps: true, ..PLAIN }] {
             let mut parser = H264DependencyParser::new(&sequence_set(says), false);
             assert!(!parser.may_have_disposable());
             assert_eq!(parser.parse(&slice(0, 0x01, false)), None);
         }
         let silent = sequence_set(Says { reorder_depth_declared: false, ..PLAIN });
-        let mut told = H264DependencyParser::new(&silent, true);
-        assert!(told.may_have_disposable() && !told.declares_reorder_depth());
-        assert_eq!(told.parse(&slice(0, 0x01, false)), DISPOSABLE);
+        let mut given = H264DependencyParser::new(&silent, true);
+        assert!(given.may_have_disposable() && !given.declares_reorder_depth());
+        assert_eq!(given.parse(&slice(0, 0x01, false)), DISPOSABLE);
     }
 
     #[test]
-    fn sets_that_come_in_band_are_noted() {
+    fn in_band_parameter_sets_are_recorded() {
         let mut parser = H264DependencyParser::new(&[], false);
         assert!(parser.may_have_disposable());
         assert_eq!(parser.parse(&slice(0, 0x01, false)), None);

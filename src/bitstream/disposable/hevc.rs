@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn even_numbers_are_leaves_of_their_layer_and_odd_ones_references() {
+    fn even_nal_types_are_sublayer_non_references() {
         assert_eq!(HevcDependencyParser::new(&SEQUENCE).highest_layer(), 1);
         assert_eq!(dependency(&[(0, 0, 0, 0x80)]), Some(Disposable { layer: 0 }));
         assert_eq!(dependency(&[(2, 0, 1, 0x80), (2, 0, 1, 0)]), Some(Disposable { layer: 1 })); // two slices
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_than_one_plain_picture_is_needed() {
+    fn packet_of_several_pictures_is_not_disposable() {
         for (why, units) in [
             ("an IDR picture", &[(19, 0, 0, 0x80)][..]),
             ("a CRA picture", &[(21, 0, 0, 0x80)]),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_before_a_sequence_is_known() {
+    fn nothing_is_reported_before_an_sps() {
         let mut parser = HevcDependencyParser::new(&[]);
         let leaf = packet(&[(0, 0, 0, 0x80)]);
         assert_eq!(parser.parse(&leaf), None);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn film_grain_that_stays_in_force_makes_a_packet_needed() {
+    fn persistent_film_grain_is_not_disposable() {
         let leaf = |message: [u8; 6]| {
             let mut data = vec![0, 0, 1, 39 << 1, 1];
             data.extend(message);

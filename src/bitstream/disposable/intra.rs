@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_jpeg_is_no_start_where_tables_came_before_it() {
+    fn jpeg_without_own_tables_is_no_keyframe() {
         let (image, scan) = ([0xff, 0xd8], [0xff, 0xda, 0, 2]);
         let (quantisers, codes) = ([0xff, 0xdb, 0, 3, 0], [0xff, 0xc4, 0, 3, 0]);
         let usual = [&image[..], &quantisers, &scan].concat();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jpeg_with_tables_of_its_own_is_a_leaf_until_another_lacks_them() {
+    fn jpeg_with_own_tables_is_disposable() {
         let quantisers = [0xff, 0xdb, 0, 3, 0];
         let scan = [0xff, 0xda, 0, 2];
         let whole = [&[0xff, 0xd8][..], &quantisers, &scan].concat();

@@ -65,7 +65,7 @@ mod tests {
     const REFERENCE: Option<Dependency> = Some(Dependency::Reference { layer: 0 });
 
     #[test]
-    fn one_b_picture_stored_as_a_frame_is_a_leaf() {
+    fn single_frame_b_picture_is_disposable() {
         assert_eq!(parse(true, &picture(3, 3)), DISPOSABLE);
         assert_eq!(parse(true, &picture(1, 3)), REFERENCE);
         assert_eq!(parse(true, &picture(2, 3)), REFERENCE);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_pairs_and_what_stays_in_force_are_needed() {
+    fn fields_and_persistent_state_are_not_disposable() {
         assert_eq!(parse(true, &picture(3, 1)), None, "a field");
         assert_eq!(parse(true, &[picture(3, 3), picture(3, 3)].concat()), None, "two pictures");
         let matrices = [0, 0, 1, 0xb5, 0x30, 0];

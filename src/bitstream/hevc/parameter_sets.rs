@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_behind_scaling_lists_are_found() {
+    fn sps_after_scaling_lists_is_parsed() {
         let first = set(true, &[(1, true), (3, false)], &[(2, true)]);
         let second = set(false, &[(8, true)], &[]);
         let expected = [vec![(-1, true), (-3, false), (2, true)], vec![(-8, true)]];
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_may_be_another_one_moved() {
+    fn reference_set_may_be_predicted() {
         let first = set(true, &[(1, true), (3, true)], &[(2, true)]);
         // Shifted by -1: -2, -4, 1 and -1 itself; of these -4 is kept for other pictures only, 1 is dropped.
         let moved = ["1 1", &ue(0), "1", "0 1", "0 0", "1"].concat();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_bounds_is_not_read() {
+    fn out_of_bounds_values_are_not_read() {
         assert_eq!(read(&[&set(true, &(1..=17).map(|n| (n, true)).collect::<Vec<_>>(), &[])]), None);
         let beyond = bits(&["1", &ue(5), "0", &ue(0), "1"].concat());
         assert_eq!(parse_reference_set(&mut BitReader::new(&beyond), &[vec![]], true), None);

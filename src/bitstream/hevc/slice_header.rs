@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn references_come_from_the_sequence_or_from_the_slice() {
+    fn references_come_from_the_sps_or_the_slice() {
         assert_eq!(read(&slice(1, 0, 5, "1 01"), false), plain(5, vec![(-2, true)]));
         assert_eq!(read(&slice(1, 0, 5, "1 10"), false), plain(5, vec![(1, true)]));
         assert_eq!(read(&slice(1, 0, 5, "1 11"), false), None, "the fourth of three");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn random_access_points_have_a_bit_more_and_idr_pictures_no_references() {
+    fn irap_and_idr_slice_headers() {
         assert_eq!(read(&slice(19, 0, 0, ""), false), plain(0, vec![]));
         assert_eq!(read(&slice(21, 0, 9, "1 00"), false), plain(9, vec![(-1, true)]));
         let mut drops = slice(19, 0, 0, "");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn long_term_references_are_seen() {
+    fn long_term_references_are_parsed() {
         let none = ["1 00", &ue(0)].concat();
         assert_eq!(read(&slice(1, 0, 5, &none), true), plain(5, vec![(-1, true)]));
         let one = ["1 00", &ue(1), "0000 1 0"].concat();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_of_unknown_sets_later_slices_and_cut_ones_are_not_read() {
+    fn unusable_slice_headers_are_not_read() {
         assert_eq!(parse_slice_header(&slice(1, 0, 5, "1 00"), &ParameterSets::default()), None);
         let mut later = slice(1, 0, 5, "1 00");
         later[2] &= 0x7f;

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_frames_in_the_slots_that_a_frame_names_are_needed() {
+    fn only_frames_in_referenced_slots_are_needed() {
         let packets = [
             key(),
             inter(1 << 1, 0),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_shown_again_needs_its_slot_and_a_key_frame_shown_again_fills_all() {
+    fn repeated_frame_needs_its_slot() {
         let hidden_key = unit(6, &[0b0000_1000, 0b0000_0001, 0b0000_0100, 0]); // fills slot 2
         let packets = [key(), inter(1 << 1, 0), again(1), hidden_key, again(2), inter(0, 7)];
         assert_eq!(needed(&packets, 2), Some(vec![0, 1, 2]));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_sequence_is_needed_and_a_new_one_ends_all() {
+    fn repeated_sequence_header_is_needed() {
         let same = [sequence_header(false, false), inter(1, 0)].concat();
         assert_eq!(needed(&[key(), same, inter(2, 7), inter(0, 1)], 2), Some(vec![0, 1, 2]));
         let other = [sequence_header(true, false), key()].concat();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unusual_or_cut_gives_no_answer() {
+    fn unusual_or_truncated_data_gives_no_answer() {
         let cut = |mut data: Vec<u8>| {
             data.pop();
             data
@@ -164,7 +164,7 @@ mod tests {
         ] {
             assert_eq!(needed(&[key(), data], 0), None, "{why}");
         }
-        assert_eq!(needed(&[inter(1, 0), inter(0, 0)], 1), None, "slots that nobody filled");
+        assert_eq!(needed(&[inter(1, 0), inter(0, 0)], 1), None, "empty slots");
         assert_eq!(
             needed(&[key(), unit(2, &[]), inter(0, 0)], 2),
             Some(vec![0, 1, 2]),

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pictures_of_the_reference_set_are_needed_also_those_only_kept() {
+    fn whole_reference_picture_set_is_needed() {
         let packets = [
             picture(IDR, 0, &[], &[]),
             picture(1, 4, &[0], &[]),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_start_anew_at_an_idr_picture() {
+    fn picture_order_count_restarts_at_idr() {
         let packets = [
             picture(IDR, 0, &[], &[]),
             picture(1, 1, &[0], &[]),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_before_an_idr_picture_do_not_matter_after_it() {
+    fn counts_before_idr_do_not_matter_after_it() {
         let mut packets = vec![picture(IDR, 0, &[], &[])];
         packets.extend((1..=3).map(|n| picture(1, 4 * n, &[4 * n - 4], &[])));
         packets.extend([picture(IDR, 0, &[], &[]), picture(1, 1, &[0], &[])]);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_that_keep_the_count_are_decoded_where_the_gap_would_be_too_wide() {
+    fn count_anchors_are_decoded_in_wide_gaps() {
         // Counts are transmitted with four bits; each picture refers to the first and keeps nothing else.
         let mut packets = vec![picture(IDR, 0, &[], &[])];
         packets.extend((1..=5).map(|n| picture(1, 4 * n, &[0], &[])));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn leading_pictures_of_the_start_are_not_followed_and_those_of_later_ones_are() {
+    fn leading_pictures_of_later_starts_are_followed() {
         let packets = [
             picture(CRA, 8, &[], &[4]),
             picture(8, 6, &[4, 8], &[]),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_sets_are_needed_and_changed_ones_end_all() {
+    fn repeated_sets_are_needed_changed_sets_end_it() {
         let with = |set: Vec<u8>| {
             let mut data = packet(&[set]);
             data.extend(picture(1, 1, &[0], &[]));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unusual_gives_no_answer() {
+    fn unusual_data_gives_no_answer() {
         let idr = || picture(IDR, 0, &[], &[]);
         let mut drops = idr();
         drops[4] |= 0x40;
@@ -262,7 +262,7 @@ mod tests {
                 "a second layer",
                 [picture(1, 1, &[0], &[]), packet(&[vec![1 << 1, 1 << 3 | 1, 0x80]])].concat(),
             ),
-            ("no picture", packet(&[vec![35 << 1, 1, 0x50]])),
+            ("no image", packet(&[vec![35 << 1, 1, 0x50]])),
             ("cut", picture(1, 1, &[0], &[])[..5].to_vec()),
         ] {
             assert_eq!(needed(&[idr(), data], 0), None, "{why}");
@@ -270,11 +270,11 @@ mod tests {
         let lost = picture(1, 4, &[2], &[]);
         assert_eq!(needed(&[idr(), lost.clone()], 1), None, "a reference that is not there");
         assert_eq!(needed(&[idr(), lost], 0), Some(vec![0]), "which does not concern others");
-        assert_eq!(needed(&[idr(), picture(1, 4, &[0], &[2])], 1), Some(vec![0, 1]), "kept, but not there");
+        assert_eq!(needed(&[idr(), picture(1, 4, &[0], &[2])], 1), Some(vec![0, 1]), "kept, but missing");
     }
 
     #[test]
-    fn counts_are_the_nearest_that_end_as_sent() {
+    fn counts_are_the_nearest_with_the_sent_low_bits() {
         for (anchor, sent, count) in
             [(0, 7, 7), (0, 8, 8), (0, 9, -7), (15, 0, 16), (15, 7, 23), (15, 6, 22), (24, 1, 17)]
         {

@@ -129,7 +129,7 @@ fn check(sampler: &ClipSamplerRef, video: &dyn VideoTiming, most_clips: u64) -> 
 }
 
 #[test]
-fn every_clip_of_every_preset_has_its_length_and_stays_inside_the_video() {
+fn preset_clips_have_their_length_and_stay_in_range() {
     let options = [(1, 1, 1, 0.5), (4, 2, 3, 0.2), (5, 3, 5, 1.0), (16, 1, 4, 0.04), (3, 7, 12, 2.0)];
     let mut clips = 0;
     for sampler in options.into_iter().flat_map(|(a, b, c, t)| all(a, b, c, t)) {
@@ -144,7 +144,7 @@ fn every_clip_of_every_preset_has_its_length_and_stays_inside_the_video() {
 }
 
 #[test]
-fn numbers_that_make_no_sense_are_refused_and_large_ones_do_no_harm() {
+fn invalid_numbers_are_rejected_large_ones_accepted() {
     assert!(all(0, 1, 1, 1.0).iter().all(|sampler| sampler.sequence_length() != Some(0)));
     assert!(all(1, 1, 0, 1.0).iter().all(|sampler| sampler.fixed_num_clips() != Some(0)));
     for huge in [u32::MAX, MAX_COUNT + 1] {
@@ -172,7 +172,7 @@ fn numbers_that_make_no_sense_are_refused_and_large_ones_do_no_harm() {
 }
 
 #[test]
-fn torchvision_picks_windows_as_the_head_of_a_permutation() {
+fn torchvision_windows_start_a_permutation() {
     // Random numbers 3, 0, 2 of 5: (0 1 2 3 4) → (3 1 2 0 4) → (3 1 2 0 4) → (3 1 4 0 2).
     struct Three(Vec<u64>);
     impl RandomSource for Three {

@@ -91,7 +91,7 @@ pub fn require_in_range(positions: impl IntoIterator<Item = i64>, num_frames: u3
         match u32::try_from(at) {
         Ok(frame) if frame < num_frames => Ok(frame),
         _ => Err(Error::Argument(format!(
-            "the formula asks for frame {at} of {num_frames}, where the original fails too; leave this video out"
+            "the formula requests frame {at} of {num_frames}, where the original fails too; leave this video out"
         ))),
     }
     };

@@ -108,7 +108,9 @@ impl ClipSampler for SampleClosest {
         let begins = |frame: u32| video.pts_seconds(frame) as f32;
         let times = self.times(begins(0), begins(last))?;
         if times.is_empty() {
-            return Err(Error::Argument("stop must lie after start, and leave one sample; got none".into()));
+            return Err(Error::Argument(
+                "stop must be after start with at least one sample between them; got none".into(),
+            ));
         }
         let closest = |&time: &f32| {
             if time >= begins(last) {

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_float_is_exactly_its_bits() {
+    fn float_converts_to_its_exact_fraction() {
         assert_eq!(Fraction::from_f64(0.75), Some(ratio(3, 4)));
         assert_eq!(Fraction::from_f64(-2.5), Some(ratio(-5, 2)));
         assert_eq!(Fraction::from_f64(0.0), Some(Fraction::ZERO));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_float_is_found_where_a_quotient_of_floats_misses_it() {
+    fn nearest_float_where_float_division_misses_it() {
         // As in Python: float(Fraction(2**53 + 1, 1)) is 2**53, (2**53 + 1) / 3 rounds once.
         assert_eq!(ratio((1 << 53) + 1, 1).to_f64(), 9007199254740992.0);
         assert_eq!(ratio(1, 3).to_f64(), 1.0 / 3.0);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_rounded() {
+    fn large_fractions_are_rounded() {
         let wide = ratio(1, (1 << 100) + 1);
         let sum = wide.checked_add(ratio(1, (1 << 99) + 1)).unwrap();
         assert_eq!(sum.to_f64(), f64::powi(2.0, -100) + f64::powi(2.0, -99));
@@ -211,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_orders_and_roundings_agree_with_cross_multiplication(
+        fn arithmetic_agrees_with_cross_multiplication(
             a in -(1i128 << 40)..1 << 40, b in 1i128..1 << 20, c in -(1i128 << 40)..1 << 40, d in 1i128..1 << 20,
         ) {
             let (x, y) = (ratio(a, b), ratio(c, d));

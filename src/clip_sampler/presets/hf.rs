@@ -64,7 +64,7 @@ impl HfSampleFrames {
         };
         if frames > total && !may_exceed {
             return Err(Error::Argument(format!(
-                "num_frames must be at most the {total} frames of the video, got {frames}; ask for fewer, or leave it out"
+                "num_frames must be at most the {total} frames of the video, got {frames}; request fewer, or omit it"
             )));
         }
         checked_length(frames).map(f64::from)

@@ -129,7 +129,8 @@ impl ReadFrames {
             intervals.by_ref().map(|(begin, _)| u64::from(*begin) + u64::from(start)).collect();
         match fixed.last() {
             Some(&last) if last >= u64::from(frames) => Err(Error::Argument(format!(
-                "fix_start must leave every frame inside the video, got {start} for {frames} frames; use a smaller one, or leave it out"
+                "fix_start must leave every frame inside the video, got {start} for {frames} frames; use a \
+                 smaller one, or omit it"
             ))),
             _ => Ok(fixed.into_iter().map(|at| at as u32).collect()),
         }

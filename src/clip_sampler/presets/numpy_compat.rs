@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_cut() {
+    fn integers_are_truncated() {
         // torch.linspace(0, 10, 20, dtype=torch.int), as quoted in torchcodec's source.
         let values: Vec<i64> = (0..20).map(|i| torch_linspace_int_at(0, 10, 20, i)).collect();
         assert_eq!(values, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 10]);

@@ -38,7 +38,7 @@ pub enum ClipSamplerKind {
     ConstantClipsPerVideo {
         /// Different clips of each video.
         clips_per_video: u32,
-        /// How often each clip is repeated, consecutively.
+        /// Number of consecutive repetitions of each clip.
         augs_per_clip: u32,
     },
 }
@@ -181,7 +181,7 @@ impl ClipSampler for LabeledVideoClips {
         let frames = past - first;
         if frames == 0 {
             return Err(Error::Argument(format!(
-                "no frame appears from second {} to {}, where the original goes on to another video; use a longer \
+                "no frame appears from second {} to {}, where the original continues with another video; use a longer \
                  clip_duration, or leave this video out",
                 start.to_f64(),
                 end.to_f64()

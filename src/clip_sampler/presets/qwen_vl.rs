@@ -75,8 +75,8 @@ impl QwenVl {
             return Ok((start, end));
         }
         Err(Error::Argument(format!(
-            "video_start must lie before video_end and inside the video, got frames {start} and {end} of {total_frames}; \
-             choose another part, or leave this video out"
+            "video_start must be before video_end and inside the video, got frames {start} and {end} of \
+             {total_frames}; choose another range, or leave this video out"
         )))
     }
 

@@ -138,7 +138,7 @@ fn all(a: u32, b: u32, c: u32) -> Vec<ClipSamplerRef> {
 }
 
 #[test]
-fn every_clip_of_every_preset_has_its_length_and_stays_inside_the_video() {
+fn preset_clips_have_their_length_and_stay_in_range() {
     let options = [(1, 1, 1), (1, 3, 2), (4, 1, 1), (4, 2, 3), (5, 3, 5), (8, 4, 2), (3, 7, 12), (16, 1, 4)];
     let mut clips = 0;
     for sampler in options.into_iter().flat_map(|(a, b, c)| all(a, b, c)) {
@@ -168,7 +168,7 @@ fn every_clip_of_every_preset_has_its_length_and_stays_inside_the_video() {
 }
 
 #[test]
-fn numbers_that_make_no_sense_are_refused_and_large_ones_do_no_harm() {
+fn invalid_numbers_are_rejected_large_ones_accepted() {
     assert_eq!(all(0, 1, 1).iter().filter(|sampler| sampler.sequence_length() == Some(0)).count(), 0);
     for huge in [u32::MAX, shared_most() + 1] {
         assert!(all(huge, 1, 1).iter().all(|sampler| sampler.sequence_length().is_none_or(|n| n < huge)));
@@ -200,7 +200,7 @@ fn shared_most() -> u32 {
 }
 
 #[test]
-fn the_same_words_mean_other_frames_in_each_codebase() {
+fn same_arguments_differ_between_codebases() {
     // Sixteen frames at distance four, from frame 0.
     let first = |sampler: Option<ClipSamplerRef>, num_frames| {
         let video = &ConstantFrameRate { num_frames, fps: 30.0 };

@@ -28,13 +28,13 @@ impl Policy {
         let (found, length) = (exist.len(), length as usize);
         let Some(&last) = exist.last() else {
             return Err(Error::Argument(
-                "a clip must begin inside the video; move sampling_range_start".into(),
+                "a clip must start inside the video; move sampling_range_start".into(),
             ));
         };
         if found < length && self == Policy::Error {
             return Err(Error::Argument(format!(
                 "policy must be \"repeat_last\" or \"wrap\" for a clip with {found} of {length} frames inside the video, \
-                 got \"error\"; or leave sampling_range_end out"
+                 got \"error\"; or omit sampling_range_end"
             )));
         }
         let padding_frame = |i: usize| match self {

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_box_that_ends_where_numbers_do_ends_the_file() {
+    fn box_that_overflows_ends_the_file() {
         let endless = [&[0, 0, 0, 1][..], b"free", &u64::MAX.to_be_bytes()].concat();
         let file = [&[0, 0, 0, 8][..], b"ftyp", &endless].concat();
         let source = crate::source::MemorySource::new("m", file);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_box_that_claims_too_much_is_cut_and_one_that_claims_too_little_ends_the_walk() {
+    fn boxes_with_wrong_sizes_are_clamped() {
         let long = [0, 0, 0, 99, b'a', b'b', b'c', b'd', 1, 2];
         assert_eq!(children(&long).collect::<Vec<_>>(), [(*b"abcd", &long[8..])]);
         let short = [0, 0, 0, 4, b'a', b'b', b'c', b'd'];

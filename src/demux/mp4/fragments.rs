@@ -170,7 +170,7 @@ mod tests {
 
     /// Iterating over these samples would take hours.
     #[test]
-    fn runs_of_other_tracks_are_not_gone_through() {
+    fn track_runs_of_other_tracks_are_skipped() {
         let tfhd = Tfhd { track_id: 2, default_sample_size: Some(3), ..Tfhd::default() };
         let claims = Trun {
             samples: TrunSamples::Inherited { count: u32::MAX, first_flags: None },
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn where_runs_of_other_tracks_end_does_not_depend_on_how_they_are_written() {
+    fn skipped_track_runs_have_the_right_end() {
         let entry = |size| mp4_atom::TrunEntry { size, ..Default::default() };
         let tfhd = Tfhd { track_id: 2, default_sample_size: Some(7), ..Tfhd::default() };
         let listed = vec![entry(Some(5)), entry(Some(0)), entry(None)];

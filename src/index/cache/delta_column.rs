@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_regular_takes_hardly_any_bytes() {
+    fn regular_columns_are_small() {
         let even: Vec<i64> = (0..10_000).map(|i| -1024 + 512 * i).collect();
         assert!(there_and_back(&even) < 16);
         assert!(there_and_back(&[7; 10_000]) < 16);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_and_irregular_numbers_come_back() {
+    fn extreme_and_irregular_values_round_trip() {
         there_and_back(&[]);
         there_and_back(&[i64::MIN]);
         there_and_back(&[i64::MIN, i64::MAX, 0, -1, i64::MIN, i64::MIN, i64::MAX]);
@@ -200,13 +200,13 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn every_list_comes_back(values: Vec<i64>, steps in proptest::collection::vec(-3i64..300, 0..200), step: i32) {
+        fn every_list_round_trips(values: Vec<i64>, steps in proptest::collection::vec(-3i64..300, 0..200), step: i32) {
             there_and_back(&values);
             there_and_back(&steps.iter().map(|s| s * i64::from(step)).collect::<Vec<_>>());
         }
 
         #[test]
-        fn any_bytes_are_a_list_or_nothing(bytes: Vec<u8>, count in 0usize..2000) {
+        fn arbitrary_bytes_are_a_list_or_nothing(bytes: Vec<u8>, count in 0usize..2000) {
             if let Some(values) = read_column(&mut VarintReader::new(&bytes), count) {
                 assert_eq!(values.len(), count);
             }

@@ -71,7 +71,7 @@ impl IndexCache {
         let source = FileSource::open(path).map_err(said)?;
         let index = self.get(path, &source, stream).ok_or("not in the index, or changed since")?;
         let file_hash = content_hash(&source).map_err(said)?;
-        let bytes = codec::encode(&index).ok_or("cannot be written down")?;
+        let bytes = codec::encode(&index).ok_or("cannot be exported")?;
         let ffmpeg = super::writer::ffmpeg_version_of(&index);
         Ok(json!({
             "path": name,
@@ -118,7 +118,7 @@ impl IndexCache {
             }
             let place = || PathBuf::from(format!("line {number}"));
             match serde_json::from_slice::<Value>(&line) {
-                Err(error) => done.skipped.push((place(), format!("no JSON ({error})"))),
+                Err(error) => done.skipped.push((place(), format!("not JSON ({error})"))),
                 Ok(value) => match self.import_line(root, &value) {
                     Ok(()) => done.entries += 1,
                     Err(why) => {
@@ -132,27 +132,30 @@ impl IndexCache {
     }
 
     fn import_line(&self, root: &Path, line: &Value) -> std::result::Result<(), String> {
-        let word = |name: &str| line[name].as_str().ok_or(format!("no {name:?} in it"));
+        let word = |name: &str| line[name].as_str().ok_or(format!("{name:?} is missing"));
         let hex = |name: &str| {
-            u64::from_str_radix(word(name)?, 16).map_err(|_| format!("{name:?} is no such number"))
+            u64::from_str_radix(word(name)?, 16).map_err(|_| format!("{name:?} is not a valid number"))
         };
         if line["format"].as_u64() != Some(FORMAT.into()) {
             return Err(format!("of format {}, this build reads format {FORMAT}", line["format"]));
         }
         let (below, ffmpeg) = (Path::new(word("path")?), word("ffmpeg")?);
         if below.components().any(|c| !matches!(c, Component::Normal(_) | Component::CurDir)) {
-            return Err("the path leads out of the root".into());
+            return Err("the path is outside the root".into());
         }
         let version = crate::ffmpeg::version();
         if !ffmpeg.is_empty() && ffmpeg != version {
             return Err(format!("read by FFmpeg {ffmpeg}, this build has {version}"));
         }
         let bytes = BASE64.decode(word("index")?).map_err(|e| format!("the index is not base64 ({e})"))?;
-        let (len, file_hash) = (line["bytes"].as_u64().ok_or("no \"bytes\" in it")?, hex("fingerprint")?);
+        let (len, file_hash) = (line["bytes"].as_u64().ok_or("\"bytes\" is missing")?, hex("fingerprint")?);
         let stream = match &line["stream"] {
             Value::Null => None,
             number => Some(
-                number.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or("\"stream\" is no such number")?,
+                number
+                    .as_u64()
+                    .and_then(|n| u32::try_from(n).ok())
+                    .ok_or("\"stream\" is not a valid number")?,
             ),
         };
         if checksum(len, file_hash, stream, ffmpeg, &bytes) != hex("checksum")? {
@@ -165,11 +168,11 @@ impl IndexCache {
             return Err(format!("the file has {} bytes, the one that was indexed had {len}", source.len()));
         }
         if content_hash(&source).map_err(|e| e.to_string())? != file_hash {
-            return Err("the file has other content than the one that was indexed".into());
+            return Err("the file differs in content from the one that was indexed".into());
         }
         let site = Site::file(source.name());
         let index = codec::decode(&bytes, site, &Limits::default().for_file_len(len))
-            .ok_or("the index cannot be understood")?;
+            .ok_or("the index cannot be parsed")?;
         self.put_blocking(&path, &source, stream, since, &Arc::new(index));
         Ok(())
     }

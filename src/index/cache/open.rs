@@ -91,7 +91,7 @@ impl IndexCache {
                 Err(error) if database::is_denied(&error) => {
                     let what = file.display();
                     errors.record(
-                        format!("{what}: cannot be written, so what is new is not kept ({error})"),
+                        format!("{what}: cannot be written, new indices are not stored ({error})"),
                         0,
                     );
                     None

@@ -192,19 +192,19 @@ mod tests {
     }
 
     #[test]
-    fn one_flipped_bit_anywhere_unseals_nothing() {
-        let sealed = entry().encode();
-        assert_eq!(CacheRecord::decode(&sealed), Some(entry()));
-        for bit in 0..8 * sealed.len() {
-            let mut damaged = sealed.clone();
+    fn any_flipped_bit_is_rejected() {
+        let encoded = entry().encode();
+        assert_eq!(CacheRecord::decode(&encoded), Some(entry()));
+        for bit in 0..8 * encoded.len() {
+            let mut damaged = encoded.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(CacheRecord::decode(&damaged), None, "bit {bit}");
         }
-        assert!((0..sealed.len()).all(|len| CacheRecord::decode(&sealed[..len]).is_none()));
+        assert!((0..encoded.len()).all(|len| CacheRecord::decode(&encoded[..len]).is_none()));
     }
 
     #[test]
-    fn streams_of_a_file_have_keys_of_their_own_that_name_the_file() {
+    fn streams_of_a_file_have_distinct_keys() {
         let file = MemorySource::new("m", b"abc");
         let key = |stream| record_key(Path::new("/data/a.mp4"), &file, stream).unwrap();
         let keys = [None, Some(0), Some(1), Some(256), Some(u32::MAX)].map(key);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_on_a_server_is_told_by_length_and_tag() {
+    fn remote_file_is_identified_by_length_and_etag() {
         let identity = |len, tag: &str, start| Identity::Remote {
             url: "https://h/a".into(),
             len,
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn another_length_time_or_ffmpeg_does_not_fit_and_a_later_change_only_with_the_same_ends() {
+    fn changed_signature_does_not_match() {
         let (same, other) = (MemorySource::new("m", b"abc"), MemorySource::new("m", b"abd"));
         let (entry, signature) = (entry(), entry().signature);
         assert!(entry.is_valid_for(&signature, &other)); // the content is not compared
@@ -244,16 +244,16 @@ mod tests {
     }
 
     #[test]
-    fn an_index_read_within_the_tick_of_the_files_last_change_is_not_believed() {
-        let is_believed = |signature: FileSignature, after_ns| {
+    fn recently_changed_file_is_not_trusted() {
+        let is_trusted = |signature: FileSignature, after_ns| {
             let entry = CacheRecord { signature, read_ns: signature.ctime_ns + after_ns, ..entry() };
             entry.is_valid_for(&signature, &MemorySource::new("m", b"abc"))
         };
         let (fine, whole_seconds) =
             (entry().signature, FileSignature { ctime_ns: DAY_NS, ..entry().signature });
-        assert!([-DAY_NS, 0, 19_999_999].iter().all(|&after_ns| !is_believed(fine, after_ns)));
-        assert!(is_believed(fine, 20_000_000));
-        assert!(!is_believed(whole_seconds, 1_999_999_999) && is_believed(whole_seconds, 2_000_000_000));
+        assert!([-DAY_NS, 0, 19_999_999].iter().all(|&after_ns| !is_trusted(fine, after_ns)));
+        assert!(is_trusted(fine, 20_000_000));
+        assert!(!is_trusted(whole_seconds, 1_999_999_999) && is_trusted(whole_seconds, 2_000_000_000));
         assert_eq!(fine.stable_after(fine.ctime_ns + 5_000_000), Some(Duration::from_millis(15)));
     }
 }

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_back_at_the_edges_of_their_ranges() {
+    fn boundary_values_round_trip() {
         let numbers = [0, 1, 127, 128, 16383, 16384, u64::from(u32::MAX), u64::MAX - 1, u64::MAX];
         let signed = [0, -1, 1, -64, 64, i64::MIN, i64::MAX];
         let mut out = Vec::new();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_not_there_and_a_number_that_never_ends_are_refused() {
+    fn missing_length_and_endless_number_are_rejected() {
         let mut out = Vec::new();
         write_varint(&mut out, u64::MAX);
         assert_eq!(VarintReader::new(&out).bytes(u64::MAX), None);

@@ -224,7 +224,7 @@ impl WriterThread {
             }
         }
         self.errors
-            .record(format!("{}: damaged, and not mended by emptying it", self.file.display()), entries);
+            .record(format!("{}: damaged, and emptying it did not repair it", self.file.display()), entries);
     }
 
     fn repair(&mut self) {
@@ -243,7 +243,7 @@ impl WriterThread {
             Ok(false) => self.checks += 1,
             Err(error) => {
                 self.checks += 1;
-                self.errors.record(format!("{file}: damaged, and not to be emptied: {error}"), 0);
+                self.errors.record(format!("{file}: damaged, and emptying it failed: {error}"), 0);
             }
         }
         // The old connection's cached state of the file may be invalid.

@@ -121,7 +121,7 @@ fn check_dtype(shape: &ClipShape, executor: &TransformExecutor) -> Result<()> {
     if shape.dtype == executor.pipeline().dtype {
         return Ok(());
     }
-    Err(Error::Argument("its pictures differ in depth".into()))
+    Err(Error::Argument("its frames differ in bit depth".into()))
 }
 
 /// The shape of a clip with this number of frames, otherwise equal to `shape`.
@@ -163,7 +163,7 @@ impl ClipOutput for SlotOutput {
     fn target(&mut self, shape: &ClipShape) -> Result<OutputMut<'_>> {
         if *shape != self.shape {
             return Err(Error::Argument(format!(
-                "a clip came out as {}x{} where the transforms promise {}x{}",
+                "a clip is {}x{}, but the transforms state {}x{}",
                 shape.width, shape.height, self.shape.width, self.shape.height
             )));
         }

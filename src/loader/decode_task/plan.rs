@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_anyway_is_told_from_what_is_not() {
+    fn packets_read_anyway_are_distinguished() {
         let mut packet_ranges = PacketRangeSet::default();
         packet_ranges.add(&spans(&[(100, 149), (0, 20), (10, 30)]));
         assert_eq!(packet_ranges.spans, spans(&[(0, 30), (100, 149)]));

@@ -16,8 +16,10 @@ pub(super) fn numbered_names(
     let (before, width, after) = split_pattern(pattern)?;
     let first = frames.first;
     let last = match frames.count {
-        Some(0) => return Err(Error::Argument("a folder of frames with count=0; give at least 1".into())),
-        Some(count) if count > MAX_FRAMES => return Err(too_many(&format!("{count} frames in a folder"))),
+        Some(0) => return Err(Error::Argument("an image sequence with count=0; give at least 1".into())),
+        Some(count) if count > MAX_FRAMES => {
+            return Err(too_many(&format!("{count} frames in an image sequence")))
+        }
         Some(count) => first.checked_add(count - 1).ok_or_else(|| {
             let most = u32::MAX;
             Error::Argument(format!(
@@ -34,7 +36,8 @@ pub(super) fn numbered_names(
 fn split_pattern(pattern: &str) -> Result<(&str, usize, &str)> {
     let wrong = |why: &str| {
         Error::Argument(format!(
-            "pattern '{pattern}' must hold one number: '{{:05}}', '{{}}', '%05d' or '%d', as in 'img_{{:05}}.jpg'{why}"
+            "pattern '{pattern}' must contain one number: '{{:05}}', '{{}}', '%05d' or '%d', as in \
+             'img_{{:05}}.jpg'{why}"
         ))
     };
     let parts = || match pattern.split_once('{') {
@@ -66,7 +69,7 @@ fn split_pattern(pattern: &str) -> Result<(&str, usize, &str)> {
     Ok((before, digits, after))
 }
 
-/// Names of all images of a folder, in order. Directories and names that begin with a dot are left out.
+/// Names of all images of a folder, in order. Directories and names that start with a dot are skipped.
 pub(super) fn list_images(frames: &ImageSequence, site: &Site) -> Result<Vec<OsString>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&frames.folder).map_err(|e| Error::io(site, e))? {
@@ -133,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_hold_one_number() {
+    fn patterns_contain_one_number() {
         assert_eq!(split_pattern("img_{:05}.jpg").unwrap(), ("img_", 5, ".jpg"));
         assert_eq!(split_pattern("img_{:05d}.jpg").unwrap(), ("img_", 5, ".jpg"));
         assert_eq!(split_pattern("{}.png").unwrap(), ("", 0, ".png"));

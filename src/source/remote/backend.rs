@@ -49,7 +49,7 @@ pub(super) fn http_client() -> Result<reqwest::Client, String> {
         .referer(false)
         .user_agent(concat!("framespool/", env!("CARGO_PKG_VERSION")))
         .build()
-        .map_err(|error| format!("no client for URLs can be made: {}", root_cause(&error)))
+        .map_err(|error| format!("the HTTP client cannot be created: {}", root_cause(&error)))
 }
 
 impl RemoteObject {
@@ -115,7 +115,8 @@ fn check_endpoint() -> Result<()> {
         set("AWS_ALLOW_HTTP").is_some_and(|v| ["1", "true", "yes", "on"].contains(&&*v.to_lowercase()));
     match plain {
         Some(name) if !allowed => Err(Error::Argument(format!(
-            "{name} is a http:// URL, by which bytes travel unprotected; set AWS_ALLOW_HTTP=true to allow it, or give a https:// URL"
+            "{name} is an http:// URL, which is not encrypted; set AWS_ALLOW_HTTP=true to allow it, or give \
+             a https:// URL"
         ))),
         _ => Ok(()),
     }

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_make_one_piece_and_nothing_is_claimed_twice() {
+    fn adjacent_blocks_are_merged_and_claimed_once() {
         let cache = BlockCache::new(1 << 30);
         assert_eq!(claimed(&cache, &[0..3, 3..5], 0), vec![0..5]);
         assert_eq!(claimed(&cache, &[2..7], 0), vec![5..7]);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_block_that_was_used_longest_ago_makes_room() {
+    fn least_recently_used_block_is_evicted() {
         let cache = BlockCache::new(3 * BLOCK_BYTES);
         fill(&cache, 1, 0..3);
         assert!(
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_failed_is_told_and_can_be_claimed_again() {
+    fn failed_range_is_reported_and_claimable_again() {
         let cache = BlockCache::new(1 << 30);
         let fetch = cache.claim(1, &[0..2], 0).remove(0);
         assert!(matches!(cache.lookup(1, 1), Lookup::InFlight(other) if Arc::ptr_eq(&other, &fetch)));

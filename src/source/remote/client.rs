@@ -143,7 +143,7 @@ impl RemoteClient {
         url_states.entry(key).or_default().clone()
     }
 
-    /// Forgets a URL: the next open asks the server.
+    /// Discards the state of a URL: the next open asks the server.
     pub fn forget(&self, parsed_url: &ParsedUrl) {
         let key = (parsed_url.key.clone(), parsed_url.account);
         self.url_states.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);

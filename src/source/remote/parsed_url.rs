@@ -88,7 +88,7 @@ impl ParsedUrl {
                         Ok(Self { address, key: format!("s3://{rest}").into(), host, name, account: 0 })
                     }
                     _ => Err(wrong(
-                        "no bucket and key in it; write s3://bucket/key, credentials go into the environment",
+                        "it has no bucket and key; write s3://bucket/key, and put credentials into the environment",
                     )),
                 }
             }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_without_secrets_is_called_what_it_is() {
+    fn url_without_secrets_is_shown_unchanged() {
         for text in ["http://127.0.0.1:8000/v/a.mp4", "s3://bucket/a/b c%20?.mp4"] {
             let parsed_url = ParsedUrl::parse(text).unwrap();
             assert_eq!((&*parsed_url.name, &*parsed_url.key), (text, text));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_without_repeating_secrets() {
+    fn rejected_url_is_shown_without_secrets() {
         for text in [
             "s3://bucket",
             "s3:///key",

@@ -98,7 +98,8 @@ impl RangeRequest {
                 let spent = spent.as_secs_f64();
                 let times = if attempt == 1 { "once".into() } else { format!("{attempt} times") };
                 return Err(self.error_of(&format!(
-                    "{reason}; asked {times} in {spent:.1} s; see whether the server can be reached and try again, or skip the file"
+                    "{reason}; requested {times} in {spent:.1} s; check that the server can be reached and \
+                     try again, or skip the file"
                 )));
             }
             tokio::time::sleep(wait).await;
@@ -132,7 +133,10 @@ impl RangeRequest {
             self.if_none_match.as_ref().filter(|v| is_etag(&v.tag)).map(|v| v.tag.to_string());
         let asked = timeout(READ_TIMEOUT, self.object.store.get_opts(&self.object.path, options)).await;
         let silent = || {
-            AttemptError::Transient(format!("no answer within {} s", READ_TIMEOUT.as_secs()), Duration::ZERO)
+            AttemptError::Transient(
+                format!("no response within {} s", READ_TIMEOUT.as_secs()),
+                Duration::ZERO,
+            )
         };
         let result = match asked.map_err(|_| silent())? {
             Ok(result) => result,
@@ -142,7 +146,7 @@ impl RangeRequest {
         let version = version_of(&result.meta);
         if i64::try_from(version.len).is_err() {
             let reason = format!(
-                "the server says that the file has {} bytes, which none has; leave it out",
+                "the server reports an impossible file size of {} bytes; leave the file out",
                 version.len
             );
             return Err(AttemptError::Permanent(self.error_of(&reason)));
@@ -166,24 +170,24 @@ impl RangeRequest {
                 _ if progress.received.len() as u64 == whole => break,
                 Ok(Some(Err(error))) => {
                     return Err(AttemptError::Transient(
-                        format!("the answer broke off ({})", self.parsed_url.scrub(&root_cause(&error))),
+                        format!("the response broke off ({})", self.parsed_url.scrub(&root_cause(&error))),
                         Duration::ZERO,
                     ))
                 }
                 Ok(None) => break,
                 Err(_) if begun.elapsed() >= time_limit => {
-                    let reason = format!("the answer was not there after {} s", time_limit.as_secs());
+                    let reason = format!("the response did not arrive within {} s", time_limit.as_secs());
                     return Err(AttemptError::Transient(reason, Duration::ZERO));
                 }
                 Err(_) => {
-                    let reason = format!("the answer stopped for {} s", READ_TIMEOUT.as_secs());
+                    let reason = format!("the response stalled for {} s", READ_TIMEOUT.as_secs());
                     return Err(AttemptError::Transient(reason, Duration::ZERO));
                 }
             };
             self.traffic.add(RemoteStats { bytes: part.len() as u64, ..RemoteStats::default() });
             if progress.received.len() + part.len() > whole as usize {
                 return Err(AttemptError::Permanent(
-                    self.error_of("the server sends more bytes than it says; leave the file out"),
+                    self.error_of("the server sends more bytes than it announces; leave the file out"),
                 ));
             }
             progress.received.extend_from_slice(&part);
@@ -191,7 +195,7 @@ impl RangeRequest {
         }
         match progress.received.len() as u64 == whole {
             true => Ok(Some(version)),
-            false => Err(AttemptError::Transient("the answer ended too early".into(), Duration::ZERO)),
+            false => Err(AttemptError::Transient("the response ended too early".into(), Duration::ZERO)),
         }
     }
 
@@ -210,24 +214,29 @@ impl RangeRequest {
             (Some(416), _) if first && !response.has_bytes() => Ok(Some(Version { len: 0, tag: "".into() })),
             (Some(200), _) if first && response.length() == 0 => Ok(Some(Version { len: 0, tag: "".into() })),
             (Some(416), _) if first => lasting(
-                "the server has bytes of the file, and says that the first ones cannot be had: it cannot do ranges; use one that can, or download the file",
+                "the server has the file but rejects a request for its first bytes: it does not support \
+                 ranges; use one that does, or download the file",
             ),
-            (Some(416), _) => lasting("the file is shorter now than when it was opened; open it again"),
+            (Some(416), _) => lasting("the file is shorter than when it was opened; open it again"),
             (Some(404 | 410), _) | (_, object_store::Error::NotFound { .. }) => {
                 Err(AttemptError::Permanent(Error::NotFound { site: self.site() }))
             }
-            (Some(status @ (401 | 403)), _) => {
-                lasting(&format!("refused with status {status}{}; {}", s3_error_code(&error), self.credentials_hint()))
-            }
+            (Some(status @ (401 | 403)), _) => lasting(&format!(
+                "refused with status {status}{}; {}",
+                s3_error_code(&error),
+                self.credentials_hint()
+            )),
             (Some(status @ (301 | 307 | 400)), _) if response.region().is_some() => lasting(&format!(
                 "status {status}: the bucket is in region {0}; set AWS_REGION={0}",
                 response.region().unwrap_or_default()
             )),
             (Some(200), _) => lasting(
-                "the server answers a request for a range with the whole file: it cannot do ranges; use one that can (nginx, Apache, S3), or download the file",
+                "the server answers a range request with the entire file: it does not support ranges; use \
+                 one that does (nginx, Apache, S3), or download the file",
             ),
             (Some(206), _) => lasting(&format!(
-                "the server answers with other bytes than those asked for ({}); use one that can do ranges, or download the file",
+                "the server returns a different range than requested ({}); use one that supports ranges, or \
+                 download the file",
                 self.parsed_url.scrub(&root_cause(&error))
             )),
             (Some(status @ (408 | 425 | 429 | 500..)), _) => {
@@ -236,7 +245,7 @@ impl RangeRequest {
             }
             (Some(status), _) => lasting(&format!("status {status}{}; check the URL", s3_error_code(&error))),
             (None, _) => {
-                let reason = format!("no answer ({})", self.parsed_url.scrub(&root_cause(&error)));
+                let reason = format!("no response ({})", self.parsed_url.scrub(&root_cause(&error)));
                 Err(AttemptError::Transient(reason, Duration::ZERO))
             }
         }
@@ -245,7 +254,10 @@ impl RangeRequest {
     fn credentials_hint(&self) -> &'static str {
         match &self.parsed_url.address {
             Address::Bucket { .. } => {
-                "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary ones, AWS_SESSION_TOKEN (`aws configure export-credentials --format env` writes them), or AWS_EC2_METADATA_DISABLED=false for the role of the machine; without any, buckets are read as anybody may"
+                "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary ones, AWS_SESSION_TOKEN \
+                 (`aws configure export-credentials --format env` writes them), or \
+                 AWS_EC2_METADATA_DISABLED=false for the role of the machine; without credentials, only \
+                 public buckets can be read"
             }
             Address::Web { .. } => {
                 "put name and password into the URL (https://name:password@host/…), or ask for a new one if it is signed: it may have expired"
@@ -259,7 +271,8 @@ impl RangeRequest {
             false => format!("{} bytes, {}", v.len, v.tag),
         };
         self.error_of(&format!(
-            "the file on the server was replaced after it was opened ({} then, {} now); open it again, and let files be while they are read",
+            "the file on the server was replaced after it was opened ({} then, {} now); open it again, and \
+             do not change files while they are read",
             describe(was),
             describe(is)
         ))

@@ -55,7 +55,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     #[test]
-    fn who_reads_on_gets_more_and_more_and_who_jumps_gets_what_was_asked_for() {
+    fn sequential_reads_grow_and_random_reads_do_not() {
         let mut readahead = Readahead::default();
         let mut beyond = Vec::new();
         for n in 0..12 {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_comes_whole() {
+    fn tail_is_read_at_once() {
         let mut readahead = Readahead::default();
         assert_eq!(readahead.record_read(&(GIB - 70_000..GIB - 69_984), GIB), GIB - 70_000..GIB);
         assert_eq!(readahead.record_read(&(0..16), 1000), 0..1000);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn small_reads_in_one_block_are_no_sign_of_many() {
+    fn small_reads_in_one_block_do_not_grow_readahead() {
         let mut readahead = Readahead::default();
         let ends: Vec<u64> =
             (0..100).map(|n| readahead.record_read(&(n * 16..n * 16 + 16), GIB).end).collect();

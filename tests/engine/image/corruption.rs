@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn a_file_that_is_cut_off_is_an_error_wherever_it_is_cut() {
+fn truncated_file_is_an_error_at_every_cut() {
     let mut kept = ImageDecoder::new();
     for File { name, bytes } in small_files() {
         // Cuts up to the last byte that is needed: the end marker, or the end of a PNG's last IDAT.
@@ -41,7 +41,7 @@ impl TestRng {
 }
 
 #[test]
-fn damage_ends_in_a_picture_or_an_error_and_always_the_same() {
+fn damage_gives_a_deterministic_image_or_error() {
     let mut rng = TestRng(7);
     let mut kept = ImageDecoder::new();
     let (mut decoded, mut refused) = (0, 0);
@@ -74,7 +74,7 @@ fn damage_ends_in_a_picture_or_an_error_and_always_the_same() {
 }
 
 #[test]
-fn a_harmless_complaint_does_not_hide_damage_that_follows() {
+fn harmless_warning_does_not_hide_later_damage() {
     let mut file = File::of(&named("images/odd/grey_128x128.jpg"));
     let want = file.outcome(&mut ImageDecoder::new(), EXACT_REQUEST);
     // Bytes after the first segment that belong to no segment: libjpeg warns, and continues.
@@ -87,7 +87,7 @@ fn a_harmless_complaint_does_not_hide_damage_that_follows() {
 }
 
 #[test]
-fn what_would_cost_too_much_is_refused_before_it_does() {
+fn expensive_images_are_refused_early() {
     let mut file = File::of(&named("images/odd/non_interleaved_444.jpg"));
     let ImageHeader { width, height, .. } = file.header().unwrap();
     let samples = u64::from(width) * u64::from(height);
@@ -113,7 +113,7 @@ fn what_would_cost_too_much_is_refused_before_it_does() {
 }
 
 #[test]
-fn a_file_that_changed_after_its_header_was_read_is_an_error() {
+fn file_changed_after_its_header_is_an_error() {
     let png =
         |w, h| File::new("a.png", png_encoder::encoded(png::ColorType::Rgb, png::BitDepth::Eight, w, h).0);
     let site = Site::file(&"a.png".into());

@@ -54,7 +54,7 @@ fn run(pass: &mut PixelPass, view: &FrameView<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn rows_that_a_pass_does_not_read_change_nothing() {
+fn rows_that_a_pass_does_not_read_have_no_effect() {
     let entries = valid_images();
     // Two decoders whose memory contains data of other images in the rows that are not decoded, used
     // alternately.
@@ -91,11 +91,11 @@ fn rows_that_a_pass_does_not_read_change_nothing() {
             }
         }
     }
-    assert!(passes > 2_500 && spared > 400_000, "{passes} passes, {spared} rows spared");
+    assert!(passes > 2_500 && spared > 400_000, "{passes} passes, {spared} rows skipped");
 }
 
 #[test]
-fn an_exact_picture_is_whole_whatever_rows_are_asked_for() {
+fn exact_image_is_complete_for_any_requested_rows() {
     let entries = valid_images();
     for entry in entries.iter().step_by(5) {
         let file = File::of(entry);
@@ -125,6 +125,6 @@ fn truncation_fails_and_unread_rows_are_unchecked() {
     let near_end = file.bytes.len() - 40;
     file.bytes[near_end..near_end + 4].copy_from_slice(&[0xff, 0xd3, 0xff, 0xd5]);
     let words = file.outcome(&mut decoder, DecodeOptions::default());
-    assert!(words.contains("libjpeg says"), "{words}");
+    assert!(words.contains("libjpeg reports"), "{words}");
     assert!(file.decode(&mut decoder, top).is_ok());
 }

@@ -6,7 +6,7 @@ use super::*;
 const SHORT_PALETTE: [u8; 18] = [0, 0, 0, 6, 80, 76, 84, 69, 1, 2, 3, 4, 5, 6, 149, 83, 111, 72];
 
 #[test]
-fn pngs_of_every_kind_give_their_values() {
+fn pngs_of_every_kind_decode_to_their_values() {
     let mut decoder = ImageDecoder::new();
     let mut kinds = 0;
     for (colors, bits) in png_encoder::combinations() {
@@ -61,7 +61,7 @@ fn wanted(colors: png::ColorType, bits: png::BitDepth, values: &[u16]) -> Vec<u8
 }
 
 #[test]
-fn a_png_may_say_how_it_is_turned_and_damage_in_it_is_an_error() {
+fn png_orientation_applies_and_damage_is_an_error() {
     use png::{BitDepth, ColorType};
     let exif = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x05\0\0\0\0\0\0";
     let made = |chunks: &[(&[u8; 4], &[u8])]| {
@@ -73,7 +73,7 @@ fn a_png_may_say_how_it_is_turned_and_damage_in_it_is_an_error() {
     let at = file.bytes.windows(4).position(|four| four == b"IDAT").unwrap() + 20;
     file.bytes[at] ^= 1;
     let error = file.outcome(&mut ImageDecoder::new(), EXACT_REQUEST);
-    assert!(error.contains("PNG decoder says") && error.contains("skip or replace the file"), "{error}");
+    assert!(error.contains("PNG decoder reports") && error.contains("skip or replace the file"), "{error}");
     // Apple's variant has a CgBI chunk before IHDR.
     let mut apple = made(&[]).bytes;
     apple.splice(8..8, *b"\0\0\0\x04CgBI\x50\0\x20\x02\x2b\xd5\xb3\x7f");

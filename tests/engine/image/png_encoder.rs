@@ -123,9 +123,9 @@ pub fn interlaced(
 
 fn chunk(file: &mut Vec<u8>, name: &[u8; 4], content: &[u8]) {
     file.extend((content.len() as u32).to_be_bytes());
-    let sealed = [&name[..], content].concat();
-    file.extend(&sealed);
-    file.extend(crc32(&sealed).to_be_bytes());
+    let checked = [&name[..], content].concat();
+    file.extend(&checked);
+    file.extend(crc32(&checked).to_be_bytes());
 }
 
 fn crc32(bytes: &[u8]) -> u32 {

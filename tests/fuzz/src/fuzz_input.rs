@@ -1,50 +1,49 @@
-//! In: the bytes of an input. Out: the numbers of a call, of which every few is one that nobody meant.
-//! Bytes that are not there are zeros, so each prefix of an input is an input too.
-//! Never: refuses an input.
+//! Reads the arguments of a call from an input's bytes; now and then an argument is an unusual value.
+//! Missing bytes are zeros, so every prefix of an input is an input too. No input is rejected.
 
 use arbitrary::Unstructured;
 
-/// An input that is taken apart.
+/// An input and the read position.
 pub struct FuzzInput<'a>(Unstructured<'a>);
 
 impl<'a> FuzzInput<'a> {
-    /// Of these bytes.
+    /// Reads from these bytes.
     pub fn new(input: &'a [u8]) -> Self {
         Self(Unstructured::new(input))
     }
 
-    /// A byte.
+    /// Returns a byte.
     pub fn byte(&mut self) -> u8 {
         self.0.arbitrary().unwrap_or(0)
     }
 
-    /// Yes or no.
+    /// Returns a bool.
     pub fn flag(&mut self) -> bool {
         self.byte() & 1 == 1
     }
 
-    /// Below `n`.
+    /// Returns a number below `n`.
     pub fn next_below(&mut self, n: usize) -> usize {
         let bytes = usize::from(self.byte()) | if n > 256 { usize::from(self.byte()) << 8 } else { 0 };
         bytes % n.max(1)
     }
 
-    /// One of these.
+    /// Returns one of these.
     pub fn one_of<T: Clone>(&mut self, these: &[T]) -> T {
         these[self.next_below(these.len())].clone()
     }
 
-    /// A value, or none.
+    /// Returns a value, or `None`.
     pub fn maybe<T>(&mut self, value: impl FnOnce(&mut Self) -> T) -> Option<T> {
         self.flag().then(|| value(self))
     }
 
-    /// A few values.
+    /// Returns a small number of values.
     pub fn some<T>(&mut self, most: usize, mut value: impl FnMut(&mut Self) -> T) -> Vec<T> {
         (0..self.next_below(most + 1)).map(|_| value(self)).collect()
     }
 
-    /// A small count, as people write it, and now and then an edge of 32 bits.
+    /// Returns a small count, as in ordinary use, and now and then an edge of 32 bits.
     pub fn count(&mut self) -> u32 {
         match self.byte() {
             kind @ 0..200 => u32::from(kind) % 40,
@@ -60,7 +59,7 @@ impl<'a> FuzzInput<'a> {
         }
     }
 
-    /// A count of 64 bits.
+    /// Returns a 64-bit count.
     pub fn long(&mut self) -> u64 {
         match self.byte() {
             0..160 => self.count().into(),
@@ -73,7 +72,7 @@ impl<'a> FuzzInput<'a> {
         }
     }
 
-    /// A signed number of 64 bits.
+    /// Returns a signed 64-bit number.
     pub fn signed(&mut self) -> i64 {
         match self.byte() {
             0..100 => i64::from(self.count()),
@@ -85,7 +84,7 @@ impl<'a> FuzzInput<'a> {
         }
     }
 
-    /// A number, of any kind that floats have.
+    /// Returns a float of any kind.
     pub fn number(&mut self) -> f64 {
         match self.byte() {
             0..80 => f64::from(self.byte()) / 64.0,
@@ -110,18 +109,18 @@ impl<'a> FuzzInput<'a> {
         }
     }
 
-    /// Up to `most` bytes.
+    /// Returns up to `most` bytes.
     pub fn bytes(&mut self, most: usize) -> &'a [u8] {
         let len = self.next_below(most + 1).min(self.0.len());
         self.0.bytes(len).unwrap_or(&[])
     }
 
-    /// Up to `most` bytes as text; what is not UTF-8 is replaced.
+    /// Returns up to `most` bytes as text; invalid UTF-8 is replaced.
     pub fn text(&mut self, most: usize) -> String {
         String::from_utf8_lossy(self.bytes(most)).into_owned()
     }
 
-    /// All bytes that are left.
+    /// Returns all remaining bytes.
     pub fn rest(self) -> &'a [u8] {
         self.0.take_rest()
     }
@@ -132,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_input_without_bytes_is_one_of_zeros() {
+    fn empty_input_equals_zeros() {
         let mut case = FuzzInput::new(&[]);
         assert_eq!((case.byte(), case.count(), case.long(), case.signed()), (0, 0, 0, 0));
         assert_eq!((case.number(), case.text(9).as_str(), case.rest()), (0.0, "", &[][..]));

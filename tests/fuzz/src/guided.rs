@@ -1,6 +1,4 @@
-//! In: inputs from libFuzzer, which is told by FRAMESPOOL_FUZZ_TARGET for which target.
-//! Out: an abort for the first that goes wrong; libFuzzer keeps the input.
-//! Never: chooses inputs; libFuzzer does, by the code that they reach.
+//! Runs inputs from libFuzzer on the target in FRAMESPOOL_FUZZ_TARGET, and aborts at the first failure; libFuzzer keeps the input.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -1,6 +1,5 @@
-//! In: bytes that stand for a file, a packet, a URL, an answer of a server, or the numbers of a call.
-//! Out: nothing, where the library does with them what it promises; else a report, and the bytes that show it.
-//! Never: judges by "no panic" alone: memory, time and what each target claims of its results are held too.
+//! Fuzz targets: each passes bytes to the library as a file, a packet, a URL, a server's answer, or the arguments of a call.
+//! A failure is a panic, too much memory or time, or a violated property of the result. The report contains the input.
 
 pub mod fuzz_input;
 pub mod mutate;
@@ -12,13 +11,13 @@ pub mod targets;
 
 pub use targets::{Target, TARGETS};
 
-/// The target of this name.
+/// Returns the target of this name.
 ///
 /// # Errors
-/// The names that there are.
+/// The available names.
 pub fn target(name: &str) -> Result<&'static Target, String> {
     TARGETS.iter().find(|target| target.name == name).ok_or_else(|| {
         let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
-        format!("no target '{name}'; one of {}", names.join(", "))
+        format!("no target '{name}'; available are {}", names.join(", "))
     })
 }

@@ -1,6 +1,6 @@
-//! In: `fuzz seeds DIR`, `fuzz run [TARGET…]`, `fuzz show TARGET FILE…`, `fuzz list`.
-//! Out: seeds as files for the guided fuzzer, a table of what was run, or what one input does.
-//! Never: goes on behind the first input of a target that goes wrong.
+//! The command `fuzz`: `fuzz seeds DIR`, `fuzz run [TARGET…]`, `fuzz show TARGET FILE…`, `fuzz list`.
+//! It writes seeds as files for the guided fuzzer, prints a table of a run, or shows the result of one input.
+//! A run of a target ends at the first failure.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -54,7 +54,7 @@ fn show(name: &str, files: &[String]) -> Result<(), String> {
     for file in files {
         let input = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
         resource_limits::run(target, &input).map_err(|reason| format!("{file}: {reason}"))?;
-        println!("{file}: {} bytes, nothing wrong", input.len());
+        println!("{file}: {} bytes, no failure", input.len());
     }
     Ok(())
 }
@@ -65,7 +65,7 @@ fn run(words: &[String]) -> Result<(), String> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
-        let number = |text: &String| text.parse::<u64>().map_err(|_| format!("'{text}' is no number"));
+        let number = |text: &String| text.parse::<u64>().map_err(|_| format!("'{text}' is not a number"));
         match word.as_str() {
             "--seconds" => amount.at_most = Some(Duration::from_secs(number(value()?)?)),
             "--inputs" => amount.inputs = number(value()?)?,
@@ -75,7 +75,7 @@ fn run(words: &[String]) -> Result<(), String> {
         }
     }
     if amount.inputs == u64::MAX && amount.at_most.is_none() {
-        return Err(format!("say --seconds or --inputs: {USAGE}"));
+        return Err(format!("--seconds or --inputs is required: {USAGE}"));
     }
     std::fs::create_dir_all(&keep).map_err(|error| format!("{}: {error}", keep.display()))?;
     random_driver::watch_for_hangs(keep.clone())?;

@@ -1,10 +1,9 @@
-//! In: an input, others of its target, and a stream of random numbers.
-//! Out: the input with a few changes of the kinds that files suffer and that people make on purpose.
-//! Never: the same changes for another number, or others for the same.
+//! Changes an input in a few ways, such as damage and deliberate manipulation, with pieces of other inputs of its target.
+//! The changes are a function of the random number.
 
 use framespool::batch_sampler::rng::Rng;
 
-/// Numbers at which sizes and counts turn.
+/// Numbers at limits of sizes and counts.
 const EDGES: [u64; 14] = [
     0,
     1,
@@ -22,9 +21,9 @@ const EDGES: [u64; 14] = [
     u64::MAX,
 ];
 
-/// Changes an input in place; `others` are what pieces are taken from.
+/// Changes an input in place; `others` are the source of inserted pieces.
 pub fn mutate(input: &mut Vec<u8>, others: &[Vec<u8>], longest: usize, rng: &mut Rng) {
-    // Mostly one change: several hide each other.
+    // Usually one change: several can hide each other.
     let changes = 1 + if rng.next_below(3) == 0 { rng.next_below(6) } else { 0 };
     for _ in 0..changes {
         change(input, others, rng);
@@ -32,13 +31,13 @@ pub fn mutate(input: &mut Vec<u8>, others: &[Vec<u8>], longest: usize, rng: &mut
     input.truncate(longest);
 }
 
-/// A place in an input; heads, where tables lie, come more often.
+/// Returns a position in an input; positions near the start, where headers are, are more frequent.
 fn place(input: &[u8], rng: &mut Rng) -> usize {
     let reach = if rng.next_below(2) == 0 { input.len().min(512) } else { input.len() };
     rng.next_below(reach as u64) as usize
 }
 
-/// Places of a stretch of an input.
+/// Returns the range of positions of an input.
 fn stretch(input: &[u8], rng: &mut Rng) -> std::ops::Range<usize> {
     let begin = place(input, rng);
     let most = if rng.next_below(3) == 0 { input.len() } else { 64 };
@@ -75,7 +74,7 @@ fn change(input: &mut Vec<u8>, others: &[Vec<u8>], rng: &mut Rng) {
             if !other.is_empty() {
                 let piece = &other[stretch(other, rng)];
                 let end = input.len().min(at + piece.len());
-                // In the place of as many bytes, or between what is there.
+                // Replaces as many bytes, or is inserted.
                 let gone = if rng.next_below(2) == 0 { at..end } else { at..at };
                 input.splice(gone, piece.iter().copied());
             }
@@ -87,7 +86,7 @@ fn change(input: &mut Vec<u8>, others: &[Vec<u8>], rng: &mut Rng) {
     }
 }
 
-/// Writes a number of one to eight bytes, either end first, as far as there is room.
+/// Writes a number of one to eight bytes, in either byte order, as far as there is room.
 fn put_number(input: &mut [u8], at: usize, number: u64, rng: &mut Rng) {
     let len = 1 << rng.next_below(4);
     let mut bytes = number.to_le_bytes()[..len].to_vec();
@@ -112,7 +111,7 @@ mod tests {
             input
         };
         let all: std::collections::BTreeSet<Vec<u8>> = (0..1000).map(made).collect();
-        assert!(all.len() > 800, "{}", all.len()); // a few change nothing, or the same
+        assert!(all.len() > 800, "{}", all.len()); // a few changes have no effect, or the same one
         assert!((0..1000).all(|clip| all.contains(&made(clip))));
     }
 }

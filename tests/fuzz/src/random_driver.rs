@@ -1,6 +1,5 @@
-//! In: a target, seeds, and how often or how long to go on.
-//! Out: how many inputs were run, or the first that went wrong. The same seeds and count are the same inputs, on any machine.
-//! Never: knows what code an input reached; `guided` does, and keeps what reaches new code.
+//! Runs a target on seeds and on random changes of them, for a number of inputs or seconds, up to the first failure.
+//! The same seeds and count give the same inputs on any machine. Coverage is not used; `guided` uses it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,38 +12,38 @@ use framespool::batch_sampler::rng::RngKey;
 use crate::mutate::mutate;
 use crate::{resource_limits, Target};
 
-/// Nothing takes so long, whatever the machine does beside it.
+/// Time limit of one input, independent of the machine's load.
 const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How much is to be done.
+/// The extent of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunLimits {
-    /// Inputs beside the seeds.
+    /// Number of inputs in addition to the seeds.
     pub inputs: u64,
-    /// Or so long, if that is sooner.
+    /// Maximum duration, if shorter.
     pub at_most: Option<Duration>,
-    /// Where random numbers begin.
+    /// Start of the random sequence.
     pub seed: u64,
 }
 
-/// What was done.
+/// The statistics of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunSummary {
-    /// Inputs that were run, seeds among them.
+    /// Number of inputs that were run, including seeds.
     pub inputs: u64,
-    /// How many of them were seeds.
+    /// Number of seeds among them.
     pub seeds: usize,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
 }
 
 /// Runs the seeds, then changed ones.
 ///
 /// # Errors
-/// What went wrong, and in which file the input is now, below `keep`.
+/// The failure, and the file that contains the input, in `keep`.
 pub fn run(target: &Target, seeds: &[Vec<u8>], amount: RunLimits, keep: &Path) -> Result<RunSummary, String> {
     let begun = Instant::now();
-    // Whatever ends the process leaves its input here.
+    // If the process dies, its input is in this file.
     let current = keep.join(format!("{}.running", target.name));
     let file = File::create(&current).map_err(|error| format!("{}: {error}", current.display()))?;
     let mut done = 0;
@@ -78,13 +77,13 @@ pub fn run(target: &Target, seeds: &[Vec<u8>], amount: RunLimits, keep: &Path) -
     Ok(RunSummary { inputs: done, seeds: seeds.len(), took: begun.elapsed() })
 }
 
-/// Number of the input that is being run; 0 for none.
+/// Number of the input that is running; 0 for none.
 static CURRENT_INPUT: AtomicU64 = AtomicU64::new(0);
 
-/// Ends the process where one input takes too long: nothing else could stop it. Its input stays in the folder that [`run`] was given.
+/// Ends the process if one input takes too long, because nothing else can stop it. Its input stays in the folder passed to [`run`].
 ///
 /// # Errors
-/// Where no thread can be had.
+/// If no thread can be created.
 pub fn watch_for_hangs(keep: PathBuf) -> Result<(), String> {
     let look = move || {
         let (mut last, mut since) = (0, Instant::now());
@@ -100,5 +99,5 @@ pub fn watch_for_hangs(keep: PathBuf) -> Result<(), String> {
         }
     };
     let named = std::thread::Builder::new().name("watchdog".into()).spawn(look);
-    named.map(drop).map_err(|error| format!("no thread for the watchdog: {error}"))
+    named.map(drop).map_err(|error| format!("the watchdog thread could not be created: {error}"))
 }

@@ -1,6 +1,6 @@
-//! In: a target and one input. Out: what went wrong with it, in words, if anything.
-//! Panics count wherever they are caught, memory is capped while it is asked for, and time is the process's own.
-//! Never: stops by itself what hangs; whoever runs targets has a watchdog or a time limit for that.
+//! Runs a target on one input with limits on memory and CPU time, and returns the failure as text, if any.
+//! Panics count even if they are caught. Memory is limited at allocation. A hang is not stopped here; the caller needs a
+//! watchdog or a time limit.
 
 use std::alloc::System;
 use std::panic::{catch_unwind, AssertUnwindSafe, PanicHookInfo};
@@ -12,24 +12,24 @@ use cap::Cap;
 
 use crate::Target;
 
-/// Counts what Rust asks for, and refuses what is beyond the bound of the target: then the process ends.
+/// Counts Rust's allocations, and fails those beyond the target's limit, which ends the process.
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Whether a target is being run.
+/// Whether a target is running.
 static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// What the first panic said since it was asked last.
+/// The message of the first panic since the last query.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// Begins to take note of panics; once per process.
+/// Starts recording panics; once per process.
 pub fn begin() {
     std::panic::set_hook(Box::new(note));
 }
 
 fn note(info: &PanicHookInfo<'_>) {
     let place = info.location().map_or_else(String::new, ToString::to_string);
-    // The crates of Parquet and Arrow give up on some damage by a panic, their own or that of the bytes they cut, which readers make errors of.
+    // The Parquet and Arrow crates panic on some damage, in their own code or in that of `bytes`; readers convert this to errors.
     if ["/parquet-", "/arrow-", "/bytes-"].iter().any(|name| place.contains(name)) {
         return;
     }
@@ -46,18 +46,18 @@ fn note(info: &PanicHookInfo<'_>) {
 /// Runs a target on an input.
 ///
 /// # Errors
-/// What went wrong.
+/// The failure.
 pub fn run(target: &Target, input: &[u8]) -> Result<(), String> {
     if target.resident_bytes.is_some() {
         reset_peak();
     }
     let begun = Instant::now();
-    // A limit below what is held would be an error, and there is none above it.
+    // A limit below the current use would be an error, so the current use is added.
     let _ = MEMORY.set_limit(MEMORY.allocated().saturating_add(target.memory_bytes));
     IS_RUNNING.store(true, Ordering::Relaxed);
     let outcome = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
     let slow = begun.elapsed().as_secs() >= target.seconds && outcome.is_ok();
-    // Once more, by what the process itself takes: the machine may be busy with others.
+    // Measured again by the process's own CPU time: the machine may be busy with other work.
     let took = slow.then(processor_seconds).flatten().and_then(|before| {
         (target.run)(input);
         Some(processor_seconds()? - before)
@@ -68,36 +68,36 @@ pub fn run(target: &Target, input: &[u8]) -> Result<(), String> {
         return Err(panic);
     }
     if outcome.is_err() {
-        return Err("a panic without a place".into());
+        return Err("a panic without a location".into());
     }
     if let Some(took) = took.filter(|&took| took >= target.seconds as f64) {
-        return Err(format!("took {took:.1} s, and may take {} s", target.seconds));
+        return Err(format!("took {took:.1} s, more than {} s", target.seconds));
     }
     match target.resident_bytes.zip(peak()) {
         Some((most, peak)) if peak > most => {
-            Err(format!("{} MiB resident at the most, more than {} MiB", peak >> 20, most >> 20))
+            Err(format!("{} MiB resident at the peak, more than {} MiB", peak >> 20, most >> 20))
         }
         _ => Ok(()),
     }
 }
 
-/// Most memory that was resident since [`reset_peak`], C's too; `None` where the system does not say.
+/// Peak resident memory since [`reset_peak`], including C's; `None` if the system does not report it.
 fn peak() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()? << 10)
 }
 
-/// What this process has taken of processors; `None` where the system does not say.
+/// CPU time of this process; `None` if the system does not report it.
 fn processor_seconds() -> Option<f64> {
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // Behind the name, which may hold anything: the eleventh field and the next.
+    // After the name, which may contain any character: the eleventh field and the next.
     let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(2);
     fields.map(|ticks| ticks.parse::<f64>().ok()).sum::<Option<f64>>().map(|ticks| ticks / TICKS_PER_SECOND)
 }
 
 fn reset_peak() {
-    // Where it cannot be forgotten, the peak of the process is held against the bound: stricter, never laxer.
+    // If the peak cannot be reset, that of the whole process is compared: stricter, never less strict.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

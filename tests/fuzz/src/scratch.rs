@@ -1,10 +1,9 @@
-//! In: bytes. Out: a file that holds them, in a folder of this process's own.
-//! The folder lies where TMPDIR says: scripts/fuzz.sh puts it into memory.
-//! Never: leaves anything behind after a process that ends by itself.
+//! Writes bytes to files in a folder of this process, in TMPDIR (scripts/fuzz.sh sets it to a folder in memory).
+//! The folder is removed when the process ends normally.
 
 use std::path::{Path, PathBuf};
 
-/// A folder that goes with its value.
+/// A folder that is removed when dropped.
 pub struct Scratch(PathBuf);
 
 thread_local! {
@@ -23,12 +22,12 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
-        // Only where it was the last thread's.
+        // Succeeds only for the last thread.
         let _ = self.0.parent().map(std::fs::remove_dir);
     }
 }
 
-/// Writes a file of this thread's folder, over the one of this name.
+/// Writes a file in this thread's folder, replacing one of the same name.
 pub fn write(name: &str, bytes: &[u8]) -> PathBuf {
     let path = folder().join(name);
     std::fs::write(&path, bytes).expect("room for a temporary file");
@@ -40,7 +39,7 @@ pub fn folder() -> PathBuf {
     OWN.with(|own| own.0.clone())
 }
 
-/// What a file of [`write`] holds, for a target that must know its bytes again.
+/// Returns the content of a file of [`write`], for a target that must compare its bytes.
 pub fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).expect("the file that was just written")
 }

@@ -1,6 +1,5 @@
-//! In: the test media, the additional corpus, what seeds.py wrote, and what was found before.
-//! Out: the inputs from which a target begins.
-//! Never: copies a file of the corpus anywhere but into memory.
+//! Collects the inputs that a target starts with: the test media, the additional corpus, the output of seeds.py, and earlier
+//! failures. Corpus files are copied only into memory.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +7,7 @@ use framespool_datasets::find_videos;
 
 use crate::Target;
 
-/// Where inputs come from.
+/// The sources of inputs.
 #[derive(Debug)]
 pub struct Seeds {
     /// The generated media, then the additional corpus.
@@ -18,7 +17,7 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// The test media at FRAMESPOOL_MEDIA or target/media, the corpus where FRAMESPOOL_CORPUS names one, and files at
+    /// The test media at FRAMESPOOL_MEDIA or target/media, the corpus at FRAMESPOOL_CORPUS if set, and files at
     /// FRAMESPOOL_FUZZ_SEEDS.
     pub fn find() -> Self {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -33,11 +32,11 @@ impl Seeds {
         Self { roots, written: named("FRAMESPOOL_FUZZ_SEEDS"), found: here.join("found") }
     }
 
-    /// All inputs of a target: its own, those that were written for it, and what was found before.
+    /// All inputs of a target: its own, those of seeds.py, and earlier failures.
     pub fn of(&self, target: &Target) -> Vec<Vec<u8>> {
         let mut all = (target.seeds)(self);
         for bytes in self.written.iter().flat_map(|written| contents(&written.join(target.name))) {
-            // Options are read from the front: some of each kind.
+            // Options are at the front: add some of each kind.
             let kinds = if target.options == 0 { 1 } else { 32 };
             all.extend((0..kinds).map(|option| [&vec![option; target.options][..], &bytes].concat()));
         }
@@ -48,7 +47,7 @@ impl Seeds {
         all
     }
 
-    /// What was found in this target before, and was mended.
+    /// Inputs that failed earlier in this target and are fixed.
     pub fn known(&self, target: &Target) -> Vec<Vec<u8>> {
         contents(&self.found.join(target.name))
     }
@@ -60,7 +59,7 @@ impl Seeds {
         self.roots.iter().flat_map(|root| smallest(videos(root).into_iter(), most_bytes, most)).collect()
     }
 
-    /// Pictures up to a length, the smallest of each folder first.
+    /// Images up to a length, the smallest of each folder first.
     pub fn pictures(&self, most_bytes: u64, most: usize) -> Vec<Vec<u8>> {
         let extensions = ["jpg", "jpeg", "png"].map(str::to_owned);
         let pictures = |root: &PathBuf| {
@@ -73,12 +72,12 @@ impl Seeds {
     }
 }
 
-/// The folder that a variable names, unless it is empty.
+/// The folder in a variable, unless it is empty.
 fn named(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|folder| !folder.is_empty()).map(PathBuf::from)
 }
 
-/// What the smallest of some files hold.
+/// The contents of the smallest of some files.
 fn smallest(paths: impl Iterator<Item = PathBuf>, most_bytes: u64, most: usize) -> Vec<Vec<u8>> {
     let len = |path: &PathBuf| std::fs::metadata(path).map_or(u64::MAX, |about| about.len());
     let mut all: Vec<(u64, PathBuf)> = paths.map(|path| (len(&path), path)).collect();
@@ -88,7 +87,7 @@ fn smallest(paths: impl Iterator<Item = PathBuf>, most_bytes: u64, most: usize) 
     all.into_iter().filter_map(|(_, path)| std::fs::read(path).ok()).collect()
 }
 
-/// What the files of a folder hold, in the order of their names.
+/// The contents of the files of a folder, sorted by name.
 fn contents(folder: &Path) -> Vec<Vec<u8>> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();

@@ -1,6 +1,5 @@
-//! In: the list of all targets. Out: what each is fed, how much it may use, and what it does with an input.
-//! A target is a function of bytes; whatever it finds wrong it says by a panic.
-//! Never: depends on the input before.
+//! The list of all targets: their inputs, limits and functions.
+//! A target is a function of bytes that panics on failure. It does not depend on earlier inputs.
 
 mod archives;
 mod cache_record;
@@ -17,34 +16,34 @@ mod still;
 
 use crate::seeds::Seeds;
 
-/// What is fuzzed.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its name.
     pub name: &'static str,
-    /// What its inputs stand for.
+    /// Description of its inputs.
     pub about: &'static str,
-    /// Bytes at the front of an input that are options, not content.
+    /// Number of bytes at the front of an input that are options, not content.
     pub options: usize,
-    /// Inputs to begin with.
+    /// Initial inputs.
     pub seeds: fn(&Seeds) -> Vec<Vec<u8>>,
-    /// What is done with an input.
+    /// The function under test.
     pub run: fn(&[u8]),
-    /// Longest input in bytes.
+    /// Maximum input length in bytes.
     pub longest: usize,
-    /// What Rust code may ask for meanwhile.
+    /// Limit on Rust allocations.
     pub memory_bytes: usize,
-    /// What the process may have resident meanwhile, where C code asks for memory.
+    /// Limit on the process's resident memory, for targets whose C code allocates.
     pub resident_bytes: Option<usize>,
-    /// How long an input may take of processors, generously.
+    /// Limit on the CPU time of an input, in seconds, with a margin.
     pub seconds: u64,
-    /// Changed seeds that the ordinary test runs.
+    /// Number of changed seeds that the ordinary test runs.
     pub replayed: u64,
 }
 
 const MIB: usize = 1 << 20;
 
-/// What most targets are.
+/// The defaults.
 const USUAL: Target = Target {
     name: "",
     about: "",
@@ -58,7 +57,7 @@ const USUAL: Target = Target {
     replayed: 2000,
 };
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     index::MP4,
     index::INDEX,
@@ -83,7 +82,7 @@ pub const TARGETS: &[Target] = &[
     decode::DECODE,
 ];
 
-/// The result of a call that may refuse, but not give up.
+/// Checks the result of a call that may return an error, but not an internal one.
 fn check_error<T>(result: framespool::Result<T>) -> framespool::Result<T> {
     if let Err(error) = &result {
         assert!(!matches!(error.kind(), "internal" | "cancelled" | "forked"), "{error}");

@@ -1,7 +1,6 @@
-//! In: what was found before, the seeds, and a fixed number of changed ones for each target.
-//! With FRAMESPOOL_FUZZ_SECONDS, others are tried for so long, all targets together: what scripts/fuzz.sh does in CI.
-//! Out: proof that all of it still ends as it should, without a fuzzer and on any toolchain.
-//! Never: takes a minute by itself.
+//! Runs earlier failures, the seeds, and a fixed number of changed ones for each target, without a fuzzer and on any toolchain.
+//! With FRAMESPOOL_FUZZ_SECONDS, other changes are tried for this time, for all targets together, as scripts/fuzz.sh does in CI.
+//! Otherwise it takes less than a minute.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use framespool_fuzz::random_driver::{self, RunLimits};
 use framespool_fuzz::seeds::Seeds;
 use framespool_fuzz::{resource_limits, Target, TARGETS};
 
-/// One test, since the cap on memory is the process's.
+/// A single test, because the memory limit applies to the process.
 #[test]
 fn regressions_and_mutated_seeds_pass_for_all_targets() {
     resource_limits::begin();
@@ -28,23 +27,23 @@ fn regressions_and_mutated_seeds_pass_for_all_targets() {
             |amount| random_driver::run(target, &all, amount, &keep).unwrap_or_else(|said| panic!("{said}"));
         let mut done = run(RunLimits { inputs: target.replayed, at_most: None, seed: 0 });
         if each.is_some() {
-            // Others each time: what CI finds is printed with its input's place and can be run again.
+            // Different ones each time: what CI finds is printed with its input's path and can be run again.
             let seed = std::process::id().into();
             done.inputs += run(RunLimits { inputs: u64::MAX, at_most: each, seed }).inputs;
         }
         println!("{:<14} {:>6} seeds {:>8} inputs", target.name, done.seeds, done.inputs);
     }
-    the_guard_sees_what_goes_wrong();
+    failures_are_detected();
 }
 
-fn the_guard_sees_what_goes_wrong() {
+fn failures_are_detected() {
     let bad = |run: fn(&[u8])| Target { run, ..TARGETS[0] };
-    let said = |run: fn(&[u8])| resource_limits::run(&bad(run), b"x").expect_err("a target that goes wrong");
+    let said = |run: fn(&[u8])| resource_limits::run(&bad(run), b"x").expect_err("a failing target");
     assert!(said(|_| panic!("on purpose")).contains("on purpose"));
-    // One that is caught on its way counts too.
+    // A panic that is caught inside counts too.
     let caught = said(|_| drop(std::panic::catch_unwind(|| panic!("in secret"))));
     assert!(caught.contains("in secret"), "{caught}");
     let hungry = Target { resident_bytes: Some(1 << 20), ..bad(|_| ()) };
     assert!(resource_limits::run(&hungry, b"x").expect_err("more than a MiB").contains("resident"));
-    resource_limits::run(&bad(|_| ()), b"x").expect("nothing goes wrong");
+    resource_limits::run(&bad(|_| ()), b"x").expect("no failure");
 }

@@ -37,7 +37,7 @@ def load(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("script", ["check.py", "bench.py"])
-def test_without_a_gpu_the_scripts_end_at_once_with_code_3(script: str, tmp_path: Path):
+def test_scripts_exit_with_3_without_a_gpu(script: str, tmp_path: Path):
     if gpu.devices():
         pytest.skip("a GPU is here")
     run = subprocess.run(
@@ -51,7 +51,7 @@ def test_without_a_gpu_the_scripts_end_at_once_with_code_3(script: str, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_a_missing_driver_is_an_empty_list_and_a_reason():
+def test_missing_driver_gives_empty_list_and_reason():
     if gpu.devices():
         assert gpu.unavailable_reason() is None
         return
@@ -70,7 +70,7 @@ def test_facts_of_each_gpu():
             assert all(a <= b for a, b in zip(codec.min_size, codec.max_size, strict=True)) and codec.layouts
 
 
-def test_no_figure_of_a_simulated_gpu_lands_among_the_records(load, capsys: pytest.CaptureFixture[str]):
+def test_simulated_gpu_writes_no_record(load, capsys: pytest.CaptureFixture[str]):
     common = load("common")
     simulated, real = SimpleNamespace(name="Simulated H200"), SimpleNamespace(name="NVIDIA H100 80GB HBM3")
     records = ROOT / "benches" / "record"
@@ -122,7 +122,7 @@ def bundled(folder: Path, wheel_bytes: int, corpus: Path | None) -> tuple[Path, 
     return folder / "framespool-gpu", made.stderr
 
 
-def test_a_bundle_is_made_and_checks_a_gpu_with_the_media_alone(gpu: None, media: Path, tmp_path: Path):
+def test_bundle_checks_gpu_with_generated_media(gpu: None, media: Path, tmp_path: Path):
     bundle, said = bundled(tmp_path, 1, None)
     assert "FRAMESPOOL_CORPUS is not set" in said and not (bundle / "corpus").exists()
     assert not (bundle / "media").is_symlink() and all((bundle / "media" / path).is_file() for path in paths(media))
@@ -139,7 +139,7 @@ def test_a_bundle_is_made_and_checks_a_gpu_with_the_media_alone(gpu: None, media
     rows = json.loads(out.read_text())["rows"]
     assert {row["item"] for row in rows} == {"decode-vp8-vp9-av1", "interface", "jpeg"}
     (decoded,) = [row for row in rows if row["item"] == "decode-vp8-vp9-av1"]
-    assert decoded["name"] == "video/odd/vp9_odd_161x121.webm" and decoded["verdict"] == "ok"
+    assert decoded["name"] == "video/odd/vp9_odd_161x121.webm" and decoded["result"] == "ok"
 
 
 def test_bundle_takes_corpus_clips_that_fit(load, media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -167,7 +167,7 @@ def test_bundle_takes_corpus_clips_that_fit(load, media: Path, tmp_path: Path, m
     assert of_media and of_corpus and of_media + of_corpus == found and common.timed("bench") == of_corpus
 
 
-def test_an_item_that_crashes_or_hangs_keeps_what_it_found(load, tmp_path: Path):
+def test_crashed_or_hung_item_keeps_its_rows(load, tmp_path: Path):
     items = load("items")
     script = tmp_path / "script.py"
     script.write_text(
@@ -195,9 +195,9 @@ items.run_in_process(sys.argv[2], None, Path(sys.argv[4]))
     for name in ("crash", "hang", "raise"):
         entry = items.RegisteredItem(name, lambda context: iter(()), 1, "")
         rows = items.run_in_subprocess(entry, script, [], budget_seconds=1, extra_seconds=1)
-        assert [row.verdict for row in rows] == [items.OK, items.FAILED]
+        assert [row.result for row in rows] == [items.OK, items.FAILED]
         said[name] = rows[1].why
-    assert "SIGABRT" in said["crash"] and "did not end" in said["hang"] and "so it is" in said["raise"]
+    assert "SIGABRT" in said["crash"] and "did not finish" in said["hang"] and "so it is" in said["raise"]
 
 
 def test_lines_of_dmon_are_read_by_their_columns(load):
@@ -215,7 +215,7 @@ def test_the_fixed_cost_is_where_the_line_begins(load):
     assert abs(begin - 0.7) < 1e-9 and abs(slope - 0.25) < 1e-9
 
 
-def test_a_difference_is_told_with_its_place_and_size(load):
+def test_difference_has_position_and_size(load):
     same = load("equality")
     assert same.byte_difference(b"\x00\x05\x09", b"\x00\x07\xff") == (2, 1, 246)
 
@@ -224,20 +224,20 @@ def test_a_difference_is_told_with_its_place_and_size(load):
     "reason",
     [
         "H.264 4:2:0 10 bit is not decoded by this GPU",
-        "this GPU decodes H.264 4:2:0 8 bit from 48x16 on, and the pictures are 34x26",
-        "on the GPU, mpeg4: its standard does not define pictures to the bit",
-        "on the GPU, av1 with film grain, which is added in one way by each decoder",
+        "this GPU decodes H.264 4:2:0 8 bit from 48x16 on, but the frames are 34x26",
+        "on the GPU, mpeg4: its standard does not define bit-exact output",
+        "on the GPU, av1 with film grain, which decoders add in different ways",
     ],
 )
-def test_what_a_gpu_cannot_do_is_no_failure(load, reason: str):
+def test_unsupported_gpu_feature_is_not_a_failure(load, reason: str):
     assert load("checks.decoding").ACCEPTED_FALLBACKS.search(reason)
 
 
 def test_a_picture_that_never_came_is_a_failure(load):
     decoding = load("checks.decoding")
     for reason in (
-        "the picture of unit 3 never came out of the decoder (1 such units); decode this stretch on the CPU instead",
-        "the video parser's pictures do not match the units that it was given: …",
-        "the picture of unit 3 is damaged (decode status 9: error, concealed)",
+        "the decoder did not output the picture of access unit 3 (1 missing in total); decode this range on the CPU instead",
+        "the video parser's pictures do not match the access units fed to it: …",
+        "the picture of access unit 3 is damaged (decode status 9: error, concealed)",
     ):
         assert not decoding.ACCEPTED_FALLBACKS.search(reason)

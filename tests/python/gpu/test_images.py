@@ -49,7 +49,7 @@ def nvjpeg(photos, **more) -> fsp.ImageLoader:
         raise
 
 
-def test_nvjpegs_batches_are_near_the_cpus_and_always_the_same(photos):
+def test_nvjpeg_is_deterministic_and_close_to_cpu(photos):
     expected, ids = epoch(loader(photos))
     made = nvjpeg(photos, num_threads=2)
     got, same = epoch(made)
@@ -62,7 +62,7 @@ def test_nvjpegs_batches_are_near_the_cpus_and_always_the_same(photos):
         assert np.array_equal(again, got)
 
 
-def test_what_nvjpeg_does_not_take_is_the_cpus_and_told(pictures, photos):
+def test_unsupported_jpeg_falls_back_and_is_counted(pictures, photos):
     odd = pictures / "odd"
     names = ["derived/progressive_photo.jpg", "cmyk_pil.jpg", "exif_rotate_90.jpg", "subsampling_440.jpg"]
     files = [odd / name for name in names]
@@ -74,13 +74,13 @@ def test_what_nvjpeg_does_not_take_is_the_cpus_and_told(pictures, photos):
     left = made.stats()["cpu_fallbacks"]
     assert left and made.stats()["frames_decoded_by_gpu"] >= 1
     assert sum(left.values()) + made.stats()["frames_decoded_by_gpu"] == len(files)
-    # With pixels asked for to the byte the CPU decodes, without a word.
+    # For exact pixels the CPU decodes, silently.
     exact = nvjpeg(files, transforms=size, shuffle=False, exact=True)
     assert np.array_equal(epoch(exact)[0], epoch(loader(files, transforms=size, shuffle=False, exact=True))[0])
     assert exact.stats()["frames_decoded_by_gpu"] == 0
 
 
-def test_damage_is_an_error_whoever_decodes(pictures, photos):
+def test_damage_is_an_error_with_every_decoder(pictures, photos):
     bad = pictures / "corrupt" / "derived" / "truncated_50.jpg"
     with pytest.raises(fsp.Error, match="truncated_50"):
         next(iter(nvjpeg([bad])))

@@ -1,4 +1,4 @@
-/* Runs one call with a net under it: an access to fenced memory comes back as its address instead of ending the process. */
+/* Runs one call under a fault handler: an access to fenced memory returns its address instead of ending the process. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static void caught(int number, siginfo_t *info, void *context)
         signal(number, SIG_DFL); /* happens again when the handler returns, and ends the process as it should */
 }
 
-/* One call at a time (the caller holds a lock). 1 and the address where it faulted, 0 where it came back. */
+/* One call at a time (the caller holds a lock). Returns 1 and the faulting address, or 0 if the call returned. */
 int simulated_guarded(void (*call)(void *), void *argument, void **address)
 {
     sigjmp_buf back;

@@ -1,6 +1,5 @@
-//! In: every call of an exported function; every misuse that the rest of the crate sees.
-//! Out: counts, faults put in on purpose, the lists of violations and notes, seeded choices.
-//! Never: takes another lock of this crate while it holds its own.
+//! Records every call of an exported function and every misuse: counts, injected faults, violations, notes, and seeded choices.
+//! It never takes another lock of this crate while it holds its own.
 
 use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -33,10 +32,10 @@ pub const NOT_SUPPORTED: Code = 801;
 pub const CAPTURE_UNSUPPORTED: Code = 900;
 pub const UNKNOWN: Code = 999;
 
-/// More of them are not kept: one mistake in a loop says nothing new.
+/// Maximum number of violations kept: one mistake in a loop repeats the same text.
 const MAX_VIOLATIONS: usize = 2000;
 
-/// Errors after which the process' context is gone: every later call says the same.
+/// Errors after which the process's context is lost: every later call returns the same code.
 const STICKY: [Code; 8] = [700, 702, 710, 714, 715, 716, 717, 719];
 
 #[derive(Default)]
@@ -50,7 +49,7 @@ pub struct CallLog {
 
 static CALL_LOG: OnceLock<Mutex<CallLog>> = OnceLock::new();
 static SEED: AtomicU64 = AtomicU64::new(0);
-/// The process that called first; another one is a child of `fork`, in which CUDA does not work.
+/// The process that made the first call. Another process is a child of `fork`, in which CUDA does not work.
 static OWNER_PID: AtomicU32 = AtomicU32::new(0);
 static LOST_CONTEXT_CODE: AtomicI32 = AtomicI32::new(0);
 static HAS_EXITED: AtomicBool = AtomicBool::new(false);
@@ -74,13 +73,13 @@ pub fn call_log() -> MutexGuard<'static, CallLog> {
     CALL_LOG.get_or_init(from_environment).lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Every exported function of the drivers goes through here.
+/// Wraps every exported function of the drivers.
 pub fn api_call(name: &'static str, call: impl FnOnce() -> Result<(), Code>) -> Code {
     api_call_with(name, |code| code, call)
 }
 
-/// Like `api_call`, for a library with codes of its own: `translate` puts into them what is said for it here. What the call itself answers
-/// and faults made on purpose are in its codes already.
+/// Like `api_call`, for a library with its own codes: `translate` converts the codes that are generated here. The call's own result
+/// and injected faults already have the library's codes.
 pub fn api_call_with(
     name: &'static str,
     translate: fn(Code) -> Code,
@@ -129,7 +128,7 @@ fn lose_context_if_sticky(code: Code) {
     }
 }
 
-/// The context is gone, as after an illegal address in a kernel.
+/// The context is lost, as after an illegal address in a kernel.
 pub fn lose_context(code: Code) {
     LOST_CONTEXT_CODE.store(code, Ordering::Relaxed);
 }
@@ -138,7 +137,7 @@ pub fn lost_context_code() -> Code {
     LOST_CONTEXT_CODE.load(Ordering::Relaxed)
 }
 
-/// Misuse: a driver would fail, or worse, would not.
+/// Records a misuse. A real driver would fail, or fail to detect it.
 pub fn violation(text: String) {
     if variable("LOUD").is_some() {
         eprintln!("simulated GPU: {text}");
@@ -149,13 +148,13 @@ pub fn violation(text: String) {
     }
 }
 
-/// Misuse for which the call fails too.
+/// Records a misuse for which the call fails too.
 pub fn refuse<T>(code: Code, text: String) -> Result<T, Code> {
     violation(text);
     Err(code)
 }
 
-/// Legal, but worth a look.
+/// Records a call that is legal, but suspicious.
 pub fn note(text: String) {
     let mut call_log = call_log();
     if call_log.notes.len() < 1000 {
@@ -175,18 +174,18 @@ pub fn seed() -> u64 {
     SEED.load(Ordering::Relaxed)
 }
 
-/// A behavior that is never on by itself.
+/// A behavior that is enabled only by name.
 pub fn behavior_is_set(name: &str) -> bool {
     call_log().behaviors.get(name).copied().unwrap_or(false)
 }
 
-/// One yes or no of the driver's unspecified behaviour: the seed's choice, or the one set by name.
+/// A yes/no choice of the driver's unspecified behavior: by the seed, or set by name.
 pub fn behavior(name: &str) -> bool {
     if let Some(&set) = call_log().behaviors.get(name) {
         return set;
     }
     match (name, SEED.load(Ordering::Relaxed)) {
-        ("lazy", 0) => return true, // the plain case: nothing runs before somebody waits for it
+        ("lazy", 0) => return true, // the simple case: nothing runs before it is waited for
         ("early" | "oldest_index", 0) => return false,
         _ => (),
     }
@@ -195,7 +194,7 @@ pub fn behavior(name: &str) -> bool {
 }
 
 impl CallLog {
-    /// The fault that was ordered for this call, if one was.
+    /// The fault injected for this call, if any.
     fn count(&mut self, name: &'static str) -> Option<Code> {
         let count = self.calls.entry(name).or_insert(0);
         *count += 1;
@@ -209,7 +208,7 @@ impl CallLog {
             match Fault::parse(part) {
                 Some(fault) => self.faults.push(fault),
                 None => self.violations.push(format!(
-                    "fault {part:?} is not understood; write function:call=code, e.g. cuvidCreateDecoder:3=2 or cuMemAlloc_v2:1+=2"
+                    "fault {part:?} is invalid; write function:call=code, e.g. cuvidCreateDecoder:3=2 or cuMemAlloc_v2:1+=2"
                 )),
             }
         }
@@ -234,7 +233,7 @@ impl CallLog {
         &self.notes
     }
 
-    /// As at the start of a process: counts, violations and faults gone, a lost context found again.
+    /// Resets to the state of a new process: no counts, violations or faults, and the context is not lost.
     pub fn reset(&mut self) {
         *self = CallLog { behaviors: std::mem::take(&mut self.behaviors), ..CallLog::default() };
         LOST_CONTEXT_CODE.store(0, Ordering::Relaxed);

@@ -1,6 +1,5 @@
-//! In: calls of a test that has this library open.
-//! Out: faults, seed and behaviors set; counts, violations and live objects told.
-//! Never: counted itself.
+//! Exports control functions for tests: they set faults, seed and behaviors, and return counts, violations and live objects.
+//! Calls of these functions are not counted.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, CString};
@@ -10,7 +9,7 @@ use crate::call_log::{call_log, report};
 use crate::cuda::text;
 use crate::driver_state::driver_state;
 
-/// Texts handed out stay valid for the life of the process.
+/// Returned texts stay valid for the life of the process.
 fn static_text(text: &str) -> *const c_char {
     static KEPT: Mutex<Vec<CString>> = Mutex::new(Vec::new());
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
@@ -30,13 +29,13 @@ fn argument_text(name: *const c_char) -> String {
     }
 }
 
-/// Counts of calls start again at 0, and with them what faults count by.
+/// Resets call counts to 0, and with them the counters of faults.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_reset_counts() {
     call_log().reset_counts();
 }
 
-/// Everything but memory, streams and decoders as at the start: no counts, violations, notes, faults; a lost context is back.
+/// Resets everything except memory, streams and decoders: counts, violations, notes, faults, and a lost context.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_reset() {
     call_log().reset();
@@ -44,28 +43,28 @@ pub extern "C" fn simulated_gpu_reset() {
     driver_state.memory.peak_bytes = driver_state.memory.used();
 }
 
-/// As FRAMESPOOL_SIMULATED_FAULT; an empty text takes all faults away. Calls are counted from the start or the last reset.
+/// Like FRAMESPOOL_SIMULATED_FAULT; an empty text removes all faults. Calls are counted from the start or the last reset.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_set_fault(fault: *const c_char) {
     let fault = argument_text(fault);
     call_log().set_faults(&fault);
 }
 
-/// As FRAMESPOOL_SIMULATED_SEED; behaviors set by name are forgotten.
+/// Like FRAMESPOOL_SIMULATED_SEED; behaviors set by name are reset.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_set_seed(seed: u64) {
     call_log().set_seed(seed);
     driver_state().restart_random();
 }
 
-/// As FRAMESPOOL_SIMULATED_BEHAVIORS: `name=0,name=1`.
+/// Like FRAMESPOOL_SIMULATED_BEHAVIORS: `name=0,name=1`.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_set_behaviors(behaviors: *const c_char) {
     let behaviors = argument_text(behaviors);
     call_log().set_behaviors(&behaviors);
 }
 
-/// As FRAMESPOOL_SIMULATED_MEMORY.
+/// Like FRAMESPOOL_SIMULATED_MEMORY.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_set_memory(bytes: u64) {
     driver_state().memory.limit_bytes = bytes;
@@ -76,7 +75,7 @@ pub extern "C" fn simulated_gpu_violations() -> u64 {
     call_log().violations().len() as u64
 }
 
-/// Null behind the last.
+/// Returns null after the last one.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_violation_text(at: u64) -> *const c_char {
     let found = call_log().violations().get(at as usize).cloned();
@@ -88,22 +87,22 @@ pub extern "C" fn simulated_gpu_notes() -> u64 {
     call_log().notes().len() as u64
 }
 
-/// Null behind the last.
+/// Returns null after the last one.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_note_text(at: u64) -> *const c_char {
     let found = call_log().notes().get(at as usize).cloned();
     found.map_or(std::ptr::null(), |found| static_text(&found))
 }
 
-/// How often a function was called since the start or the last reset.
+/// Number of calls of a function since the start or the last reset.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_calls(function: *const c_char) -> u64 {
     let function = argument_text(function);
     call_log().calls_of(&function)
 }
 
-/// Of `contexts`, `allocations`, `pinned`, `mapped`, `streams`, `events`, `modules`, `decoders`, `parsers`, `jpeg_instances`, `jpeg_states`,
-/// `jpeg_headers`; null or empty: all but contexts and nvJPEG's instances, which are as lasting.
+/// Number of live objects of `contexts`, `allocations`, `pinned`, `mapped`, `streams`, `events`, `modules`, `decoders`, `parsers`,
+/// `jpeg_instances`, `jpeg_states`, `jpeg_headers`; null or empty: all except contexts and nvJPEG's instances, which are permanent.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_live_objects(kind: *const c_char) -> u64 {
     let kind = argument_text(kind);
@@ -125,13 +124,13 @@ pub extern "C" fn simulated_gpu_memory_peak_bytes() -> u64 {
     driver_state().memory.peak_bytes
 }
 
-/// Operations that were submitted and have not run.
+/// Operations that were enqueued and have not run.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_operations_waiting() -> u64 {
     driver_state().object_counts().operations_waiting
 }
 
-/// The whole report, as it is written at exit.
+/// The complete report, as written at exit.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_report() -> *const c_char {
     static_text(&report::text())

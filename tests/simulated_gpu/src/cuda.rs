@@ -1,6 +1,5 @@
-//! In: the CUDA driver API, by its C names.
-//! Out: the world's answers, as CUresults.
-//! Never: more than the calls that this repository and its peers in a process make.
+//! Exports the CUDA driver API under its C names, on the simulated devices.
+//! It contains only the calls that this repository and the compared libraries make.
 
 mod context;
 mod copies;

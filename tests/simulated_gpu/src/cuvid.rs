@@ -1,6 +1,5 @@
-//! In: NVCUVID's API, by its C names.
-//! Out: parsers and decoders made of libavcodec.
-//! Never: shares a decoder with the program under test: this FFmpeg is linked into this library alone.
+//! Exports the NVCUVID API under its C names, with parsers and decoders based on libavcodec.
+//! This FFmpeg is linked into this library alone, so no decoder is shared with the program under test.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::collections::BTreeMap;
@@ -35,7 +34,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Runs `call` on the object; two threads at once, or a call out of its own callback, are refused, not made to wait.
+/// Runs `call` on the object. Concurrent calls, or a call from the object's own callback, are errors; they do not wait.
 fn with<T, R>(
     table: &Table<T>,
     handle: usize,
@@ -43,7 +42,7 @@ fn with<T, R>(
     call: impl FnOnce(&mut Option<T>) -> Result<R, Code>,
 ) -> Result<R, Code> {
     let Some(object) = lock(table).get(&handle).cloned() else {
-        return refuse(INVALID_HANDLE, format!("{name}: {handle:#x} is no such object (any more)"));
+        return refuse(INVALID_HANDLE, format!("{name}: {handle:#x} is no such object"));
     };
     let Ok(mut object) = object.try_lock() else {
         return refuse(INVALID_HANDLE, format!("{name} while another call on the same object is running"));
@@ -65,7 +64,7 @@ pub fn object_counts() -> Vec<(&'static str, u64)> {
     vec![("parsers", lock(&PARSERS).len() as u64), ("decoders", lock(&DECODERS).len() as u64)]
 }
 
-/// cuvidCtxLock*: held by a thread, which may take it again.
+/// cuvidCtxLock*: held by one thread, which may lock it recursively.
 #[derive(Default)]
 struct ContextLock {
     holder: Mutex<(Option<std::thread::ThreadId>, u32)>,
@@ -77,7 +76,7 @@ static LOCKS: Mutex<BTreeMap<usize, Arc<ContextLock>>> = Mutex::new(BTreeMap::ne
 fn context_lock(handle: usize, name: &str) -> Result<Arc<ContextLock>, Code> {
     match lock(&LOCKS).get(&handle) {
         Some(found) => Ok(found.clone()),
-        None => refuse(INVALID_HANDLE, format!("{name}: {handle:#x} is no lock (any more)")),
+        None => refuse(INVALID_HANDLE, format!("{name}: {handle:#x} is no live lock")),
     }
 }
 

@@ -1,6 +1,4 @@
-//! In: what the exported functions were asked for.
-//! Out: the one state of all simulated devices, behind one lock.
-//! Never: calls back into the program under test.
+//! The state of all simulated devices, behind one lock. It never calls back into the program under test.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,7 +16,7 @@ use memory::{AllocationKind, Memory};
 use race::{StreamId, VectorClock};
 use streams::Stream;
 
-/// Handles are numbers that no memory has, never used twice: one that is followed faults, a stale one is recognised.
+/// Handles are numbers outside any memory, never reused: dereferencing one faults, and a stale one is recognized.
 pub const CONTEXT_BASE: usize = 0x0C00_0000_0000_1000;
 const LEGACY_BASE: StreamId = 0x0A00_0000_0000_0000;
 
@@ -54,7 +52,7 @@ pub struct DriverState {
     pub events: BTreeMap<usize, Event>,
     pub modules: BTreeMap<usize, Module>,
     pub functions: BTreeMap<usize, Function>,
-    /// What the program under test knows to be over. One for all its threads: how they tell each other is not seen here.
+    /// What the program under test knows to be complete. One for all its threads, because communication between them is not visible here.
     pub host: VectorClock,
     pub operations_run: u64,
     next: usize,
@@ -149,7 +147,7 @@ impl DriverState {
         self.random = splitmix64(seed());
     }
 
-    /// A number below `n`, the seed's choice.
+    /// A number below `n`, chosen by the seed.
     pub fn choose(&mut self, n: u64) -> u64 {
         self.random = splitmix64(self.random);
         if n == 0 {
@@ -170,7 +168,7 @@ impl DriverState {
         Ok(Some(device))
     }
 
-    /// The stream that a raw handle names in this context: 0 and 1 the legacy default one, 2 the thread's own.
+    /// The stream of a raw handle in this context: 0 and 1 the legacy default one, 2 the thread's own.
     pub fn stream(&mut self, raw: usize, device: usize, call: &str) -> Result<StreamId, Code> {
         match raw {
             0 | 1 => {
@@ -206,7 +204,7 @@ impl DriverState {
         (LEGACY_BASE..LEGACY_BASE + 0x1000).contains(&id)
     }
 
-    /// The range lies in one live allocation, and if it is a decoder's output surface, in one that is mapped.
+    /// Checks that the range is in one live allocation, and if it is a decoder's output surface, in a mapped one.
     pub fn usable(&self, address: usize, bytes: usize, call: &str) -> Result<(), Code> {
         self.memory.check(address, bytes, call)?;
         match self.memory.find(address).map(|a| a.kind) {

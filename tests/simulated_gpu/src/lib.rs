@@ -1,43 +1,43 @@
-//! In: calls of the CUDA driver, of NVCUVID and of nvJPEG.
-//! Out: what they promise, on host memory, as late and in as bad an order as they allow.
-//! Never: measured: nothing here is as fast or as slow as a GPU.
+//! Simulates the CUDA driver, NVCUVID and nvJPEG on host memory, with the latest and least convenient order that they allow.
+//! It is not for measurements: it is neither as fast nor as slow as a GPU.
 //!
-//! A test double. It is opened as `libcuda.so.1`, `libnvcuvid.so.1` and `libnvjpeg.so.12` (`build.sh` makes the folder), and it is
-//! worth something only where it is at least as unkind as a driver may be: work runs late, in any order that events do not forbid; memory is fenced;
-//! misuse that a driver would let pass in silence is written down (`simulated_gpu_violations`, and the report at exit).
+//! It is a test double, opened as `libcuda.so.1`, `libnvcuvid.so.1` and `libnvjpeg.so.12` (`build.sh` creates the folder). It
+//! must be at least as strict as any driver: work runs late, in any order that events allow; memory is fenced; misuse that a
+//! driver accepts silently is recorded (`simulated_gpu_violations`, and the report at exit).
 //!
 //! | variable `FRAMESPOOL_SIMULATED_…` | what it does |
 //! |---|---|
-//! | `SEED=n` | chooses all that a driver leaves open; 0 (the default) runs nothing before somebody waits for it |
-//! | `BEHAVIORS=name=0,name=1` | sets one such choice by name, see below |
+//! | `SEED=n` | selects everything that a driver leaves unspecified; with 0 (the default) work runs only when it is waited for |
+//! | `BEHAVIORS=name=0,name=1` | sets such choices by name, see below |
 //! | `FAULT=function:3=2,function:5+=700` | the 3rd call fails with CUresult 2; from the 5th on they fail with 700, which is sticky |
-//! | `MEMORY=bytes` | device memory, 8 GiB by default; decode surfaces count and take none |
+//! | `MEMORY=bytes` | device memory, 8 GiB by default; decode surfaces count but use no memory |
 //! | `DEVICES=n`, `ENGINES=n` | 1 device with 7 engines by default |
 //! | `JPEG_ENGINES=n` | 7 by default; with 0, nvJPEG has no hardware backend |
-//! | `CODECS=h264,hevc,vp8,vp9,av1` | what the engines decode; all but av1 by default, as on an H200 |
-//! | `REPORT=path` | at exit: calls, violations, notes, live objects, memory, as JSON; `%p` in the path is the process |
-//! | `LOUD=1` | violations go to stderr as they happen |
+//! | `CODECS=h264,hevc,vp8,vp9,av1` | codecs of the engines; all but av1 by default, as on an H200 |
+//! | `REPORT=path` | at exit: calls, violations, notes, live objects, memory, as JSON; `%p` in the path is the process id |
+//! | `LOUD=1` | prints violations to stderr immediately |
 //!
 //! | behavior | a driver that… |
 //! |---|---|
-//! | `lazy` | runs nothing but what is waited for; else others run first, now and then or nearly always |
-//! | `early` | also runs work at once, some of the time |
-//! | `oldest_index` | hands out the picture index that is free longest; else the one that was shown just now |
-//! | `wide_pitch` | pads surfaces by 512 bytes a row |
-//! | `packet_lag` | VP8, VP9, AV1: needs the next packet (or ENDOFPICTURE) to be sure of one |
+//! | `lazy` | runs only what is waited for; else other work runs first, sometimes or nearly always |
+//! | `early` | also runs work immediately, some of the time |
+//! | `oldest_index` | reuses the picture index that is free for the longest time; else that of the picture just displayed |
+//! | `wide_pitch` | pads surface rows by 512 bytes |
+//! | `packet_lag` | VP8, VP9, AV1: needs the next packet (or ENDOFPICTURE) to complete one |
 //! | `sequence_repeated` | announces an unchanged sequence again with each header at a random access point |
-//! | `callback_failure_hidden` | says success though a callback failed |
-//! | `jpeg_late` | nvJPEG's hardware backend begins some time after the call; else at the call, whatever the stream holds, as on an H100 |
-//! | `jpeg_wide` | nvJPEG writes its planes' rows up to the pitch |
-//! | `minimum_zero` | announces 0 as the least number of surfaces (only when set by name) |
-//! | `captured` | a thread of the process captures a graph in mode "global": what that forbids fails (only when set by name) |
+//! | `callback_failure_hidden` | returns success although a callback failed |
+//! | `jpeg_late` | nvJPEG's hardware backend starts some time after the call; else at the call, whatever is in the stream, as on an H100 |
+//! | `jpeg_wide` | nvJPEG writes complete rows of its planes, up to the pitch |
+//! | `minimum_zero` | announces 0 as the minimum number of surfaces (only when set by name) |
+//! | `captured` | a thread of the process captures a graph in mode "global": calls that this forbids fail (only when set by name) |
 //!
-//! Races are found when work is submitted, by vector clocks over streams, events and what the host has waited for: two operations on the
-//! same bytes, one of them a write, that nothing puts in order. A kernel is known by the addresses in its arguments: each counts as
-//! "read or written there", at that address only, so two kernels are never said to race.
+//! Races are detected when work is enqueued, by vector clocks over streams, events and host waits: two operations on the same bytes,
+//! one of them a write, without a defined order. A kernel's accesses are the addresses in its arguments: each counts as "read or
+//! written there", at that address only, so no race between two kernels is reported.
 //!
-//! Coarser than the real thing: one decode callback for an AV1 temporal unit, even one that shows an older picture; P- and B-frames of a
-//! damaged stream are concealed as libavcodec does it; nvJPEG's samples are libavcodec's, whatever the backend; no engine takes time; contexts other than primary ones do not exist.
+//! Less precise than the real driver: one decode callback for an AV1 temporal unit, even one that displays an older picture; P- and
+//! B-frames of a damaged stream are concealed as in libavcodec; nvJPEG's samples are libavcodec's, whatever the backend; engines need
+//! no time; there are only primary contexts.
 
 mod call_log;
 mod control;

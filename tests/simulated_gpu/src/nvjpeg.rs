@@ -1,6 +1,5 @@
-//! In: nvJPEG's API, by its C names.
-//! Out: instances, states and headers; pictures by libavcodec, written by the streams of the world.
-//! Never: keeps the hardware backend's writes behind the caller's stream: on an H100 they are not.
+//! Exports the nvJPEG API under its C names: instances, states and headers; images are decoded by libavcodec.
+//! The hardware backend's writes do not wait for the caller's stream, as on an H100.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::collections::BTreeMap;
@@ -15,7 +14,7 @@ use crate::driver_state::{current, driver_state};
 use jpeg_file::Header;
 use state::State;
 
-/// nvjpegStatus_t, read a second time.
+/// nvjpegStatus_t, declared independently of the crate under test.
 pub const INVALID_PARAMETER: Code = 2;
 pub const BAD_JPEG: Code = 3;
 pub const JPEG_NOT_SUPPORTED: Code = 4;
@@ -58,7 +57,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Codes of CUDA in the words of nvJPEG.
+/// Converts CUDA error codes to nvJPEG's.
 pub fn to_nvjpeg_status(code: Code) -> Code {
     match code {
         crate::call_log::OUT_OF_MEMORY => ALLOCATOR_FAILURE,
@@ -78,7 +77,7 @@ fn instance(handle: usize, call: &str) -> Result<Instance, Code> {
     Ok(instance)
 }
 
-/// Runs `call` on the object; two threads at once are refused, not made to wait.
+/// Runs `call` on the object. Concurrent calls are errors; they do not wait.
 fn with<T, R>(
     table: &Table<T>,
     handle: usize,
@@ -86,7 +85,7 @@ fn with<T, R>(
     call: impl FnOnce(&mut T) -> Result<R, Code>,
 ) -> Result<R, Code> {
     let Some(object) = lock(table).get(&handle).cloned() else {
-        return refuse(INVALID_PARAMETER, format!("{name}: {handle:#x} is no such object (any more)"));
+        return refuse(INVALID_PARAMETER, format!("{name}: {handle:#x} is no such object"));
     };
     let Ok(mut object) = object.try_lock() else {
         return refuse(
@@ -148,7 +147,7 @@ library! {
         let instance = instance(handle, "nvjpegDestroy")?;
         let of_it = lock(&STATES).values().filter(|state| state.try_lock().is_ok_and(|s| s.instance == handle)).count();
         if of_it > 0 {
-            return refuse(INVALID_PARAMETER, format!("nvjpegDestroy while {of_it} states of it live"));
+            return refuse(INVALID_PARAMETER, format!("nvjpegDestroy while {of_it} of its states are alive"));
         }
         let _ = instance;
         lock(&INSTANCES).remove(&handle);
@@ -209,7 +208,7 @@ library! {
         let instance = instance(handle, "nvjpegDecodeBatchedSupported")?;
         let answer = with(&HEADERS, header, "nvjpegDecodeBatchedSupported", |kept| match kept {
             Some(header) => Ok(i32::from(!header.supported_by(instance.backend))),
-            None => refuse(INVALID_PARAMETER, "nvjpegDecodeBatchedSupported of a header into which nothing was parsed".into()),
+            None => refuse(INVALID_PARAMETER, "nvjpegDecodeBatchedSupported of an unparsed header".into()),
         })?;
         write(refused, answer, "answer").map_err(|_| INVALID_PARAMETER)
     }
@@ -242,7 +241,7 @@ library! {
         let instance = instance(handle, call)?;
         let image = read(image, "image").map_err(|_| INVALID_PARAMETER)?;
         let file = slice(data, length, "file").map_err(|_| INVALID_PARAMETER)?;
-        // By the public measurements, single pictures are decoded in the stream whatever the backend.
+        // By the published measurements, single images are decoded in the stream with every backend.
         let instance = Instance { backend: if instance.backend == HARDWARE { HYBRID } else { instance.backend }, ..instance };
         with(&STATES, state, call, |s| s.decode(handle, instance, file, format, &image, stream, call))
     }

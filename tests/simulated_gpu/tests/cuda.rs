@@ -1,4 +1,4 @@
-//! The half that stands in for libcuda: late streams, fenced memory, races, faults, and one violation for each misuse.
+//! Tests the simulated libcuda: late streams, fenced memory, races, faults, and one violation for each misuse.
 #![allow(unsafe_code, clippy::macro_metavars_in_unsafe)]
 
 mod common;
@@ -81,7 +81,7 @@ fn work_runs_only_when_it_is_waited_for() {
     context();
     let (s, t, a) = (stream(), stream(), allocate(64));
     assert_eq!(fill(a, 7, 64, s), 0);
-    // Another stream reads before anything made the first one run: what it sees is what was never written, and a race.
+    // Another stream reads before the first one ran: it reads unwritten memory, and this is a race.
     assert_eq!(download(a, 64, t), vec![POISON; 64]);
     assert_violation("race");
     assert_eq!(synchronize(s), 0);
@@ -91,7 +91,7 @@ fn work_runs_only_when_it_is_waited_for() {
 }
 
 #[test]
-fn events_put_streams_in_order_and_count_as_knowledge_once_seen() {
+fn events_order_streams_and_inform_the_host() {
     let _guard = exclusive("");
     context();
     let (s, t, a, b, e) = (stream(), stream(), allocate(1000), allocate(1000), event());
@@ -99,12 +99,12 @@ fn events_put_streams_in_order_and_count_as_knowledge_once_seen() {
     record(e, s);
     wait(t, e);
     copy(b, a, 1000, t);
-    // The event is recorded again behind the wait: what was waited for stays what it was.
+    // The event is recorded again after the wait: the wait still refers to the first recording.
     fill(a, 4, 10, t);
     record(e, t);
     assert_eq!(download(b, 1000, t), vec![3; 1000]);
     assert_no_violations();
-    // A question is answered "yes" in the end, and then the host knows.
+    // A query finally returns "done", and then the host knows.
     fill(a, 5, 1000, s);
     record(e, s);
     let asked = (0..100).find(|_| call!(cuEventQuery(e => usize)) == 0);
@@ -115,7 +115,7 @@ fn events_put_streams_in_order_and_count_as_knowledge_once_seen() {
 }
 
 #[test]
-fn legacy_default_stream_waits_for_blocking_streams_and_they_for_it() {
+fn legacy_default_and_blocking_streams_synchronize() {
     let _guard = exclusive("");
     context();
     let mut blocking = 0usize;
@@ -127,19 +127,19 @@ fn legacy_default_stream_waits_for_blocking_streams_and_they_for_it() {
     fill(a, 4, 32, 1);
     fill(a, 5, 16, mine);
     let got = download(a, 256, mine);
-    // `mine` and `blocking` are in order through the default stream alone: the last fill of `mine` came behind the fill of 4.
+    // `mine` and `blocking` are ordered only through the default stream: the last fill of `mine` is after the fill of 4.
     assert_eq!((got[0], got[16], got[32], got[64], got[128]), (5, 4, 3, 2, 1));
     assert_no_violations();
     assert_eq!(free(a), 0);
 }
 
 #[test]
-fn streams_that_do_not_block_know_nothing_of_the_default_stream() {
+fn nonblocking_streams_ignore_the_default_stream() {
     let _guard = exclusive("");
     context();
     let (s, a) = (stream(), allocate(64));
     let bytes = [9u8; 64];
-    // Documented: the copy from pageable memory may return before it has arrived.
+    // Documented: the copy from pageable memory may return before it is complete.
     assert_eq!(call!(cuMemcpyHtoD_v2(a => usize, bytes.as_ptr() => *const u8, 64 => usize)), 0);
     assert_eq!(download(a, 64, s), vec![POISON; 64]);
     assert_violation("race");
@@ -147,12 +147,12 @@ fn streams_that_do_not_block_know_nothing_of_the_default_stream() {
 }
 
 #[test]
-fn pageable_bytes_are_taken_at_the_call_and_pinned_bytes_when_the_copy_runs() {
+fn pageable_is_read_at_the_call_pinned_when_it_runs() {
     let _guard = exclusive("");
     context();
     let (s, a, mut pinned) = (stream(), allocate(64), 0usize);
     assert_eq!(call!(cuMemHostAlloc(&mut pinned => *mut usize, 64 => usize, 0 => u32)), 0);
-    // SAFETY: 64 bytes of live pinned memory, which no other thread knows.
+    // SAFETY: 64 bytes of live pinned memory, which has no other user.
     let bytes = unsafe { std::slice::from_raw_parts_mut(pinned as *mut u8, 64) };
     bytes.fill(1);
     assert_eq!(upload(a, bytes, s), 0);
@@ -168,7 +168,7 @@ fn pageable_bytes_are_taken_at_the_call_and_pinned_bytes_when_the_copy_runs() {
 }
 
 #[test]
-fn kernels_run_late_and_a_wrong_address_loses_the_context() {
+fn illegal_address_in_a_kernel_loses_the_context() {
     let _guard = exclusive("");
     context();
     let (code, m) = module(PTX);
@@ -180,27 +180,27 @@ fn kernels_run_late_and_a_wrong_address_loses_the_context() {
     assert_eq!(synchronize(s), 0);
     assert_eq!(download(a, 100, s), vec![8; 100]);
     assert_no_violations();
-    // Within the slack behind the end: the fence is broken.
+    // Within the slack after the end: the fence is broken.
     assert_eq!(launch(f.1, &[a as u64, 110, 8], 32, s), 0);
     assert_eq!(synchronize(s), 700);
     assert_violation("wrote outside of allocation");
-    // Further: it faults as it would on the device, and all that follows fails.
+    // Further: it faults as it would on the device, and all later calls fail.
     assert_eq!(launch(f.1, &[a as u64, 5000, 8], 32, s), 0);
     assert_eq!(synchronize(s), 700);
     assert_eq!(call!(cuCtxSynchronize()), 700);
     assert_violation("illegal address");
-    // Freed memory is no memory.
+    // Freed memory is not device memory.
     assert_eq!(free(a), 0);
     assert_eq!(launch(f.1, &[a as u64, 1, 8], 32, s), 0);
     assert_eq!(synchronize(s), 700);
     assert_violation("freed");
     assert_eq!(call!(cuModuleUnload(m => usize)), 0);
     assert_eq!(launch(f.1, &[a as u64, 1, 8], 32, s), 400);
-    assert_violation("no function");
+    assert_violation("no live function");
 }
 
 #[test]
-fn free_waits_for_work_and_work_never_meets_freed_memory() {
+fn free_waits_for_pending_work() {
     let _guard = exclusive("");
     context();
     let (s, a, b) = (stream(), allocate(64), allocate(64));
@@ -214,7 +214,7 @@ fn free_waits_for_work_and_work_never_meets_freed_memory() {
 }
 
 #[test]
-fn misuse_of_memory_is_written_down() {
+fn memory_misuse_is_recorded() {
     let _guard = exclusive("");
     let c = context();
     let (s, a) = (stream(), allocate(64));
@@ -243,15 +243,15 @@ fn misuse_of_memory_is_written_down() {
     let e = event();
     assert_eq!(call!(cuEventDestroy_v2(e => usize)), 0);
     assert_eq!(record(e, 0), 400);
-    assert_violation("no event");
+    assert_violation("no live event");
 }
 
 #[test]
-fn misuse_of_modules_and_launches_is_written_down() {
+fn module_and_launch_misuse_is_recorded() {
     let _guard = exclusive("");
     context();
     assert_eq!(module("ELF").0, 300);
-    assert_violation("does not begin like PTX");
+    assert_violation("does not start like PTX");
     assert_eq!(module(".version 9.9\n.target sm_70\n").0, 222);
     let (_, m) = module(PTX);
     assert_eq!(function(m, "simulated_gpu").0, 500); // no whole name
@@ -268,7 +268,7 @@ fn misuse_of_modules_and_launches_is_written_down() {
 }
 
 #[test]
-fn memory_has_a_limit_and_calls_fail_when_told() {
+fn memory_limit_and_injected_faults_apply() {
     let _guard = exclusive("");
     context();
     let mut address = 0usize;
@@ -298,7 +298,7 @@ fn control_reset_counts() {
 }
 
 #[test]
-fn every_seed_keeps_the_order_that_events_give() {
+fn every_seed_keeps_event_order() {
     let _guard = exclusive("");
     context();
     let workers: Vec<usize> = (0..4).map(|_| stream()).collect();
@@ -323,7 +323,7 @@ fn every_seed_keeps_the_order_that_events_give() {
 }
 
 #[test]
-fn two_copies_of_a_rectangle_leave_the_rest_alone() {
+fn rectangle_copies_leave_other_bytes_unchanged() {
     let _guard = exclusive("");
     context();
     let (s, a) = (stream(), allocate(100));

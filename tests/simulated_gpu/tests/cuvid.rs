@@ -1,4 +1,4 @@
-//! The contract of parser and decoder, point by point, and one violation for each misuse.
+//! Tests the contract of the simulated parser and decoder point by point, with one violation for each misuse.
 #![allow(unsafe_code, clippy::macro_metavars_in_unsafe)]
 
 mod common;
@@ -39,19 +39,19 @@ fn unmap(player: &Player, address: u64) -> i32 {
 fn nothing_happens_before_a_header_in_the_stream() {
     let _guard = exclusive("");
     let (mut player, video) = begin(BASE, PLAIN);
-    // Packets of a MP4 behind its first one: slices alone.
+    // Packets of an MP4 after the first one: slices alone.
     for packet in &video.packets[1..10] {
         assert_eq!(player.feed(&packet.data, TIMESTAMP, 0), 0);
     }
     assert_eq!(player.finish(), 0);
     assert_eq!((player.sequences, player.decoded.len(), player.displays.len()), (0, 0, 0));
-    // A header of its own announces nothing yet: the picture that refers to it does. The same header again is nothing new.
+    // A header alone announces nothing yet; the picture that refers to it does. The same header again changes nothing.
     assert_eq!(player.feed(&video.headers, 0, 0), 0);
     assert_eq!(player.sequences, 0);
     player.play(&video);
     assert_eq!((player.sequences, player.hashes), (1, recorded(BASE).unwrap()));
     player.hashes = Vec::new();
-    // After the end of a stream it is silent again until a header comes, and then says nothing of a sequence that it knows.
+    // After the end of a stream it is silent again until a header comes, and then does not announce a known sequence.
     assert_eq!(player.feed(&video.packets[1].data, TIMESTAMP, 0), 0);
     assert_eq!((player.finish(), player.events.len()), (0, 0));
     player.play(&video);
@@ -61,7 +61,7 @@ fn nothing_happens_before_a_header_in_the_stream() {
 }
 
 #[test]
-fn a_picture_is_complete_with_the_next_start_code_or_by_a_flag() {
+fn picture_ends_at_the_next_start_code_or_flag() {
     let _guard = exclusive("");
     let (mut player, video) = begin(BASE, PLAIN);
     player.feed(&video.packets[0].data, TIMESTAMP, 0);
@@ -85,7 +85,7 @@ fn a_picture_is_complete_with_the_next_start_code_or_by_a_flag() {
 }
 
 #[test]
-fn display_delay_holds_pictures_back_until_the_end() {
+fn display_delay_holds_pictures_until_the_end() {
     let _guard = exclusive("");
     let (mut prompt, video) = begin(BASE, Settings { whole: true, packets: 20, ..PLAIN });
     let (mut slow, _) = begin(BASE, Settings { whole: true, packets: 20, delay: 4, extra: 4, ..PLAIN });
@@ -99,7 +99,7 @@ fn display_delay_holds_pictures_back_until_the_end() {
     prompt.finish();
     slow.finish();
     assert_eq!((prompt.hashes.len(), &slow.hashes), (20, &prompt.hashes));
-    // Timestamps go with their pictures, out of decode order.
+    // Timestamps stay with their pictures, out of decode order.
     let times: Vec<i64> = prompt.displays.iter().map(|d| d.1).collect();
     assert!(times.windows(2).any(|w| w[1] < w[0]), "{times:?}");
     prompt.close();
@@ -108,13 +108,13 @@ fn display_delay_holds_pictures_back_until_the_end() {
 }
 
 #[test]
-fn an_index_is_used_again_at_once_and_never_one_beyond_the_answer() {
+fn indices_are_reused_at_once_within_the_limit() {
     let _guard = exclusive("oldest_index=0");
     let (mut player, video) = begin("video/codecs/h264_b_pyramid.mp4", PLAIN);
     player.play(&video);
     let count = i32::from(player.format.unwrap().min_decode_surfaces);
     assert!(player.decoded.iter().all(|&index| index < count));
-    // Non-reference pictures are shown at once: the index of one that was just shown is overwritten by the next picture.
+    // Non-reference pictures are displayed at once: the index of one just displayed is overwritten by the next picture.
     let repeats = player.decoded.windows(2).filter(|w| w[0] == w[1]).count();
     assert!(repeats > 10, "{:?}", player.decoded);
     player.close();
@@ -122,7 +122,7 @@ fn an_index_is_used_again_at_once_and_never_one_beyond_the_answer() {
 }
 
 #[test]
-fn skipped_pictures_leave_the_rest_exact_and_their_surface_as_it_was() {
+fn skipped_pictures_leave_surfaces_unchanged() {
     let _guard = exclusive("");
     let path = "video/codecs/h264_b_pyramid.mp4";
     let settings = Settings { skip_non_reference: true, ..PLAIN };
@@ -145,7 +145,7 @@ fn skipped_pictures_leave_the_rest_exact_and_their_surface_as_it_was() {
 }
 
 #[test]
-fn another_sequence_in_the_stream_is_announced_after_the_last_picture_of_the_old_one() {
+fn new_sequence_is_announced_after_the_old_pictures() {
     let _guard = exclusive("");
     let ((mut player, mut video), other) = (begin(BASE, PLAIN), open(OTHER).expect("readable"));
     let first = recorded(BASE).unwrap();
@@ -171,7 +171,7 @@ fn an_unchanged_sequence_may_be_announced_again() {
 }
 
 #[test]
-fn leading_pictures_without_their_references_give_no_callback() {
+fn undecodable_leading_pictures_give_no_callback() {
     let _guard = exclusive("");
     let path = "video/derived/hevc_main_open_gop_640x360.mp4";
     let (mut player, mut video) = begin(path, PLAIN);
@@ -191,7 +191,7 @@ fn leading_pictures_without_their_references_give_no_callback() {
 }
 
 #[test]
-fn vp9_timestamps_are_wrong_once_a_frame_was_hidden() {
+fn vp9_timestamps_are_wrong_after_a_hidden_frame() {
     let _guard = exclusive("packet_lag=0");
     let (mut player, video) = begin("video/action/vp9_512x288.webm", PLAIN);
     player.play(&video);
@@ -203,7 +203,7 @@ fn vp9_timestamps_are_wrong_once_a_frame_was_hidden() {
 }
 
 #[test]
-fn a_damaged_picture_is_told_by_its_status() {
+fn damaged_picture_is_reported_by_its_status() {
     let _guard = exclusive("");
     let (mut player, mut video) = begin("video/derived/h264_all_intra_640x360.mp4", PLAIN);
     let data = &mut video.packets[5].data;
@@ -218,7 +218,7 @@ fn a_damaged_picture_is_told_by_its_status() {
 }
 
 #[test]
-fn a_failed_callback_may_be_kept_from_the_caller() {
+fn callback_failure_may_be_hidden_from_the_caller() {
     for (behavior, code) in [("callback_failure_hidden=0", 1), ("callback_failure_hidden=1", 0)] {
         let _guard = exclusive(behavior);
         let (mut player, video) = begin(BASE, PLAIN);
@@ -226,7 +226,7 @@ fn a_failed_callback_may_be_kept_from_the_caller() {
         let first = [video.headers.as_slice(), &video.packets[0].data].concat();
         assert_eq!(player.feed(&first, TIMESTAMP | END_OF_PICTURE, 0), code);
         assert_eq!(player.failures, ["decoder: 2"]);
-        // The sequence was refused: silence until the next header.
+        // The sequence was rejected: no callback until the next header.
         assert_eq!(player.feed(&video.packets[1].data, TIMESTAMP | END_OF_PICTURE, 0), 0);
         assert_eq!((player.sequences, player.decoded.len()), (1, 0));
         set_fault("");
@@ -239,7 +239,7 @@ fn a_failed_callback_may_be_kept_from_the_caller() {
 }
 
 #[test]
-fn maps_run_late_on_their_stream_and_use_one_surface_again_and_again() {
+fn maps_run_late_and_reuse_one_surface() {
     let _guard = exclusive("");
     let (mut player, video) = begin(BASE, Settings { whole: true, packets: 1, ..PLAIN });
     player.play(&video);
@@ -257,7 +257,7 @@ fn maps_run_late_on_their_stream_and_use_one_surface_again_and_again() {
     let (_, again) = map(&player, player.decoded[0], player.stream);
     assert_eq!(again, address);
     assert_eq!(read(&mut luma, other), 0);
-    assert_violation("race"); // another stream, and nothing between
+    assert_violation("race"); // another stream, without synchronization
     assert_eq!(unmap(&player, address), 0);
     assert_eq!(read(&mut luma, player.stream), 1);
     assert_violation("not mapped");
@@ -266,7 +266,7 @@ fn maps_run_late_on_their_stream_and_use_one_surface_again_and_again() {
 }
 
 #[test]
-fn misuse_of_maps_is_written_down() {
+fn map_misuse_is_recorded() {
     let _guard = exclusive("");
     let (mut player, video) = begin(BASE, Settings { whole: true, packets: 3, extra: 2, ..PLAIN });
     player.play(&video);
@@ -278,7 +278,7 @@ fn misuse_of_maps_is_written_down() {
     let (_, address) = map(&player, player.decoded[0], player.stream);
     assert_eq!(map(&player, player.decoded[0], player.stream).0, 205);
     assert_violation("all 1 output surfaces are mapped");
-    // Decoding into the mapped surface: the next stream takes the same index.
+    // Decoding into the mapped surface: the next stream uses the same index.
     player.finish();
     for (at, packet) in video.packets.iter().enumerate() {
         let data =
@@ -323,7 +323,7 @@ fn a_decoder_is_not_destroyed_under_its_readers() {
 }
 
 #[test]
-fn misuse_of_contexts_threads_and_pointers_is_written_down() {
+fn context_thread_and_pointer_misuse_is_recorded() {
     let _guard = exclusive("");
     let (mut player, video) = begin(BASE, Settings { whole: true, packets: 2, ..PLAIN });
     player.play(&video);
@@ -335,7 +335,7 @@ fn misuse_of_contexts_threads_and_pointers_is_written_down() {
     });
     assert_eq!(code.unwrap().join().unwrap(), 201);
     assert_violation("without a current context");
-    // Parameters that were kept beyond their callback.
+    // Parameters that were kept after their callback.
     // SAFETY: numbers and null pointers.
     let mut kept: PicParams = unsafe { std::mem::zeroed() };
     let bytes = [0u8; 64];
@@ -347,7 +347,7 @@ fn misuse_of_contexts_threads_and_pointers_is_written_down() {
 }
 
 #[test]
-fn decoders_are_made_within_the_caps_only() {
+fn decoders_are_created_only_within_the_caps() {
     let _guard = exclusive("");
     let (mut player, video) = begin(BASE, Settings { whole: true, packets: 1, ..PLAIN });
     player.play(&video);
@@ -403,7 +403,7 @@ fn decoders_are_made_within_the_caps_only() {
 }
 
 #[test]
-fn too_few_surfaces_are_complained_of() {
+fn too_few_surfaces_are_a_violation() {
     let _guard = exclusive("");
     let (mut player, video) = begin("video/codecs/h264_b_pyramid.mp4", Settings { extra: -3, ..PLAIN });
     player.play(&video);

@@ -1,4 +1,4 @@
-//! The half that stands in for libnvcuvid: whole videos through parser and decoder, compared with recorded hashes.
+//! Tests the simulated libnvcuvid: complete videos through parser and decoder, compared with recorded hashes.
 #![allow(unsafe_code, clippy::macro_metavars_in_unsafe)]
 
 mod common;
@@ -25,7 +25,7 @@ fn player(path: &str, settings: Settings) -> Option<(Box<Player>, Vec<String>)> 
     Some((player, wanted))
 }
 
-/// Decodes all of it, every picture mapped, and holds it against the record.
+/// Decodes a video completely, maps every picture, and compares the frames with the record.
 #[track_caller]
 fn same_as_recorded(path: &str, settings: Settings) {
     let (player, wanted) = player(path, settings).unwrap_or_else(|| panic!("{path} cannot be read"));
@@ -39,7 +39,7 @@ fn same_as_recorded(path: &str, settings: Settings) {
 }
 
 #[test]
-fn h264_with_b_frames_and_crop_comes_out_as_recorded() {
+fn h264_with_b_frames_and_crop_matches_the_record() {
     let _guard = exclusive("");
     for path in [
         "video/codecs/h264_b_pyramid.mp4",
@@ -52,14 +52,14 @@ fn h264_with_b_frames_and_crop_comes_out_as_recorded() {
 }
 
 #[test]
-fn interlaced_h264_comes_out_as_recorded() {
+fn interlaced_h264_matches_the_record() {
     let _guard = exclusive("");
     same_as_recorded("video/derived/h264_mbaff_720x576.mp4", PLAIN);
     same_as_recorded("video/odd/h264_paff.h264", PLAIN);
 }
 
 #[test]
-fn hevc_in_8_and_10_bits_and_444_comes_out_as_recorded() {
+fn hevc_in_8_and_10_bits_and_444_matches_the_record() {
     let _guard = exclusive("");
     same_as_recorded("video/codecs/hevc_176x144.h265", PLAIN);
     same_as_recorded("video/derived/hevc_hdr10_tagged_720p.mp4", Settings { whole: true, ..PLAIN });
@@ -67,7 +67,7 @@ fn hevc_in_8_and_10_bits_and_444_comes_out_as_recorded() {
 }
 
 #[test]
-fn vp8_and_vp9_with_hidden_frames_come_out_as_recorded() {
+fn vp8_and_vp9_with_hidden_frames_match_the_record() {
     let _guard = exclusive("");
     same_as_recorded("video/derived/vp8_640x360.webm", PLAIN);
     same_as_recorded("video/action/vp9_512x288.webm", PLAIN);
@@ -76,9 +76,9 @@ fn vp8_and_vp9_with_hidden_frames_come_out_as_recorded() {
     same_as_recorded("video/derived/odd_333x251_vp9.webm", PLAIN);
 }
 
-/// Every video with recorded frames that the caps allow; ONLY chooses some by a part of their path.
+/// Every video with recorded frames that the caps allow; ONLY selects some by a part of their path.
 #[test]
-fn every_recorded_video_comes_out_as_recorded() {
+fn every_recorded_video_matches_the_record() {
     let _guard = exclusive("");
     let media = media();
     let only = std::env::var("ONLY").unwrap_or_default();
@@ -97,13 +97,13 @@ fn every_recorded_video_comes_out_as_recorded() {
                 continue;
             }
             let Some((player, wanted)) = player(path, PLAIN) else { continue };
-            let complaints = common::violations();
+            let violations = common::violations();
             let wrong = player.hashes.iter().zip(&wanted).position(|(a, b)| a != b);
-            if complaints.iter().any(|c| c.contains("caps") || c.contains("not supported")) {
+            if violations.iter().any(|c| c.contains("caps") || c.contains("not supported")) {
                 refused.push(path.to_owned());
             } else if player.hashes.len() != wanted.len()
                 || wrong.is_some()
-                || !complaints.is_empty()
+                || !violations.is_empty()
                 || !player.failures.is_empty()
             {
                 bad.push(format!(
@@ -111,7 +111,7 @@ fn every_recorded_video_comes_out_as_recorded() {
                     player.hashes.len(),
                     wanted.len(),
                     player.failures,
-                    &complaints[..complaints.len().min(3)]
+                    &violations[..violations.len().min(3)]
                 ));
                 eprintln!("{}", bad.last().unwrap());
             } else {

@@ -1,4 +1,4 @@
-//! The part that stands in for libnvjpeg: planes as libavcodec gives them, the hardware's disorder, one violation for each misuse.
+//! Tests the simulated libnvjpeg: planes equal libavcodec's, the hardware ignores stream order, one violation for each misuse.
 #![allow(unsafe_code, clippy::macro_metavars_in_unsafe)]
 
 mod common;
@@ -20,7 +20,7 @@ struct Image {
 }
 
 fn file(path: &str) -> Vec<u8> {
-    std::fs::read(media().join("images").join(path)).expect("tests/media makes it")
+    std::fs::read(media().join("images").join(path)).expect("tests/media generates it")
 }
 
 fn baseline() -> Vec<u8> {
@@ -52,7 +52,7 @@ fn info(instance: usize, file: &[u8]) -> (i32, i32, i32, [i32; 4], [i32; 4]) {
     (code, components, subsampling, widths, heights)
 }
 
-/// Room for the planes of a file, one behind the other.
+/// Memory for the planes of a file, one after another.
 fn room(instance: usize, file: &[u8]) -> (Image, usize, usize) {
     let (_, components, _, widths, heights) = info(instance, file);
     let mut image = Image::default();
@@ -97,7 +97,7 @@ fn synchronize(stream: usize) -> i32 {
     call!(cuStreamSynchronize(stream => usize))
 }
 
-/// Races were written down, one for each plane at most, and nothing else.
+/// Asserts that only races were recorded, at most one for each plane.
 #[track_caller]
 fn raced() {
     let all = violations();
@@ -110,7 +110,7 @@ fn free(address: usize) {
 }
 
 #[test]
-fn software_writes_behind_what_the_stream_holds_and_late() {
+fn software_writes_late_and_in_stream_order() {
     let _guard = exclusive("");
     let file = baseline();
     context();
@@ -118,19 +118,19 @@ fn software_writes_behind_what_the_stream_holds_and_late() {
     let state = state(instance);
     let (image, base, bytes) = room(instance, &file);
     let kept = allocate(bytes);
-    // A reader that has not run yet: it must see what was there before the picture.
+    // A reader that has not run yet must see the content from before the image.
     assert_eq!(copy(kept, base, bytes, s), 0);
     assert_eq!(single(instance, state, &file, 1, &image, s), 0);
     let planes = download(base, bytes, s);
     assert_eq!(download(kept, bytes, s), vec![POISON; bytes]);
     assert!(planes.iter().filter(|&&b| b == POISON).count() < bytes / 4);
     assert_no_violations();
-    // One state, one stream: the next picture may follow at once. Another stream must be told.
+    // One state, one stream: the next image may follow at once. Another stream needs synchronization.
     assert_eq!(single(instance, state, &file, 1, &image, s), 0);
     assert_no_violations();
     let other = stream();
     assert_eq!(single(instance, state, &file, 1, &image, other), 0);
-    assert!(violations().iter().any(|v| v.contains("may be under way")), "{:?}", violations());
+    assert!(violations().iter().any(|v| v.contains("may be in progress")), "{:?}", violations());
     common::control::<extern "C" fn()>("simulated_gpu_reset")();
     assert_eq!([synchronize(s), synchronize(other), destroy(state)], [0; 3]);
     assert_no_violations();
@@ -139,7 +139,7 @@ fn software_writes_behind_what_the_stream_holds_and_late() {
 }
 
 #[test]
-fn hardware_writes_at_once_whatever_the_stream_holds() {
+fn hardware_writes_at_once_ignoring_the_stream() {
     let _guard = exclusive("jpeg_late=0,jpeg_wide=0");
     let file = baseline();
     context();
@@ -151,12 +151,12 @@ fn hardware_writes_at_once_whatever_the_stream_holds() {
     assert_eq!(copy(kept, base, bytes, s), 0);
     assert_eq!(batched(instance, state, &file, &image, s), 0);
     raced();
-    // The reader, enqueued first, saw the picture: that is the trap. The picture itself is whole behind the call.
+    // The reader, enqueued first, read the new image: this is the error. The image itself is complete after the call.
     let planes = download(base, bytes, s);
     assert!(
         download(kept, bytes, s) == planes && planes.iter().filter(|&&b| b == POISON).count() < bytes / 4
     );
-    // With a wait on the host there is no trap; one of the stream for an event does not help.
+    // A wait on the host prevents it; a wait of the stream for an event does not.
     assert_eq!(copy(kept, base, bytes, s), 0);
     assert_eq!(synchronize(s), 0);
     assert_eq!(batched(instance, state, &file, &image, s), 0);
@@ -179,7 +179,7 @@ fn hardware_writes_at_once_whatever_the_stream_holds() {
 }
 
 #[test]
-fn hardware_may_also_begin_late_and_readers_in_the_stream_wait_for_it() {
+fn hardware_may_start_late_before_stream_readers() {
     let _guard = exclusive("jpeg_late=1");
     let file = baseline();
     context();
@@ -188,7 +188,7 @@ fn hardware_may_also_begin_late_and_readers_in_the_stream_wait_for_it() {
     let (image, base, _) = room(instance, &file);
     assert_eq!(begin(instance, state, 1), 0);
     assert_eq!(batched(instance, state, &file, &image, s), 0);
-    // Another stream is not in order with it; its own is.
+    // Another stream is not ordered with it; its own is.
     assert_eq!(download(base, 100, stream()), vec![POISON; 100]);
     raced();
     assert!(download(base, 100, s).iter().any(|&b| b != POISON));
@@ -199,7 +199,7 @@ fn hardware_may_also_begin_late_and_readers_in_the_stream_wait_for_it() {
 }
 
 #[test]
-fn rows_are_written_up_to_the_pitch_where_the_mood_is_so() {
+fn rows_are_written_up_to_the_pitch_with_jpeg_wide() {
     let file = baseline();
     for (behavior, padding) in [("jpeg_wide=0", POISON), ("jpeg_wide=1", 0xa7)] {
         let _guard = exclusive(behavior);
@@ -217,7 +217,7 @@ fn rows_are_written_up_to_the_pitch_where_the_mood_is_so() {
 }
 
 #[test]
-fn headers_are_read_and_backends_take_what_they_take() {
+fn headers_and_supported_formats_are_reported() {
     let _guard = exclusive("");
     let odd = baseline();
     let progressive = file("odd/grey_progressive.jpg");
@@ -241,7 +241,7 @@ fn headers_are_read_and_backends_take_what_they_take() {
     };
     assert!(!refused(hardware, &odd) && refused(hardware, &progressive) && refused(hardware, &wide));
     assert!(!refused(hybrid, &progressive) && !refused(hybrid, &wide));
-    // Asked in spite of that, it says so.
+    // Decoding it nevertheless is an error.
     let (state, s) = (state(hardware), stream());
     let (image, base, _) = room(hardware, &progressive);
     assert_eq!(begin(hardware, state, 2), 0);
@@ -272,7 +272,7 @@ fn misuse_is_written_down() {
     assert_violation("plane 1");
     assert_eq!(batched(hardware, state, &file, &image, s), 0);
     assert_eq!(destroy(state), 0);
-    assert_violation("may be under way");
+    assert_violation("may be in progress");
     assert_eq!(destroy(state), 2);
     assert_violation("no such object");
     // Without a context.
@@ -285,7 +285,7 @@ fn misuse_is_written_down() {
 }
 
 #[test]
-fn damage_is_refused_and_faults_come_when_ordered() {
+fn damage_is_refused_and_faults_are_injected() {
     let _guard = exclusive("");
     let file = baseline();
     context();
@@ -298,7 +298,7 @@ fn damage_is_refused_and_faults_come_when_ordered() {
     damaged[table + 5..table + 21].fill(0xff);
     assert_eq!(single(hybrid, state, &damaged, 1, &image, s), 3);
     assert_eq!(single(hybrid, state, &file[..file.len() / 2], 1, &image, s), 3);
-    // A missing end passes, as a lenient decoder lets it.
+    // A missing end marker is accepted, as by a lenient decoder.
     assert_eq!(single(hybrid, state, &file[..file.len() - 2], 1, &image, s), 0);
     common::control::<extern "C" fn()>("simulated_gpu_reset_counts")();
     set_fault("nvjpegDecode:2=8");

@@ -138,7 +138,7 @@ fn a_page_of_lengths_has_no_more_of_them_than_values() {
             };
             let lie = patched(&sound, &at[..5], &[0x80, 1, 4, 0xff, 0x7f]);
             let text = reason(&lie, source);
-            assert!(text.contains("16383 lengths where there are at most 300 values"), "{encoding} {text}");
+            assert!(text.contains("16383 lengths for at most 300 values"), "{encoding} {text}");
         }
     }
     let sound = table(IMAGES, plain().set_encoding(Encoding::DELTA_BYTE_ARRAY), &cells);
@@ -166,7 +166,7 @@ fn a_dictionary_has_no_more_values_than_bytes() {
 }
 
 #[test]
-fn gzip_is_undone_up_to_a_bound() {
+fn gzip_is_decompressed_up_to_a_limit() {
     let mut zipped = GzEncoder::new(vec![b'l'; 3], flate2::Compression::default());
     zipped.write_all(&[7; 1000]).unwrap();
     let zipped: Bytes = zipped.finish().unwrap().into();
@@ -190,8 +190,8 @@ fn gzip_is_undone_up_to_a_bound() {
     for (page, max_bytes, reason) in [
         (page(zipped.slice(3..)), 999, "unpacks to more than 999 bytes"),
         (behind(true), 1002, "unpacks to more than 1002 bytes"),
-        (page(zipped.slice(3..zipped.len() - 9)), 2000, "gzip does not unpack"),
-        (page(zipped.clone()), 2000, "gzip does not unpack"),
+        (page(zipped.slice(3..zipped.len() - 9)), 2000, "gzip cannot decompress"),
+        (page(zipped.clone()), 2000, "gzip cannot decompress"),
     ] {
         let error = decompress_gzip(page, max_bytes).unwrap_err();
         assert!(error.contains(reason), "{error}");
@@ -199,7 +199,7 @@ fn gzip_is_undone_up_to_a_bound() {
 }
 
 #[test]
-fn gzip_gives_no_more_than_the_head_says() {
+fn gzip_output_is_bounded_by_the_header() {
     // The header of the first page: its type, and 50 values of 4 + 2 bytes, which make 300.
     let cells = [Cells::Bytes(vec![b"ab"; 50])];
     for (schema, source) in [(IMAGES, "image"), (TEXTS, "uri")] {
@@ -242,26 +242,29 @@ fn labels_are_of_one_kind_in_all_files() {
 }
 
 #[test]
-fn bounds_are_numbers_that_end() {
+fn bounds_are_finite_numbers() {
     let schema = format!("{TEXTS} required double start;");
     for (wrong, shown) in [(f64::NAN, "NaN"), (f64::INFINITY, "inf"), (f64::NEG_INFINITY, "-inf")] {
         let cells = [Cells::Bytes(vec![b"a.mp4"; 2]), Cells::Numbers(vec![1.0, wrong])];
         let text = reason(&table(&schema, plain(), &cells), "uri");
         assert!(
-            text.contains(&format!("row 1: \"start\" is {shown}, a number of seconds is wanted")),
+            text.contains(&format!("row 1: \"start\" is {shown}, expected a number of seconds")),
             "{text}"
         );
     }
 }
 
 #[test]
-fn lists_and_too_many_columns_say_what_to_do() {
+fn list_and_column_count_errors_suggest_a_fix() {
     let nested = "required group im (LIST) { repeated group list { required binary element; } }";
     let text = reason(&table(nested, plain(), &[Cells::OneList(vec![b"a", b"b"])]), "im.list.element");
-    assert!(text.contains("column 'im.list.element' has lists; a column with one video"), "{text}");
+    assert!(
+        text.contains("column 'im.list.element' contains lists; source= must be a column with one video"),
+        "{text}"
+    );
     let more: String = (0..1100).map(|n| format!(" required int64 c{n};")).collect();
     let mut cells = vec![Cells::Bytes(vec![b"a.mp4"])];
     cells.extend((0..1100).map(|n| Cells::Integers(vec![n])));
     let text = reason(&table(&format!("{TEXTS}{more}"), plain(), &cells), "uri");
-    assert!(text.contains("has 1101 columns of numbers") && text.contains("as columns="), "{text}");
+    assert!(text.contains("has 1101 columns of numbers") && text.contains("with columns="), "{text}");
 }

@@ -1,6 +1,5 @@
-//! In: sixteen blended rows of a component, and the weights of an axis, two by two.
-//! Out: the sixteen rows after the horizontal pass.
-//! Never: adds across a register: sixteen rows lie side by side, so that one instruction serves the same tap of all of them.
+//! The horizontal pass of sixteen filtered rows of a component.
+//! No instruction adds across a register: sixteen rows are side by side, so one instruction computes the same tap of all of them.
 
 use std::arch::x86_64::*;
 
@@ -8,11 +7,11 @@ use super::{load_i16, store_i16};
 use crate::simd::BLOCK_ROWS;
 use crate::weights::{AxisTable, WEIGHT_BITS};
 
-/// Values of one pair of neighbours in all rows.
+/// Values of one pair of neighbors in all rows.
 const PAIR: usize = 2 * BLOCK_ROWS;
 
-/// Blended rows (`stride` apart, a multiple of 16) to pairs of neighbours: pair k of all rows, then pair k + 1 of all rows. The last
-/// pairs may hold what lies behind the rows' ends; they meet weights of zero only.
+/// Converts filtered rows (`stride` apart, a multiple of 16) to pairs of neighbors: pair k of all rows, then pair k + 1 of all rows. The
+/// last pairs may contain values after the rows' ends, whose weights are zero.
 #[target_feature(enable = "avx2")]
 pub(in crate::simd) fn interleave_pairs(pairs: &mut [i16], rows: &[i16], stride: usize) {
     for (block, pairs) in pairs.chunks_exact_mut(8 * PAIR).enumerate() {
@@ -30,7 +29,7 @@ pub(in crate::simd) fn interleave_pairs(pairs: &mut [i16], rows: &[i16], stride:
     }
 }
 
-/// Eight rows of eight 32-bit words as eight columns.
+/// Transposes eight rows of eight 32-bit words.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transpose_8x8(rows: [__m256i; 8]) -> [__m256i; 8] {
@@ -56,7 +55,7 @@ fn transpose_8x8(rows: [__m256i; 8]) -> [__m256i; 8] {
     ]
 }
 
-/// The horizontal pass of sixteen rows: `rows` are `stride` apart, a multiple of 8 that is no less than the positions.
+/// The horizontal pass of sixteen rows: `rows` are `stride` apart, a multiple of 8 that is at least the number of positions.
 #[target_feature(enable = "avx2")]
 pub(in crate::simd) fn filter_horizontal(rows: &mut [i16], stride: usize, pairs: &[i16], table: &AxisTable) {
     let count = table.starts.len();
@@ -69,7 +68,7 @@ pub(in crate::simd) fn filter_horizontal(rows: &mut [i16], stride: usize, pairs:
     }
 }
 
-/// [`filter_horizontal`], multiplying and adding in one instruction.
+/// [`filter_horizontal`], with multiplication and addition in one instruction.
 #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(in crate::simd) fn filter_horizontal_avx512(
     rows: &mut [i16],
@@ -105,11 +104,11 @@ fn filter_position(pairs: &[i16], table: &AxisTable, at: usize) -> __m256i {
     }
     const SHIFT: i32 = WEIGHT_BITS as i32;
     let packed = _mm256_packs_epi32(_mm256_srai_epi32::<SHIFT>(upper), _mm256_srai_epi32::<SHIFT>(lower));
-    // Packing kept to halves: rows 0-3, 8-11, 4-7, 12-15.
+    // Packing works on halves: rows 0-3, 8-11, 4-7, 12-15.
     _mm256_permute4x64_epi64::<0b1101_1000>(packed)
 }
 
-/// [`filter_position`] by `vpdpwssd`.
+/// [`filter_position`] with `vpdpwssd`.
 #[inline]
 #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn filter_position_avx512(pairs: &[i16], table: &AxisTable, at: usize) -> __m256i {
@@ -143,11 +142,11 @@ fn load_pair(from: &[i16; PAIR]) -> __m512i {
     unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
 }
 
-/// Eight columns of sixteen rows, into the rows.
+/// Transposes eight columns of sixteen rows into the rows.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store_transposed(rows: &mut [i16], stride: usize, columns: [__m256i; 8]) {
-    // Interleaving column k with column k + 4 three times turns both halves, of eight rows each.
+    // Interleaving column k with column k + 4 three times transposes both halves, of eight rows each.
     let mut lines = columns;
     for _ in 0..3 {
         let before = lines;

@@ -1,6 +1,4 @@
-//! In: samples of a few rows, and their weights.
-//! Out: the row that the vertical pass makes of them.
-//! Never: multiplies one row at a time: two interleaved rows and two weights make one instruction's work.
+//! The vertical pass with x86 intrinsics. Rows are processed in pairs: one instruction multiplies two interleaved rows by two weights.
 
 use std::arch::x86_64::*;
 
@@ -8,7 +6,7 @@ use super::{load_u8, store_i16, weight_pair};
 use crate::resample::{self, SampleFormat};
 use crate::weights::WEIGHT_BITS;
 
-/// [`resample::filter_vertical_u8`]: rows two by two, so that one instruction multiplies and adds both.
+/// [`resample::filter_vertical_u8`] with rows in pairs, so that one instruction multiplies and adds both.
 #[target_feature(enable = "avx2")]
 pub(in crate::simd) fn filter_vertical_u8(
     dst: &mut [i16],
@@ -48,7 +46,7 @@ pub(in crate::simd) fn filter_vertical_u8(
             s3 = _mm256_add_epi32(s3, _mm256_madd_epi16(_mm256_unpackhi_epi8(high, zero), pair));
             row += 2;
         }
-        // Unpacking kept to halves of the register: columns 0-7 and 16-23 are together, 8-15 and 24-31.
+        // Unpacking works on halves of the register: columns 0-7 and 16-23 are together, 8-15 and 24-31.
         let even = _mm256_packs_epi32(_mm256_srai_epi32::<SHIFT>(s0), _mm256_srai_epi32::<SHIFT>(s1));
         let odd = _mm256_packs_epi32(_mm256_srai_epi32::<SHIFT>(s2), _mm256_srai_epi32::<SHIFT>(s3));
         let (first, second) = dst.split_at_mut(16);
@@ -60,22 +58,22 @@ pub(in crate::simd) fn filter_vertical_u8(
     }
 }
 
-/// Asks memory for the lines that rows `at`, `at + stride`, ... begin with: each belongs to a stretch of its own, which is too short for
-/// the machine to see a pattern in.
+/// Prefetches the first cache lines of rows `at`, `at + stride`, ... Each row is a separate memory range, too short for the hardware
+/// prefetcher to detect a pattern.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn prefetch(src: &[u8], at: usize, stride: usize, rows: usize) {
     for row in 0..rows {
         let line = src.as_ptr().wrapping_add(at + row * stride);
-        #[allow(unused_unsafe)] // newer compilers know what the next line says
-        // SAFETY: a prefetch touches nothing, wherever it points.
+        #[allow(unused_unsafe)] // newer compilers declare the next function safe
+        // SAFETY: a prefetch has no effect on memory, whatever its address.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(line.cast())
         };
     }
 }
 
-/// [`filter_vertical_u8`], 64 columns at a time: one permutation makes words of both rows, one instruction multiplies and adds.
+/// [`filter_vertical_u8`], 64 columns at a time: one permutation forms words of both rows, one instruction multiplies and adds.
 #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
 pub(in crate::simd) fn filter_vertical_u8_avx512(
     dst: &mut [i16],
@@ -127,7 +125,7 @@ pub(in crate::simd) fn filter_vertical_u8_avx512(
     }
 }
 
-/// Where the bytes of 16 columns' words come from: column i of the first row, nothing, column i of the second, nothing.
+/// The source of the bytes of 16 columns' words: column i of the first row, zero, column i of the second, zero.
 static INTERLEAVE_INDICES: [u8; 64] = {
     let mut places = [0; 64];
     let mut column = 0;
@@ -152,12 +150,12 @@ fn load_512(from: &[u8; 64]) -> __m512i {
     unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
 }
 
-/// The bytes that `mask` names, as many as there are.
+/// The bytes that `mask` selects, as many as there are.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn load_masked(from: &[u8], mask: u64) -> __m512i {
     debug_assert!(from.len() as u32 == 64 - mask.leading_zeros());
-    // SAFETY: only the bytes of the slice are named by the mask, and no others are touched.
+    // SAFETY: the mask selects only bytes of the slice, and no others are accessed.
     unsafe { _mm512_maskz_loadu_epi8(mask, from.as_ptr().cast()) }
 }
 
@@ -172,7 +170,7 @@ fn narrow_to_i16(low: __m512i, high: __m512i) -> __m512i {
 #[target_feature(enable = "avx512f,avx512bw")]
 fn store_masked(to: &mut [i16], value: __m512i, mask: u32) {
     debug_assert!(to.len().min(32) as u32 == 32 - mask.leading_zeros());
-    // SAFETY: only words of the slice are named by the mask, and no others are touched.
+    // SAFETY: the mask selects only words of the slice, and no others are accessed.
     unsafe { _mm512_mask_storeu_epi16(to.as_mut_ptr(), mask, value) };
 }
 
@@ -185,7 +183,7 @@ pub(in crate::simd) fn filter_vertical_u16(
     weights: &[i16],
     format: SampleFormat,
 ) {
-    // Samples of 16 bits are no signed words.
+    // 16-bit samples do not fit signed words.
     let whole = if format.depth_bits < 16 { dst.len() / 16 * 16 } else { 0 };
     let (groups, rest) = dst.split_at_mut(whole);
     if !rest.is_empty() {
@@ -213,7 +211,7 @@ pub(in crate::simd) fn filter_vertical_u16(
             high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(a, b), pair));
             row += 2;
         }
-        // Unpacking and packing both keep to halves of the register, so the order is the old one.
+        // Unpacking and packing both work on halves of the register, so the order is preserved.
         let packed = _mm256_packs_epi32(_mm256_sra_epi32(low, down), _mm256_sra_epi32(high, down));
         store_i16((&mut groups[group * 16..][..16]).try_into().expect("16 long"), packed);
     }

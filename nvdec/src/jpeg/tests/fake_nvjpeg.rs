@@ -1,6 +1,5 @@
-//! In: what a decoder asks of nvJPEG.
-//! Out: a machine on paper, on which decoding begins at the call and readers end when they are waited for.
-//! Never: forgives: each use of what another still uses is written down.
+//! A fake of nvJPEG and its device: decoding starts at the call, and readers end when they are waited for.
+//! It records every access to a resource that is still in use as a violation.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,10 +16,10 @@ use crate::{Error, Result};
 #[derive(Default)]
 pub struct FakeDevice {
     backends: Vec<Backend>,
-    /// Operations given to the stream, and those that the host knows to be over.
+    /// Operations enqueued in the stream, and those that the host knows to be complete.
     enqueued: u64,
     completed: u64,
-    /// Blocks and states: the last operation that uses each.
+    /// Blocks and states, each with the last operation that uses it.
     used: BTreeMap<u64, u64>,
     next: u64,
     calls: u64,
@@ -30,9 +29,9 @@ pub struct FakeDevice {
     pub allocated: Vec<usize>,
     pub live_bytes: usize,
     pub violations: Vec<String>,
-    /// The hardware says that a file does not suit it.
+    /// The hardware does not support the file.
     pub hardware_refuses: bool,
-    /// Decoding by this backend fails.
+    /// Decoding with this backend fails.
     pub failing: Option<(Backend, Error)>,
     pub out_of_memory: bool,
     /// This call, counted from 0, fails.
@@ -80,7 +79,7 @@ impl FakeNvjpeg {
         access(&mut self.0.borrow_mut())
     }
 
-    /// A reader of the planes at this address, in the stream.
+    /// Enqueues a reader of the planes at this address.
     pub fn read(&self, address: u64) {
         self.with(|device| {
             device.enqueued += 1;
@@ -161,7 +160,7 @@ impl NvjpegDriver for FakeNvjpeg {
         assert_eq!(is_gray, header.components == 1);
         assert_eq!(image.channel[1] == 0, is_gray);
         self.with(|device| {
-            // It begins now, whatever the stream holds; a failure may come after that.
+            // Writing starts now, whatever is in the stream; a failure may follow.
             device.check_unused("decoded into", image.channel[0]);
             device.check_unused("decoded with state", state.number);
             device.enqueued += 1;
@@ -190,7 +189,7 @@ impl NvjpegDriver for FakeNvjpeg {
 
     fn synchronize(&mut self) -> Result<()> {
         self.with(|device| {
-            device.completed = device.enqueued; // a failure is told by a device that runs nothing any more
+            device.completed = device.enqueued; // a failure is reported by a device on which nothing runs any more
             device.call()
         })
     }

@@ -1,6 +1,4 @@
-//! In: what a run asks of a GPU and of a parser.
-//! Out: answers from a script, and a record of what was asked.
-//! Never: needs a driver.
+//! A fake GPU and a scripted parser for a decoding pass, with a log of the pass's calls. It needs no driver.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,12 +15,12 @@ use crate::session::{AccessUnit, Surface};
 use crate::sys;
 use crate::{Error, Result};
 
-/// What the parser calls back.
+/// A callback of the parser.
 #[derive(Clone, Copy, Debug)]
 pub enum Call {
     /// Coded size, and the surfaces that the stream needs.
     Sequence(u32, u32, u8),
-    /// As `Sequence`, with so many rows shown.
+    /// Like `Sequence`, with this many rows displayed.
     Cropped(u32, u32, u8, i32),
     /// A frame with this label, into this surface.
     Decode(i32, u32),
@@ -31,13 +29,13 @@ pub enum Call {
     SecondField(i32, u32),
     /// The picture in this surface, with this timestamp.
     Display(i32, i64),
-    /// Whatever the callbacks answered, the driver says that all is well.
+    /// The driver reports success whatever the callbacks returned.
     ReturnSuccess,
 }
 
 pub use Call::*;
 
-/// A decoder: its shape, and the label of the picture in each surface.
+/// A decoder: its configuration, and the label of the picture in each surface.
 pub struct FakeDecoder {
     number: u32,
     config: DecoderConfig,
@@ -45,14 +43,14 @@ pub struct FakeDecoder {
     mapped: Option<u64>,
 }
 
-/// What happened on the GPU, and what it is told to answer.
+/// Events on the fake GPU, and the answers that it is set to give.
 #[derive(Default)]
 pub struct FakeGpu {
     pub log: Vec<String>,
     pub taken: u32,
-    /// How often it was asked how decoding went.
+    /// How many decode statuses were queried.
     pub status_queries: u32,
-    /// Decode status by label; 2 is well.
+    /// Decode status by label; 2 is success.
     pub status: BTreeMap<u32, u32>,
     /// No decoder can be set up for another size.
     pub reconfigure_fails: bool,
@@ -85,7 +83,7 @@ impl DecoderDriver for FakeDriver {
     }
 
     fn put(&mut self, decoder: FakeDecoder) {
-        assert_eq!(decoder.mapped, None, "given back with a picture mapped");
+        assert_eq!(decoder.mapped, None, "returned with a picture mapped");
         self.record(format!("put {}", decoder.number));
     }
 
@@ -122,7 +120,7 @@ impl DecoderDriver for FakeDriver {
     fn map(&mut self, decoder: &mut FakeDecoder, index: i32, _params: &MapParams) -> Result<(u64, usize)> {
         assert_eq!(decoder.mapped, None, "two pictures mapped");
         let label = *decoder.surfaces.get(&index).expect("a surface that was decoded into");
-        // The label, where the test finds it again.
+        // The label, at the place of the address, where the test reads it.
         let address = u64::from(label) << 32;
         decoder.mapped = Some(address);
         self.record(format!("map {label}"));
@@ -153,17 +151,17 @@ impl Drop for FakeDecoder {
     }
 }
 
-/// A run with its script.
+/// A pass with its script.
 pub struct ScriptedPass {
     pass: DecodePass<FakeDriver>,
     codec: Codec,
     pub gpu: FakeDriver,
-    /// Ids and labels of the pictures handed on.
+    /// Ids and labels of the pictures delivered.
     pub delivered: Vec<(u32, u32)>,
     pub surfaces: Vec<Surface>,
-    /// What the last sequence callback answered.
+    /// The last sequence callback's return value.
     pub returned_surfaces: i32,
-    /// The taker breaks, or panics, at this id.
+    /// The consumer breaks, or panics, at this id.
     pub break_at: Option<u32>,
     pub panic_at: Option<u32>,
 }
@@ -183,7 +181,7 @@ impl ScriptedPass {
         }
     }
 
-    /// Feeds a unit, during which the parser calls back so.
+    /// Feeds a unit, during which the parser makes these callbacks.
     pub fn feed(&mut self, unit: AccessUnit<'_>, calls: &[Call]) -> Result<(), StopReason> {
         self.step(calls, |pass, on_frame, parse| pass.feed(&unit, on_frame, parse))
     }
@@ -218,7 +216,7 @@ impl ScriptedPass {
         let (delivered, surfaces) = (&mut self.delivered, &mut self.surfaces);
         let (break_at, panic_at) = (self.break_at, self.panic_at);
         let mut on_frame = |id: u32, surface: &Surface| {
-            assert_ne!(panic_at, Some(id), "the taker panics");
+            assert_ne!(panic_at, Some(id), "the consumer panics");
             delivered.push((id, (surface.address >> 32) as u32));
             surfaces.push(*surface);
             match break_at == Some(id) {
@@ -234,7 +232,7 @@ impl ScriptedPass {
     }
 }
 
-/// Calls back as scripted; like the driver, it goes on after a failure only where it does not notice.
+/// Makes the scripted callbacks; like the driver, it continues after a failure only where it does not notice it.
 fn replay(
     codec: Codec,
     calls: &[Call],
@@ -266,7 +264,7 @@ fn replay(
     }
     match failed {
         true => Err(Error::ParseFailed {
-            what: "a unit".to_owned(),
+            what: "an access unit".to_owned(),
             bytes: 0,
             code: 999,
             name: "UNKNOWN".to_owned(),
@@ -312,7 +310,7 @@ pub fn format(codec: Codec, (width, height): (u32, u32), min: u8, rows: i32) -> 
     format
 }
 
-/// A frame in a unit of its own, wanted.
+/// A frame in its own unit, requested.
 pub fn frame(id: u32, timestamp: i64) -> AccessUnit<'static> {
     AccessUnit {
         data: &[0, 0, 1, 0x65, 0x88],
@@ -341,7 +339,7 @@ pub fn error(result: Result<(), StopReason>) -> Error {
     }
 }
 
-/// The part of a picture that is shown.
+/// The displayed region of a picture.
 pub fn display_area(surface: &Surface) -> Rect {
     surface.display_area
 }

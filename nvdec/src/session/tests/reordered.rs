@@ -1,6 +1,5 @@
-//! In: H.264 and HEVC: pictures that are shown in another order than they are decoded.
-//! Out: who owns which picture.
-//! Never: needs a driver.
+//! Tests H.264 and HEVC, whose presentation order differs from decode order: which picture belongs to which unit.
+//! They need no driver.
 
 use super::harness::*;
 use crate::format::Codec;
@@ -8,7 +7,8 @@ use crate::session::decode_pass::StopReason;
 use crate::session::AccessUnit;
 use crate::Error;
 
-/// I0 P3 B1 B2 P6 B4 B5, all wanted, with the callbacks of a parser without delay. Ids are places in decode order, labels 100 more.
+/// I0 P3 B1 B2 P6 B4 B5, all requested, with the callbacks of a parser without delay. Ids are positions in decode order,
+/// labels are 100 more.
 fn feed_ibbp(script: &mut ScriptedPass) {
     let calls: [(i64, &[Call]); 7] = [
         (0, &[Sequence(640, 480, 4), Decode(0, 100)]),
@@ -25,7 +25,7 @@ fn feed_ibbp(script: &mut ScriptedPass) {
 }
 
 #[test]
-fn pictures_come_in_display_order_each_for_its_unit_and_late() {
+fn pictures_match_units_in_presentation_order() {
     let mut script = ScriptedPass::new(Codec::H264);
     feed_ibbp(&mut script);
     assert_eq!(script.delivered, [(0, 100), (2, 102), (3, 103)], "three wait, so that the engine has work");
@@ -33,16 +33,16 @@ fn pictures_come_in_display_order_each_for_its_unit_and_late() {
     assert_eq!(script.delivered, [(0, 100), (2, 102), (3, 103), (1, 101), (5, 105), (6, 106), (4, 104)]);
     let stats = script.stats();
     assert_eq!((stats.access_units, stats.decoded, stats.mapped, stats.unwanted), (7, 7, 7, 0));
-    assert_eq!(script.gpu.0.borrow().status_queries, 7, "how decoding went is asked once for each");
+    assert_eq!(script.gpu.0.borrow().status_queries, 7, "the decode status is queried once for each");
     assert_eq!(script.release().last().unwrap(), "put 0");
 }
 
 #[test]
-fn a_surface_that_is_used_again_is_handed_on_first() {
+fn reused_surface_is_delivered_first() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(frame(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Display(0, 0)]).unwrap();
     assert!(script.delivered.is_empty(), "it waits");
-    // The parser gives its surface to the next picture at once.
+    // The parser assigns its surface to the next picture at once.
     script.feed(frame(1, 1), &[Decode(0, 101), Display(0, 1)]).unwrap();
     script.finish(&[]).unwrap();
     assert_eq!(script.delivered, [(0, 100), (1, 101)]);
@@ -51,7 +51,7 @@ fn a_surface_that_is_used_again_is_handed_on_first() {
 }
 
 #[test]
-fn a_needless_picture_that_takes_a_waiting_surface_does_not_lose_it() {
+fn skipped_picture_keeps_the_pending_surface() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(frame(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Display(0, 0)]).unwrap();
     script.feed(disposable(1, 1), &[Decode(0, 101), Display(0, 1)]).unwrap();
@@ -60,7 +60,7 @@ fn a_needless_picture_that_takes_a_waiting_surface_does_not_lose_it() {
 }
 
 #[test]
-fn unwanted_pictures_are_not_mapped_and_needless_ones_not_decoded() {
+fn unwanted_pictures_are_not_mapped_or_not_decoded() {
     let mut script = ScriptedPass::new(Codec::Hevc);
     script.feed(unwanted(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
     script.feed(disposable(1, 1), &[Decode(1, 101), Display(1, 1)]).unwrap();
@@ -72,12 +72,12 @@ fn unwanted_pictures_are_not_mapped_and_needless_ones_not_decoded() {
 }
 
 #[test]
-fn a_wanted_picture_that_was_left_out_is_an_error_not_an_old_surface() {
+fn wanted_picture_that_was_skipped_is_an_error() {
     let mut script = ScriptedPass::new(Codec::H264);
     let wrong = AccessUnit { decode: false, ..frame(0, 0) };
     assert!(matches!(error(script.feed(wrong, &[])), Error::Misuse(_)));
 
-    // The parser drops unit 1 and says nothing; were unit 2's picture taken for it, it would be left out.
+    // The parser drops unit 1 silently. If unit 2's picture were assigned to unit 1, it would not be decoded.
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
     script.feed(disposable(1, 1), &[]).unwrap();
@@ -87,14 +87,14 @@ fn a_wanted_picture_that_was_left_out_is_an_error_not_an_old_surface() {
 }
 
 #[test]
-fn a_picture_that_comes_with_another_ones_time_ends_the_run() {
+fn picture_with_a_wrong_timestamp_ends_the_pass() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100)]).unwrap();
     let failure = error(script.feed(frame(1, 1), &[Decode(1, 101), Display(0, 1)]));
     assert!(matches!(&failure, Error::Mismatch { reason } if reason.contains("unit 0")), "{failure}");
     assert!(script.delivered.is_empty());
 
-    // Also where nobody wants the picture: another one may have been left out in its place.
+    // Also if no caller requested the picture: another one may have been skipped instead.
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(unwanted(0, 0), &[Sequence(640, 480, 4), Decode(0, 100)]).unwrap();
     assert!(matches!(
@@ -104,7 +104,7 @@ fn a_picture_that_comes_with_another_ones_time_ends_the_run() {
 }
 
 #[test]
-fn a_picture_that_began_in_no_unit_ends_the_run() {
+fn picture_that_starts_in_no_unit_ends_the_pass() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100)]).unwrap();
     assert!(matches!(
@@ -114,10 +114,10 @@ fn a_picture_that_began_in_no_unit_ends_the_run() {
 }
 
 #[test]
-fn a_made_up_picture_is_not_mapped_and_a_missing_one_is_named() {
+fn synthesized_pictures_are_not_mapped() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
-    // Shown without ever having been decoded, with the time of a unit that is wanted.
+    // Displayed without ever having been decoded, with the timestamp of a requested unit.
     script.feed(frame(7, 1), &[Display(5, 1)]).unwrap();
     script.feed(frame(8, 2), &[]).unwrap();
     assert_eq!(error(script.finish(&[])), Error::MissingPicture { id: 7, count: 2 });
@@ -134,7 +134,7 @@ fn a_picture_is_handed_on_once() {
 }
 
 #[test]
-fn pictures_at_the_end_of_the_stream_come_however_many() {
+fn all_pictures_at_the_end_of_stream_are_delivered() {
     let mut script = ScriptedPass::new(Codec::Hevc);
     for id in 0..6u32 {
         let surface = id as i32;
@@ -148,7 +148,7 @@ fn pictures_at_the_end_of_the_stream_come_however_many() {
     assert_eq!(script.delivered, (0..6).map(|id| (id, 100 + id)).collect::<Vec<_>>());
 }
 
-/// Two fields in one unit; the second one's end shows only when the next unit begins.
+/// Two fields in one unit. The end of the second one is detected only when the next unit starts.
 #[test]
 fn two_fields_in_a_unit_are_one_picture() {
     let both = [0, 0, 1, 0x65, 0x88, 0, 0, 1, 0x41, 0x9a];
@@ -161,7 +161,7 @@ fn two_fields_in_a_unit_are_one_picture() {
     assert_eq!(late.delivered, [(0, 100), (1, 101), (2, 102)]);
     assert_eq!(late.stats().decoded, 6, "every field is decoded");
 
-    // A parser that sees the end of a unit at once.
+    // A parser that detects the end of a unit immediately.
     let mut early = ScriptedPass::new(Codec::H264);
     early
         .feed(pair(0, 0), &[Sequence(640, 480, 4), FirstField(0, 100), SecondField(0, 100), Display(0, 0)])
@@ -172,21 +172,21 @@ fn two_fields_in_a_unit_are_one_picture() {
 }
 
 #[test]
-fn a_unit_that_the_parser_drops_does_not_shift_the_ones_after_it() {
+fn dropped_unit_does_not_shift_later_units() {
     let late = |id, timestamp| AccessUnit { single_frame: false, ..frame(id, timestamp) };
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(late(0, 0), &[Sequence(640, 480, 4)]).unwrap();
     script.feed(AccessUnit { wanted: false, ..late(1, 1) }, &[Decode(0, 100), Display(0, 0)]).unwrap();
-    // Unit 1's picture would come now.
+    // Unit 1's picture would be reported now.
     script.feed(late(2, 2), &[]).unwrap();
     script.feed(late(3, 3), &[Decode(1, 102), Display(1, 2)]).unwrap();
     script.finish(&[Decode(2, 103), Display(2, 3)]).unwrap();
     assert_eq!(script.delivered, [(0, 100), (2, 102), (3, 103)]);
 }
 
-/// FrameCallback field in a unit of its own: the picture belongs to both, and comes with the time of either.
+/// Each field in its own unit: the picture belongs to both units, and is reported with the timestamp of either.
 #[test]
-fn a_field_in_each_unit_makes_one_picture_of_two_units() {
+fn fields_in_two_units_make_one_picture() {
     let field = |id, timestamp| AccessUnit {
         data: &[0, 0, 1, 0x65, 0x88],
         single_frame: false,
@@ -200,7 +200,7 @@ fn a_field_in_each_unit_makes_one_picture_of_two_units() {
     script.feed(second(3, 3), &[FirstField(1, 102)]).unwrap();
     script.finish(&[SecondField(1, 102), Display(1, 3)]).unwrap();
     assert_eq!(script.delivered, [(0, 100), (2, 102)]);
-    // Without lag, and wanted by the second one.
+    // Without lag, and requested by the second unit.
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(second(0, 0), &[Sequence(640, 480, 4), FirstField(0, 100)]).unwrap();
     script.feed(field(1, 1), &[SecondField(0, 100), Display(0, 0)]).unwrap();
@@ -208,7 +208,7 @@ fn a_field_in_each_unit_makes_one_picture_of_two_units() {
     script.feed(frame(2, 2), &[Decode(1, 102), Display(1, 2)]).unwrap();
     script.finish(&[]).unwrap();
     assert_eq!(script.delivered, [(1, 100), (2, 102)]);
-    // Wanted by both: it comes once, and nothing is missing.
+    // Requested by both units: it is delivered once, and no picture is missing.
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(field(0, 0), &[Sequence(640, 480, 4), FirstField(0, 100)]).unwrap();
     script.feed(field(1, 1), &[SecondField(0, 100), Display(0, 1)]).unwrap();
@@ -217,7 +217,7 @@ fn a_field_in_each_unit_makes_one_picture_of_two_units() {
 }
 
 #[test]
-fn a_field_without_its_other_is_refused_where_it_is_wanted() {
+fn wanted_single_field_is_refused() {
     let field = AccessUnit { single_frame: false, ..frame(0, 0) };
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(field, &[Sequence(640, 480, 4), FirstField(0, 100)]).unwrap();
@@ -231,7 +231,7 @@ fn a_field_without_its_other_is_refused_where_it_is_wanted() {
 }
 
 #[test]
-fn damage_in_an_earlier_picture_refuses_the_later_one() {
+fn damage_in_an_earlier_picture_fails_the_later_one() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.gpu.0.borrow_mut().status.insert(100, 9);
     script.feed(unwanted(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
@@ -239,7 +239,7 @@ fn damage_in_an_earlier_picture_refuses_the_later_one() {
     assert_eq!(error(script.finish(&[])), Error::DamagedPicture { id: 0, status: 9 });
     assert!(script.delivered.is_empty(), "it may refer to the damaged one");
 
-    // A picture that is decoded later is no reason.
+    // A picture that is decoded later does not matter.
     let mut script = ScriptedPass::new(Codec::H264);
     script.gpu.0.borrow_mut().status.insert(101, 8);
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
@@ -247,7 +247,7 @@ fn damage_in_an_earlier_picture_refuses_the_later_one() {
     script.finish(&[]).unwrap();
     assert_eq!(script.delivered, [(0, 100)]);
 
-    // Damage is asked for before the surface is used again.
+    // Damage is queried before the surface is reused.
     let mut script = ScriptedPass::new(Codec::H264);
     script.gpu.0.borrow_mut().status.insert(100, 8);
     script.feed(unwanted(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Display(0, 0)]).unwrap();
@@ -256,7 +256,7 @@ fn damage_in_an_earlier_picture_refuses_the_later_one() {
         Error::DamagedPicture { id: 0, status: 8 }
     );
 
-    // Also where the engine is still at it when it is asked first.
+    // Also if the engine is still decoding at the first query.
     let mut script = ScriptedPass::new(Codec::H264);
     script.gpu.0.borrow_mut().status.insert(100, 8);
     script.gpu.0.borrow_mut().in_progress_answers = 3;
@@ -269,18 +269,18 @@ fn damage_in_an_earlier_picture_refuses_the_later_one() {
 }
 
 #[test]
-fn a_failure_within_a_callback_is_seen_although_the_driver_says_success() {
+fn callback_failure_is_seen_if_the_driver_succeeds() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.gpu.0.borrow_mut().failing = Some(101);
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
     let failure =
         error(script.feed(frame(1, 1), &[Decode(1, 101), Display(1, 1), Decode(2, 102), ReturnSuccess]));
     assert!(matches!(failure, Error::Call { call: "cuvidDecodePicture", .. }), "{failure}");
-    assert_eq!(script.log(), ["take 0", "decode 100"], "after the failure nothing more is done");
+    assert_eq!(script.log(), ["take 0", "decode 100"], "nothing is done after the failure");
 }
 
 #[test]
-fn a_taker_that_had_enough_ends_the_run_and_a_panic_leaves_nothing_mapped() {
+fn consumer_break_or_panic_leaves_nothing_mapped() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.break_at = Some(0);
     script.feed(frame(0, 0), &[Sequence(640, 480, 1), Decode(0, 100), Display(0, 0)]).unwrap();
@@ -294,5 +294,5 @@ fn a_taker_that_had_enough_ends_the_run_and_a_panic_leaves_nothing_mapped() {
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| script.finish(&[])));
     assert!(outcome.is_err());
-    drop(script); // would say so if a picture were still mapped
+    drop(script); // would fail if a picture were still mapped
 }

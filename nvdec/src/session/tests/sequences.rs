@@ -1,6 +1,5 @@
-//! In: sequence headers: the first one, the same one again, and another one within a stream.
-//! Out: which decoder is used.
-//! Never: needs a driver.
+//! Tests sequence headers: the first, a repeated and a changed one within a stream, and the decoder that each gets.
+//! They need no driver.
 
 use super::harness::*;
 use crate::format::{Codec, Rect, SequenceInfo};
@@ -18,7 +17,7 @@ fn a_sequence_that_is_repeated_costs_nothing() {
 }
 
 #[test]
-fn the_parser_is_told_of_as_many_surfaces_as_there_are() {
+fn parser_gets_the_decoders_surface_count() {
     for (min, returned_surfaces) in [(0, 24), (1, 5), (17, 21), (28, 32), (40, 32)] {
         let mut script = ScriptedPass::new(Codec::Hevc);
         script.feed(frame(0, 0), &[Sequence(640, 480, min), Decode(0, 100), Display(0, 0)]).unwrap();
@@ -27,7 +26,7 @@ fn the_parser_is_told_of_as_many_surfaces_as_there_are() {
 }
 
 #[test]
-fn a_size_that_changes_within_the_stream_takes_what_is_owed_first() {
+fn size_change_delivers_pending_pictures_first() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
     script.feed(frame(1, 1), &[Sequence(1280, 720, 4), Decode(0, 101), Display(0, 1)]).unwrap();
@@ -54,7 +53,7 @@ fn a_size_that_changes_within_the_stream_takes_what_is_owed_first() {
 }
 
 #[test]
-fn a_decoder_that_cannot_be_reconfigured_is_replaced_and_not_given_back() {
+fn failed_reconfiguration_drops_the_decoder() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.gpu.0.borrow_mut().reconfigure_fails = true;
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
@@ -65,7 +64,7 @@ fn a_decoder_that_cannot_be_reconfigured_is_replaced_and_not_given_back() {
 }
 
 #[test]
-fn a_stream_that_needs_more_surfaces_gets_another_decoder() {
+fn more_surfaces_need_another_decoder() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
     script.feed(frame(1, 1), &[Sequence(640, 480, 9), Decode(0, 101), Display(0, 1)]).unwrap();
@@ -74,7 +73,7 @@ fn a_stream_that_needs_more_surfaces_gets_another_decoder() {
 }
 
 #[test]
-fn the_part_that_is_shown_never_goes_stale() {
+fn display_area_is_updated_with_each_sequence() {
     // Two heights, one coded size: the decoder is the same, the crop is not.
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(frame(0, 0), &[Cropped(1280, 544, 4, 532), Decode(0, 100), Display(0, 0)]).unwrap();
@@ -87,7 +86,7 @@ fn the_part_that_is_shown_never_goes_stale() {
 }
 
 #[test]
-fn planes_lie_below_each_other_at_the_coded_height() {
+fn planes_follow_each_other_at_the_coded_height() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.feed(frame(0, 0), &[Cropped(1920, 1088, 4, 1080), Decode(0, 1), Display(0, 0)]).unwrap();
     script.finish(&[]).unwrap();
@@ -98,7 +97,7 @@ fn planes_lie_below_each_other_at_the_coded_height() {
 }
 
 #[test]
-fn headers_that_make_no_sense_are_refused_in_words() {
+fn inconsistent_headers_are_refused_with_a_reason() {
     let read = |change: &dyn Fn(&mut sys::CUVIDEOFORMAT)| {
         let mut format = format(Codec::Hevc, (640, 480), 4, 480);
         change(&mut format);
@@ -120,7 +119,11 @@ fn headers_that_make_no_sense_are_refused_in_words() {
     });
     let odd = odd.unwrap();
     assert_eq!(odd.format.coded_size, (36, 34), "a decoder's sizes are even");
-    assert_eq!((odd.display_area.right, odd.display_area.bottom), (35, 33), "what is shown stays");
+    assert_eq!(
+        (odd.display_area.right, odd.display_area.bottom),
+        (35, 33),
+        "the displayed region is unchanged"
+    );
 }
 
 #[test]

@@ -1,6 +1,5 @@
-//! In: VP8, VP9 and AV1: pictures shown in coding order, some more than once, with wrong timestamps.
-//! Out: who owns which picture.
-//! Never: needs a driver.
+//! Tests VP8, VP9 and AV1, which display in coding order, may display a picture repeatedly, and report wrong timestamps.
+//! They need no driver.
 
 use super::harness::*;
 use crate::format::Codec;
@@ -8,14 +7,14 @@ use crate::session::AccessUnit;
 use crate::Error;
 
 #[test]
-fn wrong_times_around_hidden_pictures_change_nothing() {
+fn wrong_timestamps_around_hidden_pictures_are_ignored() {
     let mut script = ScriptedPass::new(Codec::Vp9);
-    // A hidden picture and a shown one in one unit; times come back two too late.
+    // A hidden and a displayed picture in one unit; timestamps are reported two too late.
     let superframe = |id, timestamp| AccessUnit { single_frame: false, ..frame(id, timestamp) };
     script.feed(frame(0, 0), &[Sequence(640, 480, 8), Decode(0, 100), Display(0, 2)]).unwrap();
     script.feed(superframe(1, 1), &[Decode(1, 900), Decode(2, 101), Display(2, 3)]).unwrap();
     script.feed(frame(2, 2), &[Decode(3, 102), Display(3, 0)]).unwrap();
-    // The hidden one is shown: nothing is decoded for that.
+    // The hidden picture is displayed: nothing is decoded for that.
     script.feed(frame(3, 3), &[Display(1, 0)]).unwrap();
     script.finish(&[]).unwrap();
     assert_eq!(script.delivered, [(0, 100), (1, 101), (2, 102), (3, 900)]);
@@ -33,20 +32,20 @@ fn nothing_of_vp9_is_left_out() {
 }
 
 #[test]
-fn av1_leaves_out_only_what_is_surely_the_needless_unit() {
+fn av1_skips_only_surely_unneeded_units() {
     let several = |id, timestamp| AccessUnit { single_frame: false, ..disposable(id, timestamp) };
     let mut script = ScriptedPass::new(Codec::Av1);
     script.feed(frame(0, 0), &[Sequence(640, 480, 8), Decode(0, 100), Display(0, 0)]).unwrap();
     script.feed(disposable(1, 1), &[Decode(1, 101), Display(1, 1)]).unwrap();
     script.feed(several(2, 2), &[Decode(2, 102)]).unwrap();
-    // What comes now may still be the unit before's.
+    // The next callback may still belong to the previous unit.
     script.feed(disposable(3, 3), &[Decode(3, 202), Display(3, 2), Decode(4, 103), Display(4, 3)]).unwrap();
     script.finish(&[]).unwrap();
     assert_eq!((script.stats().decoded, script.stats().skipped), (4, 1));
 }
 
 #[test]
-fn a_picture_that_was_left_out_is_not_shown_again() {
+fn skipped_picture_is_not_displayed_again() {
     let mut script = ScriptedPass::new(Codec::Av1);
     script.feed(unwanted(0, 0), &[Sequence(640, 480, 8), Decode(0, 100), Display(0, 0)]).unwrap();
     script.feed(disposable(1, 1), &[Decode(1, 101), Display(1, 1)]).unwrap();
@@ -55,12 +54,12 @@ fn a_picture_that_was_left_out_is_not_shown_again() {
 }
 
 #[test]
-fn a_picture_that_does_not_come_is_noticed_before_others_are_taken_for_it() {
+fn missing_picture_is_not_replaced_by_a_later_one() {
     let mut script = ScriptedPass::new(Codec::Vp9);
     script.feed(frame(0, 0), &[Sequence(640, 480, 8), Decode(0, 100), Display(0, 0)]).unwrap();
     assert!(matches!(error(script.feed(frame(1, 1), &[])), Error::Mismatch { .. }));
 
-    // A parser that shows a picture when the next unit comes is no reason for alarm.
+    // A parser that displays a picture when the next unit arrives is no error.
     let mut script = ScriptedPass::new(Codec::Vp8);
     script.feed(frame(0, 0), &[Sequence(640, 480, 8), Decode(0, 100)]).unwrap();
     script.feed(frame(1, 1), &[Decode(1, 101), Display(0, 0)]).unwrap();
@@ -70,21 +69,21 @@ fn a_picture_that_does_not_come_is_noticed_before_others_are_taken_for_it() {
 }
 
 #[test]
-fn more_pictures_than_the_units_show_end_the_run() {
+fn too_many_displayed_pictures_end_the_pass() {
     let mut script = ScriptedPass::new(Codec::Vp9);
     let calls = [Sequence(640, 480, 8), Decode(0, 100), Display(0, 0), Display(0, 0)];
     assert!(matches!(error(script.feed(frame(0, 0), &calls)), Error::Mismatch { .. }));
 }
 
 #[test]
-fn a_shown_surface_without_a_picture_is_not_mapped() {
+fn displayed_surface_without_picture_is_not_mapped() {
     let mut script = ScriptedPass::new(Codec::Av1);
     let failure = error(script.feed(frame(0, 0), &[Sequence(640, 480, 8), Display(3, 0)]));
     assert!(matches!(&failure, Error::Mismatch { reason } if reason.contains("unit 0")), "{failure}");
 }
 
 #[test]
-fn a_size_within_the_decoder_keeps_its_references_and_a_larger_one_is_refused() {
+fn smaller_size_keeps_references_larger_is_refused() {
     let mut script = ScriptedPass::new(Codec::Vp9);
     script.feed(frame(0, 0), &[Sequence(640, 480, 8), Decode(0, 100), Display(0, 0)]).unwrap();
     script.feed(frame(1, 1), &[Sequence(320, 240, 8), Decode(1, 101), Display(1, 1)]).unwrap();
@@ -95,7 +94,7 @@ fn a_size_within_the_decoder_keeps_its_references_and_a_larger_one_is_refused() 
 }
 
 #[test]
-fn a_picture_of_another_size_is_not_shown_again_scaled() {
+fn redisplayed_picture_is_never_scaled() {
     let mut script = ScriptedPass::new(Codec::Vp9);
     script.feed(unwanted(0, 0), &[Sequence(640, 480, 8), Decode(0, 100), Display(0, 0)]).unwrap();
     script.feed(unwanted(1, 1), &[Sequence(320, 240, 8), Decode(1, 101), Display(1, 1)]).unwrap();

@@ -1,27 +1,27 @@
 """decord's names (version 0.6) for framespool: ``VideoReader``, ``VideoLoader``, ``bridge``, ``cpu``, ``gpu``.
 
-``from framespool.compat import decord`` in place of ``import decord`` is all that changes. Needs NumPy.
+Write ``from framespool.compat import decord`` instead of ``import decord``; nothing else changes. Needs NumPy.
 
-What differs:
+Differences:
 
-- Frame *i* is the *i*-th shown, whatever was asked for before it. Where decord is known to be wrong: after
-  :meth:`~VideoReader.seek` to anything but a key frame, ``next()`` and ``reader[i]`` can give frames of other numbers;
-  in MPEG-TS files it never gives the frames before the second key frame; open GOPs shift its key frames; files with
-  edit lists have frames that are never shown; times in AVI files with B-frames are minus some billion years.
-- Pixels: framespool converts colors by the exact formula with the stream's own matrix and range, where decord has
-  swscale's tables and defaults. ``width`` and ``height`` resize as torchvision does, bilinear with antialiasing, where
-  decord has swscale's filter. Pictures that the file mirrors are mirrored.
-- ``get_frame_timestamp``: a frame stays until the next one appears, for variable frame rates too. As in decord the
-  first frame appears at 0. ``get_avg_fps`` is counted from the frames; decord's is what the file's header says.
-- ``fault_tol`` changes nothing: a frame that the file's damage has reached is a :class:`DECORDError`, never the frame
-  before it or one that looks about right. Nothing is printed, so ``logging.set_level`` does nothing.
-- ``VideoLoader``: ``shuffle=0`` is the same. 1 and 2 draw other orders, the same ones in each process, and a new one at
-  each ``reset()``; with 1 decord may give one more batch at a video's end.
-- ``gpu(i)`` works in every build, and gives the bytes of the CPU.
-- Where decord crashes (``get_batch(5)``, batches of no frames) there is an error. Arrays may be given to
+- Frame *i* is the *i*-th in presentation order, whatever was requested before it. Where decord is known to be wrong:
+  after :meth:`~VideoReader.seek` to a frame that is not a keyframe, ``next()`` and ``reader[i]`` can return other
+  frames; in MPEG-TS files it never returns the frames before the second keyframe; open GOPs shift its keyframes; files
+  with edit lists have frames that are never shown; times in AVI files with B-frames are minus several billion years.
+- Colors: framespool converts colors by the exact formula with the stream's own matrix and range; decord has swscale's
+  tables and defaults. ``width`` and ``height`` resize as torchvision does, bilinear with antialiasing; decord has
+  swscale's filter. Frames that the file mirrors are mirrored.
+- ``get_frame_timestamp``: a frame stays until the next one appears, for variable frame rates too. As in decord, the
+  first frame appears at 0. ``get_avg_fps`` is computed from the frames; decord's is the value in the file's header.
+- ``fault_tol`` has no effect: a damaged frame is a :class:`DECORDError`, never the frame before it or an approximation.
+  Nothing is printed, so ``logging.set_level`` has no effect.
+- ``VideoLoader``: ``shuffle=0`` is the same. 1 and 2 have other orders: the same ones in each process, and a new one at
+  each ``reset()``. With 1, decord may return one more batch at a video's end.
+- ``gpu(i)`` works in every build and returns the same bytes as the CPU.
+- Where decord crashes (``get_batch(5)``, batches without frames) there is an error. Arrays can be passed to
   ``numpy.asarray``, and sources may also be bytes, ``pathlib.Path`` or members of archives.
-- There are no ``AudioReader`` and ``AVReader``, and of the bridges only "native" and "torch" (``bridge.torchdl``);
-  MXNet, TensorFlow and TVM are an ImportError, and take the arrays of "native" by DLPack.
+- There is no ``AudioReader`` and no ``AVReader``. The bridges are "native" and "torch" (``bridge.torchdl``); MXNet,
+  TensorFlow and TVM raise ImportError, and read the arrays of "native" by DLPack.
 """
 
 from framespool.compat.decord import base, bridge, logging, ndarray

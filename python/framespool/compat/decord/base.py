@@ -1,4 +1,4 @@
-"""Errors."""
+"""Exceptions of decord."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ __all__ = ["DECORDError", "DECORDLimitReachedError"]
 
 
 class DECORDError(Exception):
-    """Something in a video could not be decoded, or an argument is wrong; the message says what."""
+    """A frame could not be decoded, or an argument is invalid; the message names the reason."""
 
 
 class DECORDLimitReachedError(Exception):
-    """Never raised: what damage has reached is an error at once. Here so that it can be caught."""
+    """Never raised, since a damaged frame is an error at once. It exists so that code can catch it."""

@@ -1,4 +1,4 @@
-"""Levels of log messages, of which framespool prints none."""
+"""Log levels of decord; framespool prints no log messages."""
 
 from __future__ import annotations
 
@@ -14,4 +14,8 @@ TRACE = 56
 
 
 def set_level(lvl: int = ERROR) -> None:
-    """Nothing: damage is told by errors."""
+    """Has no effect: damage is reported by exceptions.
+
+    Args:
+        lvl: A log level.
+    """

@@ -1,4 +1,4 @@
-"""Arrays, and the devices they are on."""
+"""Arrays and their devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ _CPU, _GPU = 1, 2
 
 @dataclass(frozen=True)
 class DECORDContext:
-    """A device. ``device_type``: 1 for the CPU, 2 for a GPU, as in DLPack. ``device_id``: its number, from 0."""
+    """A device.
+
+    Attributes:
+        device_type: 1 for the CPU, 2 for a GPU, as in DLPack.
+        device_id: Number of the device, from 0.
+    """
 
     device_type: int
     device_id: int
@@ -27,24 +32,41 @@ class DECORDContext:
         return f"{'cpu' if self.device_type == _CPU else 'gpu'}({self.device_id})"
 
     def sync(self) -> None:
-        """Nothing: frames are handed over finished."""
+        """Has no effect: frames are complete when they are returned."""
 
 
 def cpu(dev_id: int = 0) -> DECORDContext:
-    """The CPU."""
+    """Returns the CPU.
+
+    Args:
+        dev_id: Number of the device.
+
+    Returns:
+        A context.
+    """
     return DECORDContext(_CPU, dev_id)
 
 
 def gpu(dev_id: int = 0) -> DECORDContext:
-    """A GPU."""
+    """Returns a GPU.
+
+    Args:
+        dev_id: Number of the GPU, from 0.
+
+    Returns:
+        A context.
+    """
     return DECORDContext(_GPU, dev_id)
 
 
 class NDArray:
-    """Numbers in memory: what readers give with the bridge "native".
+    """An array in memory, which readers return with the bridge "native".
 
-    ``asnumpy()`` is a NumPy array of its own. Leaves by DLPack without a copy: ``torch.from_dlpack(a)``,
-    ``torch.from_dlpack(a.to_dlpack())``, ``numpy.from_dlpack(a)``. ``len(a)`` counts the numbers, as in decord.
+    It converts by DLPack without a copy: ``torch.from_dlpack(a)``, ``torch.from_dlpack(a.to_dlpack())``,
+    ``numpy.from_dlpack(a)``. ``len(a)`` is the number of elements, as in decord.
+
+    Args:
+        held: The memory.
     """
 
     def __init__(self, held: Tensor | np.ndarray[Any, Any]) -> None:
@@ -52,7 +74,7 @@ class NDArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the dimensions."""
+        """Sizes of the dimensions."""
         return tuple(self._held.shape)
 
     @property
@@ -62,24 +84,42 @@ class NDArray:
 
     @property
     def ctx(self) -> DECORDContext:
-        """Where the memory is."""
+        """Device of the memory."""
         kind, number = self._held.__dlpack_device__()
         return DECORDContext(int(kind), int(number))
 
     context = ctx
 
     def asnumpy(self) -> np.ndarray[Any, Any]:
-        """A copy on the host."""
+        """Copies the array to the host.
+
+        Returns:
+            A NumPy array of its own.
+        """
         held = self._held
         array: np.ndarray[Any, Any] = held if isinstance(held, np.ndarray) else held.cpu().numpy()
         return np.array(array)
 
     def to_dlpack(self) -> Any:
-        """A DLPack capsule of this memory."""
+        """Returns a DLPack capsule of this memory.
+
+        Returns:
+            The capsule.
+        """
         return self._held.__dlpack__()
 
     def copyto(self, target: DECORDContext | NDArray) -> NDArray:
-        """A copy on a device, or into another array of this shape; only on the CPU."""
+        """Copies the array to a device, or into another array of this shape; only on the CPU.
+
+        Args:
+            target: A context or an array.
+
+        Returns:
+            The copy, or ``target``.
+
+        Raises:
+            UnsupportedError: If the target is a GPU.
+        """
         if isinstance(target, NDArray):
             return target.copyfrom(self)
         if target.device_type != _CPU:
@@ -87,14 +127,31 @@ class NDArray:
         return NDArray(self.asnumpy())
 
     def copyfrom(self, source_array: Any) -> NDArray:
-        """Takes over an array's numbers; ValueError for another shape."""
+        """Copies the values of another array into this one.
+
+        Args:
+            source_array: An array of the same shape.
+
+        Returns:
+            This array.
+
+        Raises:
+            ValueError: If the shapes differ.
+        """
         held = self._held
         mine: np.ndarray[Any, Any] = held if isinstance(held, np.ndarray) else held.numpy()
         mine[...] = np.asarray(source_array)
         return self
 
     def same_as(self, other: NDArray) -> bool:
-        """Whether the two are one memory."""
+        """Reports whether two arrays share their memory.
+
+        Args:
+            other: The other array.
+
+        Returns:
+            ``True`` if they do.
+        """
         return self._held is other._held
 
     def __len__(self) -> int:
@@ -115,7 +172,18 @@ class NDArray:
 
 
 def array(arr: Any, ctx: DECORDContext | None = None) -> NDArray:
-    """An array of these numbers on the CPU."""
+    """Creates an array on the CPU.
+
+    Args:
+        arr: Values, as for ``numpy.array``.
+        ctx: ``None`` or a CPU.
+
+    Returns:
+        The array.
+
+    Raises:
+        UnsupportedError: If ``ctx`` is a GPU.
+    """
     if ctx is not None and ctx.device_type != _CPU:
         raise UnsupportedError(f"arrays are made on the CPU only, not on {ctx}")
     return NDArray(np.array(arr))

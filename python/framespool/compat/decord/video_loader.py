@@ -17,18 +17,25 @@ __all__ = ["VideoLoader"]
 
 
 class VideoLoader:
-    """Batches of frames that follow each other in a video, from one video after the other.
+    """Iterates over batches of frames at a fixed interval within a video, from several videos.
 
-    ``uris``: sources as :class:`VideoReader` takes them. ``ctx``: a context or a list of them; the first is used.
-    ``shape``: (frames in a batch, height, width, 3). ``interval``: frames left out between two of a batch. ``skip``:
-    frames left out after a batch. A video ends where no batch fits any more with one frame behind it.
+    A video ends when no further batch, plus one frame, fits. An epoch ends with StopIteration, also in a ``for`` loop;
+    :meth:`reset` starts the next one, in another order. :class:`framespool.ClipLoader` additionally has shards, seeds
+    and scheduled decoding.
 
-    ``shuffle``: 0 for the videos' order; 1 for batches of videos drawn at random, each video's own in their order; 2
-    for all batches at random. An epoch ends with StopIteration, also in a ``for`` loop, and :meth:`reset` begins the
-    next one, in another order. :class:`framespool.ClipLoader` has shards, seeds and a planner besides.
+    Args:
+        uris: Sources, as for :class:`VideoReader`.
+        ctx: A context or a list of them; the first one is used.
+        shape: (frames in a batch, height, width, 3).
+        interval: Frames to skip between two frames of a batch.
+        skip: Frames to skip after a batch.
+        shuffle: 0: the order of the videos. 1: batches of randomly selected videos, with the batches of each video in
+            order. 2: all batches in random order.
+        prefetch: No effect.
 
-    Raises DECORDError for arguments that cannot be, AssertionError for ``uris`` that are no list or empty, and for a
-    shape of other than four numbers.
+    Raises:
+        DECORDError: If an argument is invalid, or a video cannot be opened.
+        AssertionError: If ``uris`` is not a list or is empty, or ``shape`` does not have four numbers.
     """
 
     def __init__(
@@ -45,11 +52,11 @@ class VideoLoader:
             raise AssertionError(f"uris must be a list of videos, got {uris!r}")
         contexts = [ctx] if isinstance(ctx, DECORDContext) else list(ctx)
         if not contexts:
-            raise DECORDError("ctx must have one context at least")
+            raise DECORDError("ctx must have at least one context")
         if len(shape) != 4:
             raise AssertionError(f"shape must be (batch size, height, width, 3), got {shape!r}")
         if shape[0] < 1:
-            raise DECORDError(f"shape: a batch has one frame at least, got {shape!r}")
+            raise DECORDError(f"shape: a batch must have at least one frame, got {shape!r}")
         if shuffle not in (0, 1, 2):
             raise DECORDError(f"shuffle must be 0, 1 or 2, got {shuffle!r}")
         self._shuffle = shuffle
@@ -65,7 +72,7 @@ class VideoLoader:
         self._batches = [
             (number, range(place * step, place * step + span, stride))
             for number, reader in enumerate(self._readers)
-            # A last batch that just fits is left out, as in decord.
+            # A last batch that fits exactly is skipped, as in decord.
             for place in range(max(0, -(-(len(reader) - shape[0] * stride) // step)))
         ]
         self._epoch = -1
@@ -76,7 +83,7 @@ class VideoLoader:
         return len(self._batches)
 
     def reset(self) -> None:
-        """Begins an epoch."""
+        """Starts an epoch."""
         self._epoch += 1
         order = list(self._batches)
         draws = random.Random(self._epoch)
@@ -90,7 +97,14 @@ class VideoLoader:
         self._left = iter(order)
 
     def next(self) -> tuple[Any, Any]:
-        """The next batch: frames (N, H, W, 3) uint8, and for each (number of the video, frame), (N, 2) int64."""
+        """Returns the next batch.
+
+        Returns:
+            The frames, (N, H, W, 3) uint8, and (video index, frame index) of each, (N, 2) int64.
+
+        Raises:
+            StopIteration: At the end of the epoch.
+        """
         number, frames = next(self._left)
         data = self._readers[number].get_batch(frames)
         return data, bridge_out(NDArray(np.array([(number, frame) for frame in frames], np.int64)))

@@ -19,17 +19,29 @@ __all__ = ["VideoReader"]
 
 
 class VideoReader:
-    """The frames of one video: (H, W, 3) uint8 RGB each, as an NDArray or what the bridge makes of it.
+    """Reads the frames of one video: (H, W, 3) uint8 RGB each, as an NDArray or the bridge's type.
 
-    ``uri``: a path, a file object opened for bytes (of which only the wanted ranges are read), and also the bytes of a
-    file, a ``pathlib.Path`` or a :class:`framespool.datasets.ArchiveMember`. ``ctx``: where frames land, ``cpu(0)`` or
-    ``gpu(i)``.
-    ``width``, ``height``: size of the frames in pixels; the video's own where not positive. ``num_threads``: threads
-    that decode one call's frames; all cores where not positive. ``fault_tol`` changes nothing: a frame that the file's
-    damage has reached is an error.
+    Args:
+        uri: A path, or a file object opened for bytes, of which only the needed ranges are read. Also the bytes of a
+            file, a ``pathlib.Path`` or a :class:`framespool.datasets.ArchiveMember`.
+        ctx: Device of the frames, ``cpu(0)`` or ``gpu(i)``.
+        width: Width of the frames in pixels; the video's own if not positive.
+        height: Height of the frames in pixels; the video's own if not positive.
+        num_threads: Threads that decode the frames of one call; all cores if not positive.
+        fault_tol: No effect: a damaged frame is an error.
 
-    Raises RuntimeError for what cannot be opened, DECORDError for frames that cannot be decoded and for arguments of a
-    wrong type, AssertionError for a ``ctx`` that is not a context.
+    Raises:
+        RuntimeError: If the video cannot be opened.
+        DECORDError: If frames cannot be decoded, or an argument has a wrong type.
+        AssertionError: If ``ctx`` is not a context.
+
+    Example:
+        >>> from framespool.compat import decord
+        >>> reader = decord.VideoReader("a.mp4", ctx=decord.cpu(0))
+        >>> len(reader), reader[7].shape
+        (72, (360, 640, 3))
+        >>> reader.get_batch([0, 7, -1]).asnumpy().shape
+        (3, 360, 640, 3)
     """
 
     def __init__(
@@ -61,7 +73,7 @@ class VideoReader:
             raise DECORDError(str(reason)) from reason
         except Error as reason:
             raise RuntimeError(f"Error reading {uri if isinstance(uri, str) else 'the video'}: {reason}") from reason
-        # The frame that next() gives.
+        # The frame that next() returns.
         self._next = 0
 
     def __len__(self) -> int:
@@ -77,12 +89,20 @@ class VideoReader:
         if place < 0:
             raise IndexError(f"Index: {idx} out of bound: {len(self)}")
         if not isinstance(place, (int, np.integer)):
-            raise DECORDError(f"a frame is chosen by an int or a slice, got {idx!r}")
+            raise DECORDError(f"a frame index must be an int or a slice, got {idx!r}")
         self._next = int(place)
         return self.next()
 
     def next(self) -> Any:
-        """The frame behind the last one given: (H, W, 3) uint8. StopIteration at the end."""
+        """Returns the frame after the last returned one.
+
+        Returns:
+            The frame, (H, W, 3) uint8.
+
+        Raises:
+            StopIteration: At the end of the video.
+            DECORDError: If the frame cannot be decoded.
+        """
         if self._next >= len(self):
             raise StopIteration
         try:
@@ -90,13 +110,22 @@ class VideoReader:
         except Error as reason:
             raise DECORDError(str(reason)) from reason
         self._next += 1
-        # A frame that is kept must not keep those around it.
+        # A stored frame must not keep its neighbors in memory.
         return bridge_out(NDArray(tensor.numpy().copy() if shared and tensor.device == "cpu" else tensor))
 
     def get_batch(self, indices: Any) -> Any:
-        """Frames by number, in the order given, repeats and negative ones too: (N, H, W, 3) uint8.
+        """Decodes frames in the given order.
 
-        ``indices``: a list, or anything that NumPy takes for one. IndexError for a frame that does not exist.
+        Args:
+            indices: List of frame indices, or anything that NumPy converts to one; may repeat, and negative ones count
+                from the end.
+
+        Returns:
+            The frames, (N, H, W, 3) uint8.
+
+        Raises:
+            IndexError: If a frame does not exist.
+            DECORDError: If a frame cannot be decoded.
         """
         wanted = self._exist(indices)
         if wanted:
@@ -110,7 +139,17 @@ class VideoReader:
         return bridge_out(frames)
 
     def get_frame_timestamp(self, idx: Any) -> np.ndarray[Any, Any]:
-        """When a frame appears and when it leaves, in seconds from the first one on: (2,) float32, or (N, 2)."""
+        """Returns the times at which frames appear and disappear, in seconds since the first frame.
+
+        Args:
+            idx: A frame index, or a list of them.
+
+        Returns:
+            (2,) float32, or (N, 2) for a list.
+
+        Raises:
+            IndexError: If a frame does not exist.
+        """
         one = np.ndim(idx) == 0
         edges = [*self._frames.pts, self._frames.video.info.end_seconds]
         times = [(edges[i] - edges[0], edges[i + 1] - edges[0]) for i in self._exist([idx] if one else idx)]
@@ -118,13 +157,21 @@ class VideoReader:
         return found[0] if one else found
 
     def get_key_indices(self) -> list[int]:
-        """The frames at which decoding can start."""
+        """Returns the frames at which decoding can start.
+
+        Returns:
+            Frame indices, ascending.
+        """
         return list(self._frames.video.info.keyframes)
 
     def get_avg_fps(self) -> float:
-        """Frames per second over the whole video.
+        """Returns the frame rate over the complete video.
 
-        The usual rate that its times are a rounding of, if there is one: 30.0 for 77 frames in 2.567 s of milliseconds.
+        If the times are roundings of a usual rate, it is that rate: 30.0 for 77 frames in 2.567 s with millisecond
+        timestamps.
+
+        Returns:
+            Frames per second.
         """
         info = self._frames.video.info
         fps = info.average_fps
@@ -134,26 +181,47 @@ class VideoReader:
         return float(usual) if usual > 0 and abs(info.num_frames / usual - duration) <= rounding else fps
 
     def seek(self, pos: int) -> None:
-        """:meth:`next` gives the key frame at or before frame ``pos``. AssertionError if there is no such frame."""
+        """Positions :meth:`next` at the keyframe at or before a frame.
+
+        Args:
+            pos: Frame index, from 0.
+
+        Raises:
+            AssertionError: If the frame does not exist.
+        """
         self.seek_accurate(pos)
         self._next = max((key for key in self.get_key_indices() if key <= pos), default=0)
 
     def seek_accurate(self, pos: int) -> None:
-        """:meth:`next` gives frame ``pos``. AssertionError if there is no such frame."""
+        """Positions :meth:`next` at a frame.
+
+        Args:
+            pos: Frame index, from 0.
+
+        Raises:
+            AssertionError: If the frame does not exist.
+        """
         if not 0 <= pos < len(self):
-            raise AssertionError(f"there is no frame {pos}: the video has {len(self)}")
+            raise AssertionError(f"frame {pos} does not exist: the video has {len(self)} frames")
         if not isinstance(pos, (int, np.integer)):
-            raise DECORDError(f"a frame's number is an int, got {pos!r}")
+            raise DECORDError(f"a frame index must be an int, got {pos!r}")
         self._next = int(pos)
 
     def skip_frames(self, num: int = 1) -> None:
-        """:meth:`next` leaves out this many frames. AssertionError unless it is positive."""
+        """Skips frames of :meth:`next`.
+
+        Args:
+            num: Number of frames to skip.
+
+        Raises:
+            AssertionError: If ``num`` is not positive.
+        """
         if not num > 0:
             raise AssertionError(f"num must be positive, got {num}")
         self._next += int(num)
 
     def _exist(self, indices: Any) -> list[int]:
-        """Frame numbers from the beginning; IndexError where one does not exist."""
+        """Returns non-negative frame indices; IndexError if one does not exist."""
         numbers = np.array(indices, dtype=np.int64)
         if numbers.ndim != 1:
             raise TypeError(f"indices must be a list of frame numbers, got {indices!r}")

@@ -1,4 +1,4 @@
-"""What frames are handed over in."""
+"""The types in which frames are returned."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ def _describe(frames: Any) -> str:
 
 @dataclass
 class Frame:
-    """One frame. It unpacks: ``data, pts_seconds, duration_seconds = frame``.
+    """One frame, which unpacks: ``data, pts_seconds, duration_seconds = frame``.
 
-    ``data``: torch.Tensor uint8 (C, H, W), or (H, W, C). ``pts_seconds``, ``duration_seconds``: when it appears and
-    how long it stays, in seconds. Raises ValueError for data of other than three dimensions.
+    Attributes:
+        data: torch.Tensor uint8 (C, H, W), or (H, W, C).
+        pts_seconds: Time at which it appears, in seconds.
+        duration_seconds: How long it stays, in seconds.
+
+    Raises:
+        ValueError: If ``data`` does not have three dimensions.
     """
 
     data: Any
@@ -41,11 +46,17 @@ class Frame:
 
 @dataclass
 class FrameBatch:
-    """Frames, or clips of frames: any dimensions before those of a frame.
+    """Frames, or clips of frames, with any dimensions before those of a frame.
 
-    ``data``: torch.Tensor uint8 (…, C, H, W), or (…, H, W, C). ``pts_seconds``, ``duration_seconds``: torch.Tensor
-    float64 (…), seconds. An index or slice applies to all three and gives a FrameBatch; so does iteration. Raises
-    ValueError for shapes that do not fit together.
+    An index or slice applies to all three attributes and returns a FrameBatch; so does iteration.
+
+    Attributes:
+        data: torch.Tensor uint8 (…, C, H, W), or (…, H, W, C).
+        pts_seconds: torch.Tensor float64 (…): times at which the frames appear, in seconds.
+        duration_seconds: torch.Tensor float64 (…): how long they stay, in seconds.
+
+    Raises:
+        ValueError: If the leading dimensions differ.
     """
 
     data: Any

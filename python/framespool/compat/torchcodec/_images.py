@@ -1,4 +1,4 @@
-"""torchcodec's decoders of images, as far as framespool decodes these formats: JPEG and PNG."""
+"""torchcodec's image decoders, for the formats that framespool decodes: JPEG and PNG."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Mode = Literal["UNCHANGED", "GRAY", "GRAY_ALPHA", "RGB", "RGB_ALPHA"]
 
 
 class ImageReadMode(Enum):
-    """Channels of a decoded image. Its name as a string does as well."""
+    """Channels of a decoded image; its name can also be passed as a string."""
 
     UNCHANGED = 0
     GRAY = 1
@@ -25,20 +25,32 @@ class ImageReadMode(Enum):
 
 
 def decode_image(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None) -> Any:
-    """A JPEG or PNG as a torch.Tensor (C, H, W); the format is told by the first bytes.
+    """Decodes a JPEG or PNG; the first bytes determine the format.
 
-    ``source``: a path, bytes, or a 1-D uint8 tensor of a file. ``mode``: "RGB", "GRAY" (luma of ITU-R 601), "RGB_ALPHA"
-    or "GRAY_ALPHA" (an opaque alpha channel, for images that have none), or "UNCHANGED" where that is RGB or gray.
-    ``output_dtype``: ``torch.uint8``, ``torch.uint16`` (values times 257) or ``"auto"``.
+    Args:
+        source: A path, bytes, or a 1-D uint8 tensor of a file.
+        mode: "RGB", "GRAY" (luma of ITU-R 601), "RGB_ALPHA" or "GRAY_ALPHA" (with an opaque alpha channel, for images
+            without alpha), or "UNCHANGED" for images that are RGB or gray.
+        output_dtype: ``torch.uint8``, ``torch.uint16`` (values times 257) or ``"auto"``. By default ``torch.uint8``.
 
-    Raises ValueError for options and formats that torchcodec does not know, and RuntimeError for what cannot be decoded
-    or what framespool does not decode: alpha, 16-bit PNG other than to uint8, GIF, WebP, AVIF and HEIC.
+    Returns:
+        torch.Tensor (C, H, W).
+
+    Raises:
+        ValueError: If torchcodec does not have an option or the format.
+        RuntimeError: If the image cannot be decoded, or framespool does not decode it: alpha, 16-bit PNG other than to
+            uint8, GIF, WebP, AVIF and HEIC.
+
+    Example:
+        >>> from framespool.compat.torchcodec import decoders
+        >>> decoders.decode_image("frames/img_00001.png").shape  # doctest: +SKIP
+        torch.Size([3, 16, 32])
     """
     data = _bytes(source)
     kind = _format(data)
     if kind is None:
         raise ValueError(
-            "Unsupported or unrecognized image format: framespool decodes JPEG and PNG; no other format starts so"
+            "Unsupported or unrecognized image format: framespool decodes JPEG and PNG; convert the image to one"
         )
     return _decode(data, kind, mode, output_dtype)
 
@@ -46,37 +58,110 @@ def decode_image(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtyp
 def decode_jpeg(
     source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None, device: Any = "cpu"
 ) -> Any:
-    """A JPEG, as :func:`decode_image`; a list of them for a list of sources. ``device``: where the tensors go; decoding
-    is the CPU's (:class:`framespool.ImageLoader` has nvJPEG)."""
+    """Decodes a JPEG, or a list of them, as :func:`decode_image` does.
+
+    Args:
+        source: As for :func:`decode_image`, or a list of sources.
+        mode: As for :func:`decode_image`.
+        output_dtype: As for :func:`decode_image`.
+        device: Device of the tensors; the CPU decodes (:class:`framespool.ImageLoader` has nvJPEG).
+
+    Returns:
+        torch.Tensor (C, H, W), or a list of them for a list of sources.
+
+    Raises:
+        RuntimeError: If the image cannot be decoded, or is not a JPEG.
+    """
     several = isinstance(source, (list, tuple))
     made = [_decode(_bytes(one), "jpeg", mode, output_dtype).to(device) for one in (source if several else [source])]
     return made if several else made[0]
 
 
 def decode_png(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None) -> Any:
-    """A PNG, as :func:`decode_image`."""
+    """Decodes a PNG, as :func:`decode_image` does.
+
+    Args:
+        source: A path, bytes, or a 1-D uint8 tensor of a file.
+        mode: As for :func:`decode_image`.
+        output_dtype: As for :func:`decode_image`.
+
+    Returns:
+        torch.Tensor (C, H, W).
+
+    Raises:
+        RuntimeError: If the image cannot be decoded, or is not a PNG.
+    """
     return _decode(_bytes(source), "png", mode, output_dtype)
 
 
 def decode_webp(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None) -> Any:
-    """RuntimeError: framespool does not decode WebP."""
+    """Raises RuntimeError: framespool does not decode WebP.
+
+    Args:
+        source: A path, bytes, or a 1-D uint8 tensor of a file.
+        mode: As for :func:`decode_image`.
+        output_dtype: As for :func:`decode_image`.
+
+    Returns:
+        Never.
+
+    Raises:
+        RuntimeError: Always.
+    """
     return _decode(_bytes(source), "webp", mode, output_dtype)
 
 
 def decode_gif(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None) -> Any:
-    """RuntimeError: framespool decodes GIF as a video only; see :class:`framespool.Video`."""
+    """Raises RuntimeError: framespool does not decode GIF as an image, only as a video with :class:`framespool.Video`.
+
+    Args:
+        source: A path, bytes, or a 1-D uint8 tensor of a file.
+        mode: As for :func:`decode_image`.
+        output_dtype: As for :func:`decode_image`.
+
+    Returns:
+        Never.
+
+    Raises:
+        RuntimeError: Always.
+    """
     return _decode(_bytes(source), "gif", mode, output_dtype)
 
 
 def decode_avif(
     source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None, num_threads: int = 1
 ) -> Any:
-    """RuntimeError: framespool does not decode AVIF."""
+    """Raises RuntimeError: framespool does not decode AVIF.
+
+    Args:
+        source: A path, bytes, or a 1-D uint8 tensor of a file.
+        mode: As for :func:`decode_image`.
+        output_dtype: As for :func:`decode_image`.
+        num_threads: No effect.
+
+    Returns:
+        Never.
+
+    Raises:
+        RuntimeError: Always.
+    """
     return _decode(_bytes(source), "avif", mode, output_dtype)
 
 
 def decode_heic(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None) -> Any:
-    """RuntimeError: framespool does not decode HEIC."""
+    """Raises RuntimeError: framespool does not decode HEIC.
+
+    Args:
+        source: A path, bytes, or a 1-D uint8 tensor of a file.
+        mode: As for :func:`decode_image`.
+        output_dtype: As for :func:`decode_image`.
+
+    Returns:
+        Never.
+
+    Raises:
+        RuntimeError: Always.
+    """
     return _decode(_bytes(source), "heic", mode, output_dtype)
 
 
@@ -133,7 +218,7 @@ def _decode(data: bytes, kind: str, mode: Mode | ImageReadMode, output_dtype: An
     except Error as reason:
         raise RuntimeError(str(reason)) from reason
     if wanted in (ImageReadMode.GRAY, ImageReadMode.GRAY_ALPHA):
-        # A gray file's three channels are one.
+        # The three channels of a gray file are equal.
         image = image[:1].clone() if channels < 3 else _luma(image)
     if wanted in (ImageReadMode.GRAY_ALPHA, ImageReadMode.RGB_ALPHA):
         image = torch.cat([image, torch.full_like(image[:1], 255)])
@@ -153,10 +238,10 @@ def _mode(mode: Any) -> ImageReadMode:
 
 
 def _stored(data: bytes, kind: str) -> tuple[int, int]:
-    """Channels of the file, alpha included, and bits of each."""
+    """Returns the channels of the file, alpha included, and the bits per channel."""
     if kind == "png":
         if len(data) < 26:
-            return 3, 8  # decoding says what is wrong
+            return 3, 8  # decoding reports the error
         bits, color = data[24], data[25]
         if color == 3:
             return (4 if b"tRNS" in data[: data.find(b"IDAT")] else 3), 8
@@ -174,7 +259,7 @@ def _stored(data: bytes, kind: str) -> tuple[int, int]:
 
 
 def _luma(image: Any) -> Any:
-    """Luma of ITU-R 601, by the weights that torchvision and torchcodec round it to."""
+    """Returns the luma of ITU-R 601, with the weights to which torchvision and torchcodec round it."""
     torch = needed()
     weights = torch.tensor([0.2989, 0.587, 0.114])[:, None, None]
     return (image.to(torch.float32) * weights).sum(dim=0, keepdim=True).round().clamp(0, 255).to(torch.uint8)

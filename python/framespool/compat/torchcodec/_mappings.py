@@ -1,4 +1,4 @@
-"""Lists of frames that users bring along."""
+"""Custom frame mappings: lists of frames that the caller provides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Mapped:
-    """Frames of a video, in presentation order: ``places`` in the video, times in seconds, when the last one leaves."""
+    """Frames of a video, in presentation order.
+
+    Attributes:
+        places: Frame indices in the video.
+        pts: Presentation times in seconds.
+        durations: Durations in seconds.
+        end: Time in seconds at which the last frame ends.
+    """
 
     places: list[int]
     pts: list[float]
@@ -19,20 +26,31 @@ class Mapped:
 
 
 def mapped_frames(mappings: Any, pts: list[float], time_base: tuple[int, int]) -> Mapped:
-    """The frames that a mapping lists, found among those of the video, whose times are ``pts``.
+    """Finds the frames of a mapping among those of a video.
 
-    Raises ValueError for what is no such mapping, and where it lists a frame that the video does not have: it is of
-    another video or of another stream.
+    Args:
+        mappings: JSON, as text, bytes or a file object.
+        pts: Presentation times of the video's frames, in seconds.
+        time_base: Seconds per tick, (numerator, denominator).
+
+    Returns:
+        The frames.
+
+    Raises:
+        ValueError: If the mapping is invalid, or lists a frame that the video does not have: it then belongs to another
+            video or stream.
     """
     try:
         found = json.load(mappings) if hasattr(mappings, "read") else json.loads(mappings)
     except ValueError as reason:
-        raise ValueError(f"Invalid custom frame mappings: no JSON, as text or in a file object: {reason}") from reason
+        raise ValueError(
+            f"Invalid custom frame mappings: must be JSON, as text or in a file object: {reason}"
+        ) from reason
     rows = found.get("frames") if isinstance(found, dict) else None
     if not rows:
         raise ValueError(
-            "Invalid custom frame mappings: The input is empty or missing the required 'frames' key; give what "
-            "ffprobe -show_frames -of json writes"
+            "Invalid custom frame mappings: The input is empty or missing the required 'frames' key; pass the "
+            "output of ffprobe -show_frames -of json"
         )
     first = rows[0]
     time = next((key for key in ("pts", "pkt_pts") if key in first), None)
@@ -46,18 +64,17 @@ def mapped_frames(mappings: Any, pts: list[float], time_base: tuple[int, int]) -
         ticks = sorted((int(row[time]), int(row[stay])) for row in rows)
     except (KeyError, TypeError, ValueError) as reason:
         raise ValueError(
-            f"Invalid custom frame mappings: a frame without whole numbers of ticks as {time!r} and {stay!r}: "
-            f"{reason!r}"
+            f"Invalid custom frame mappings: {time!r} and {stay!r} of each frame must be integers (ticks): {reason!r}"
         ) from reason
     num, den = time_base
     places = []
     for tick, _ in ticks:
-        # Times in seconds are rounded; ticks lie further apart than that.
+        # Times in seconds are rounded; the rounding is smaller than a tick.
         place = bisect.bisect_left(pts, (tick - 0.5) * num / den)
         if place == len(pts) or pts[place] > (tick + 0.5) * num / den:
             raise ValueError(
-                f"Invalid custom frame mappings: the video has no frame at {tick} ticks of {num}/{den} s; were they "
-                "made from another file or stream?"
+                f"Invalid custom frame mappings: the video has no frame at {tick} ticks of {num}/{den} s; create "
+                "them from this file and stream"
             )
         places.append(place)
     return Mapped(

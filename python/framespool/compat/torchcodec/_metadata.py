@@ -1,4 +1,4 @@
-"""What is known of a stream."""
+"""Metadata of a stream."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ from framespool.errors import Error
 
 @dataclass
 class StreamMetadata:
-    """Facts of a stream, under torchcodec's names. Times and durations are in seconds.
+    """Metadata of a stream, under torchcodec's names.
 
-    What comes from the file's headers alone (``*_from_header``, ``bit_rate``, colors, ``pixel_format``,
-    ``pixel_aspect_ratio``) is read when the first of it is asked for; opening a video needs none of it.
+    Values that come from the file's headers alone (``*_from_header``, ``bit_rate``, colors, ``pixel_format``,
+    ``pixel_aspect_ratio``) are read when one of them is accessed; opening a video does not need them.
+
+    Attributes:
+        duration_seconds_from_header: Duration in seconds.
+        begin_stream_seconds_from_header: Time of the first frame in seconds.
+        bit_rate: Bits per second.
+        codec: Name of the codec.
+        stream_index: Index of the stream among all streams.
+        media_type: Type of the stream, such as ``"video"``.
     """
 
     duration_seconds_from_header: float | None
@@ -27,7 +35,7 @@ class StreamMetadata:
     media_type: str
 
     def __getattr__(self, name: str) -> Any:
-        # Reached for what is not set: fields of the header, before they are read.
+        # Called for attributes that are not set: values of the header, before they are read.
         read: Callable[[], dict[str, Any]] | None = self.__dict__.get("_read_header")
         if read is None or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
@@ -46,11 +54,30 @@ class StreamMetadata:
 
 @dataclass(repr=False)
 class VideoStreamMetadata(StreamMetadata):
-    """Facts of a video stream.
+    """Metadata of a video stream, under torchcodec's names.
 
-    ``width``, ``height``: pixels, as shown (rotation applied). ``rotation``: degrees, counter-clockwise, -180 to 180;
-    ``None`` without. ``*_from_header``: what the container states, which may be wrong. ``*_from_content``: taken from
-    the packets; ``None`` with ``seek_mode="approximate"``. The others are exact in both modes.
+    ``*_from_header`` is what the container states, which may be wrong. ``*_from_content`` comes from the packets, and
+    is ``None`` with ``seek_mode="approximate"``. The other values are exact in both modes. Times are in seconds.
+
+    Attributes:
+        width: Width in pixels, after rotation.
+        height: Height in pixels, after rotation.
+        num_frames_from_header: Number of frames.
+        average_fps_from_header: Frames per second.
+        pixel_aspect_ratio: Width of a pixel divided by its height.
+        rotation: Degrees, counterclockwise, -180 to 180; ``None`` without rotation.
+        color_primaries: FFmpeg's name of the color primaries.
+        color_space: FFmpeg's name of the color matrix.
+        color_transfer_characteristic: FFmpeg's name of the transfer characteristic.
+        pixel_format: FFmpeg's name of the pixel format.
+        begin_stream_seconds_from_content: Time of the first frame.
+        end_stream_seconds_from_content: Time at which the last frame ends.
+        num_frames_from_content: Number of frames.
+        duration_seconds: Duration.
+        begin_stream_seconds: Time of the first frame.
+        end_stream_seconds: Time at which the last frame ends.
+        num_frames: Number of frames.
+        average_fps: Frames per second.
     """
 
     width: int | None
@@ -74,10 +101,20 @@ class VideoStreamMetadata(StreamMetadata):
 
 
 def metadata(video: Video, stream_index: int, times: tuple[float, float, int], *, scanned: bool) -> VideoStreamMetadata:
-    """Of framespool's facts. ``times``: begin and end of the frames in seconds, and how many there are."""
+    """Converts framespool's metadata of a video.
+
+    Args:
+        video: The video.
+        stream_index: Index of the stream.
+        times: Start and end of the frames in seconds, and their number.
+        scanned: Whether ``*_from_content`` is set.
+
+    Returns:
+        The metadata under torchcodec's names.
+    """
     info = video.info
     begin, end, num_frames = times
-    # Exactly half a turn is -180 there, and framespool counts clockwise.
+    # torchcodec reports 180 degrees as -180, and framespool's rotation is clockwise.
     rotation = None if info.rotation == 0 else float(-info.rotation if info.rotation <= 180 else 360 - info.rotation)
     duration = end - begin
     found = VideoStreamMetadata.__new__(VideoStreamMetadata)
@@ -102,7 +139,7 @@ def metadata(video: Video, stream_index: int, times: tuple[float, float, int], *
 
 
 def _header(video: Video) -> dict[str, Any]:
-    """The fields of the header; all ``None`` where libavformat cannot read it."""
+    """Returns the values of the header; all ``None`` if libavformat cannot read it."""
     try:
         header = video._video.header()
     except Error:
@@ -123,6 +160,6 @@ def _header(video: Video) -> dict[str, Any]:
 
 
 def _shown(name: str, value: Any) -> str:
-    """As torchcodec prints it: whole numbers of seconds and frames a second without a fraction."""
+    """Formats a value as torchcodec does: integral seconds and frame rates without a fraction."""
     text = str(value)
     return text.removesuffix(".0") if isinstance(value, float) and name != "rotation" else text

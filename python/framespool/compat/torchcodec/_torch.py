@@ -1,11 +1,11 @@
-"""PyTorch, where it is installed: these modules can be imported without, and used with it."""
+"""Imports PyTorch if it is installed: these modules can be imported without it, but not used."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    # PyTorch need not be there when types are checked either.
+    # Type checking does not require PyTorch.
     torch: Any
 else:
     try:
@@ -15,7 +15,14 @@ else:
 
 
 def needed() -> Any:
-    """PyTorch, or ImportError."""
+    """Returns PyTorch.
+
+    Returns:
+        The module ``torch``.
+
+    Raises:
+        ImportError: If PyTorch is not installed.
+    """
     if torch is None:
         raise ImportError("framespool.compat.torchcodec needs PyTorch, which is not installed; use framespool.Video")
     return torch

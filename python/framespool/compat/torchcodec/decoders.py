@@ -50,9 +50,12 @@ __all__ = [
 
 @dataclass
 class CpuFallbackStatus:
-    """Whether a video whose frames land on a GPU is decoded on the CPU all the same: true if it is.
+    """Whether the CPU decodes a video whose frames are on a GPU; true if it does.
 
-    ``str()`` of it says why. Get it from :attr:`VideoDecoder.cpu_fallback`.
+    ``str()`` of it gives the reason. Get it from :attr:`VideoDecoder.cpu_fallback`.
+
+    Attributes:
+        status_known: Whether the status has been determined.
     """
 
     status_known: bool = False
@@ -75,9 +78,16 @@ class CpuFallbackStatus:
 
 @contextlib.contextmanager
 def set_cuda_backend(backend: str) -> Iterator[None]:
-    """Accepts torchcodec's names, "nvdec" and "ffmpeg". framespool has one way to decode on a GPU, NVDEC, for both.
+    """Accepts torchcodec's backends; framespool decodes on a GPU with NVDEC in both cases.
 
-    Raises ValueError for another name.
+    Args:
+        backend: "nvdec" or "ffmpeg".
+
+    Yields:
+        Nothing.
+
+    Raises:
+        ValueError: If the name is unknown.
     """
     if backend.lower() not in ("nvdec", "beta", "ffmpeg"):
         raise ValueError(f"Invalid CUDA backend ({backend}): give 'nvdec' or 'ffmpeg'")
@@ -85,25 +95,45 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
 
 
 class VideoDecoder:
-    """The frames of one video as torch tensors, by number and by time. Frame *i* is the *i*-th shown.
+    """Decodes the frames of one video as torch tensors, by index and by time.
 
-    ``source``: a path, the bytes of a file, a uint8 tensor of them, a file object opened for bytes (of which only the
-    wanted ranges are read, by ``seek(offset, whence)`` and ``read(size)``), or a
-    :class:`framespool.datasets.ArchiveMember`. ``stream_index``: which stream, counted over streams of all kinds; by default
-    the one that FFmpeg takes for the best. ``dimension_order``: ``"NCHW"`` or ``"NHWC"``. ``num_ffmpeg_threads``:
-    threads that decode one call's frames; 0 for all cores. ``device``: ``"cpu"`` or ``"cuda:0"``; torch's default
-    device if ``None``. ``seek_mode``: ``"exact"`` or ``"approximate"``; the frames are exact in both. ``transforms``:
-    see :mod:`framespool.compat.torchcodec.transforms`; those of torchvision v2 with these names, and framespool's own,
-    will do. ``output_dtype``: ``torch.uint8``; ``torch.float32`` for values in 0..1; ``"auto"`` for float32 where the
-    video has more than 8 bits per component, else uint8. ``custom_frame_mappings``: JSON (text, bytes or a file object)
-    as ``ffprobe -show_frames`` writes it, with ``pts``, ``duration`` and ``key_frame`` of each frame in ticks: the
-    frames that the decoder has, of which each must be a frame of the video.
+    Frame *i* is the *i*-th in presentation order. A decoder may be used from several threads.
 
-    Attributes: ``metadata`` (:class:`VideoStreamMetadata`), ``stream_index`` (int), ``cpu_fallback``
-    (:class:`CpuFallbackStatus`).
+    Args:
+        source: A path, the bytes of a file, a uint8 tensor of them, a :class:`framespool.datasets.ArchiveMember`, or a
+            file object opened for bytes, of which only the needed ranges are read, with ``seek(offset, whence)`` and
+            ``read(size)``.
+        stream_index: Stream, counted over streams of all types. By default FFmpeg's best stream.
+        dimension_order: ``"NCHW"`` or ``"NHWC"``.
+        num_ffmpeg_threads: Threads that decode the frames of one call; 0 for all cores.
+        device: ``"cpu"`` or ``"cuda:0"``. By default torch's default device.
+        seek_mode: ``"exact"`` or ``"approximate"``; the frames are exact in both.
+        transforms: Transforms of :mod:`framespool.compat.torchcodec.transforms`, those of torchvision v2 with these
+            names, or framespool's own.
+        output_dtype: ``torch.uint8``; ``torch.float32`` for values in 0..1; ``"auto"`` for float32 if the video has
+            more than 8 bits per component, else uint8. By default ``torch.uint8``.
+        custom_frame_mappings: The frames that the decoder has, each of which must be a frame of the video: JSON (text,
+            bytes or a file object) as ``ffprobe -show_frames`` writes it, with ``pts``, ``duration`` and ``key_frame``
+            of each frame, in ticks.
 
-    Raises RuntimeError for what cannot be opened or decoded, TypeError for a source of another type, ValueError for an
-    option with a value it cannot have, and ImportError without PyTorch. May be used from several threads.
+    Attributes:
+        metadata: A :class:`VideoStreamMetadata`.
+        stream_index: Index of the stream.
+        cpu_fallback: A :class:`CpuFallbackStatus`.
+
+    Raises:
+        RuntimeError: If the video cannot be opened or decoded.
+        TypeError: If the source has another type.
+        ValueError: If an option has an invalid value.
+        ImportError: If PyTorch is not installed.
+
+    Example:
+        >>> from framespool.compat.torchcodec.decoders import VideoDecoder
+        >>> decoder = VideoDecoder("a.mp4")  # doctest: +SKIP
+        >>> decoder.get_frames_at([0, 7, -1]).data.shape  # doctest: +SKIP
+        torch.Size([3, 3, 360, 640])
+        >>> decoder.get_frame_played_at(1.5).pts_seconds  # doctest: +SKIP
+        1.5
     """
 
     def __init__(
@@ -122,7 +152,7 @@ class VideoDecoder:
         torch = needed()
         _one_of("seek mode", seek_mode, ("exact", "approximate"))
         if custom_frame_mappings is not None and seek_mode == "approximate":
-            raise ValueError("custom_frame_mappings do not go with seek_mode='approximate'; leave seek_mode out")
+            raise ValueError("custom_frame_mappings cannot be combined with seek_mode='approximate'; remove seek_mode")
         _one_of("dimension order", dimension_order, ("NCHW", "NHWC"))
         if not isinstance(num_ffmpeg_threads, int):
             raise ValueError(f"num_ffmpeg_threads should be an int, got {num_ffmpeg_threads!r}")
@@ -143,7 +173,7 @@ class VideoDecoder:
         except Error as reason:
             raise RuntimeError(str(reason)) from reason
         info = video.info
-        #: When each frame appears, and when the last one leaves, in seconds; and which frames of the video they are.
+        #: When each frame appears, and when the last one ends, in seconds; and the frame indices in the video.
         self._pts, self._end = self._frames.pts, info.end_seconds
         self._places: Sequence[int] = range(info.num_frames)
         self._durations: Sequence[float] | None = None
@@ -165,7 +195,7 @@ class VideoDecoder:
 
     @property
     def cpu_fallback(self) -> CpuFallbackStatus:
-        """Whether frames that land on a GPU are decoded on the CPU; a frame is decoded to find out."""
+        """Whether the CPU decodes frames that are on a GPU; a frame is decoded to determine it."""
         status = self._cpu_fallback
         if not status.status_known:
             video = self._frames.video
@@ -187,27 +217,45 @@ class VideoDecoder:
             return self._batch(range(len(self))[key]).data
         if isinstance(key, Integral):
             return self._single(self._exists(key))
-        raise TypeError(f"Unsupported key type {type(key).__name__}: a frame is chosen by an int or a slice")
+        raise TypeError(f"Unsupported key type {type(key).__name__}: a frame index must be an int or a slice")
 
     def __iter__(self) -> Iterator[Any]:
-        """Every frame, torch.Tensor (C, H, W) each."""
+        """Yields every frame, torch.Tensor (C, H, W) each."""
         return (self._single(place) for place in range(len(self)))
 
     def _get_key_frame_indices(self) -> Any:
-        """The frames at which decoding can start: torch.Tensor (N,) int64."""
+        """Returns the frames at which decoding can start: torch.Tensor (N,) int64."""
         keys = set(self._frames.video.info.keyframes)
         found = [number for number, place in enumerate(self._places) if place in keys]
         return needed().tensor(found, dtype=needed().int64)
 
     def get_frame_at(self, index: int) -> Frame:
-        """Frame ``index``, from the end where negative. IndexError if there is none."""
+        """Decodes a frame.
+
+        Args:
+            index: Frame index; negative ones count from the end.
+
+        Returns:
+            The frame.
+
+        Raises:
+            IndexError: If the frame does not exist.
+        """
         place = self._exists(index)
         return Frame(self._single(place), *self._times(place))
 
     def get_frames_at(self, indices: Any) -> FrameBatch:
-        """Frames by number, a list or tensor of them, in the order given. IndexError if one does not exist.
+        """Decodes frames in the given order.
 
-        A tensor of floats is rounded towards zero, as in torchcodec; RuntimeError for a list of floats.
+        Args:
+            indices: List or tensor of frame indices. A tensor of floats is rounded towards zero, as in torchcodec.
+
+        Returns:
+            The frames.
+
+        Raises:
+            IndexError: If a frame does not exist.
+            RuntimeError: If it is a list of floats.
         """
         torch = needed()
         if isinstance(indices, torch.Tensor):
@@ -217,7 +265,7 @@ class VideoDecoder:
             if numbers.is_floating_point() and numbers.numel():
                 raise RuntimeError(
                     f"indices: expected scalar type Long but found {str(numbers.dtype)[6:].capitalize()}; "
-                    f"frame numbers are ints, got {indices!r}"
+                    f"frame indices must be ints, got {indices!r}"
                 )
         numbers = torch.atleast_1d(numbers)
         if numbers.ndim != 1:
@@ -225,16 +273,36 @@ class VideoDecoder:
         return self._batch([self._exists(int(index)) for index in numbers.tolist()])
 
     def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
-        """Frames ``start, start + step, …`` before ``stop``; numbers as in a slice.
+        """Decodes frames ``start, start + step, …`` before ``stop``, with the indices of a slice.
 
-        Raises ValueError for a step of 0, RuntimeError for a negative one.
+        Args:
+            start: First frame.
+            stop: Frame before which the range ends.
+            step: Distance of the frames.
+
+        Returns:
+            The frames.
+
+        Raises:
+            ValueError: If ``step`` is 0.
+            RuntimeError: If ``step`` is negative.
         """
         if step < 0:
             raise RuntimeError(f"step must be 1 or more, got {step}")
         return self._batch(range(len(self))[start:stop:step])
 
     def get_frame_played_at(self, seconds: float) -> Frame:
-        """The frame on screen at ``seconds``. IndexError before the first one appears and when the last has gone."""
+        """Decodes the frame on screen at a time.
+
+        Args:
+            seconds: Time in seconds.
+
+        Returns:
+            The frame.
+
+        Raises:
+            IndexError: If the time is before the first frame or after the last one.
+        """
         if not self._pts[0] <= seconds < self._end:
             raise IndexError(
                 f"Invalid pts in seconds: {seconds}. It must be greater than or equal to {self._pts[0]} and less than "
@@ -243,7 +311,17 @@ class VideoDecoder:
         return self.get_frame_at(self._playing(seconds))
 
     def get_frames_played_at(self, seconds: Any) -> FrameBatch:
-        """The frames on screen at these times, a list or tensor of seconds. RuntimeError where there is none."""
+        """Decodes the frames on screen at several times.
+
+        Args:
+            seconds: List or tensor of times in seconds.
+
+        Returns:
+            The frames.
+
+        Raises:
+            RuntimeError: If there is no frame at a time.
+        """
         torch = needed()
         try:
             wanted = torch.as_tensor(seconds, dtype=torch.float64)
@@ -251,7 +329,7 @@ class VideoDecoder:
             raise ValueError(
                 f"Couldn't convert timestamps input to a tensor: give a list or tensor of seconds, got {seconds!r}"
             ) from reason
-        # Through lists, since tensors of float32 are as good as any: the times are theirs.
+        # Lists of Python floats: a float32 tensor is converted to float64 without rounding.
         moments = torch.atleast_1d(wanted).flatten().tolist()
         for moment in moments:
             if not self._pts[0] <= moment < self._end:
@@ -264,15 +342,26 @@ class VideoDecoder:
     def get_frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, fps: float | None = None
     ) -> FrameBatch:
-        """The frames on screen from ``start_seconds`` on, before ``stop_seconds``: none if the two are equal.
+        """Decodes the frames on screen from ``start_seconds`` up to but not including ``stop_seconds``.
 
-        With ``fps`` those on screen every ``1 / fps`` seconds from ``start_seconds`` on, as many as the length of the
-        range times ``fps``, rounded; their ``pts_seconds`` are these moments. ValueError for a range that is not
-        within the video's times, or that ends before it begins; RuntimeError for an ``fps`` that is not positive.
+        Args:
+            start_seconds: Start of the range in seconds.
+            stop_seconds: End of the range in seconds; no frame if it is ``start_seconds``.
+            fps: If set, the frames on screen every ``1 / fps`` seconds from ``start_seconds`` on; their number is the
+                length of the range times ``fps``, rounded, and ``pts_seconds`` are these times.
+
+        Returns:
+            The frames.
+
+        Raises:
+            ValueError: If the range is not within the video's times, or ends before it starts.
+            RuntimeError: If ``fps`` is not positive.
         """
         begin, end = self._pts[0], self._end
         if not start_seconds <= stop_seconds:
-            raise ValueError(f"Invalid start seconds: {start_seconds} must not be behind stop_seconds {stop_seconds}")
+            raise ValueError(
+                f"Invalid start seconds: {start_seconds} must not be greater than stop_seconds {stop_seconds}"
+            )
         if not begin <= start_seconds < end:
             raise ValueError(f"Invalid start seconds: {start_seconds} is not within the video, {begin} <= s < {end}")
         if not stop_seconds <= end:
@@ -293,13 +382,20 @@ class VideoDecoder:
         return batch
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
-        """Every frame of the video, or with ``fps`` as :meth:`get_frames_played_in_range` of all of it."""
+        """Decodes all frames of the video.
+
+        Args:
+            fps: As for :meth:`get_frames_played_in_range`.
+
+        Returns:
+            The frames.
+        """
         return self.get_frames_played_in_range(self._pts[0], self._end, fps)
 
     def _exists(self, index: Any) -> int:
-        """``index`` from the beginning; IndexError where there is no such frame."""
+        """Returns a non-negative frame index; IndexError if the frame does not exist."""
         if not isinstance(index, Integral):
-            raise RuntimeError(f"a frame's index is an int, got {index!r}")
+            raise RuntimeError(f"a frame index must be an int, got {index!r}")
         count = len(self)
         place = int(index) + (count if index < 0 else 0)
         if place < 0:
@@ -312,16 +408,16 @@ class VideoDecoder:
         return place
 
     def _playing(self, seconds: float) -> int:
-        """The frame on screen at this time, which must not be before the first one appears."""
+        """Returns the frame on screen at a time, which must not be before the first frame."""
         return bisect.bisect_right(self._pts, seconds) - 1
 
     def _times(self, place: int) -> tuple[float, float]:
-        """When a frame appears, and how long it stays."""
+        """Returns when a frame appears, and how long it stays."""
         pts = self._pts[place]
         if self._durations is not None:
             return pts, self._durations[place]
         until = self._pts[place + 1] if place + 1 < len(self._pts) else self._end
-        # In ticks: the difference of two rounded times is rounded twice.
+        # In ticks: a difference of two rounded times would be rounded twice.
         num, den = self._time_base
         ticks = round(until * den / num) - round(pts * den / num)
         return pts, ticks * num / den
@@ -335,14 +431,14 @@ class VideoDecoder:
         if self._transforms.after:
             data = self._transforms.finish(data[None])[0]
         elif shared:
-            # A frame that is kept must not keep those around it.
+            # A stored frame must not keep its neighbors in memory.
             data = data.clone()
         return data.permute(2, 0, 1) if self._channels_first else data
 
     def _batch(self, places: Sequence[int]) -> FrameBatch:
         torch = needed()
         wanted = [self._places[place] for place in places]
-        # Frames that are resized here are whole before, so a few at a time.
+        # Frames that are resized here have full size before, so they are decoded in chunks.
         each = self._frames.at_once if self._transforms.after else len(wanted)
         try:
             parts = [
@@ -365,7 +461,7 @@ SimpleVideoDecoder = VideoDecoder
 
 
 def _source(source: Any) -> Any:
-    """``source`` as :class:`framespool.Video` takes it."""
+    """Converts a source for :class:`framespool.Video`."""
     torch = needed()
     if isinstance(source, torch.Tensor):
         if source.dtype != torch.uint8 or source.ndim != 1:

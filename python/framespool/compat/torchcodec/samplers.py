@@ -1,4 +1,4 @@
-"""torchcodec's samplers: the same clips, and for the same state of torch's generator the same random ones."""
+"""torchcodec's samplers: the same clips, and the same random clips for the same state of torch's generator."""
 
 from __future__ import annotations
 
@@ -29,14 +29,24 @@ def clips_at_random_indices(
     sampling_range_end: int | None = None,
     policy: Policy = "repeat_last",
 ) -> FrameBatch:
-    """Clips that begin at random frames: a FrameBatch (num_clips, num_frames_per_clip, C, H, W).
+    """Decodes clips that start at random frames.
 
-    A clip is ``num_frames_per_clip`` frames, ``num_indices_between_frames`` apart (1: consecutive). It begins at or
-    after frame ``sampling_range_start`` and before ``sampling_range_end``, counted from the end where negative; without
-    an end, where it still fits. ``policy``: what stands for frames past the end of the video, the clip's last one
-    ("repeat_last"), its beginning ("wrap"), or a ValueError ("error").
+    Args:
+        decoder: The decoder.
+        num_clips: Number of clips.
+        num_frames_per_clip: Frames of a clip.
+        num_indices_between_frames: Distance of its frames, in frames; 1: consecutive.
+        sampling_range_start: First frame at which a clip may start; negative values count from the end.
+        sampling_range_end: Frame before which a clip must start; negative values count from the end. By default every
+            clip fits into the video.
+        policy: What replaces frames past the end of the video: the clip's last frame ("repeat_last"), the clip's frames
+            from its start ("wrap"), or a ValueError ("error").
 
-    Raises ValueError for numbers that are not positive and for an empty range.
+    Returns:
+        The clips, (num_clips, num_frames_per_clip, C, H, W).
+
+    Raises:
+        ValueError: If a number is not positive, or the range is empty.
     """
 
     def draw(start: int, end: int) -> list[int]:
@@ -65,7 +75,25 @@ def clips_at_regular_indices(
     sampling_range_end: int | None = None,
     policy: Policy = "repeat_last",
 ) -> FrameBatch:
-    """As :func:`clips_at_random_indices`, with the beginnings spread evenly over the range."""
+    """Decodes clips whose starts are spread evenly over the range.
+
+    Args:
+        decoder: The decoder.
+        num_clips: Number of clips.
+        num_frames_per_clip: Frames of a clip.
+        num_indices_between_frames: Distance of its frames, in frames; 1: consecutive.
+        sampling_range_start: First frame at which a clip may start; negative values count from the end.
+        sampling_range_end: Frame before which a clip must start; negative values count from the end. By default every
+            clip fits into the video.
+        policy: What replaces frames past the end of the video: the clip's last frame ("repeat_last"), the clip's frames
+            from its start ("wrap"), or a ValueError ("error").
+
+    Returns:
+        The clips, (num_clips, num_frames_per_clip, C, H, W).
+
+    Raises:
+        ValueError: If a number is not positive, or the range is empty.
+    """
 
     def spread(start: int, end: int) -> list[int]:
         torch = needed()
@@ -94,14 +122,24 @@ def clips_at_random_timestamps(
     sampling_range_end: float | None = None,
     policy: Policy = "repeat_last",
 ) -> FrameBatch:
-    """Clips that begin at random times: a FrameBatch (num_clips, num_frames_per_clip, C, H, W).
+    """Decodes clips that start at random times.
 
-    A clip is the frames on screen at ``num_frames_per_clip`` moments, ``seconds_between_frames`` apart (by default a
-    frame at the average rate). It begins at or after second ``sampling_range_start`` (by default the first frame's) and
-    before ``sampling_range_end``; without an end, where it still fits. ``policy``: as for
-    :func:`clips_at_random_indices`, for moments past the end of the video.
+    A clip has the frames on screen at ``num_frames_per_clip`` times.
 
-    Raises ValueError for numbers that are not positive, and for a range that is empty or outside the video's times.
+    Args:
+        decoder: The decoder.
+        num_clips: Number of clips.
+        num_frames_per_clip: Frames of a clip.
+        seconds_between_frames: Distance of the times of its frames, in seconds. By default 1 / average frame rate.
+        sampling_range_start: Earliest start of a clip, in seconds. By default the time of the first frame.
+        sampling_range_end: Time before which a clip must start, in seconds. By default every clip fits into the video.
+        policy: As for :func:`clips_at_random_indices`, for times past the end of the video.
+
+    Returns:
+        The clips, (num_clips, num_frames_per_clip, C, H, W).
+
+    Raises:
+        ValueError: If a number is not positive, or the range is empty or outside the video's times.
     """
     _common(num_frames_per_clip, policy)
     _positive("num_clips", num_clips)
@@ -123,7 +161,25 @@ def clips_at_regular_timestamps(
     sampling_range_end: float | None = None,
     policy: Policy = "repeat_last",
 ) -> FrameBatch:
-    """As :func:`clips_at_random_timestamps`, with a clip every ``seconds_between_clip_starts`` seconds of the range."""
+    """Decodes clips that start at regular intervals.
+
+    A clip has the frames on screen at ``num_frames_per_clip`` times.
+
+    Args:
+        decoder: The decoder.
+        seconds_between_clip_starts: Interval of the clips' starts in seconds.
+        num_frames_per_clip: Frames of a clip.
+        seconds_between_frames: Distance of the times of its frames, in seconds. By default 1 / average frame rate.
+        sampling_range_start: Earliest start of a clip, in seconds. By default the time of the first frame.
+        sampling_range_end: Time before which a clip must start, in seconds. By default every clip fits into the video.
+        policy: As for :func:`clips_at_random_indices`, for times past the end of the video.
+
+    Returns:
+        The clips, (num_clips, num_frames_per_clip, C, H, W).
+
+    Raises:
+        ValueError: If a number is not positive, or the range is empty or outside the video's times.
+    """
     _common(num_frames_per_clip, policy)
     _positive("seconds_between_clip_starts", seconds_between_clip_starts)
     start, end, apart = _time_range(
@@ -131,7 +187,7 @@ def clips_at_regular_timestamps(
     )
     torch = needed()
     starts = torch.arange(start, end, seconds_between_clip_starts, dtype=torch.float64).tolist()
-    # Rounding may bring one to the end of the range, where no clip begins.
+    # Rounding may move one to the end of the range, which is exclusive.
     starts = [first for first in starts if first < end]
     return _at_times(decoder, starts, num_frames_per_clip, apart, policy)
 
@@ -153,19 +209,19 @@ def _common(length: int, policy: str) -> None:
 
 
 def _filled(exist: list[Any], length: int, policy: str) -> list[Any]:
-    """A clip of full length from those of its frames that exist, one at least."""
+    """Extends the existing frames of a clip, at least one, to its full length."""
     if len(exist) == length:
         return exist
     if policy == "error":
         raise ValueError(
-            f"policy is 'error', and only {len(exist)} of a clip's {length} frames exist: others are "
-            "beyond the number of frames in the video; leave out sampling_range_end"
+            f"policy is 'error', but only {len(exist)} of a clip's {length} frames exist: others are "
+            "beyond the number of frames in the video; remove sampling_range_end"
         )
     return (exist * length if policy == "wrap" else exist + [exist[-1]] * length)[:length]
 
 
 def _clips(batch: FrameBatch, length: int) -> FrameBatch:
-    """A row of frames as clips of this length."""
+    """Reshapes consecutive frames into clips of this length."""
 
     def folded(tensor: Any) -> Any:
         return tensor.reshape(-1, length, *tensor.shape[1:])
@@ -212,7 +268,7 @@ def _at_indices(
 def _time_range(
     decoder: VideoDecoder, length: int, apart: float | None, start: float | None, end: float | None
 ) -> tuple[float, float, float]:
-    """Where clips may begin, and the seconds between two of their frames."""
+    """Returns the range in which clips may start, and the seconds between their frames."""
     facts = decoder.metadata
     first, last, fps = facts.begin_stream_seconds, facts.end_stream_seconds, facts.average_fps
     if fps is None:
@@ -234,7 +290,9 @@ def _time_range(
     if end is None:
         end = last - (length - 1) * apart
     elif end <= first:
-        raise ValueError(f"sampling_range_end ({end}) must be at least {first}, and behind it: the video begins there")
+        raise ValueError(
+            f"sampling_range_end ({end}) must be at least {first} and greater, when the first frame appears"
+        )
     if start >= end:
         raise ValueError(f"sampling_range_start ({start}) must be smaller than sampling_range_end ({end})")
     return start, min(end, last), apart

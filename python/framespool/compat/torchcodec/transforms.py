@@ -1,4 +1,4 @@
-"""torchcodec's transforms, which are applied while decoding."""
+"""torchcodec's transforms, which are applied during decoding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ __all__ = ["CenterCrop", "DecoderTransform", "RandomCrop", "Resize"]
 
 
 class DecoderTransform:
-    """Base of these transforms. ``size``: ``(height, width)`` of the result in pixels, else ValueError."""
+    """Base class of these transforms.
+
+    Args:
+        size: ``(height, width)`` of the result in pixels.
+
+    Raises:
+        ValueError: If ``size`` is not a pair.
+    """
 
     def __init__(self, size: Sequence[int]) -> None:
         self.size = _pair(self, size)
@@ -24,33 +31,47 @@ class DecoderTransform:
 
 
 class Resize(DecoderTransform):
-    """Bilinear, with antialiasing: the frame as torchvision would resize it.
+    """Resizes frames as torchvision does: bilinear, with antialiasing.
 
-    :class:`framespool.transforms.Resize` in its place is faster and needs less memory; see docs/howto/transforms.md for
-    how its results differ.
+    :class:`framespool.transforms.Resize` is faster and needs less memory; docs/howto/transforms.md describes how its
+    results differ.
     """
 
 
 class CenterCrop(DecoderTransform):
-    """The middle of the picture, which must be as large."""
+    """Crops the center of the frame, which must be at least as large."""
 
 
 class RandomCrop(DecoderTransform):
-    """A part at a place that torch's generator draws when the decoder is made; it is the same for all its frames."""
+    """Crops at a random position, drawn by torch's generator when the decoder is created; all its frames share it."""
 
 
 @dataclass(frozen=True)
 class Translated:
-    """Transforms for pictures of one size. ``steps`` are the engine's. What follows a resize is done by ``finish``:
-    torchcodec and torchvision resize RGB, rounded and clamped before, where the engine resizes what is stored in the
-    file, and the two differ at saturated edges. ``size``: (height, width) of the result."""
+    """Transforms for frames of one size.
+
+    The engine resizes the planes that the file stores; torchcodec and torchvision resize RGB, rounded and clamped
+    before. The two differ at saturated edges, so a resize and what follows it are applied by ``finish``.
+
+    Attributes:
+        steps: The engine's transforms.
+        after: Sizes of resizes, and boxes (top, left, height, width) of crops, to apply to decoded frames.
+        size: (height, width) of the result.
+    """
 
     steps: list[Transform]
     after: list[tuple[int, ...]]
     size: tuple[int, int]
 
     def finish(self, data: Any) -> Any:
-        """Frames (N, H, W, 3) of the engine, with what is left to do."""
+        """Applies the remaining transforms to frames of the engine.
+
+        Args:
+            data: Frames, (N, H, W, 3).
+
+        Returns:
+            Frames, (N, H, W, 3).
+        """
         for step in self.after:
             if len(step) == 2:
                 data = _resized(data, step[0], step[1])
@@ -61,11 +82,23 @@ class Translated:
 
 
 def translate(transforms: Sequence[Any], height: int, width: int) -> Translated:
-    """Transforms of torchcodec or of torchvision v2, for pictures of this size.
+    """Converts transforms of torchcodec or of torchvision v2 for frames of one size.
 
-    Where framespool's own are among them, all are the engine's. Raises ValueError for others, and for options of
-    torchvision's transforms that torchcodec does not have (other interpolations than bilinear, no antialiasing,
-    padding); framespool's own transforms have most of them.
+    If framespool's own transforms are among them, the engine applies all.
+
+    Args:
+        transforms: The transforms.
+        height: Height of the frames in pixels.
+        width: Width of the frames in pixels.
+
+    Returns:
+        The converted transforms.
+
+    Raises:
+        ValueError: If a transform is not supported, or has an option of torchvision that torchcodec does not have
+            (interpolations other than bilinear, no antialiasing, padding); framespool's own transforms have most of
+            them.
+        RuntimeError: If a size is not positive, or a center crop is larger than the frame.
     """
     own = any(isinstance(transform, Transform) for transform in transforms)
     steps: list[Transform] = []
@@ -94,7 +127,7 @@ def translate(transforms: Sequence[Any], height: int, width: int) -> Translated:
             if size[0] > height or size[1] > width:
                 kind = ValueError if name == "RandomCrop" else RuntimeError
                 raise kind(
-                    f"{name} to {size}: pictures of {(height, width)} are smaller than the crop; put Resize before it"
+                    f"{name} to {size}: frames of {(height, width)} are smaller than the crop; put Resize before it"
                 )
             top, left = _corner(name, size, height, width)
             if after:
@@ -106,7 +139,7 @@ def translate(transforms: Sequence[Any], height: int, width: int) -> Translated:
 
 
 def _corner(name: str, size: tuple[int, int], height: int, width: int) -> tuple[int, int]:
-    """Top and left of a crop: in the middle, as torchvision rounds it, or drawn now."""
+    """Returns top and left of a crop: the center, as torchvision rounds it, or a random position."""
     spare = (height - size[0], width - size[1])
     if name == "CenterCrop":
         return round(spare[0] / 2), round(spare[1] / 2)
@@ -116,7 +149,7 @@ def _corner(name: str, size: tuple[int, int], height: int, width: int) -> tuple[
 
 
 def _part(top: int, left: int, size: tuple[int, int], height: int, width: int) -> list[Transform]:
-    """A crop at a place: what is added at the sides brings it into the middle, and is cropped away."""
+    """Returns a crop at a position: padding moves it to the center, and the center crop removes the padding."""
     sides = []
     for start, whole, part in ((top, height, size[0]), (left, width, size[1])):
         behind = whole - part - start
@@ -127,10 +160,10 @@ def _part(top: int, left: int, size: tuple[int, int], height: int, width: int) -
 
 
 def _resized(data: Any, height: int, width: int) -> Any:
-    """Frames (N, H, W, 3) resized as torchvision does it: bilinear, antialiased, in RGB."""
+    """Resizes frames (N, H, W, 3) as torchvision does: bilinear, antialiased, in RGB."""
     torch = needed()
     frames, size = data.permute(0, 3, 1, 2), (height, width)
-    # On the CPU torch resizes bytes as they are, and elsewhere only floats.
+    # torch resizes uint8 directly on the CPU, on other devices only floats.
     whole = data.dtype == torch.uint8 and data.device.type != "cpu"
     made = torch.nn.functional.interpolate(frames.float() if whole else frames, size, mode="bilinear", antialias=True)
     made = made.round().clamp(0, 255).to(torch.uint8) if whole else made
@@ -166,4 +199,4 @@ def _only_plain(transform: Any, name: str) -> None:
         ):
             value = getattr(transform, option)
             if value != plain:
-                raise ValueError(f"RandomCrop {words}, got {option}={value!r}; put a transform that pads before it")
+                raise ValueError(f"RandomCrop {words}, got {option}={value!r}; put a padding transform before it")

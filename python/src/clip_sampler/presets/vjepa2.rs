@@ -18,7 +18,7 @@ fn frame_step(args: &SamplerArgs) -> Result<FrameStepOption> {
             let given = u8::from(given.0) + u8::from(given.1) + u8::from(given.2);
             Err(Error::Argument(format!(
                 "exactly one of fps, duration and frame_step must be given, got {given}; frame_step is 4 \
-                 unless frame_step=None is given beside the one that you want"
+                 unless frame_step=None is given along with another one"
             )))
         }
     }

@@ -101,18 +101,18 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn an_index_comes_back_as_it_was(index in any_index()) {
-        let bytes = encode(&index).expect("a sound index");
+    fn index_survives_a_round_trip(index in any_index()) {
+        let bytes = encode(&index).expect("a valid index");
         prop_assert_eq!(read(&bytes), Some(index));
     }
 
     #[test]
-    fn damage_gives_nothing_or_an_index_that_can_be_used(
+    fn damage_yields_nothing_or_a_usable_index(
         index in any_index(),
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in prop::option::of(any::<prop::sample::Index>())
     ) {
-        let mut bytes = encode(&index).expect("a sound index");
+        let mut bytes = encode(&index).expect("a valid index");
         for (at, byte) in edits {
             let at = at.index(bytes.len());
             bytes[at] = byte;
@@ -132,7 +132,7 @@ proptest! {
 }
 
 #[test]
-fn what_would_not_come_back_is_not_written() {
+fn index_that_would_not_round_trip_is_not_written() {
     let h264 = |mut index: VideoIndex| {
         index.info.params.codec =
             Codec { id: codec_id("h264").unwrap(), name: "h264".into(), kind: CodecKind::H264 };
@@ -147,7 +147,7 @@ fn what_would_not_come_back_is_not_written() {
 }
 
 #[test]
-fn a_few_bytes_cannot_ask_for_much_memory() {
+fn few_bytes_cannot_request_much_memory() {
     let mut index = VideoIndex::synthetic(&[(0, true, true)]);
     index.info.params.codec =
         Codec { id: codec_id("h264").unwrap(), name: "h264".into(), kind: CodecKind::H264 };
@@ -155,7 +155,7 @@ fn a_few_bytes_cannot_ask_for_much_memory() {
     index.packets = vec![PacketRecord { flags: 0, ..one }; 200_000];
     index.packets[0] = one;
     index.packets.iter_mut().enumerate().for_each(|(n, p)| p.offset = n as u64);
-    let bytes = encode(&index).expect("a sound index");
+    let bytes = encode(&index).expect("a valid index");
     assert!(bytes.len() < 200, "{}", bytes.len());
     assert!(read(&bytes).is_some());
     let tight = Limits { packets: 199_999, ..LIMITS };

@@ -1,6 +1,5 @@
-//! In: tars, TFRecords, RecordIO files with their lists, LMDB databases, Parquet and Arrow tables, damaged or forged.
-//! Out: entries that lie within their file and hold the bytes that lie there, or errors.
-//! Never: decodes what an entry holds.
+//! Damaged or forged tars, TFRecords, RecordIO files with their lists, LMDB databases, Parquet and Arrow tables.
+//! Entries must be inside their file and have the bytes at that position, or an error results. Their content is not decoded.
 
 mod arrow_files;
 mod check;
@@ -103,12 +102,12 @@ pub const LMDB: Target = Target {
 
 pub const PARQUET: Target = Target {
     name: "parquet",
-    about: "Parquet tables: their rows, and what lies in their cells",
+    about: "Parquet tables: their rows and cells",
     options: 1,
     seeds: |_| parquet_files::written(),
     run: |input| table(input, "fuzzed.parquet", parquet),
     longest: 32 << 10,
-    // A page may say that it unpacks to a GiB; that is its cap.
+    // A page may state that it decompresses to a GiB; that is its limit.
     memory_bytes: 1200 * MIB,
     seconds: 60,
     replayed: 1000,
@@ -125,7 +124,7 @@ pub const ARROW: Target = Target {
     ..USUAL
 };
 
-/// A reader of tables.
+/// A table reader.
 type Reader = fn(
     &[PathBuf],
     &TableOptions,

@@ -1,6 +1,5 @@
-//! In: bytes as a damaged or forged database would give them.
-//! Out: no index, or one that no later code trips over, and that is written down as it was read.
-//! Never: opens a database; tests/engine/index_cache.rs damages whole ones.
+//! Index cache records from a damaged or forged database: decoding gives no index, or one that is consistent and is encoded
+//! again unchanged. No database is opened; tests/engine/index_cache.rs damages complete ones.
 
 use framespool::index::cache::fuzz_api;
 
@@ -9,7 +8,7 @@ use super::{Target, USUAL};
 
 pub const CACHE_RECORD: Target = Target {
     name: "stored",
-    about: "indices as the database keeps them, and what they are sealed in",
+    about: "indices in the database's format, and their checksummed records",
     options: 1,
     seeds: |seeds| {
         let all = indices(seeds);
@@ -29,20 +28,20 @@ pub const CACHE_RECORD: Target = Target {
 };
 
 fn index(bytes: &[u8]) {
-    // A run of equal numbers takes a few bytes, whatever its length: what one index may hold is what the cap says.
+    // A sequence of equal numbers needs few bytes, whatever its length: the limits bound what one index may contain.
     let Some(index) = fuzz_api::decode_index(bytes, &limits()) else { return };
     check(&index);
-    let written = fuzz_api::encode_index(&index).expect("what was read can be written");
+    let written = fuzz_api::encode_index(&index).expect("a decoded index can be encoded");
     assert_eq!(fuzz_api::decode_index(&written, &limits()), Some(index));
 }
 
 fn seal(bytes: &[u8]) {
-    for believed in [false, true] {
-        if let Some(again) = fuzz_api::reencode_record(bytes, believed) {
+    for fix_checksum in [false, true] {
+        if let Some(again) = fuzz_api::reencode_record(bytes, fix_checksum) {
             assert_eq!(
                 fuzz_api::reencode_record(&again, false),
                 Some(again),
-                "sealed otherwise the second time"
+                "encoded differently the second time"
             );
         }
     }

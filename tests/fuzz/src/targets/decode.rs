@@ -1,6 +1,5 @@
-//! In: small videos with damage anywhere, read and decoded whole as a user would.
-//! Out: frames, the same each time and for each way to ask; or errors.
-//! Never: judges a frame of a damaged file by what it shows.
+//! Small damaged videos, indexed and decoded completely: frames must not depend on how they are requested, or an error results.
+//! The pixels of damaged frames are not checked.
 
 use framespool::batch_sampler::rng::RngKey;
 use framespool::transforms::transform::{Size, Target as Aim, Transform};
@@ -13,7 +12,7 @@ use super::{check_error, Target, MIB, USUAL};
 
 pub const DECODE: Target = Target {
     name: "decode",
-    about: "whole videos, indexed and decoded",
+    about: "complete videos, indexed and decoded",
     seeds: |seeds| seeds.videos(60_000, 40),
     run,
     longest: 60_000,
@@ -25,7 +24,7 @@ pub const DECODE: Target = Target {
 };
 
 const KEY: RngKey = RngKey { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
-/// Frames that are asked for at most.
+/// Maximum number of frames that are requested.
 const MAX_FRAMES: u32 = 12;
 
 fn run(input: &[u8]) {
@@ -35,8 +34,8 @@ fn run(input: &[u8]) {
     let frames: Vec<PresentationIndex> =
         (0..index.num_frames()).step_by(step as usize).map(PresentationIndex).collect();
     let first = made(&video, &frames);
-    assert_eq!(first, made(&video, &frames), "other frames the second time");
-    // Alone, the last one may come out otherwise: where damage makes another valid stream, it hangs on what was decoded before.
+    assert_eq!(first, made(&video, &frames), "different frames the second time");
+    // The last one alone may differ: if damage makes another valid stream, it depends on what was decoded before.
     let last = [frames[frames.len() - 1]];
     if let (Some(first), Some(alone)) = (first, made(&video, &last)) {
         assert_eq!(first.len(), alone.len() * frames.len());
@@ -47,11 +46,11 @@ fn run(input: &[u8]) {
 fn made(video: &Video, frames: &[PresentationIndex]) -> Option<Vec<u8>> {
     let aim = Aim::Exact(Size { height: 16, width: 16 });
     let resize = Transform::Resize { target: aim, filter: Filter::Triangle };
-    let pipeline = TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a plain recipe");
-    let mut canvas = LazyClipOutput::default();
+    let pipeline = TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a simple pipeline");
+    let mut output = LazyClipOutput::default();
     let mut bench = ClipDecoder::new(pipeline);
-    check_error(bench.decode_clip(&mut video.reader(), frames, KEY, &mut canvas, &|| Ok(()))).ok()?;
-    let (buffer, shape) = canvas.into_clip().expect("no GPU is asked").expect("something was painted");
+    check_error(bench.decode_clip(&mut video.reader(), frames, KEY, &mut output, &|| Ok(()))).ok()?;
+    let (buffer, shape) = output.into_clip().expect("no GPU is used").expect("the clip was written");
     assert_eq!(shape.frames, frames.len());
     Some(buffer.bytes().expect("memory of the host")[..shape.bytes().expect("small")].to_vec())
 }

@@ -1,6 +1,5 @@
-//! In: tables of entries as another process sends them: numbers and texts in eight pieces.
-//! Out: no table, or one of which every entry can be asked for, and that is sent on as it came.
-//! Never: opens what an entry names.
+//! Sample tables as sent by another process: numbers and texts in eight pieces.
+//! Deserialization fails, or every sample can be read and the table serializes unchanged. Sources are not opened.
 
 use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::dataset::MediaLocation;
@@ -12,7 +11,7 @@ use crate::seeds::Seeds;
 
 pub const ENTRIES: Target = Target {
     name: "entries",
-    about: "tables of entries, as they travel between processes",
+    about: "sample tables, as sent between processes",
     seeds: |_: &Seeds| {
         vec![joined(&some(7).serialize()), joined(&some(1).serialize()), joined(&SerializedTable::default())]
     },
@@ -36,7 +35,7 @@ fn run(input: &[u8]) {
     assert_eq!(entries.labels().len(), entries.len());
     entries.first_sample_of_file();
     entries.memory_bytes();
-    let again = SampleTable::deserialize(entries.serialize()).expect("what was sent on comes back");
+    let again = SampleTable::deserialize(entries.serialize()).expect("a serialized table deserializes");
     assert_eq!(again.are_whole_videos(), entries.are_whole_videos());
     let built = built.finish();
     for other in [&again, &built] {
@@ -49,7 +48,7 @@ fn run(input: &[u8]) {
     }
 }
 
-/// Each piece with its length in front.
+/// Each piece, preceded by its length.
 fn joined(flat: &SerializedTable) -> Vec<u8> {
     let SerializedTable { kinds, prefix_ids, labels, suffixes, prefixes, byte_ranges, extents, .. } = flat;
     let pieces =

@@ -1,6 +1,5 @@
-//! In: a codec, its configuration and a few packets.
-//! Out: what the headers say, the same each time: starts, roles, references, access units for a GPU.
-//! Never: decodes, or holds the answers against a decoder; tests/engine/corpus.rs does.
+//! Packet headers of a codec with its configuration: random access points, roles, references, access units for a GPU.
+//! The results must be the same each time. They are not compared with a decoder; tests/engine/corpus.rs does that.
 
 use framespool::bitstream::disposable::DependencyParser;
 use framespool::bitstream::header_parser::HeaderParser;
@@ -23,7 +22,7 @@ pub const HEADERS: Target = Target {
     run: |input| {
         let (params, packets) = decode_fields(input);
         let first = read(&params, &packets);
-        assert_eq!(first, read(&params, &packets), "other answers the second time");
+        assert_eq!(first, read(&params, &packets), "different results the second time");
     },
     longest: 8 << 10,
     replayed: 20_000,
@@ -32,10 +31,10 @@ pub const HEADERS: Target = Target {
 
 const CODECS: [&str; 11] =
     ["h264", "hevc", "av1", "vp9", "vp8", "mpeg4", "mpeg2video", "mpeg1video", "mjpeg", "rawvideo", "vc1"];
-/// Of a packet in a seed: headers are at its beginning.
+/// Maximum length of a packet in a seed: headers are at its start.
 const MAX_HEADER_BYTES: usize = 300;
 
-/// Codec, options, then configuration and packets, each with its length in front.
+/// Codec, options, then configuration and packets, each preceded by its length.
 fn seeds(seeds: &Seeds) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for (source, index) in indices(seeds) {
@@ -84,7 +83,7 @@ fn decode_fields(input: &[u8]) -> (CodecParams, Vec<&[u8]>) {
     (params, pieces)
 }
 
-/// Everything that is said, as text.
+/// All results, as text.
 fn read(params: &CodecParams, packets: &[&[u8]]) -> Vec<String> {
     let mut said = Vec::new();
     let mut header_parser = HeaderParser::new(params.codec.kind, &params.extradata);
@@ -102,7 +101,7 @@ fn read(params: &CodecParams, packets: &[&[u8]]) -> Vec<String> {
         }
         if let Ok(filter) = &filter {
             said.push(format!("{:?}", filter.filter_packet(packet, &mut unit)));
-            // A unit of one byte with a length of one byte becomes one with a start code of four.
+            // A unit of one byte with a one-byte length becomes one with a four-byte start code.
             assert!(unit.len() <= 5 * packet.len() + 8, "{} bytes of {}", unit.len(), packet.len());
         }
     }
@@ -110,7 +109,7 @@ fn read(params: &CodecParams, packets: &[&[u8]]) -> Vec<String> {
         for wanted in 0..packets.len() {
             let Some(needed) = graph.required_for(&[wanted]) else { continue };
             assert_eq!(needed.len(), packets.len());
-            assert!(needed[0] && needed[wanted], "what is wanted is needed, and where decoding starts");
+            assert!(needed[0] && needed[wanted], "the requested packet and the start of decoding are needed");
             said.push(format!("{needed:?}"));
         }
         assert_eq!(graph.required_for(&[packets.len()]), None, "a packet that is not there");
@@ -119,7 +118,7 @@ fn read(params: &CodecParams, packets: &[&[u8]]) -> Vec<String> {
     said
 }
 
-/// An index that says nothing of its packets.
+/// An index without packet information.
 fn params_only(params: CodecParams) -> VideoIndex {
     VideoIndex {
         site: Site::file(&"fuzzed".into()),

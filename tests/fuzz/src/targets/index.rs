@@ -1,6 +1,5 @@
-//! In: files that are or were videos. Out: their indices, which must hold together whatever the file says.
-//! Two targets: MP4's tables alone, which are read often and fast, and whole indices, through libavformat too.
-//! Never: decodes more than `build` itself does.
+//! Files that are or were videos: their indices must be consistent, whatever the file contains.
+//! Two targets: MP4's tables alone, which are parsed often and fast, and complete indices, also through libavformat.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ pub const MP4: Target = Target {
 
 pub const INDEX: Target = Target {
     name: "index",
-    about: "whole indices, of any container",
+    about: "complete indices, of any container",
     seeds: |seeds| seeds.videos(100_000, 60),
     run: |input| drop(indexed(input)),
     longest: 100_000,
@@ -40,7 +39,7 @@ pub const INDEX: Target = Target {
     ..USUAL
 };
 
-/// Caps as small as the inputs are.
+/// Limits as small as the inputs.
 pub fn limits() -> Limits {
     Limits {
         packets: 100_000,
@@ -56,15 +55,15 @@ fn tables(input: &[u8]) {
     let Ok(Some(track)) = check_error(mp4::read_track(&source, None, &limits())) else { return };
     assert!(track.packets.len() <= input.len(), "{} packets in {} bytes", track.packets.len(), input.len());
     for packet in &track.packets {
-        let offset = packet.offset.expect("tables say where packets are");
+        let offset = packet.offset.expect("tables contain packet offsets");
         assert!(offset.checked_add(packet.size.into()).is_some(), "{packet:?}");
     }
 }
 
-/// The index of a file, if it has one, and the file.
+/// The index of a file, if any, and the file.
 pub fn indexed(input: &[u8]) -> Option<(Arc<dyn ByteSource>, Arc<VideoIndex>)> {
     let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("fuzzed", input.to_vec()));
-    // A file of this length has no more packets than bytes, and is not read over and over.
+    // A file of this length has no more packets than bytes, and is not read repeatedly.
     let steps = Cell::new(0);
     let interrupt = || {
         steps.set(steps.get() + 1);
@@ -80,10 +79,10 @@ pub fn indexed(input: &[u8]) -> Option<(Arc<dyn ByteSource>, Arc<VideoIndex>)> {
     assert_eq!(
         again.as_ref().ok(),
         Some(&index),
-        "another index the second time: {:?}",
+        "a different index the second time: {:?}",
         again.as_ref().err()
     );
-    // Codecs that have no name cannot be told apart in a store, and nothing decodes them.
+    // Codecs without a name cannot be distinguished in the index cache, and no decoder supports them.
     let written = fuzz_api::encode_index(&index);
     assert!(written.is_some() || index.info.params.codec.id == 0, "an index that cannot be stored");
     if let Some(written) = written {
@@ -93,7 +92,7 @@ pub fn indexed(input: &[u8]) -> Option<(Arc<dyn ByteSource>, Arc<VideoIndex>)> {
     Some((source, Arc::new(index)))
 }
 
-/// What holds for every index, stored ones too.
+/// Checks the properties of every index, also of cached ones.
 pub fn check(index: &VideoIndex) {
     let (frames, packets) = (index.num_frames(), index.packets.len());
     assert!(frames > 0 && frames as usize <= packets, "{frames} frames of {packets} packets");
@@ -104,7 +103,7 @@ pub fn check(index: &VideoIndex) {
     assert!(index.average_fps() >= 0.0 && index.duration_seconds(PresentationIndex(0)) >= 0.0);
     assert!(index.begin_seconds() <= index.end_seconds());
     assert!(index.key_frames().is_sorted());
-    // Some of many, the ends among them.
+    // A subset, including both ends.
     let step = (frames / 16).max(1);
     let some: Vec<PresentationIndex> =
         (0..frames).step_by(step as usize).chain([frames - 1]).map(PresentationIndex).collect();
@@ -131,7 +130,7 @@ pub fn check(index: &VideoIndex) {
     assert_eq!(wanted, different.len());
 }
 
-/// An MP4 whose payload is a few bytes; `None` for what is none, and for one that is all tables.
+/// An MP4 whose payload is a few bytes; `None` for other files, and for one that consists of tables.
 fn without_payload(file: &[u8]) -> Option<Vec<u8>> {
     const KEPT: usize = 6000;
     let (mut out, mut at) = (Vec::new(), 0);

@@ -1,6 +1,5 @@
-//! In: lists, annotations and patterns, as text that nobody proofread.
-//! Out: the same dataset each time, its columns as long as it is, or an error that names the file.
-//! Never: opens what a list names.
+//! Text lists, annotations and patterns: the same dataset each time, with columns of its length, or an error that names the file.
+//! Listed files are not opened.
 
 use std::path::{Path, PathBuf};
 
@@ -97,14 +96,14 @@ const JSON: [&str; 4] = [
 fn same_twice(path: &Path, read: impl Fn() -> Result<Dataset>) {
     let first = check_error(read());
     match (&first, check_error(read())) {
-        // Numbers that are none are not equal to themselves, and nobody lets them in.
+        // NaN values are not equal to themselves, but readers reject them.
         (Ok(first), Ok(second)) => assert_eq!(*first, second),
         (Err(first), Err(second)) => assert_eq!(first.to_string(), second.to_string()),
-        (first, second) => panic!("{first:?}, and then {second:?}"),
+        (first, second) => panic!("first {first:?}, then {second:?}"),
     }
     let Ok(dataset) = first else { return };
     let (entries, classes) = (dataset.samples.len(), dataset.classes.len() as i64);
-    assert!(entries > 0, "{} lists nothing, and that is no error", path.display());
+    assert!(entries > 0, "{} lists nothing without an error", path.display());
     assert!(dataset.columns.iter().all(|column| column.values.len() == entries));
     for sample in &dataset.samples {
         if sample.label_name.is_some() && classes > 0 {
@@ -181,7 +180,7 @@ fn listed(kind: u8, option: u8, path: &Path) -> Result<Dataset> {
                 _ => jester(path, path, root, &videos),
             }
         }
-        // Read as the folder of splits would be: one file of it.
+        // Read like the folder of splits: one of its files.
         13 => hmdb51(folder_of(path, "brush_hair_test_split1.txt"), root, 1, odd),
         14 => ucf101(folder_of(path, "trainlist01.txt"), root, 1, !odd),
         _ => file_list(path, Some(root), Some(if odd { ";" } else { "\t" })),
@@ -196,7 +195,7 @@ fn missing(option: u8) -> MissingFilePolicy {
     }
 }
 
-/// A folder with this list in it by this name, and what else such a folder has.
+/// A folder with this list under this name, and the other files of such a folder.
 fn folder_of(path: &Path, name: &str) -> PathBuf {
     let folder = scratch::folder().join(name.replace('.', "-"));
     if !folder.exists() {

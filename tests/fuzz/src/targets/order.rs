@@ -1,6 +1,6 @@
-//! In: numbers of an order: clips, ranks, workers, sizes, weights, most of them senseless.
-//! Out: batches that hold what their lengths say, every clip once over all ranks; or a refusal.
-//! Never: asks for more than some thousand clips of a batch: its size is the user's own number.
+//! Arguments of batch samplers: clips, ranks, workers, sizes, weights, most of them invalid.
+//! Batches must have the reported lengths and every clip once over all ranks, or an error results. Batch sizes are limited to some
+//! thousand clips.
 
 use framespool::batch_sampler::{
     BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, MixConfig, Shuffle,
@@ -11,7 +11,7 @@ use crate::fuzz_input::FuzzInput;
 
 pub const ORDER: Target = Target {
     name: "order",
-    about: "numbers of an order: clips, ranks, workers, batches, weights",
+    about: "batch sampler arguments: clips, ranks, workers, batches, weights",
     seeds: |_| {
         (0..32u8)
             .map(|n| (0..40u8).map(|at| at.wrapping_mul(37).wrapping_add(n.wrapping_mul(11))).collect())
@@ -24,13 +24,13 @@ pub const ORDER: Target = Target {
     ..USUAL
 };
 
-/// Clips of a batch, and of an epoch, that are looked at whole.
+/// Maximum number of clips of a batch, and of an epoch, that are checked completely.
 const MAX_CLIPS: u64 = 4096;
 
 fn run(input: &[u8]) {
     let mut case = FuzzInput::new(input);
     let config = config(&mut case);
-    // Some orders keep a list of all clips, which is said where they are described.
+    // Some orders keep a list of all clips, as documented.
     let listed = config.clip_order != ClipOrder::Framespool && config.shuffle != Shuffle::Off;
     if listed && (1 << 20..=u64::from(u32::MAX)).contains(&config.num_clips) {
         return;
@@ -42,7 +42,7 @@ fn run(input: &[u8]) {
     if u64::from(config.batch_size) > MAX_CLIPS {
         return;
     }
-    // DALI's ring is passed from the first epoch on, so Python lets only so many through.
+    // DALI's ring is advanced from the first epoch, so Python limits the epoch.
     let epoch = if listed { case.long() % 50 } else { case.long() };
     let mix = config.mix.as_ref();
     for batch in [0, 1, batches / 2, batches.saturating_sub(2), batches.saturating_sub(1)] {
@@ -51,7 +51,7 @@ fn run(input: &[u8]) {
         assert!(found.len() as u64 <= u64::from(config.batch_size));
         assert!(found.iter().all(|slot| slot.clip < config.num_clips), "{found:?}");
         assert!(found.is_sorted_by_key(|slot| slot.padding), "real clips come first");
-        assert_eq!(found, order.batch(epoch, batch), "other clips the second time");
+        assert_eq!(found, order.batch(epoch, batch), "different clips the second time");
     }
     if batches.saturating_mul(config.batch_size.into()) > MAX_CLIPS
         || config.num_shards > 8
@@ -60,7 +60,7 @@ fn run(input: &[u8]) {
         return;
     }
     let mine: u64 = (0..batches).map(|batch| order.batch(epoch, batch).len() as u64).sum();
-    assert_eq!(mine, slots, "as many slots as were promised");
+    assert_eq!(mine, slots, "the reported number of slots");
     if mix.is_some() || config.num_workers > 4 {
         return;
     }
@@ -71,7 +71,7 @@ fn run(input: &[u8]) {
                 .expect("another rank");
             assert!(
                 worker_id != config.worker_id || other.len_batches() == batches,
-                "ranks of other lengths"
+                "ranks of different lengths"
             );
             for batch in 0..other.len_batches() {
                 let real = other.batch(epoch, batch);
@@ -81,7 +81,7 @@ fn run(input: &[u8]) {
     }
     assert!(seen.iter().all(|&times| times <= 1), "a clip twice in an epoch: {seen:?}");
     let all = config.last_batch != LastBatchPolicy::Drop;
-    assert!(!all || seen.iter().all(|&times| times == 1), "a clip that never comes: {seen:?}");
+    assert!(!all || seen.iter().all(|&times| times == 1), "a clip is missing: {seen:?}");
 }
 
 fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
@@ -96,7 +96,7 @@ fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
         epoch_clips: case.maybe(FuzzInput::long),
         sizes,
     });
-    // What fits together comes up by chance too rarely.
+    // Consistent combinations are rare by chance.
     let whole = mix.as_ref().filter(|_| !case.byte().is_multiple_of(8));
     let sum = whole.map(|mix| mix.sizes.iter().fold(0u64, |sum, &size| sum.saturating_add(size)));
     let num_shards = case.count();

@@ -1,6 +1,5 @@
-//! In: the numbers of transforms, and a small picture.
-//! Out: pixels, the same each time, in a clip of the size that was told before; or a refusal.
-//! Never: judges what the pixels are; tests/engine/color.rs and the kernels' oracle do.
+//! Arguments of transforms on a small frame: the same pixels each time, in a clip of the predicted size, or an error.
+//! Pixel values are not checked; tests/engine/color.rs and the kernels' reference tests do that.
 
 use framespool::batch_sampler::rng::RngKey;
 use framespool::error::Site;
@@ -20,7 +19,7 @@ use crate::fuzz_input::FuzzInput;
 
 pub const TRANSFORMS: Target = Target {
     name: "transforms",
-    about: "numbers of transforms, compiled and painted",
+    about: "transform arguments, compiled and applied",
     seeds: |_| {
         (0..64u8)
             .map(|n| (0..60u8).map(|at| at.wrapping_mul(31).wrapping_add(n.wrapping_mul(7))).collect())
@@ -28,13 +27,13 @@ pub const TRANSFORMS: Target = Target {
     },
     run,
     longest: 400,
-    // A warp keeps numbers for each row that it reads: of 65535, magnified 16 times, if somebody asks for that.
+    // A warp keeps numbers for each row that it reads: up to 65535 rows, magnified 16 times, on request.
     memory_bytes: 1024 * MIB,
     replayed: 5000,
     ..USUAL
 };
 
-/// Bytes of a clip up to which it is painted.
+/// Maximum size in bytes of a clip that is written.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 const FILTERS: [Filter; 3] = [Filter::Triangle, Filter::Bilinear, Filter::Nearest];
 
@@ -49,12 +48,12 @@ fn run(input: &[u8]) {
     };
     let mut executor = TransformExecutor::new(pipeline.clone());
     executor.begin(key);
-    let told = check_error(explain(&pipeline, size, turn, key, 0));
+    let explained = check_error(explain(&pipeline, size, turn, key, 0));
     let Ok(made) = check_error(executor.size_of(size, turn)) else { return };
-    assert!(told.is_ok(), "a size, but no explanation: {:?}", told.err());
+    assert!(explained.is_ok(), "a size, but no explanation: {:?}", explained.err());
     assert!(
         pipeline.fixed_size().is_none_or(|fixed| fixed == made),
-        "{:?} was promised, {made:?} is",
+        "predicted {:?}, got {made:?}",
         pipeline.fixed_size()
     );
     let shape = executor.shape(2, made);
@@ -63,24 +62,24 @@ fn run(input: &[u8]) {
     let planes = picture(size);
     let view = view(size, &planes);
     let site = Site::file(&"fuzzed".into());
-    let paint = |executor: &mut TransformExecutor, filling: u8| {
+    let apply = |executor: &mut TransformExecutor, filling: u8| {
         let mut clip = vec![filling; bytes];
         for t in 0..2 {
             check_error(executor.apply_to_view(&site, &view, turn, &shape, &mut clip, (t, t)))?;
         }
         Ok::<_, framespool::Error>(clip)
     };
-    let first = paint(&mut executor, 0);
+    let first = apply(&mut executor, 0);
     let mut fresh = TransformExecutor::new(pipeline);
     fresh.begin(key);
-    // Over other bytes: whatever is not painted shows.
-    match (first, paint(&mut fresh, 0xff)) {
-        (Ok(first), Ok(second)) => assert_eq!(first, second, "other pixels the second time"),
-        (first, second) => assert_eq!(first.is_ok(), second.is_ok(), "painted only once"),
+    // On memory with other content, so that unwritten bytes differ.
+    match (first, apply(&mut fresh, 0xff)) {
+        (Ok(first), Ok(second)) => assert_eq!(first, second, "different pixels the second time"),
+        (first, second) => assert_eq!(first.is_ok(), second.is_ok(), "only one of two runs failed"),
     }
 }
 
-/// A recipe, and a picture's size and turn.
+/// A pipeline, and a frame's size and orientation.
 fn asked(case: &mut FuzzInput<'_>) -> Option<(TransformPipeline, (u32, u32), DisplayOrientation)> {
     let dtype = case.one_of(&[Dtype::U8, Dtype::F32, Dtype::F16, Dtype::BF16]);
     let layout = case.one_of(&[Layout::Nthwc, Layout::Ntchw, Layout::Ncthw]);
@@ -113,7 +112,7 @@ fn view((width, height): (u32, u32), [y, u, v]: &[Vec<u8>; 3]) -> FrameView<'_> 
     }
 }
 
-/// Longest side that the constructors of Python's classes let through; what they refuse does not come here.
+/// Maximum side that the Python constructors accept; larger values do not reach this code.
 const MAX_SIDE: u32 = 65535;
 
 fn side(c: &mut FuzzInput<'_>, least: u32) -> u32 {
@@ -124,7 +123,7 @@ fn size(c: &mut FuzzInput<'_>) -> Size {
     Size { height: side(c, 1), width: side(c, 1) }
 }
 
-/// A finite number between these.
+/// A finite number in this range.
 fn within(c: &mut FuzzInput<'_>, least: f64, most: f64) -> f64 {
     let number = c.number();
     if number.is_nan() {
@@ -139,7 +138,7 @@ fn span(c: &mut FuzzInput<'_>, least: f64, most: f64) -> UniformRange {
     UniformRange::new(one.min(other), one.max(other))
 }
 
-/// Above 0, and whatever is finite.
+/// A positive finite number of any size.
 fn positive(c: &mut FuzzInput<'_>) -> UniformRange {
     span(c, 5e-324, f64::MAX)
 }
@@ -234,7 +233,7 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
             scale: span(c, 0.0, 1.0),
             ratio: positive(c),
             cover: cover(c),
-            // As many as are asked for are drawn.
+            // As many as requested are drawn.
             count: side(c, 1).min(100),
         },
         17 => Transform::Cutout { size: size(c), count: side(c, 1).min(100), p: part(c), cover: cover(c) },

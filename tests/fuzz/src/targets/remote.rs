@@ -1,6 +1,5 @@
-//! In: URLs as people write them, and answers as broken or hostile servers give them.
-//! Out: names without secrets; exactly the bytes that were asked for, of the state that was known; or a reason.
-//! Never: asks a server but the one of this process.
+//! User-supplied URLs, and answers of broken or hostile servers: names without secrets, and exactly the requested bytes of the known
+//! file state, or an error. Only this process's own server is contacted.
 
 mod server;
 
@@ -52,39 +51,39 @@ const SEEDS: [&str; 14] = [
     "http://1.2.3.4.5/\u{0}a\u{7f}?x@y:z",
 ];
 
-/// What URLs of seeds keep secret, and their descendants mostly do.
+/// Secrets of the seeds' URLs, which most mutations keep.
 const SECRETS: [&str; 2] = ["secretsecret", "hiddenhidden"];
 
 fn url(text: &str) {
     let path = Path::new(text);
     let (name, seen) = (display_name(path), as_url(path));
     let parsed = check_error(fuzzing::parse_url(text));
-    let mut told: Vec<String> = Vec::new();
+    let mut visible: Vec<String> = Vec::new();
     match parsed {
         Ok([name, key, host]) => {
             assert!(!name.is_empty() && !key.is_empty() && !host.is_empty());
-            // What is kept on disk under the key must be found again by it.
-            told.extend([name, key, host].map(|text| text.to_string()));
+            // A file cached on disk under the key must be found again by it.
+            visible.extend([name, key, host].map(|text| text.to_string()));
             if let Err(error) = check_error(fuzzing::open_object(text)) {
-                told.push(error.to_string());
+                visible.push(error.to_string());
             }
         }
-        Err(error) => told.push(error.to_string()),
+        Err(error) => visible.push(error.to_string()),
     }
     if let Some(seen) = seen {
         assert_eq!(
             check_error(fuzzing::parse_url(seen)).is_ok(),
             check_error(fuzzing::parse_url(text)).is_ok()
         );
-        told.push(name.to_string());
+        visible.push(name.to_string());
         for secret in SECRETS.iter().filter(|&&secret| is_secret(text, secret)) {
-            assert!(told.iter().all(|told| !told.contains(secret)), "'{secret}' in {told:?}");
+            assert!(visible.iter().all(|text| !text.contains(secret)), "'{secret}' in {visible:?}");
         }
     }
 }
 
-/// Whether a word of a URL is a password, or part of a query, by the rules of URLs: behind the scheme's slashes either before an `@`
-/// that comes before any other slash, or behind a question mark that no `#` precedes.
+/// Whether a word of a URL is a password, or part of a query, by the rules of URLs: after the scheme's slashes either before an `@`
+/// that comes before any other slash, or after a question mark that no `#` precedes.
 fn is_secret(text: &str, word: &str) -> bool {
     let Some((_, rest)) = text.split_once("://") else { return false };
     if text.matches(word).count() != 1 {
@@ -92,14 +91,14 @@ fn is_secret(text: &str, word: &str) -> bool {
     }
     let authority = rest.find(['/', '?', '#', '\\']).map_or(rest, |end| &rest[..end]);
     let password = authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':'));
-    // In a bucket's key, a question mark is one.
+    // In a bucket's key, a question mark is an ordinary character.
     let bucket = text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("s3://"));
     let query = rest.split_once('#').map_or(rest, |(before, _)| before).split_once('?');
     password.is_some_and(|(_, password)| password.contains(word))
         || !bucket && query.is_some_and(|(_, query)| query.contains(word))
 }
 
-/// The state that is known, the one of which nothing is wanted, and the range.
+/// The known state, another state, and the requested range.
 const OPTIONS: [[u8; 3]; 3] = [[0, 0, 0], [1, 0, 3], [2, 1, 7]];
 const LEN: u64 = 1000;
 const TAG: &str = "\"tag\"";
@@ -117,13 +116,13 @@ fn answer(input: &[u8]) {
     let came = server::ask(answer, |url| {
         check_error(fuzzing::request_once(url, range.clone(), known.clone(), unless))
     });
-    let Ok(came) = came.expect("a URL that can be asked") else { return };
+    let Ok(came) = came.expect("a valid URL") else { return };
     let Some((bytes, (len, tag))) = came else { return };
     assert!(len <= i64::MAX as u64, "a file of {len} bytes");
     if let Some(known) = known {
         assert_eq!((len, tag), known, "bytes of another state of the file");
     }
-    // Less than was asked for only where the file ends.
+    // Fewer bytes than requested are returned only at the end of the file.
     let expected = range.end.min(len).saturating_sub(range.start);
     assert_eq!(bytes.len() as u64, expected, "of {range:?} in a file of {len} bytes");
 }

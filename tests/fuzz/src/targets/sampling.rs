@@ -1,6 +1,5 @@
-//! In: the numbers of a sampling rule and of a video, most of them senseless.
-//! Out: clips of frames that the video has, as long as was promised, the same each time; or a refusal.
-//! Never: judges which frames; the tests beside the rules do.
+//! Arguments of clip samplers and properties of a video, most of them invalid: clips of existing frames with the reported length,
+//! the same each time, or an error. Which frames are selected is tested beside the samplers.
 
 mod rules;
 
@@ -13,7 +12,7 @@ use crate::fuzz_input::FuzzInput;
 
 pub const SAMPLING: Target = Target {
     name: "sampling",
-    about: "numbers of sampling rules and presets",
+    about: "clip sampler and preset arguments",
     seeds: |_| {
         let spread =
             |n: u8| (0..48u8).map(|at| at.wrapping_mul(29).wrapping_add(n.wrapping_mul(13))).collect();
@@ -27,7 +26,7 @@ pub const SAMPLING: Target = Target {
     ..USUAL
 };
 
-/// Frames of a clip up to which it is made: longer ones are no other code, and take as long as they are long.
+/// Maximum number of frames of a clip: longer ones run no other code and take proportionally long.
 const MAX_CLIP_LENGTH: u64 = 1 << 16;
 
 fn run(input: &[u8]) {
@@ -73,7 +72,7 @@ fn check(rule: &ClipSamplerRef, video: &dyn VideoTiming, case: &mut FuzzInput<'_
         let clip_key = if rule.shares_rng_per_video() { 0 } else { clip };
         rule.clip(video, clip, &mut key(clip_key).rng(purpose::SAMPLING))
     };
-    assert!(check_error(drawn(clips)).is_err(), "{rule:?}: a clip behind the last of {clips}");
+    assert!(check_error(drawn(clips)).is_err(), "{rule:?}: a clip after the last of {clips}");
     for clip in [0, clips / 2, clips.saturating_sub(1), case.long()] {
         let Ok(sample) = check_error(drawn(clip)) else { continue };
         assert!(clip < clips, "{rule:?}: clip {clip} of {clips}");
@@ -85,7 +84,7 @@ fn check(rule: &ClipSamplerRef, video: &dyn VideoTiming, case: &mut FuzzInput<'_
     }
 }
 
-/// Any seed, as long as it is the same for the same numbers.
+/// Any seed that is a function of the numbers.
 fn case_seed(clips: u64) -> u64 {
     clips ^ 0x5eed
 }

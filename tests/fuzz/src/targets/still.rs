@@ -1,6 +1,5 @@
-//! In: files that are or were JPEGs and PNGs, EXIF among their parts.
-//! Out: the same picture each time and by each road, of the size that its header says; or an error.
-//! Never: decodes large pictures, which are no other code than small ones.
+//! Files that are or were JPEGs and PNGs, with EXIF: the same image each time and by each path, of the size in the header, or an
+//! error. Large images are not decoded; they run no other code than small ones.
 
 use std::cell::RefCell;
 
@@ -18,12 +17,12 @@ use crate::seeds::Seeds;
 
 pub const STILL: Target = Target {
     name: "still",
-    about: "heads, EXIF and pixels of JPEG and PNG",
+    about: "headers, EXIF and pixels of JPEG and PNG",
     options: 2,
     seeds,
     run: |input| {
         let Some((&[option, rows], bytes)) = input.split_first_chunk::<2>() else { return };
-        let bytes = if option & 1 == 1 { sealed(bytes) } else { bytes.to_vec() };
+        let bytes = if option & 1 == 1 { fix_checksums(bytes) } else { bytes.to_vec() };
         picture(&bytes, option, rows);
     },
     longest: 48 << 10,
@@ -76,7 +75,7 @@ fn written() -> Vec<Vec<u8>> {
 }
 
 thread_local! {
-    /// One that has seen many pictures, as a worker's.
+    /// A decoder that has decoded many images, like a worker's.
     static USED: RefCell<ImageDecoder> = RefCell::default();
 }
 
@@ -90,7 +89,7 @@ fn picture(bytes: &[u8], option: u8, rows: u8) {
         assert_eq!(
             (seen.width, seen.height),
             (facts.width, facts.height),
-            "the GPU's reader sees another size"
+            "the GPU's header parser reports another size"
         );
     }
     let scale = DctScale::ALL[usize::from(option >> 1 & 3)];
@@ -99,17 +98,17 @@ fn picture(bytes: &[u8], option: u8, rows: u8) {
     let options = DecodeOptions { scale, exact: exact && scale == DctScale::Full, labels, rows: None };
     let fresh = decoded(&mut ImageDecoder::new(), bytes, &facts, options);
     let used = USED.with_borrow_mut(|used| decoded(used, bytes, &facts, options));
-    assert_eq!(fresh, used, "another picture by a decoder that has seen others");
+    assert_eq!(fresh, used, "a reused decoder gives a different image");
     let Some(whole) = fresh else { return };
     let (_, height) = facts.scaled_size(scale);
-    // Some rows of it are the same rows.
+    // Partial rows equal those of the complete image.
     let first = u32::from(rows >> 4) * height / 16;
     let end = (first + 1 + u32::from(rows & 15) * height / 16).min(height);
     let part = DecodeOptions { rows: Some((first, end)), ..options };
     let some = decoded(&mut ImageDecoder::new(), bytes, &facts, part).expect("a part of a whole picture");
     for (plane, (whole, some)) in whole.iter().zip(&some).enumerate() {
         let of = |row: u32| row as usize * whole.len() / height as usize;
-        // Chroma of one row is that of its neighbour too.
+        // Chroma of one row also depends on its neighbor.
         let (first, end) = (of(first), of(end).max(of(first) + 1).min(whole.len()));
         assert_eq!(whole[first..end], some[first..end], "rows {first}..{end} of plane {plane}");
     }
@@ -120,7 +119,7 @@ fn picture(bytes: &[u8], option: u8, rows: u8) {
             assert_eq!(
                 vec![rgb],
                 whole.iter().map(|rows| rows.concat()).collect::<Vec<_>>(),
-                "other pixels without a copy"
+                "different pixels without a copy"
             );
         }
     }
@@ -130,7 +129,7 @@ fn site() -> Site {
     Site::file(&"fuzzed".into())
 }
 
-/// The rows of each plane, as far as they are looked at; `None` for an error.
+/// The rows of each plane, limited to those that are compared; `None` for an error.
 fn decoded(
     decoder: &mut ImageDecoder,
     bytes: &[u8],
@@ -163,12 +162,12 @@ fn planes(view: &FrameView<'_>) -> Vec<Vec<Vec<u8>>> {
         Planes::PackedRgb { plane, pixel_bytes, .. } => {
             vec![cut(plane, width * usize::from(*pixel_bytes), height)]
         }
-        Planes::SemiPlanar { .. } => panic!("no picture's file has such planes"),
+        Planes::SemiPlanar { .. } => panic!("no image file has such planes"),
     }
 }
 
-/// Checksums of a PNG's chunks set right.
-fn sealed(bytes: &[u8]) -> Vec<u8> {
+/// Corrects the checksums of a PNG's chunks.
+fn fix_checksums(bytes: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let mut at = 8;
     while let Some(len) = out.get(at..at + 4) {

@@ -1,6 +1,4 @@
-//! In: `function:call=code`, `function:call+=code`.
-//! Out: whether a call is the one that is to fail.
-//! Never: counts.
+//! Parses `function:call=code` and `function:call+=code`, and decides whether a call must fail.
 
 use super::Code;
 

@@ -1,6 +1,5 @@
-//! In: the ledger and the world at the end of the process.
-//! Out: a JSON file, where FRAMESPOOL_SIMULATED_REPORT names one (`%p` in it becomes the process' number).
-//! Never: written by a forked child.
+//! Writes call log and device state to a JSON file at process exit, if FRAMESPOOL_SIMULATED_REPORT is set (`%p` in the path is
+//! replaced by the process id). A forked child writes no report.
 #![allow(unsafe_code)]
 
 use std::fmt::Write;
@@ -24,12 +23,12 @@ pub fn at_exit() {
         });
         HAS_EXITED.store(true, Ordering::Relaxed);
     }
-    // SAFETY: the handler is a plain function that lets no panic out; this library is never unloaded while handlers may run,
-    // since it has thread-local variables with destructors.
+    // SAFETY: the handler is a plain function that does not unwind. This library is never unloaded while handlers may run,
+    // because it has thread-local variables with destructors.
     unsafe { libc::atexit(write) };
 }
 
-/// The report as it stands.
+/// The current report.
 pub fn text() -> String {
     let object_counts: ObjectCounts = driver_state().object_counts();
     let mut decoding = crate::cuvid::object_counts();

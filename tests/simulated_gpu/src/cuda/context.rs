@@ -1,6 +1,5 @@
-//! In: calls about contexts.
-//! Out: one primary context per device, current on a thread or not.
-//! Never: makes other contexts: whoever shares memory with torch uses the primary one.
+//! Implements context calls: one primary context per device, current on a thread or not.
+//! Other contexts cannot be created, because sharing memory with torch requires the primary one.
 #![allow(unsafe_code, non_snake_case)]
 
 use super::device::device;
@@ -17,11 +16,11 @@ fn handle(device: Option<usize>) -> usize {
 }
 
 thread_local! {
-    /// How this thread takes captures of others, as numbered in `CUstreamCaptureMode`.
+    /// How this thread's calls interact with captures of other threads, as numbered in `CUstreamCaptureMode`.
     static CAPTURE_MODE: Cell<i32> = const { Cell::new(0) };
 }
 
-/// Calls that a capture in mode "global" forbids to all threads that are not relaxed, and that spoil it; one spoils it anyhow.
+/// Calls that a capture in mode "global" forbids to all threads that are not relaxed, and that invalidate it; one always invalidates it.
 pub fn is_forbidden(call: &str) -> bool {
     const UNSAFE: [&str; 9] = [
         "cuEventQuery",
@@ -43,7 +42,7 @@ driver! {
     fn cuThreadExchangeStreamCaptureMode(mode: *mut i32) {
         let wanted = read(mode, "mode")?;
         if !(0..=2).contains(&wanted) {
-            return refuse(INVALID_VALUE, format!("cuThreadExchangeStreamCaptureMode: {wanted} is no mode"));
+            return refuse(INVALID_VALUE, format!("cuThreadExchangeStreamCaptureMode: {wanted} is not a mode"));
         }
         write(mode, CAPTURE_MODE.replace(wanted), "mode")
     }
@@ -56,7 +55,7 @@ driver! {
         let device = device(ordinal, "cuDevicePrimaryCtxRelease")?;
         let mut driver_state = driver_state();
         if driver_state.devices[device].retained == 0 {
-            return refuse(INVALID_CONTEXT, "cuDevicePrimaryCtxRelease more often than retained".into());
+            return refuse(INVALID_CONTEXT, "more cuDevicePrimaryCtxRelease calls than retains".into());
         }
         driver_state.devices[device].retained -= 1;
         Ok(())

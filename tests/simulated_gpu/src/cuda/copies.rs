@@ -1,6 +1,6 @@
-//! In: copies and fills.
-//! Out: operations that know what they read and write; bytes from pageable memory taken at the call, from pinned memory when they run.
-//! Never: an address that is not checked against live memory.
+//! Implements copies and fills as operations that know which ranges they read and write.
+//! Bytes are read from pageable memory at the call, and from pinned memory when the copy runs. Every address is checked against
+//! live memory.
 #![allow(unsafe_code, non_snake_case)]
 
 use super::{driver, read, slice};
@@ -11,13 +11,13 @@ use crate::driver_state::streams::Work;
 use crate::driver_state::{current, driver_state, DriverState};
 
 fn move_bytes(to: usize, from: usize, bytes: usize) {
-    // SAFETY: both ends were checked when the copy was submitted, and live device memory again when it ran; host ends are the
-    // caller's to keep, as with the real driver. They may overlap.
+    // SAFETY: both ranges were checked when the copy was enqueued, and live device memory again when it ran. The caller keeps host
+    // ranges valid, as with the real driver. They may overlap.
     unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
 }
 
 fn fill_bytes(to: usize, byte: u8, bytes: usize) {
-    // SAFETY: the range was checked when the fill was submitted and is checked again before it runs.
+    // SAFETY: the range was checked when the fill was enqueued and is checked again before it runs.
     unsafe { std::ptr::write_bytes(to as *mut u8, byte, bytes) };
 }
 
@@ -32,7 +32,7 @@ fn pinned(driver_state: &DriverState, address: usize, bytes: usize) -> bool {
     })
 }
 
-/// Host to device. A copy on the default stream (`waits`) first waits for that stream, and pinned bytes have arrived when it returns.
+/// Host to device. A copy on the default stream (`waits`) first waits for that stream, and pinned bytes are copied when it returns.
 fn upload(
     to: usize,
     from: *const u8,
@@ -79,7 +79,7 @@ fn upload(
     }
 }
 
-/// Device to host. Into pageable memory it has arrived when the call returns; into pinned memory it comes late, unless on the default stream.
+/// Device to host. A copy to pageable memory is complete when the call returns; one to pinned memory later, unless on the default stream.
 fn download(
     to: *mut u8,
     from: usize,

@@ -1,6 +1,4 @@
-//! In: questions about the driver and its devices.
-//! Out: a driver 13.0 and as many H200-like devices as were asked for.
-//! Never: needs a context.
+//! Implements device queries: a driver of version 13.0 and the configured number of H200-like devices. No context is needed.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::c_char;

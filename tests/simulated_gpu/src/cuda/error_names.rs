@@ -1,6 +1,4 @@
-//! In: error codes; names of functions.
-//! Out: their texts; their addresses in this library.
-//! Never: an unknown name without an answer.
+//! Implements the lookup of error texts by code, and of functions by name.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::{c_char, c_void, CStr, CString};
@@ -61,8 +59,8 @@ driver! {
 pub fn find(name: &str, out: *mut usize) -> Result<(), Code> {
     let here: *const c_void = row as fn(Code) -> _ as *const c_void;
     let mut found: *mut c_void = std::ptr::null_mut();
-    // SAFETY: `dladdr` fills the struct for an address of this library; the name in it lives as long as the library, which
-    // `dlopen` with NOLOAD only finds again (one reference more, on purpose: it is never unloaded).
+    // SAFETY: `dladdr` fills the struct for an address of this library. The name in it lives as long as the library, which
+    // `dlopen` with NOLOAD only finds again (one more reference, intentionally: it is never unloaded).
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         if libc::dladdr(here, &mut info) != 0 && !info.dli_fname.is_null() {

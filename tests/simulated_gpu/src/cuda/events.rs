@@ -1,6 +1,4 @@
-//! In: calls about events.
-//! Out: places in streams that can be waited for.
-//! Never: a time that means anything.
+//! Implements events: positions in streams that can be waited for. Elapsed times are meaningless.
 #![allow(unsafe_code, non_snake_case)]
 
 use super::{driver, write};
@@ -11,7 +9,7 @@ use crate::driver_state::{current, driver_state, Event};
 fn recorded(event: usize, call: &str) -> Result<Option<(StreamId, u64, VectorClock)>, Code> {
     match driver_state().events.get(&event) {
         Some(event) => Ok(event.recorded.clone()),
-        None => refuse(INVALID_HANDLE, format!("{call}: {event:#x} is no event (any more)")),
+        None => refuse(INVALID_HANDLE, format!("{call}: {event:#x} is no live event")),
     }
 }
 

@@ -1,6 +1,4 @@
-//! In: calls that allocate, free and ask about memory.
-//! Out: fenced memory; frees that first run all that is waiting, as a driver's do.
-//! Never: copies.
+//! Implements allocation, free and memory queries. Memory is fenced; a free first runs all pending work, as a driver does.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::c_void;

@@ -1,6 +1,5 @@
-//! In: PTX, names of kernels, launches.
-//! Out: launches of the C++ build of the same kernels, checked against the device's limits and run late.
-//! Never: reads PTX further than its entry points.
+//! Loads PTX modules, whose launches run the C++ build of the same kernels, asynchronously and within the device's limits.
+//! Of the PTX text, only the entry points are parsed.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::{c_char, c_void, CString};
@@ -51,7 +50,7 @@ struct KernelCall {
 }
 
 extern "C" fn call_kernel(argument: *mut c_void) {
-    // SAFETY: `run` passes its own `Call`, alive until the guarded call is back, to nobody else.
+    // SAFETY: `run` passes only its own `Call`, which is alive until the guarded call returns.
     let call = unsafe { &mut *argument.cast::<KernelCall>() };
     call.result = match builtin_kernels::run(call.kernel.to_str().unwrap_or(""), &call.args) {
         Some(result) => result,
@@ -65,8 +64,8 @@ extern "C" fn call_kernel(argument: *mut c_void) {
 
 fn run(mut call: KernelCall) -> Outcome {
     let mut address = 0usize;
-    // SAFETY: one guarded call at a time (the world's lock is held); a fault comes back as an address. What a kernel leaves on the
-    // way back has no destructors.
+    // SAFETY: one guarded call at a time (the driver state's lock is held); a fault returns its address. Objects of a kernel that are
+    // skipped by the return have no destructors.
     let faulted = unsafe { simulated_guarded(call_kernel, (&raw mut call).cast(), &mut address) };
     match (faulted, call.result) {
         (0, 0) => Ok(()),
@@ -75,7 +74,7 @@ fn run(mut call: KernelCall) -> Outcome {
     }
 }
 
-/// Addresses among the arguments: every aligned word that lies in live device memory.
+/// Addresses among the arguments: every aligned word that points into live device memory.
 fn addresses(driver_state: &DriverState, args: &[u8], label: &str) -> Result<Vec<usize>, Code> {
     let words = args.chunks_exact(8).map(|word| usize::from_ne_bytes(word.try_into().unwrap_or_default()));
     let mut found = Vec::new();
@@ -125,7 +124,7 @@ fn launch(
     let mut driver_state = driver_state();
     let id = driver_state.stream(stream, device, "cuLaunchKernel")?;
     let Some(f) = driver_state.functions.get(&function) else {
-        return refuse(INVALID_HANDLE, format!("cuLaunchKernel: {function:#x} is no function (any more)"));
+        return refuse(INVALID_HANDLE, format!("cuLaunchKernel: {function:#x} is no live function"));
     };
     let (name, limit) = (f.name.clone(), f.shared_limit_bytes);
     if driver_state.modules.get(&f.module).is_none_or(|m| m.device != device) {
@@ -187,7 +186,7 @@ fn load(out: *mut usize, image: *const c_char, call: &str) -> Result<(), Code> {
     let text = text(image, "image")?;
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
     if !lines().next().is_some_and(|line| line.starts_with(".version")) {
-        return refuse(INVALID_SOURCE, format!("{call}: the image does not begin like PTX"));
+        return refuse(INVALID_SOURCE, format!("{call}: the image does not start like PTX"));
     }
     let version = lines().next().and_then(|line| line[8..].trim().parse::<f32>().ok()).unwrap_or(99.0);
     if version > 9.0 {
@@ -202,7 +201,7 @@ fn load(out: *mut usize, image: *const c_char, call: &str) -> Result<(), Code> {
     write(out, id, "module")
 }
 
-/// The entry point is there, as a whole word.
+/// Whether the entry point exists, as a complete word.
 fn has_entry(ptx: &str, name: &str) -> bool {
     let named = |rest: &str| {
         rest.trim_start().strip_prefix(name).is_some_and(|after| after.trim_start().starts_with(['(', '{']))
@@ -237,7 +236,7 @@ driver! {
         let device = current("cuModuleUnload")?;
         let mut driver_state = driver_state();
         if driver_state.modules.remove(&module).is_none() {
-            return refuse(INVALID_HANDLE, format!("cuModuleUnload: {module:#x} is no module (any more)"));
+            return refuse(INVALID_HANDLE, format!("cuModuleUnload: {module:#x} is no live module"));
         }
         driver_state.synchronize_device(device)?;
         driver_state.functions.retain(|_, f| f.module != module);
@@ -248,7 +247,7 @@ driver! {
         let name = text(name, "name")?;
         let mut driver_state = driver_state();
         let Some(loaded) = driver_state.modules.get(&module) else {
-            return refuse(INVALID_HANDLE, format!("cuModuleGetFunction: {module:#x} is no module (any more)"));
+            return refuse(INVALID_HANDLE, format!("cuModuleGetFunction: {module:#x} is no live module"));
         };
         if !has_entry(&loaded.text, &name) {
             return Err(NOT_FOUND);
@@ -263,14 +262,14 @@ driver! {
     fn cuFuncGetAttribute(value: *mut i32, which: i32, function: usize) {
         let driver_state = driver_state();
         let Some(f) = driver_state.functions.get(&function) else {
-            return refuse(INVALID_HANDLE, format!("cuFuncGetAttribute: {function:#x} is no function (any more)"));
+            return refuse(INVALID_HANDLE, format!("cuFuncGetAttribute: {function:#x} is no live function"));
         };
         write(value, match which { 0 => 1024, 1 => 0, 4 => 56, 5 | 6 => 90, 8 => f.shared_limit_bytes as i32, _ => 0 }, "value")
     }
     fn cuFuncSetAttribute(function: usize, which: i32, value: i32) {
         let mut driver_state = driver_state();
         let Some(f) = driver_state.functions.get_mut(&function) else {
-            return refuse(INVALID_HANDLE, format!("cuFuncSetAttribute: {function:#x} is no function (any more)"));
+            return refuse(INVALID_HANDLE, format!("cuFuncSetAttribute: {function:#x} is no live function"));
         };
         match (which, u32::try_from(value)) {
             (8, Ok(bytes)) if bytes <= SHARED_BYTES_OPT_IN => f.shared_limit_bytes = bytes.max(SHARED_BYTES),

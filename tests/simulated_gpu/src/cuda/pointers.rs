@@ -1,6 +1,4 @@
-//! In: raw pointers out of C calls.
-//! Out: values read and written through them; a null pointer is a refused call.
-//! Never: keeps one.
+//! Reads and writes values through raw pointers of C calls; a null pointer is an error. No pointer is kept.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, CStr};
@@ -12,7 +10,7 @@ pub fn write<T>(to: *mut T, value: T, name: &str) -> Result<(), Code> {
     if to.is_null() {
         return refuse(INVALID_VALUE, format!("{name}: a null pointer for a result"));
     }
-    // SAFETY: an out-parameter of a C call; the caller vouches for it as it would to the real driver.
+    // SAFETY: an out-parameter of a C call; its validity is the caller's responsibility, as with the real driver.
     unsafe { to.write_unaligned(value) };
     Ok(())
 }
@@ -22,11 +20,11 @@ pub fn read<T: Copy>(from: *const T, name: &str) -> Result<T, Code> {
     if from.is_null() {
         return refuse(INVALID_VALUE, format!("{name}: a null pointer for a parameter"));
     }
-    // SAFETY: an in-parameter of a C call; the caller vouches for it as it would to the real driver.
+    // SAFETY: an in-parameter of a C call; its validity is the caller's responsibility, as with the real driver.
     Ok(unsafe { from.read_unaligned() })
 }
 
-/// Bytes that a C call points at. Good for as long as the call lasts.
+/// Bytes at a pointer of a C call. Valid during the call.
 pub fn slice<'a>(from: *const u8, bytes: usize, name: &str) -> Result<&'a [u8], Code> {
     if from.is_null() && bytes > 0 {
         return refuse(INVALID_VALUE, format!("{name}: a null pointer to {bytes} bytes"));

@@ -1,6 +1,4 @@
-//! In: calls about streams.
-//! Out: queues of the world, waited for, asked about, put in order.
-//! Never: lets a handle be used after its end without saying so.
+//! Implements streams: creation, waits, queries and ordering of their queues. Use of a destroyed handle is a violation.
 #![allow(unsafe_code, non_snake_case)]
 
 use super::{driver, write};
@@ -35,7 +33,7 @@ driver! {
         let mut driver_state = driver_state();
         let id = driver_state.stream(raw, device, "cuStreamDestroy_v2")?;
         if let Some(stream) = driver_state.streams.get_mut(&id) {
-            stream.destroyed = true; // what is in it still runs, some time
+            stream.destroyed = true; // work already in it still runs
             if stream.queue.is_empty() {
                 driver_state.streams.remove(&id);
             }
@@ -61,7 +59,7 @@ driver! {
         let mut driver_state = driver_state();
         let id = driver_state.stream(raw, device, "cuStreamWaitEvent")?;
         let Some(event) = driver_state.events.get(&event) else {
-            return refuse(INVALID_HANDLE, format!("cuStreamWaitEvent: {event:#x} is no event (any more)"));
+            return refuse(INVALID_HANDLE, format!("cuStreamWaitEvent: {event:#x} is no live event"));
         };
         if let Some((other, op_index, clock)) = event.recorded.clone() {
             driver_state.wait(id, (other, op_index, &clock));

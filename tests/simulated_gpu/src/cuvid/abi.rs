@@ -1,11 +1,10 @@
-//! In: the structs of cuviddec.h and nvcuvid.h (API 11.1 and 13.0 agree), read a second time.
-//! Out: the same in Rust, with sizes and offsets asserted.
-//! Never: taken from the crate under test: two readings of a header find what one does not.
+//! The structs of cuviddec.h and nvcuvid.h (identical in API 11.1 and 13.0) in Rust, with sizes and offsets asserted.
+//! They are declared independently of the crate under test, so that an error in one declaration is detected.
 
 use std::ffi::c_void;
 
 pub const H264: i32 = 4;
-/// Not among the caps: cuvid's own JPEG is a road of its own. Here for nvJPEG.
+/// Not in the caps: cuvid's own JPEG decoding is separate. Used for nvJPEG.
 pub const JPEG: i32 = 5;
 pub const HEVC: i32 = 8;
 pub const VP8: i32 = 9;

@@ -1,8 +1,7 @@
-//! In: the payload of a NAL unit.
-//! Out: its bits, Exp-Golomb numbers among them; zeros behind the end.
-//! Never: fails: what a damaged header says is bounded by whoever uses it.
+//! Reads bits and Exp-Golomb numbers from the payload of a NAL unit; after the end it returns zeros.
+//! It never fails: callers must check the range of values from damaged headers.
 
-/// A reader that leaves emulation prevention bytes out.
+/// A reader that skips emulation prevention bytes.
 pub struct BitReader {
     bytes: Vec<u8>,
     at: usize,
@@ -67,7 +66,7 @@ impl BitReader {
     }
 }
 
-/// NAL units of a byte stream: where each begins (its header byte) and ends, and where its start code begins.
+/// NAL units of a byte stream: the offsets of the header byte, of the end, and of the start code.
 pub fn nals(stream: &[u8]) -> Vec<(usize, usize)> {
     let mut starts = Vec::new();
     let mut at = 0;

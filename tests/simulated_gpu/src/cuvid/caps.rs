@@ -1,6 +1,4 @@
-//! In: codec, chroma and depth.
-//! Out: what an H200-like engine decodes, within which sizes, into which surfaces.
-//! Never: more codecs than FRAMESPOOL_SIMULATED_CODECS lists.
+//! Capabilities of an H200-like engine by codec, chroma format and depth, limited to FRAMESPOOL_SIMULATED_CODECS.
 
 use super::abi::{Caps, AV1, H264, HEVC, NV12, P016, VP8, VP9, YUV444, YUV444_16};
 use crate::call_log::variable;
@@ -17,7 +15,7 @@ pub fn engines() -> u8 {
     variable("ENGINES").and_then(|n| n.parse().ok()).unwrap_or(7)
 }
 
-/// Fills the answers in; the questions stay.
+/// Fills in the results; the query fields stay.
 pub fn fill(caps: &mut Caps) {
     let depth = caps.depth_minus8;
     // cudaVideoChromaFormat: 0 monochrome, 1 4:2:0, 2 4:2:2, 3 4:4:4.
@@ -55,7 +53,7 @@ pub fn fill(caps: &mut Caps) {
     (caps.min_width, caps.min_height) = least;
 }
 
-/// Why a decoder of this kind cannot be made; none if it can.
+/// Why such a decoder cannot be created; `None` if it can.
 pub fn unsupported_reason(
     codec: i32,
     chroma: i32,

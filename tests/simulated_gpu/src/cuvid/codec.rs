@@ -1,6 +1,5 @@
-//! In: coded pictures, one at a time.
-//! Out: libavcodec's decoder, the pictures it took buffers for, what it complained about.
-//! Never: threads; a picture is whole when the call is back.
+//! Decodes coded pictures one at a time with libavcodec; reports the buffers that it used and its decoder errors.
+//! It uses no threads: a picture is complete when the call returns.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -16,7 +15,7 @@ thread_local! {
     static LOGGED_ERRORS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Said when decoding starts at a later exact start: no damage.
+/// Messages logged when decoding starts at a later random access point: no damage.
 const IGNORED_MESSAGES: [&[u8]; 3] =
     [b"mmco: unref short failure", b"number of reference frames", b"reference count overflow"];
 
@@ -38,7 +37,7 @@ unsafe extern "C" fn on_log(
     }
 }
 
-/// A picture with its buffer: a reference that keeps it.
+/// A decoded frame that holds a reference to its buffer.
 pub struct Picture(*mut ffi::AVFrame);
 
 // SAFETY: a frame is data with atomically counted buffers; one owner uses it at a time.
@@ -46,7 +45,7 @@ unsafe impl Send for Picture {}
 
 impl Picture {
     pub fn empty() -> Picture {
-        // SAFETY: allocates; null (out of memory) would be seen by libavcodec, which refuses it.
+        // SAFETY: allocates; libavcodec rejects null (out of memory).
         Picture(unsafe { ffi::av_frame_alloc() })
     }
 
@@ -67,12 +66,12 @@ impl Picture {
         self.raw().format
     }
 
-    /// One row of a plane, of so many bytes.
+    /// One row of a plane, with this number of bytes.
     pub fn row(&self, plane: usize, row: usize, bytes: usize) -> &[u8] {
         let frame = self.raw();
         let stride = frame.linesize[plane] as isize;
         assert!(bytes <= stride.unsigned_abs() && row < self.height() && !frame.data[plane].is_null());
-        // SAFETY: the row lies in the plane: its buffer has `height` rows (fewer in chroma, which callers count) of `stride` bytes.
+        // SAFETY: the row is in the plane: its buffer has `height` rows (fewer in chroma, which callers count) of `stride` bytes.
         unsafe { std::slice::from_raw_parts(frame.data[plane].offset(row as isize * stride), bytes) }
     }
 }
@@ -91,7 +90,7 @@ impl Drop for Picture {
     }
 }
 
-/// Told when the last reference to a buffer is gone.
+/// Notified when the last reference to a buffer is released.
 pub trait BufferObserver: Send + Sync {
     fn on_freed(&self, serial: u64);
 }
@@ -113,7 +112,7 @@ struct BufferTag {
 unsafe extern "C" fn free_buffer(tag: *mut c_void, _data: *mut u8) {
     // SAFETY: made by `Box::into_raw` in `get_buffer`; libavutil frees a buffer once.
     let mut tag = unsafe { Box::from_raw(tag.cast::<BufferTag>()) };
-    // SAFETY: the reference that `get_buffer` put there.
+    // SAFETY: the reference that `get_buffer` stored there.
     unsafe { ffi::av_buffer_unref(&mut tag.inner) };
     tag.observer.on_freed(tag.serial);
 }
@@ -128,12 +127,12 @@ unsafe extern "C" fn get_buffer(
     if code < 0 {
         return code;
     }
-    // SAFETY: `opaque` is the hook of the `Codec` that is in a call; it is only ever shared.
+    // SAFETY: `opaque` is the hook of the `Codec` whose call is running; it is only ever shared.
     let hook = unsafe { &*(*context).opaque.cast::<BufferHook>() };
     let serial = hook.next.get();
     hook.next.set(serial + 1);
     if let Some(observer) = &hook.observer {
-        // SAFETY: the frame is fresh and has its planes' buffers; the first is put into one of ours, which frees it in the end.
+        // SAFETY: the frame is new and has its planes' buffers; the first is wrapped in one of ours, which frees it.
         unsafe {
             let inner = (*frame).buf[0];
             let tag = Box::into_raw(Box::new(BufferTag { serial, inner, observer: observer.clone() }));
@@ -153,11 +152,11 @@ unsafe extern "C" fn get_buffer(
     0
 }
 
-/// What one coded picture led to.
+/// The result of decoding one coded picture.
 pub struct Decoded {
-    /// Buffers taken, in order: number, and the picture where no watcher was given.
+    /// Buffers used, in order: number, and the frame if there is no watcher.
     pub taken: Vec<(u64, Picture)>,
-    /// Pictures that came out, in the order of display.
+    /// Frames output, in presentation order.
     pub displayed: Vec<Picture>,
     pub logged_errors: u32,
     pub refused: bool,
@@ -185,7 +184,7 @@ fn name_of(codec: i32) -> Option<&'static CStr> {
 }
 
 impl Codec {
-    /// With a watcher it is a parser's: told of freed buffers, and spared what makes pictures good.
+    /// With a watcher, the codec is a parser's: freed buffers are reported to it, and steps that only affect pixels are skipped.
     pub fn open(codec: i32, observer: Option<SharedObserver>) -> Option<Codec> {
         static LISTEN: Once = Once::new();
         // SAFETY: a callback of the required type that any thread may call.
@@ -193,7 +192,7 @@ impl Codec {
         let name = name_of(codec)?;
         let parser = observer.is_some();
         let hook = Box::new(BufferHook { taken: RefCell::default(), next: Cell::new(0), observer });
-        // SAFETY: a context of our own, opened before anybody sees it; the hook is boxed and outlives it (Drop frees it first).
+        // SAFETY: our own context, opened before it is shared; the hook is boxed and outlives it (Drop frees the context first).
         unsafe {
             let found = ffi::avcodec_find_decoder_by_name(name.as_ptr());
             if found.is_null() {
@@ -209,7 +208,7 @@ impl Codec {
             }
             if parser {
                 c.skip_loop_filter = ffi::AVDiscard::AVDISCARD_ALL;
-                c.error_concealment = 0; // nobody looks at its pictures
+                c.error_concealment = 0; // its frames are not used
             }
             if ffi::avcodec_open2(context, found, null_mut()) < 0 {
                 let mut context = context;
@@ -225,18 +224,18 @@ impl Codec {
         unsafe { &*self.context }
     }
 
-    /// So many pictures may wait to be shown, even if the stream's headers do not say so.
+    /// Sets how many frames may wait for output, even if the stream's headers do not state it.
     pub fn set_reorder(&mut self, reorder: u32) {
-        // SAFETY: as in `raw`, and nobody else has the context.
+        // SAFETY: as in `raw`, and the context has no other user.
         let context = unsafe { &mut *self.context };
         context.has_b_frames = context.has_b_frames.max(reorder as c_int);
     }
 
-    /// Decodes one coded picture; none: drains.
+    /// Decodes one coded picture; `None` drains.
     pub fn decode(&mut self, data: Option<&[u8]>) -> Decoded {
         LOGGED_ERRORS.with(|c| c.set(0));
         let mut done = Decoded { taken: Vec::new(), displayed: Vec::new(), logged_errors: 0, refused: false };
-        // SAFETY: a packet of our own around a padded copy; libavcodec makes the payload its own where it keeps it.
+        // SAFETY: our own packet around a padded copy; libavcodec copies the payload if it keeps it.
         unsafe {
             let code = match data {
                 None => ffi::avcodec_send_packet(self.context, null()),
@@ -271,19 +270,19 @@ impl Codec {
         done
     }
 
-    /// Forgets all pictures; parameter sets stay.
+    /// Discards all frames; parameter sets stay.
     pub fn flush(&mut self) {
         // SAFETY: open.
         unsafe { ffi::avcodec_flush_buffers(self.context) };
     }
 
-    /// The number under which the buffer of a shown picture was taken.
+    /// The number of a displayed frame's buffer.
     pub fn serial_of(picture: &Picture) -> Option<u64> {
         let buffer = picture.raw().buf[0];
         if buffer.is_null() {
             return None;
         }
-        // SAFETY: with a watcher, every picture's first buffer is ours (`get_buffer`), and its opaque a ticket that lives as long as it.
+        // SAFETY: with a watcher, every frame's first buffer is ours (`get_buffer`), and its opaque is a ticket of the same lifetime.
         Some(unsafe { (*ffi::av_buffer_get_opaque(buffer).cast::<BufferTag>()).serial })
     }
 }

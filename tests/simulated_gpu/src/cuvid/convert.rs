@@ -1,13 +1,12 @@
-//! In: a decoded picture.
-//! Out: an output surface as NVDEC lays it out: pitch-linear, luma, then chroma, high depths in the upper bits.
-//! Never: filters: a target of another size takes the nearest sample.
+//! Converts a decoded frame to an output surface with NVDEC's layout: pitch-linear, luma, then chroma, high depths in the upper bits.
+//! A target of another size is sampled with nearest neighbor, without a filter.
 #![allow(unsafe_code)]
 
 use super::abi::{ShortRect, NV12, P016, YUV444, YUV444_16};
 use super::codec::Picture;
 use super::sequence_format::chroma_and_depth;
 
-/// Where and how a surface is written.
+/// Destination and format of a surface.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     pub address: usize,
@@ -36,7 +35,7 @@ pub fn rows(output: i32, height: usize) -> usize {
     }
 }
 
-/// Reads samples of a plane as numbers of 8 or 16 bits, in the output's scale.
+/// Reads samples of a plane as 8-bit or 16-bit numbers, in the output's scale.
 struct Plane<'a> {
     picture: &'a Picture,
     plane: usize,

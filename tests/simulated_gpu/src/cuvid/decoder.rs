@@ -1,6 +1,5 @@
-//! In: pictures submitted by index, maps, unmaps.
-//! Out: surfaces with what libavcodec made of the submitted pictures and of nothing else; conversions that run late.
-//! Never: decodes a picture that was not submitted: what lies at its index then is older.
+//! A simulated decoder: decodes submitted pictures by index with libavcodec, and maps surfaces with asynchronous conversions.
+//! A picture that was not submitted is never decoded: its surface keeps the older content.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::Ordering;
@@ -30,9 +29,9 @@ struct Surface {
     picture: Option<Picture>,
     status: i32,
     parser: usize,
-    /// The host has waited for it (by mapping it).
+    /// Whether the host has waited for it (by mapping it).
     waited_for: bool,
-    /// How often the host has asked for its status.
+    /// How many times the host has queried its status.
     num_queries: u32,
 }
 
@@ -51,7 +50,7 @@ pub struct Decoder {
     outputs: Vec<Output>,
     pitch: usize,
     reserved_bytes: u64,
-    /// Whose pictures were decoded last, and which parameter sets the codec has.
+    /// The stream whose pictures were decoded last, and the codec's current parameter sets.
     fed: Option<(usize, u64, u64)>,
 }
 
@@ -109,7 +108,7 @@ fn check(info: &CreateInfo) -> Result<(), Code> {
     }
     if info.deinterlace != 0 {
         note(format!(
-            "cuvidCreateDecoder with deinterlacing {}: frames are woven here whatever it says",
+            "cuvidCreateDecoder with deinterlacing {}: the simulated decoder always weaves frames",
             info.deinterlace
         ));
     }
@@ -165,21 +164,21 @@ impl Decoder {
         self.outputs.iter().filter(|o| o.index.is_some()).count()
     }
 
-    /// The end of it: memory back, complaints about what still goes on.
+    /// Destroys it: frees its memory and records violations for work still in progress.
     pub fn destroy(mut self) {
         self.release(true);
     }
 
-    fn release(&mut self, complain: bool) {
-        if self.mapped() > 0 && complain {
+    fn release(&mut self, record_violations: bool) {
+        if self.mapped() > 0 && record_violations {
             violation(format!("cuvidDestroyDecoder while {} of its pictures are mapped", self.mapped()));
         }
         let mut driver_state = driver_state();
         for output in self.outputs.drain(..) {
             if let Some(a) = driver_state.memory.find(output.address) {
                 let (base, bytes) = (a.base, a.bytes);
-                if let (Some(label), true) = (driver_state.pending_access(base, bytes), complain) {
-                    violation(format!("cuvidDestroyDecoder while {label} waits to run on its output surface: synchronise first"));
+                if let (Some(label), true) = (driver_state.pending_access(base, bytes), record_violations) {
+                    violation(format!("cuvidDestroyDecoder while {label} waits to run on its output surface: synchronize first"));
                 }
             }
             let _ = driver_state.synchronize_device(self.device);
@@ -278,7 +277,7 @@ impl Decoder {
         };
         if picture_context::is_stale(surface.parser, index) {
             violation(format!(
-                "{call} of surface {index}: its latest picture was not submitted, an older one lies there"
+                "{call} of surface {index}: its latest picture was not submitted, so its content is older"
             ));
         }
         surface.waited_for = true;
@@ -297,7 +296,7 @@ impl Decoder {
         if params.output_stream == 0 {
             note(format!("{call} on the default stream: everything waits for everything"));
         }
-        // The first free one: the sooner a surface is used again, the better for whoever looks for races.
+        // The first free one: early reuse of a surface makes races easier to find.
         let output = &mut self.outputs[free[0]];
         output.index = Some(index);
         let area = self.info.display_area;
@@ -326,7 +325,7 @@ impl Decoder {
         let Some(output) = output else {
             return refuse(
                 INVALID_VALUE,
-                format!("cuvidUnmapVideoFrame64 of {address:#x}, which is not mapped (any more)"),
+                format!("cuvidUnmapVideoFrame64 of {address:#x}, which is not mapped"),
             );
         };
         output.index = None;
@@ -341,7 +340,7 @@ impl Decoder {
         let Some(surface) = usize::try_from(index).ok().and_then(|n| self.surfaces.get_mut(n)) else {
             return refuse(INVALID_VALUE, format!("cuvidGetDecodeStatus of surface {index} of {surfaces}"));
         };
-        // Until the host has waited for the picture, or time has passed between questions, the engine may still be at it.
+        // Until the host has waited for the picture, or some time has passed between queries, it may still be in progress.
         surface.num_queries += 1;
         surface.waited_for |= surface.num_queries > 3;
         let status = if surface.status != 0 && !surface.waited_for { 1 } else { surface.status };

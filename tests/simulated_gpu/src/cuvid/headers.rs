@@ -1,6 +1,4 @@
-//! In: sequence and picture parameter sets of H.264 and HEVC.
-//! Out: what a parser announces of them: crop, surfaces needed, rate; and what slices are read with.
-//! Never: more of a set than that.
+//! Parses sequence and picture parameter sets of H.264 and HEVC: only crop, surface count, rate and what slice headers need.
 
 use super::bit_reader::BitReader;
 
@@ -12,9 +10,9 @@ pub struct Sps {
     pub height: u32,
     pub cropped_width: u32,
     pub cropped_height: u32,
-    /// Pictures that wait for their turn to be shown, at most.
+    /// Maximum number of pictures that wait for output.
     pub reorder: u32,
-    /// Decode surfaces for all that may be held at once.
+    /// Decode surfaces for all pictures that may be held at the same time.
     pub surfaces: u32,
     pub frames_only: bool,
     pub frame_num_bits: u32,
@@ -32,7 +30,7 @@ fn scaling_list(bits: &mut BitReader, size: u32) {
     }
 }
 
-/// Number and content of an H.264 set, without its header byte.
+/// Id and content of an H.264 sequence parameter set, without its header byte.
 pub fn h264_sps(nal: &[u8]) -> (u32, Sps) {
     let mut b = BitReader::new(nal.get(1..).unwrap_or(&[]));
     let profile = b.bits(8);
@@ -93,7 +91,7 @@ pub fn h264_sps(nal: &[u8]) -> (u32, Sps) {
     let by_level =
         if intra_only { 0 } else { dpb_frames(level, constraints & 0x10 != 0, width_mbs * height_mbs) };
     let buffering = buffering.unwrap_or(by_level).clamp(references, 16);
-    // Without a word in the set, pictures wait as long as the buffer lets them; type 2 is in order by definition.
+    // Without a limit in the set, pictures wait as long as the buffer allows; type 2 is in order by definition.
     sps.reorder = if order_type == 2 { 0 } else { reorder.unwrap_or(buffering).min(buffering) };
     sps.surfaces = references.max(1) + sps.reorder + 3;
     (id, sps)
@@ -175,7 +173,7 @@ fn vui(b: &mut BitReader, sps: &mut Sps) -> (Option<u32>, Option<u32>) {
     (Some(b.ue()), Some(b.ue()))
 }
 
-/// Number and content of an HEVC set, as far as its order information.
+/// Id and content of an HEVC sequence parameter set, up to its order information.
 pub fn hevc_sps(nal: &[u8]) -> (u32, Sps) {
     let mut b = BitReader::new(nal.get(2..).unwrap_or(&[]));
     b.skip(4);
@@ -219,7 +217,7 @@ impl Sps {
     }
 }
 
-/// Its own number and that of its sequence set.
+/// The picture parameter set's id and that of its sequence parameter set.
 pub fn h264_pps(nal: &[u8]) -> (u32, u32) {
     let mut b = BitReader::new(nal.get(1..).unwrap_or(&[]));
     (b.ue(), b.ue())
@@ -236,7 +234,7 @@ pub struct Slice {
     pub bottom: bool,
 }
 
-/// The start of an H.264 slice header; `sps` finds the sequence set of a picture set.
+/// The start of an H.264 slice header; `sps` finds the sequence parameter set of a picture parameter set.
 pub fn h264_slice(nal: &[u8], sps: impl Fn(u32) -> Option<Sps>) -> Slice {
     let mut b = BitReader::new(nal.get(1..nal.len().min(64)).unwrap_or(&[]));
     let first = b.ue() == 0;

@@ -1,6 +1,4 @@
-//! In: AV1 temporal units.
-//! Out: whether a sequence header is among their OBUs.
-//! Never: frame headers.
+//! Finds out whether an AV1 temporal unit contains a sequence header OBU.
 
 pub fn has_sequence_header(mut unit: &[u8]) -> bool {
     while let Some((&header, rest)) = unit.split_first() {

@@ -1,6 +1,5 @@
-//! In: packets; a parser's three callbacks.
-//! Out: sequence, decode and display callbacks in the order that NVCUVID's contract gives.
-//! Never: needs a CUDA context; keeps a bitstream valid after its callback.
+//! A simulated parser: makes sequence, decode and display callbacks in the order of NVCUVID's contract.
+//! It needs no CUDA context, and invalidates a bitstream after its callback.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -19,9 +18,9 @@ use super::surface_indices::{PictureInfo, SurfaceIndices};
 use crate::call_log::{behavior, note, violation, Code, INVALID_VALUE, NOT_SUPPORTED};
 use crate::cuda::slice;
 
-/// A parser tells nobody more of a failed callback than this.
+/// The error code for a failed callback; the parser reports no other detail.
 const CALLBACK_FAILED: Code = INVALID_VALUE;
-/// AV1 pictures that keep their index: as many as there are reference slots.
+/// AV1 pictures that keep their index: the number of reference slots.
 const AV1_NUM_REF_FRAMES: usize = 8;
 
 struct DisplayedPicture {
@@ -35,29 +34,29 @@ pub struct Parser {
     splitter: PictureSplitter,
     codec: Codec,
     indices: Arc<SurfaceIndices>,
-    /// Announced last.
+    /// The sequence announced last.
     format: Option<Format>,
     picture_format: Option<PictureFormat>,
     minimum: i32,
     count: i32,
     header_seen: bool,
-    /// A sequence header that differs came; it is announced with the next picture.
+    /// Whether a different sequence header arrived; it is announced with the next picture.
     sequence_due: bool,
     fed_version: u64,
     epoch: u64,
-    /// Pictures to be shown that wait for the display delay.
+    /// Displayable pictures that wait for the display delay.
     display_queue: VecDeque<DisplayedPicture>,
     last: Option<(i32, super::headers::Slice)>,
     last_timestamp: i64,
     timestamp_step: i64,
     hidden: i64,
-    /// VP8, VP9, AV1 without ENDOFPICTURE: the packet that waits for the next one, where the behavior is such.
+    /// VP8, VP9, AV1 without ENDOFPICTURE: the packet that waits for the next one, if that behavior is enabled.
     held_packet: Option<(Vec<u8>, Option<i64>)>,
     av1_references: VecDeque<u64>,
     av1_next: u64,
 }
 
-// SAFETY: the user's pointer is only handed back to the user's callbacks, on the thread that calls the parser.
+// SAFETY: the user's pointer is only passed back to the user's callbacks, on the thread that calls the parser.
 unsafe impl Send for Parser {}
 
 impl Parser {
@@ -140,7 +139,7 @@ impl Parser {
         let result = last.map_or(Ok(()), |coded| self.picture(coded)).and_then(|()| self.drain());
         self.header_seen = false;
         if let (true, Some(display)) = (notify, self.params.display) {
-            // SAFETY: the callback and its user data are the caller's; null tells the end.
+            // SAFETY: the callback and its user data are the caller's; null reports the end.
             unsafe { display(self.params.user, std::ptr::null_mut()) };
         }
         result
@@ -154,14 +153,14 @@ impl Parser {
         self.header_seen = false;
     }
 
-    /// No picture so far is a reference any more.
+    /// Ends the use of all pictures so far as references.
     fn restart(&mut self) {
         self.codec.flush();
         self.epoch += 1;
         self.last = None;
     }
 
-    /// Shows all that is still to be shown.
+    /// Displays all remaining pictures.
     fn drain(&mut self) -> Result<(), Code> {
         let done = if self.codec.direct { Vec::new() } else { self.codec.decode(None).displayed };
         let result = self.show(done, true);
@@ -174,7 +173,7 @@ impl Parser {
         self.header_seen |= coded.has_sequence;
         self.sequence_due |= coded.new_sequence;
         if coded.slices.is_empty() || !self.header_seen {
-            return Ok(()); // before the first header: not a word
+            return Ok(()); // before the first header: no callback
         }
         if self.sequence_due && coded.random_access && self.format.is_some() {
             self.drain()?;
@@ -193,7 +192,7 @@ impl Parser {
             self.codec.decode(Some(&[coded.headers.as_slice(), &coded.data].concat()))
         };
         self.fed_version = coded.version;
-        // Before its own picture H.264 may take buffers for lost ones, HEVC takes them after it.
+        // Before its own picture H.264 may use buffers for lost ones, HEVC uses them after it.
         let mine = if self.params.codec == HEVC { done.taken.first() } else { done.taken.last() };
         let result = self.decode(&coded, mine.map(|(serial, _)| *serial), timestamp);
         self.indices.thaw();
@@ -206,7 +205,7 @@ impl Parser {
         self.show_at(done.displayed, by_packet.map(|t| t + delayed))
     }
 
-    /// A picture's own timestamp; one that has none gets a guess.
+    /// A picture's own timestamp; a picture without one gets a guess.
     fn timestamp(&mut self, coded: &CodedPicture) -> i64 {
         let timestamp = coded.timestamp.unwrap_or(self.last_timestamp + self.timestamp_step);
         let step = timestamp - self.last_timestamp;
@@ -231,7 +230,7 @@ impl Parser {
                     self.last = None;
                     self.call_decode(coded, index, true)
                 }
-                None => Ok(()), // the parser makes nothing of it: damaged, or a leading picture without its references
+                None => Ok(()), // the parser ignores it: damaged, or a leading picture without its references
             };
         };
         self.announce(coded)?;
@@ -265,7 +264,7 @@ impl Parser {
         self.call_decode(coded, index, false)
     }
 
-    /// The sequence callback, where one is due.
+    /// Makes the sequence callback, if one is due.
     fn announce(&mut self, coded: &CodedPicture) -> Result<(), Code> {
         let Some((format, picture_format)) =
             sequence_format::describe(self.params.codec, self.codec.raw(), coded)
@@ -276,17 +275,18 @@ impl Parser {
         if self.format == Some(format) && !self.sequence_due && !repeated {
             return Ok(());
         }
-        self.show(Vec::new(), true)?; // what is shown already comes before
+        self.show(Vec::new(), true)?; // pictures that are already displayable come first
         self.sequence_due = false;
         (self.format, self.picture_format) = (Some(format), Some(picture_format));
         self.minimum = i32::from(format.min_decode_surfaces);
-        let mut told = format;
+        let mut announced = format;
         if crate::call_log::behavior_is_set("minimum_zero") {
-            told.min_decode_surfaces = 0;
+            announced.min_decode_surfaces = 0;
         }
         let Some(callback) = self.params.sequence else { return Ok(()) };
         // SAFETY: the caller's callback and user data; the format lives through the call.
-        let answer = picture_context::during_sequence(|| unsafe { callback(self.params.user, &mut told) });
+        let answer =
+            picture_context::during_sequence(|| unsafe { callback(self.params.user, &mut announced) });
         if answer <= 0 {
             (self.header_seen, self.format) = (false, None);
             return Err(CALLBACK_FAILED);
@@ -296,7 +296,7 @@ impl Parser {
         }
         if answer > 32 || self.count < self.minimum {
             violation(format!(
-                "sequence callback answered {answer}: {} surfaces for a stream that needs {}, 32 at most",
+                "sequence callback returned {answer}: {} surfaces for a stream that needs {}, 32 at most",
                 self.count, self.minimum
             ));
         }
@@ -351,7 +351,7 @@ impl Parser {
         if !second_field || context.submitted.load(Ordering::Relaxed) {
             picture_context::set_stale(self.id, index, !context.submitted.load(Ordering::Relaxed));
         }
-        bitstream.fill(0xDD); // whoever kept the pointer reads this
+        bitstream.fill(0xDD); // a caller that kept the pointer reads this
         offsets.fill(u32::MAX);
         if answer == 0 {
             Err(CALLBACK_FAILED)
@@ -375,7 +375,7 @@ impl Parser {
             let Some(mut picture_info) =
                 Codec::serial_of(&picture).and_then(|serial| self.indices.picture_info(serial))
             else {
-                continue; // made up in place of a lost one
+                continue; // synthesized for a lost one
             };
             let flags = picture.raw().flags;
             picture_info.progressive = flags & ffmpeg_sys_next::AV_FRAME_FLAG_INTERLACED == 0;
@@ -410,7 +410,7 @@ impl Parser {
         Ok(())
     }
 
-    /// dav1d shows what a temporal unit shows; hidden frames stay inside. Coarser than NVDEC: one decode callback a unit.
+    /// dav1d outputs what a temporal unit displays; hidden frames are not output. Coarser than NVDEC: one decode callback per unit.
     fn av1_picture(&mut self, coded: &CodedPicture, timestamp: i64) -> Result<(), Code> {
         let done = self.codec.decode(Some(&coded.data));
         if done.displayed.is_empty() {

@@ -1,13 +1,12 @@
-//! In: the picture whose decode callback is running.
-//! Out: what a decoder needs of it beyond the C struct, found by the bitstream's address; which indices hold old pictures.
-//! Never: outlives the callback, as the C struct does not.
+//! The picture whose decode callback is running, found by the bitstream's address: what a decoder needs beyond the C struct.
+//! It also records which indices hold old pictures. Like the C struct, it does not outlive the callback.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What pictures are made of: a decoder is made for one.
+/// The stream properties for which a decoder is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PictureFormat {
     pub codec: i32,
@@ -31,11 +30,11 @@ pub struct PictureContext {
 }
 
 static CONTEXTS: Mutex<BTreeMap<usize, Arc<PictureContext>>> = Mutex::new(BTreeMap::new());
-/// Parser and index of pictures that were not submitted: what lies there is older.
+/// Parser and index of pictures that were not submitted: the surface holds older content.
 static STALE: Mutex<BTreeSet<(usize, i32)>> = Mutex::new(BTreeSet::new());
 
 thread_local! {
-    /// Parser and index of the decode callback that this thread is in.
+    /// Parser and index of the decode callback that is running on this thread.
     static DECODING: Cell<Option<(usize, i32)>> = const { Cell::new(None) };
     static IN_SEQUENCE: Cell<bool> = const { Cell::new(false) };
 }
@@ -44,7 +43,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Makes the unit known while `call` (the decode callback) runs.
+/// Makes the picture available while `call` (the decode callback) runs.
 pub fn during<T>(context: &Arc<PictureContext>, bitstream: usize, call: impl FnOnce() -> T) -> T {
     lock(&CONTEXTS).insert(bitstream, context.clone());
     let before = DECODING.replace(Some((context.parser, context.index)));
@@ -77,8 +76,8 @@ pub fn set_stale(parser: usize, index: i32, stale: bool) {
     }
 }
 
-/// What lies at this index is older than the picture that the parser last gave it to. In that picture's own decode callback the
-/// older one is still due.
+/// Whether the content at this index is older than the picture that the parser last assigned to it. In that picture's own decode
+/// callback the older one is still expected.
 pub fn is_stale(parser: usize, index: i32) -> bool {
     DECODING.get() != Some((parser, index)) && lock(&STALE).contains(&(parser, index))
 }

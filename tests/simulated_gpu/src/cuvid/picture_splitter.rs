@@ -1,6 +1,5 @@
-//! In: packets as they are fed to a parser.
-//! Out: coded pictures (frames or fields), cut as the codec's own rules cut them.
-//! Never: knows packets' borders, but where a flag vouches for them.
+//! Splits a parser's packets into coded pictures (frames or fields) by the codec's own rules.
+//! Packet borders are used only where a flag guarantees them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,15 +8,15 @@ use super::abi::{AV1, H264, HEVC, VP8, VP9};
 use super::bit_reader::nals;
 use super::headers::{h264_pps, h264_slice, h264_sps, hevc_sps, Slice, Sps};
 
-/// Parameter sets as they stand, and how often they have changed.
+/// The current parameter sets, and the number of their changes.
 #[derive(Default)]
 pub struct ParameterSets {
-    /// By type and number; types in the order in which they must be fed.
+    /// By type and id; types in the order in which they must be fed.
     nals: BTreeMap<(u8, u32), Vec<u8>>,
     sps: BTreeMap<u32, Sps>,
     pps: BTreeMap<u32, u32>,
     version: u64,
-    /// The last sequence set that came.
+    /// The last sequence parameter set.
     latest: Option<Sps>,
     stream: Arc<Vec<u8>>,
 }
@@ -39,7 +38,7 @@ impl ParameterSets {
     }
 }
 
-/// A coded picture, complete.
+/// A complete coded picture.
 #[derive(Default, Clone)]
 pub struct CodedPicture {
     /// With its parameter sets and messages, as it was fed.
@@ -47,23 +46,23 @@ pub struct CodedPicture {
     pub timestamp: Option<i64>,
     pub slices: Vec<(usize, usize)>,
     pub slice: Option<Slice>,
-    /// A sequence header came with it or before it.
+    /// Whether a sequence header came with it or before it.
     pub has_sequence: bool,
-    /// One that differs from what was known.
+    /// Whether that header differs from the known one.
     pub new_sequence: bool,
-    /// Decoding may start here: IDR, IRAP, key frame.
+    /// Whether decoding may start here: IDR, IRAP, keyframe.
     pub random_access: bool,
     pub reference: bool,
     pub intra: bool,
     pub hidden: bool,
-    /// The parameter sets in force for it, and how often they had changed by then.
+    /// The parameter sets that apply to it, and the number of their changes by then.
     pub headers: Arc<Vec<u8>>,
     pub version: u64,
-    /// The sequence set that it refers to.
+    /// The sequence parameter set that it refers to.
     pub sps: Option<Sps>,
 }
 
-/// Cuts byte streams (H.264, HEVC) or takes packets apart (the others).
+/// Splits byte streams (H.264, HEVC) or packets (the other codecs).
 pub struct PictureSplitter {
     codec: i32,
     sets: ParameterSets,
@@ -86,7 +85,8 @@ impl PictureSplitter {
         PictureSplitter { codec, sets: ParameterSets::default(), pending: CodedPicture::default() }
     }
 
-    /// What the packet completes. With `whole`, it holds exactly one picture: that one, and the rest is dropped (its size is told).
+    /// Returns the pictures that the packet completes. With `whole`, it contains exactly one picture; the rest is dropped and its size
+    /// reported.
     pub fn push(&mut self, packet: &[u8], timestamp: Option<i64>, whole: bool) -> (Vec<CodedPicture>, usize) {
         match self.codec {
             H264 | HEVC => self.push_stream(packet, timestamp, whole),
@@ -96,7 +96,7 @@ impl PictureSplitter {
         }
     }
 
-    /// The last picture, when no more comes.
+    /// Returns the last picture at the end of the stream.
     pub fn finish(&mut self) -> Option<CodedPicture> {
         let mut coded = std::mem::take(&mut self.pending);
         (coded.headers, coded.version) = (self.sets.stream.clone(), self.sets.version);
@@ -205,7 +205,7 @@ impl PictureSplitter {
         }
     }
 
-    /// The sequence set that a slice refers to, else the latest.
+    /// The sequence parameter set that a slice refers to, else the latest.
     fn sps_of(&self, coded: &CodedPicture) -> Option<Sps> {
         let by_slice = coded.slice.and_then(|s| self.sets.sps.get(self.sets.pps.get(&s.pps)?).copied());
         by_slice.or(self.sets.latest)

@@ -1,6 +1,5 @@
-//! In: a codec context that has just decoded a picture, and that picture's headers.
-//! Out: the format as a parser announces it, and the shape that a decoder must have.
-//! Never: what the container says.
+//! Computes the format that a parser announces and the properties of a decoder, from a codec context that has just decoded a picture
+//! and from that picture's headers. Container metadata is not used.
 #![allow(unsafe_code)]
 
 use ffmpeg_sys_next as ffi;
@@ -38,7 +37,7 @@ pub fn describe(
     context: &ffi::AVCodecContext,
     coded: &CodedPicture,
 ) -> Option<(Format, PictureFormat)> {
-    // SAFETY: an enum of C, read as its number: libavcodec may know formats that the bindings do not.
+    // SAFETY: a C enum, read as its number: libavcodec may know formats that the bindings do not.
     let number = |at: *const u8| unsafe { at.cast::<i32>().read() };
     let (chroma, depth) = chroma_and_depth(number((&raw const context.pix_fmt).cast()))?;
     let sps = coded.sps.unwrap_or_default();
@@ -60,10 +59,10 @@ pub fn describe(
             )
         }
     };
-    // Of the other codecs parsers of NVIDIA's are known that leave all of this at 0.
-    let tells = codec == H264 || codec == HEVC;
-    let told = |tag: i32| if tells { tag as u8 } else { 0 };
-    let full = tells && number((&raw const context.color_range).cast()) == 2;
+    // For the other codecs, some NVIDIA parsers are known to leave all of this at 0.
+    let has_signal = codec == H264 || codec == HEVC;
+    let signaled = |tag: i32| if has_signal { tag as u8 } else { 0 };
+    let full = has_signal && number((&raw const context.color_range).cast()) == 2;
     let rate = if sps.rate[1] > 0 { sps.rate } else { [0, 0] };
     let format = Format {
         codec,
@@ -79,9 +78,9 @@ pub fn describe(
         bitrate: 0,
         aspect: [area.right - area.left, area.bottom - area.top],
         signal: 5 | u8::from(full) << 3,
-        primaries: told(number((&raw const context.color_primaries).cast())),
-        transfer: told(number((&raw const context.color_trc).cast())),
-        matrix: told(number((&raw const context.colorspace).cast())),
+        primaries: signaled(number((&raw const context.color_primaries).cast())),
+        transfer: signaled(number((&raw const context.color_trc).cast())),
+        matrix: signaled(number((&raw const context.colorspace).cast())),
         header_bytes: if codec == AV1 { 0 } else { coded.headers.len() as u32 },
     };
     Some((format, PictureFormat { codec, width, height, chroma, depth }))

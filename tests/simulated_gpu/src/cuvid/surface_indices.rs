@@ -1,6 +1,5 @@
-//! In: pictures that a parser's decoder holds and lets go.
-//! Out: picture indices, handed out again as early as a parser may.
-//! Never: gives out an index that a reference or a picture still to be shown has.
+//! Assigns picture indices and reuses them as early as a parser may.
+//! An index of a reference, or of a picture that is not displayed yet, is never reused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
@@ -8,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use super::codec::BufferObserver;
 use crate::call_log::behavior;
 
-/// What is known of a picture until it is shown.
+/// State of a picture until it is displayed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PictureInfo {
     pub index: Option<i32>,
@@ -23,9 +22,9 @@ pub struct PictureInfo {
 struct IndexState {
     count: i32,
     free: Vec<i32>,
-    /// While a picture is decoded, what becomes free waits here: that picture may have referred to it.
+    /// Buffers freed while a picture is decoded wait here: that picture may have referred to them.
     later: Option<Vec<i32>>,
-    /// Let go before they had an index.
+    /// Released before they had an index.
     gone: BTreeSet<u64>,
     pictures: BTreeMap<u64, PictureInfo>,
 }
@@ -63,7 +62,7 @@ impl SurfaceIndices {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// From now on there are so many; those in use stay in use.
+    /// Sets the number of indices; those in use stay in use.
     pub fn resize(&self, count: i32) {
         let mut state = self.state();
         state.count = count;
@@ -72,7 +71,7 @@ impl SurfaceIndices {
             (0..count).rev().filter(|n| state.pictures.values().all(|s| s.index != Some(*n))).collect();
     }
 
-    /// Buffers were taken under these numbers; until `thaw` nothing becomes free.
+    /// Buffers were used under these numbers; nothing is released until `thaw`.
     pub fn freeze(&self) {
         self.state().later.get_or_insert_default();
     }
@@ -84,10 +83,10 @@ impl SurfaceIndices {
         state.gone.clear();
     }
 
-    /// An index for the picture; it keeps it until its buffer is freed.
+    /// An index for the picture; the picture keeps it until its buffer is freed.
     pub fn assign(&self, serial: u64, picture_info: PictureInfo) -> Option<i32> {
         let mut state = self.state();
-        // The one that became free last, so that what was shown just now is overwritten first; or the one that is free longest.
+        // The one freed last, so that the picture just displayed is overwritten first; or the one free for the longest time.
         let index = if behavior("oldest_index") && !state.free.is_empty() {
             state.free.remove(0)
         } else {
@@ -101,7 +100,7 @@ impl SurfaceIndices {
         Some(index)
     }
 
-    /// Shown, and nobody refers to it: the next picture may have its index, whatever the decoder still holds.
+    /// Displayed and not referenced: the next picture may use its index, whatever the decoder still holds.
     pub fn release(&self, index: i32) {
         let mut state = self.state();
         let Some(serial) =

@@ -1,6 +1,5 @@
-//! In: requests for device and pinned memory; addresses.
-//! Out: fenced ranges of host memory, filled with poison; which range an address lies in, and whether its fences are whole.
-//! Never: hands an address out twice while somebody may still remember it.
+//! Allocates device and pinned memory as fenced ranges of host memory, filled with poison, and looks up addresses in them.
+//! Addresses are not reused while stale pointers to them are likely.
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,9 +10,9 @@ use crate::call_log::{refuse, violation, Code, INVALID_VALUE, OUT_OF_MEMORY};
 use super::race::AccessRecord;
 
 const PAGE: usize = 4096;
-/// What cuMemAlloc promises.
+/// Alignment that cuMemAlloc guarantees.
 const ALIGNMENT: usize = 256;
-/// Fresh memory is full of this: what was never written is seen.
+/// New memory has this content, so that reads of unwritten memory are visible.
 pub const POISON: u8 = 0xDB;
 const FENCE: u8 = 0xFC;
 /// Freed ranges whose addresses stay unused (and unreadable) for a while.
@@ -23,9 +22,9 @@ const MAX_QUARANTINED: usize = 1024;
 pub enum AllocationKind {
     Device,
     Pinned,
-    /// The caller's own pages, made known by cuMemHostRegister.
+    /// The caller's own pages, registered by cuMemHostRegister.
     Registered,
-    /// An output surface of a decoder: only while it is mapped may anybody touch it.
+    /// An output surface of a decoder: accessible only while it is mapped.
     Surface {
         decoder: usize,
         mapped: bool,
@@ -47,7 +46,7 @@ pub struct Allocation {
 pub struct Memory {
     live: BTreeMap<usize, Allocation>,
     quarantine: VecDeque<(usize, usize, String)>,
-    /// Decode surfaces: counted, never touched.
+    /// Decode surfaces: counted, never accessed.
     reserved_bytes: u64,
     used_bytes: u64,
     pub peak_bytes: u64,
@@ -94,7 +93,7 @@ impl Memory {
             return Err(OUT_OF_MEMORY);
         }
         let span = round_up(round_up(bytes, ALIGNMENT), PAGE);
-        // SAFETY: a fresh anonymous mapping wherever the kernel likes; no memory of ours is concerned.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice; no memory of ours is concerned.
         let start = unsafe {
             libc::mmap(
                 null_mut(),
@@ -110,7 +109,7 @@ impl Memory {
         }
         let first = start as usize + PAGE;
         let base = (first + span - bytes) / ALIGNMENT * ALIGNMENT;
-        // SAFETY: `first .. first + span` is the inside of the mapping made above, which nobody else knows yet.
+        // SAFETY: `first .. first + span` is the inside of the mapping made above, which has no other user yet.
         unsafe {
             if libc::mprotect(first as *mut _, span, libc::PROT_READ | libc::PROT_WRITE) != 0 {
                 libc::munmap(start, span + 2 * PAGE);
@@ -130,7 +129,7 @@ impl Memory {
         Ok(base)
     }
 
-    /// Pages of the caller's that the driver is told about; they stay the caller's.
+    /// Registers pages of the caller; they stay the caller's.
     pub fn register(&mut self, base: usize, bytes: usize, device: usize) -> Result<(), Code> {
         if base == 0 || bytes == 0 || self.overlapping(base, bytes).is_some() {
             return refuse(
@@ -159,7 +158,7 @@ impl Memory {
         (address < allocation.base + allocation.bytes).then_some(allocation)
     }
 
-    /// What is known about an address, for people.
+    /// Describes an address in a message.
     pub fn describe(&self, address: usize) -> String {
         if let Some(a) = self.find(address) {
             let of = match a.kind {
@@ -203,7 +202,7 @@ impl Memory {
         }
     }
 
-    /// The whole range lies in one live allocation that may be touched now.
+    /// Checks that the complete range is in one live allocation that may be accessed now.
     pub fn check(&self, address: usize, bytes: usize, what: &str) -> Result<(), Code> {
         if bytes == 0 {
             return Ok(());
@@ -221,13 +220,13 @@ impl Memory {
         let (first, span) = a.pages;
         let end = a.base + a.bytes;
         let fence = |from: usize, to: usize| {
-            // SAFETY: both fences lie in the pages of a live allocation, which are readable until it is freed.
+            // SAFETY: both fences are in the pages of a live allocation, which are readable until it is freed.
             unsafe { std::slice::from_raw_parts(from as *const u8, to - from) }.iter().all(|&b| b == FENCE)
         };
         fence(first.max(a.base.saturating_sub(PAGE)), a.base) && fence(end, first + span)
     }
 
-    /// Looks at every fence; a broken one is reported once, with what ran last. Whether there was one.
+    /// Checks every fence; a broken one is reported once, with the operation that ran last. Returns whether there was one.
     pub fn check_fences(&mut self, after: &str) -> bool {
         let broken: Vec<(usize, u64, usize)> = self
             .live
@@ -253,7 +252,7 @@ impl Memory {
         }
     }
 
-    /// Takes the range away: whoever touches it from now on faults.
+    /// Frees the range: any later access faults.
     pub fn free(&mut self, base: usize, what: &str) -> Result<(), Code> {
         let Some(a) = self.live.get(&base) else {
             return refuse(
@@ -272,7 +271,7 @@ impl Memory {
             self.used_bytes -= a.bytes as u64;
         }
         let (first, span) = a.pages;
-        // SAFETY: pages of our own mapping, whose allocation has just left the table; nothing of ours points into them.
+        // SAFETY: pages of our own mapping, whose allocation was just removed from the table; none of our pointers points into them.
         unsafe {
             libc::mprotect(first as *mut _, span, libc::PROT_NONE);
             libc::madvise(first as *mut _, span, libc::MADV_DONTNEED);
@@ -280,7 +279,7 @@ impl Memory {
         self.quarantine.push_back((first, span, format!("allocation {} of {} bytes", a.serial, a.bytes)));
         if self.quarantine.len() > MAX_QUARANTINED {
             if let Some((first, span, _)) = self.quarantine.pop_front() {
-                // SAFETY: the mapping made in `allocate`, guard pages included, that has been out of use for long.
+                // SAFETY: the mapping made in `allocate`, guard pages included, which has long been unused.
                 unsafe { libc::munmap((first - PAGE) as *mut _, span + 2 * PAGE) };
             }
         }

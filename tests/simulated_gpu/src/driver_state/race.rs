@@ -1,12 +1,11 @@
-//! In: what each operation reads and writes, and what is known to come before it.
-//! Out: a violation for two operations on the same bytes, one of them writing, that nothing puts in order.
-//! Never: needs the two to collide in time: order is judged when work is submitted.
+//! Detects races: two operations on the same bytes, one of them a write, whose order is not defined.
+//! The check happens when work is enqueued, so the operations need not collide in time.
 
 use std::collections::BTreeMap;
 
 pub type StreamId = u64;
 
-/// For each stream, up to which operation everything is known to be over.
+/// For each stream, the operation up to which everything is known to be complete.
 #[derive(Clone, Default, Debug)]
 pub struct VectorClock(BTreeMap<StreamId, u64>);
 
@@ -41,7 +40,7 @@ impl AccessKind {
     }
 }
 
-/// What an operation touches.
+/// The range that an operation accesses.
 #[derive(Clone, Debug)]
 pub struct MemoryAccess {
     pub from: usize,
@@ -58,7 +57,7 @@ pub struct AccessRecord {
     label: String,
 }
 
-/// Notes the touch in the allocation's past; the label of an earlier one that it races with, if there is one.
+/// Records the access in the allocation's history; returns the label of an earlier one that it races with, if any.
 pub fn record(
     past: &mut Vec<AccessRecord>,
     access: &MemoryAccess,
@@ -75,7 +74,7 @@ pub fn record(
             && !clock.includes(p.stream, p.op_index)
     });
     let conflict = conflict.map(|p| format!("{} (operation {} of stream {})", p.label, p.op_index, p.stream));
-    // What comes behind the same stream's later one comes behind this one too: one entry for each range is enough.
+    // Work after the same stream's later operation is also after this one, so one entry per range is enough.
     let same = |p: &&mut AccessRecord| (p.from, p.to, p.kind, p.stream) == (from, to, access.kind, stream);
     match past.iter_mut().find(same) {
         Some(earlier) => {

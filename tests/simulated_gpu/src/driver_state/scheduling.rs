@@ -1,6 +1,5 @@
-//! In: queues; what somebody waits for.
-//! Out: that work run, and whatever else the adversary likes to run at that moment.
-//! Never: runs an operation before those that must come first.
+//! Runs queued work that a caller waits for, and other work in an adversarial order.
+//! An operation never runs before those that must precede it.
 
 use crate::call_log::{behavior, lose_context, lost_context_code, violation, Code, ILLEGAL_ADDRESS};
 
@@ -10,11 +9,11 @@ use super::DriverState;
 
 impl DriverState {
     fn is_complete(&self, stream: StreamId, op_index: u64) -> bool {
-        // A destroyed stream that has run dry is forgotten.
+        // A destroyed stream that has no work left is removed.
         self.streams.get(&stream).is_none_or(|s| s.executed >= op_index)
     }
 
-    /// The stream whose head must run for this one's head to run: itself, where nothing is in the way.
+    /// The stream whose head must run for this one's head to run: itself, if nothing blocks it.
     fn runnable_stream(&self, mut id: StreamId) -> StreamId {
         while let Some(head) = self.streams.get(&id).and_then(|s| s.queue.front()) {
             match head.after.iter().find(|(stream, op_index)| !self.is_complete(*stream, *op_index)) {
@@ -56,7 +55,7 @@ impl DriverState {
             }
             Err(Failure::Fault(address)) => {
                 violation(format!("{label}: illegal address {}", self.memory.describe(address)));
-                self.memory.restore_fences(); // on its way there it broke the fence, which is no second finding
+                self.memory.restore_fences(); // the faulting write broke the fence, which is not a second finding
                 lose_context(ILLEGAL_ADDRESS);
             }
             Err(Failure::Refused(why)) => {
@@ -66,7 +65,7 @@ impl DriverState {
         }
     }
 
-    /// Some stream's next operation, if one can run.
+    /// The next operation of any stream, if one can run.
     pub fn run_any(&mut self) {
         let busy: Vec<StreamId> =
             self.streams.iter().filter(|(_, s)| !s.queue.is_empty()).map(|(&id, _)| id).collect();
@@ -76,9 +75,9 @@ impl DriverState {
         }
     }
 
-    /// Runs until this operation is over; others run too where the adversary likes.
+    /// Runs until this operation is complete; other operations may run too.
     pub fn run_until(&mut self, id: StreamId, op_index: u64) {
-        // Lazy: nothing but what is waited for. Otherwise others come first now and then, or nearly always.
+        // Lazy: only what is waited for. Otherwise other work runs first, sometimes or nearly always.
         let others = if behavior("lazy") { 0 } else { [1, 4, 15][self.choose(3) as usize] };
         while !self.is_complete(id, op_index) {
             if others > 0 && self.choose(16) < others {
@@ -89,7 +88,7 @@ impl DriverState {
         }
     }
 
-    /// Waits for all that was put into the stream so far; the host knows it from now on.
+    /// Waits for all work enqueued in the stream so far; the host knows it is complete from now on.
     pub fn synchronize(&mut self, id: StreamId) -> Result<(), Code> {
         let Some(stream) = self.streams.get(&id) else { return Ok(()) };
         let (op_index, waits) = (stream.submitted, stream.waits.clone());
@@ -114,7 +113,7 @@ impl DriverState {
         context_result()
     }
 
-    /// A question rather than a wait: now and then some work runs, so that whoever asks again and again gets there.
+    /// A query rather than a wait: sometimes work runs, so that a polling caller finally succeeds.
     pub fn query(&mut self, id: StreamId, op_index: u64) -> bool {
         if self.is_complete(id, op_index) {
             return true;

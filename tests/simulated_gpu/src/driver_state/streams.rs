@@ -1,6 +1,5 @@
-//! In: operations, each on a stream, with what it touches.
-//! Out: queues, in which each operation knows what must have run before it; races between operations that nothing orders.
-//! Never: runs anything (that is `running`).
+//! Queues of operations: each knows which operations must precede it, and races are detected when it is enqueued.
+//! `scheduling` runs them.
 
 use std::collections::VecDeque;
 
@@ -9,10 +8,10 @@ use crate::call_log::{behavior, violation, Code};
 use super::race::{record, MemoryAccess, StreamId, VectorClock};
 use super::DriverState;
 
-/// How deep a queue may grow before the oldest work in it runs: a driver blocks there.
+/// Maximum depth of a queue before its oldest work runs: a driver blocks there.
 const MAX_QUEUE_DEPTH: usize = 1024;
 
-/// What an operation came to: done, or the address at which it faulted.
+/// The result of an operation: done, or the address at which it faulted.
 pub type Outcome = Result<(), Failure>;
 
 pub enum Failure {
@@ -25,7 +24,7 @@ pub type Work = Box<dyn FnOnce() -> Outcome + Send>;
 pub struct Operation {
     pub label: String,
     pub op_index: u64,
-    /// Other streams' operations that come first: stream, place.
+    /// Operations of other streams that precede it: stream, index.
     pub after: Vec<(StreamId, u64)>,
     pub accesses: Vec<MemoryAccess>,
     pub work: Work,
@@ -33,7 +32,7 @@ pub struct Operation {
 
 pub struct Stream {
     pub device: usize,
-    /// Waits for the legacy default stream, and that one for it.
+    /// Whether it waits for the legacy default stream, and that one for it.
     pub blocking: bool,
     pub priority: i32,
     pub destroyed: bool,
@@ -41,7 +40,7 @@ pub struct Stream {
     pub submitted: u64,
     pub executed: u64,
     pub clock: VectorClock,
-    /// Waits taken on since the last operation.
+    /// Waits added since the last operation.
     pub waits: Vec<(StreamId, u64)>,
     /// Queries in a row that were answered "not yet".
     pub num_queries: u32,
@@ -65,7 +64,7 @@ impl Stream {
 }
 
 impl DriverState {
-    /// What the default stream's rules put before the next operation of this stream.
+    /// Operations that must precede the next one of this stream by the default stream's rules.
     fn default_stream_rules(&self, id: StreamId) -> Vec<(StreamId, u64, VectorClock)> {
         let Some(stream) = self.streams.get(&id) else { return Vec::new() };
         let others = self.streams.iter().filter(|(&other, s)| {
@@ -79,7 +78,7 @@ impl DriverState {
         others.map(|(&other, s)| (other, s.submitted, s.clock.clone())).collect()
     }
 
-    /// Puts an operation into its stream's queue. Its place there is returned.
+    /// Enqueues an operation and returns its index.
     pub fn submit(
         &mut self,
         id: StreamId,
@@ -106,7 +105,7 @@ impl DriverState {
             {
                 let location = self.memory.describe(access.from);
                 violation(format!(
-                    "race at {location}: {label} (operation {op_index} of stream {id:#x}) and {conflict}, which nothing puts in order"
+                    "race at {location}: {label} (operation {op_index} of stream {id:#x}) and {conflict}, whose order is not defined"
                 ));
             }
         }
@@ -121,7 +120,7 @@ impl DriverState {
         Ok(op_index)
     }
 
-    /// Later operations of the stream wait for that one.
+    /// Makes later operations of the stream wait for that one.
     pub fn wait(&mut self, id: StreamId, (other, op_index, clock): (StreamId, u64, &VectorClock)) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.clock.join(clock);

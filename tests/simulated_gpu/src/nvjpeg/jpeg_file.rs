@@ -1,6 +1,5 @@
-//! In: JPEG files.
-//! Out: what their headers say; their planes, as libavcodec decodes them.
-//! Never: a plane of another size than the header's, or a file that libavcodec complains of.
+//! Reads JPEG headers, and the planes as libavcodec decodes them.
+//! A plane of another size than the header's, or a decoder error, is an error.
 
 use ffmpeg_sys_next::AVPixelFormat as Format;
 
@@ -9,7 +8,7 @@ use crate::call_log::Code;
 use crate::cuvid::abi::JPEG;
 use crate::cuvid::codec::Codec;
 
-/// SOF and first SOS, as far as nvJPEG's questions go.
+/// The fields of SOF and the first SOS that nvJPEG's functions report.
 #[derive(Clone, Debug)]
 pub struct Header {
     sof: u8,
@@ -82,12 +81,12 @@ impl Header {
         }
     }
 
-    /// Width and height of a component; zeros where there is none.
+    /// Width and height of a component; zeros for a missing one.
     pub fn size_of(&self, component: usize) -> (usize, usize) {
         let Some(&(h, v)) = self.factors.get(component) else { return (0, 0) };
-        let most_h = self.factors.iter().map(|f| f.0).max().unwrap_or(1);
-        let most_v = self.factors.iter().map(|f| f.1).max().unwrap_or(1);
-        ((self.width * h).div_ceil(most_h), (self.height * v).div_ceil(most_v))
+        let max_h = self.factors.iter().map(|f| f.0).max().unwrap_or(1);
+        let max_v = self.factors.iter().map(|f| f.1).max().unwrap_or(1);
+        ((self.width * h).div_ceil(max_h), (self.height * v).div_ceil(max_v))
     }
 
     /// nvjpegChromaSubsampling_t.
@@ -109,7 +108,7 @@ impl Header {
         }
     }
 
-    /// Whether a backend takes such a file.
+    /// Whether a backend supports such a file.
     pub fn supported_by(&self, backend: i32) -> bool {
         let known = (0..=6).contains(&self.subsampling()) && self.depth == 8;
         let engines =
@@ -132,7 +131,7 @@ pub fn decode(header: &Header, file: &[u8]) -> Result<Vec<Plane>, Code> {
     let Some(picture) = done.displayed.first().filter(|_| !done.refused && done.logged_errors == 0) else {
         return Err(BAD_JPEG);
     };
-    // libavcodec brings odd samplings into another shape.
+    // libavcodec converts unusual samplings to another layout.
     if (picture.width(), picture.height()) != header.size_of(0)
         || !is_stored_format(header.subsampling(), picture.format())
     {
@@ -146,7 +145,7 @@ pub fn decode(header: &Header, file: &[u8]) -> Result<Vec<Plane>, Code> {
     Ok((0..header.components).map(plane).collect())
 }
 
-/// Whether a picture's format is that of the file.
+/// Whether a decoded frame's format matches the file.
 fn is_stored_format(subsampling: i32, format: i32) -> bool {
     let formats = match subsampling {
         0 => [Format::AV_PIX_FMT_YUV444P, Format::AV_PIX_FMT_YUVJ444P],

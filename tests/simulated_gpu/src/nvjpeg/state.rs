@@ -1,6 +1,5 @@
-//! In: pictures to decode with a state.
-//! Out: operations that write planes: in the caller's stream, or, by the hardware, beside it.
-//! Never: lets a state be used, or end, while its last picture may still be under way, without saying so.
+//! Decodes images with a state: operations that write planes, in the caller's stream or, by the hardware, independently of it.
+//! Use or destruction of a state while its last image may still be in progress is a violation.
 
 use super::jpeg_file::{decode, Header};
 use super::{
@@ -11,16 +10,16 @@ use crate::driver_state::driver_state;
 use crate::driver_state::race::{AccessKind, MemoryAccess, StreamId};
 use crate::driver_state::streams::{Stream, Work};
 
-/// What a state takes of the device, roughly.
+/// Approximate device memory of a state.
 const BYTES: u64 = 1 << 20;
 
 pub struct State {
     pub instance: usize,
     device: usize,
     batch_format: Option<i32>,
-    /// Where the hardware works: a stream that nobody else sees.
+    /// The hardware's internal stream, which is not visible to callers.
     hidden: StreamId,
-    /// The last picture: its operation, and the stream that it was asked for in.
+    /// The last image: its operation, and the stream of the request.
     last: Option<(StreamId, u64, StreamId)>,
 }
 
@@ -32,11 +31,11 @@ impl State {
         Ok(State { instance, device: of.device, batch_format: None, hidden, last: None })
     }
 
-    /// The end of it.
+    /// Destroys the state.
     pub fn destroy(&mut self) {
         if self.may_be_running(None) {
             violation(
-                "nvjpegJpegStateDestroy while its last picture may be under way: wait on the host first"
+                "nvjpegJpegStateDestroy while its last picture may be in progress: wait on the host first"
                     .into(),
             );
         }
@@ -46,10 +45,10 @@ impl State {
         driver_state.memory.release(BYTES);
     }
 
-    /// Whether the host does not know that the last picture is over, and nothing else puts `next` behind it.
+    /// Whether the host does not know that the last image is complete, and `next` is not ordered after it.
     fn may_be_running(&self, next: Option<StreamId>) -> bool {
         let Some((stream, op_index, asked_in)) = self.last else { return false };
-        // In one stream, pictures of the software backends follow each other.
+        // In one stream, images of the software backends follow each other.
         let follows = next == Some(asked_in) && stream == asked_in;
         !follows && !driver_state().host.includes(stream, op_index)
     }
@@ -65,7 +64,7 @@ impl State {
         let call = "nvjpegDecodeBatchedInitialize";
         self.check_instance(instance, call)?;
         if self.may_be_running(None) {
-            violation(format!("{call} while the state's last picture may be under way"));
+            violation(format!("{call} while the state's last picture may be in progress"));
         }
         self.batch_format = Some(format);
         Ok(())
@@ -102,7 +101,7 @@ impl State {
         let hardware = instance.backend == HARDWARE;
         if self.may_be_running((!hardware).then_some(stream)) {
             violation(format!(
-                "{call} while the state's last picture may be under way: wait on the host first"
+                "{call} while the state's last picture may be in progress: wait on the host first"
             ));
         }
         let (mut accesses, mut writes) = (Vec::new(), Vec::new());
@@ -114,7 +113,7 @@ impl State {
                     format!("{call}: plane {n} has a pitch of {pitch} for rows of {}", plane.width),
                 );
             }
-            // What the header asks for: rows times pitch, the last one too.
+            // What the header requires: rows times pitch, including the last one.
             let bytes = pitch * plane.height;
             if driver_state().usable(at, bytes, &format!("{call}: plane {n}, {bytes} bytes")).is_err() {
                 return Err(EXECUTION_FAILED);
@@ -152,7 +151,7 @@ impl State {
             self.last = Some((stream, op_index, stream));
             return Ok(());
         }
-        // Nothing that the caller's stream holds or waits for comes first; what comes later in it does wait.
+        // Work in the caller's stream, or that it waits for, does not precede it; later work in the stream does wait.
         let device = self.device;
         driver_state.streams.entry(self.hidden).or_insert_with(|| Stream::new(device, false));
         let op_index = driver_state.submit(self.hidden, format!("{call} by the hardware"), accesses, work)?;
@@ -168,6 +167,6 @@ impl State {
 
 #[allow(unsafe_code)]
 fn put(to: usize, bytes: &[u8]) {
-    // SAFETY: the range was checked against a live allocation when the picture was asked for, and is again before this runs.
+    // SAFETY: the range was checked against a live allocation when decoding was requested, and is checked again before this runs.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
 }

@@ -1,6 +1,4 @@
-//! In: a video of the test media.
-//! Out: its packets as a parser wants them (Annex B where the codec has it), and the frames' recorded hashes.
-//! Never: decodes.
+//! Reads the packets of a test video in a parser's format (Annex B for H.264 and HEVC), and the frames' recorded hashes.
 
 use std::ffi::{c_int, c_void, CStr};
 use std::fs::File;
@@ -34,7 +32,7 @@ pub fn media() -> PathBuf {
     folder
 }
 
-/// Recorded hashes of a video's frames, in the order of display.
+/// Recorded hashes of a video's frames, in presentation order.
 pub fn recorded(path: &str) -> Option<Vec<String>> {
     let text = std::fs::read_to_string(media().join("frames").join(format!("{path}.txt"))).ok()?;
     Some(text.lines().filter_map(|line| line.split_whitespace().nth(1)).map(str::to_owned).collect())
@@ -55,7 +53,7 @@ fn number(name: &str) -> Option<i32> {
 /// Bytes that libavformat reads at a time.
 const WINDOW: usize = 64 << 10;
 
-/// Reads on in the file that `opaque` is: an FFmpeg without protocols opens none.
+/// Reads from the file in `opaque`: an FFmpeg without protocols cannot open files.
 unsafe extern "C" fn read(opaque: *mut c_void, buffer: *mut u8, len: c_int) -> c_int {
     // SAFETY: `open` gave it a file that outlives the calls, and libavformat a buffer of `len` bytes.
     let (file, buffer) =
@@ -81,7 +79,7 @@ unsafe extern "C" fn seek(opaque: *mut c_void, offset: i64, whence: c_int) -> i6
 
 pub fn open(path: &str) -> Option<Video> {
     let mut file = File::open(media().join(path)).ok()?;
-    // SAFETY: libavformat's calls in the order of its documentation, on objects of our own, each freed once.
+    // SAFETY: libavformat's calls in the documented order, on our own objects, each freed once.
     unsafe {
         ffi::av_log_set_level(ffi::AV_LOG_QUIET);
         let opaque = (&raw mut file).cast();

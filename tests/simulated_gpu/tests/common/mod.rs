@@ -1,6 +1,5 @@
-//! In: the shared library, as the loader would find it.
-//! Out: its functions by name, one test at a time, with what it complained of.
-//! Never: anything of the crates under test: these tests are about the double.
+//! Opens the shared library as the loader finds it, for one test at a time, and reads its violations.
+//! The crates under test are not used: these tests check the simulated driver itself.
 #![allow(unsafe_code, dead_code, missing_docs)]
 
 use std::ffi::{c_char, CStr, CString};
@@ -18,13 +17,13 @@ pub fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let folder: PathBuf = std::env::current_exe().unwrap().parent().unwrap().into();
-        // SAFETY: the library's initialisers are those of the C library and FFmpeg.
+        // SAFETY: the library's initializers are those of the C library and FFmpeg.
         unsafe { Library::new(folder.join("libsimulated_gpu.so")) }
             .expect("cargo builds the library for its tests")
     })
 }
 
-/// Calls a function by its name, with these arguments, for a CUresult.
+/// Calls a function by its name with these arguments; returns the CUresult.
 #[macro_export]
 macro_rules! call {
     ($name:ident($($argument:expr => $type:ty),* $(,)?)) => {{
@@ -40,11 +39,11 @@ macro_rules! call {
 
 /// The control functions.
 pub fn control<T: Copy>(name: &str) -> T {
-    // SAFETY: callers name the type of the declaration.
+    // SAFETY: callers pass the type of the declaration.
     unsafe { *library().get::<T>(name.as_bytes()).expect(name) }
 }
 
-/// A clean state, and nobody else in it until the guard goes.
+/// Resets the state and gives exclusive use until the guard is dropped.
 pub fn exclusive(behaviors: &str) -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let guard = ONE.lock().unwrap_or_else(|e| e.into_inner());
@@ -72,7 +71,7 @@ pub fn live(kind: &str) -> u64 {
 fn texts(count: &str, text: &str) -> Vec<String> {
     let count = control::<extern "C" fn() -> u64>(count)();
     let text = control::<extern "C" fn(u64) -> *const c_char>(text);
-    // SAFETY: texts are C strings that last.
+    // SAFETY: texts are C strings that are never freed.
     (0..count).map(|n| unsafe { CStr::from_ptr(text(n)) }.to_string_lossy().into_owned()).collect()
 }
 
@@ -84,7 +83,7 @@ pub fn notes() -> Vec<String> {
     texts("simulated_gpu_notes", "simulated_gpu_note_text")
 }
 
-/// One violation was written down, and it says this; they are gone afterwards.
+/// Asserts that exactly one violation was recorded and contains this text, then clears it.
 #[track_caller]
 pub fn assert_violation(of: &str) {
     let all = violations();

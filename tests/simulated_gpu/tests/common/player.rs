@@ -1,6 +1,5 @@
-//! In: packets.
-//! Out: pictures by way of parser, decoder, maps and copies, as an application uses them; what each callback was told.
-//! Never: right by accident: every way to be wrong is a setting.
+//! Plays packets through parser, decoder, maps and copies, like an application, and records the arguments of each callback.
+//! Every possible mistake is a setting.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -20,14 +19,14 @@ pub struct Settings {
     /// CUVID_PKT_ENDOFPICTURE on every packet.
     pub whole: bool,
     pub delay: u32,
-    /// Surfaces beyond what the parser asks for.
+    /// Surfaces in addition to the parser's request.
     pub extra: i32,
-    /// Skips pictures that are no references, as the callback says it.
+    /// Skips pictures that are no references, as the callback reports.
     pub skip_non_reference: bool,
     /// Maps what it skipped.
     pub map_skipped: bool,
     pub outputs: u64,
-    /// Stops after so many packets.
+    /// Stops after this number of packets.
     pub packets: usize,
 }
 
@@ -76,7 +75,7 @@ unsafe extern "C" fn on_decode(user: *mut c_void, params: *mut PicParams) -> i32
 }
 
 unsafe extern "C" fn on_display(user: *mut c_void, info: *mut DisplayInfo) -> i32 {
-    // SAFETY: as above; null tells the end.
+    // SAFETY: as above; null reports the end.
     let (player, info) = unsafe { (&mut *user.cast::<Player>(), info.as_ref()) };
     info.map_or(1, |info| player.display(info))
 }
@@ -283,7 +282,7 @@ impl Player {
         bytes
     }
 
-    /// As recorded: planes in the decoder's own format, only what is displayed.
+    /// As recorded: planes in the decoder's own format, only the displayed region.
     fn frame_hash(&self, address: usize, pitch: usize) -> String {
         let format = self.format.unwrap();
         let rows = (format.coded_height as usize).next_multiple_of(2);

@@ -1,6 +1,6 @@
-"""What readers hand over: their own arrays ("native"), or torch tensors ("torch", see ``torchdl``).
+"""The type of arrays that readers return: their own ("native"), or torch tensors ("torch", see ``torchdl``).
 
-The choice holds for the thread that makes it, as in decord.
+The bridge is set per thread, as in decord.
 """
 
 from __future__ import annotations
@@ -38,21 +38,28 @@ _chosen = _Chosen()
 
 
 def set_bridge(new_bridge: str) -> None:
-    """ "native" or "torch". ImportError for a framework that is not there, AssertionError for an unknown name.
+    """Sets the bridge of this thread.
 
-    Of decord's others (mxnet, tensorflow, tvm) none is: their tensors can be had from arrays by DLPack.
+    decord's other bridges (mxnet, tensorflow, tvm) do not exist here: these frameworks read arrays by DLPack.
+
+    Args:
+        new_bridge: "native" or "torch".
+
+    Raises:
+        ImportError: If the framework is not installed or has no bridge.
+        AssertionError: If the name is unknown.
     """
     if new_bridge not in _BRIDGES:
         raise AssertionError(f"bridge must be one of {', '.join(_BRIDGES)}, got {new_bridge!r}")
     if new_bridge == "torch":
         importlib.import_module("torch")  # an ImportError now, rather than at the first frame
     elif new_bridge != "native":
-        raise ImportError(f"framespool has no bridge to {new_bridge}; give the arrays of bridge 'native' to its DLPack")
+        raise ImportError(f"framespool has no bridge to {new_bridge}; convert arrays of bridge 'native' by DLPack")
     _chosen.name = new_bridge
 
 
 def reset_bridge() -> None:
-    """Back to "native"."""
+    """Sets the bridge to "native"."""
     _chosen.name = "native"
 
 
@@ -67,30 +74,60 @@ def _within(name: str) -> Iterator[None]:
 
 
 def use_torch() -> AbstractContextManager[None]:
-    """torch tensors inside a ``with`` block."""
+    """Returns torch tensors inside a ``with`` block.
+
+    Returns:
+        A context manager.
+    """
     return _within("torch")
 
 
 def use_mxnet() -> AbstractContextManager[None]:
-    """ImportError when the block is entered: framespool has no bridge to MXNet."""
+    """Raises ImportError when the block is entered: framespool has no bridge to MXNet.
+
+    Returns:
+        A context manager.
+    """
     return _within("mxnet")
 
 
 def use_tensorflow() -> AbstractContextManager[None]:
-    """ImportError when the block is entered: framespool has no bridge to TensorFlow."""
+    """Raises ImportError when the block is entered: framespool has no bridge to TensorFlow.
+
+    Returns:
+        A context manager.
+    """
     return _within("tensorflow")
 
 
 def use_tvm() -> AbstractContextManager[None]:
-    """ImportError when the block is entered: framespool has no bridge to TVM."""
+    """Raises ImportError when the block is entered: framespool has no bridge to TVM.
+
+    Returns:
+        A context manager.
+    """
     return _within("tvm")
 
 
 def bridge_out(native_arr: NDArray) -> Any:
-    """An array as the chosen bridge has it."""
+    """Converts an array to the bridge's type.
+
+    Args:
+        native_arr: The array.
+
+    Returns:
+        The array, or a torch tensor.
+    """
     return to_torch(native_arr) if _chosen.name == "torch" else native_arr
 
 
 def bridge_in(arr: Any) -> NDArray:
-    """An array of the chosen bridge as a native one."""
+    """Converts an array of the bridge's type to a native one.
+
+    Args:
+        arr: An array, or a torch tensor.
+
+    Returns:
+        The array.
+    """
     return from_torch(arr) if _chosen.name == "torch" else arr

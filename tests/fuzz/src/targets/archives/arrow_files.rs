@@ -1,6 +1,4 @@
-//! In: nothing.
-//! Out: small Arrow files and streams of the kinds that people write, as the crate `arrow-ipc` writes them.
-//! Never: reads one.
+//! Writes small Arrow files and streams of common kinds, with the crate `arrow-ipc`.
 
 use std::sync::Arc;
 
@@ -14,7 +12,7 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 
 const ROWS: usize = 6;
 
-/// Each with the option that reads one of its sources.
+/// Each file with the option that reads one of its sources.
 pub fn written() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for kind in 0..3 {
@@ -36,7 +34,7 @@ pub fn written() -> Vec<Vec<u8>> {
     all
 }
 
-/// Rows whose bytes are of one of three types, between columns of others. Every fourth value of what may be missing is.
+/// Rows whose bytes have one of three types, between other columns. Every fourth value of a nullable column is null.
 fn batch(kind: u8) -> RecordBatch {
     let there = |row: usize| row % 4 != 3;
     let bytes: Vec<Option<Vec<u8>>> =

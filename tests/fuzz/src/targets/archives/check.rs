@@ -1,6 +1,5 @@
-//! In: a file, and its listing with either policy on errors.
-//! Out: nothing, where entries lie in the file and both listings tell the same story.
-//! Never: minds which error it is, as long as it is the file's or the caller's.
+//! Checks that a file's entries are inside the file and that its listings with both error policies agree.
+//! Any error is accepted if it concerns the file or the caller.
 
 use std::path::Path;
 
@@ -10,16 +9,16 @@ use framespool_datasets::{ArchiveListing, ArchiveSample, CellReader, ErrorPolicy
 
 use super::super::check_error;
 
-/// Entries whose bytes are looked at.
+/// Maximum number of entries whose bytes are read.
 const MAX_ENTRIES: usize = 16;
 
-/// Lists a file with both policies.
+/// Lists a file with both error policies.
 pub fn check_both_policies(bytes: &[u8], path: &Path, list: impl Fn(ErrorPolicy) -> Result<ArchiveListing>) {
     let raised = check_error(list(ErrorPolicy::Raise));
     let skipped = check_error(list(ErrorPolicy::Skip));
     let tables = CellReader::default();
     for packed in [&raised, &skipped].into_iter().flatten() {
-        // Whatever an entry is made of takes some bytes of the file.
+        // Every entry needs some bytes of the file.
         assert!(
             packed.samples.len() <= bytes.len(),
             "{} entries in {} bytes",
@@ -32,14 +31,16 @@ pub fn check_both_policies(bytes: &[u8], path: &Path, list: impl Fn(ErrorPolicy)
     }
     match (raised, skipped) {
         (Ok(raised), Ok(skipped)) => {
-            assert_eq!((raised.skipped, skipped.skipped), (0, 0), "left out, and no error");
-            // As text: a label may be no number, which equals nothing.
+            assert_eq!((raised.skipped, skipped.skipped), (0, 0), "entries were skipped without an error");
+            // Compared as text: a label may be NaN, which equals nothing.
             assert_eq!(format!("{:?}", raised.samples), format!("{:?}", skipped.samples));
             columns(raised);
         }
-        (Ok(_), Err(error)) => panic!("nothing is wrong, but not with on_error=\"skip\": {error}"),
+        (Ok(_), Err(error)) => {
+            panic!("valid with on_error=\"error\", but an error with on_error=\"skip\": {error}")
+        }
         (Err(error), Ok(skipped)) => {
-            assert!(skipped.skipped > 0, "an error ({error}), and nothing left out");
+            assert!(skipped.skipped > 0, "an error ({error}), but nothing was skipped");
             columns(skipped);
         }
         (Err(_), Err(_)) => {}

@@ -1,8 +1,6 @@
-//! In: a file whose checksums do not hold any more. Out: the same with such that do.
-//! By these, what lies behind a checksum is reached.
-//! Never: changes anything else.
+//! Corrects the checksums of a changed file, so that fuzzing reaches the code after their verification.
 
-/// Checksums of all headers that say "ustar".
+/// Corrects the checksums of all headers with "ustar".
 pub fn tar(bytes: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     for block in out.chunks_exact_mut(512).filter(|block| &block[257..262] == b"ustar") {
@@ -13,7 +11,7 @@ pub fn tar(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Checksums of lengths and of data, one record after another.
+/// Corrects the checksums of lengths and data, one record after another.
 pub fn tfrecord(bytes: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let masked =
@@ -42,9 +40,9 @@ mod tests {
     #[test]
     fn checksums_equal_those_of_tensorflow() {
         let broken = [&3u64.to_le_bytes()[..], &[0; 4], b"abc", &[0; 4]].concat();
-        let sealed = tfrecord(&broken);
-        assert_eq!((&sealed[..8], &sealed[12..15]), (&broken[..8], &b"abc"[..]));
-        assert!(sealed[8..12] != [0; 4] && sealed[15..] != [0; 4]);
-        assert_eq!(tfrecord(&sealed), sealed);
+        let fixed = tfrecord(&broken);
+        assert_eq!((&fixed[..8], &fixed[12..15]), (&broken[..8], &b"abc"[..]));
+        assert!(fixed[8..12] != [0; 4] && fixed[15..] != [0; 4]);
+        assert_eq!(tfrecord(&fixed), fixed);
     }
 }

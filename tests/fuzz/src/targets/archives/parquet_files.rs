@@ -1,6 +1,4 @@
-//! In: nothing.
-//! Out: small Parquet files of the kinds that people write, as the crate `parquet` writes them.
-//! Never: reads one.
+//! Writes small Parquet files of common kinds, with the crate `parquet`.
 
 use std::sync::Arc;
 
@@ -21,7 +19,7 @@ const SCHEMA: &str = "message rows {
     REQUIRED INT64 number;
 }";
 
-/// Each with the option that reads one of its sources.
+/// Each file with the option that reads one of its sources.
 pub fn written() -> Vec<Vec<u8>> {
     let packings = [
         Compression::UNCOMPRESSED,
@@ -58,7 +56,7 @@ fn file(properties: WriterProperties) -> Vec<u8> {
     for group in 0..2 {
         let mut group_writer = writer.next_row_group().expect("a group");
         let mut column = 0;
-        // Every fourth value of what may be missing is.
+        // Every fourth value of a nullable column is null.
         let there: Vec<usize> = (0..ROWS).filter(|row| row % 4 != 3).collect();
         let texts = |rows: &[usize], text: fn(usize) -> Vec<u8>| -> Vec<ByteArray> {
             rows.iter().map(|&row| ByteArray::from(text(row))).collect()

@@ -1,16 +1,14 @@
-//! In: the bytes of an answer.
-//! Out: a URL whose server gives exactly these, to whoever asks, and hangs up.
-//! Never: looks at what is asked.
+//! A server that answers every request with exactly the given bytes and closes the connection.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// What is answered next.
+/// The next answer.
 static ANSWER: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// Does something with a URL whose server answers with these bytes.
+/// Runs a function with a URL whose server answers with these bytes.
 pub fn ask<T>(answer: &[u8], asked: impl FnOnce(&str) -> T) -> T {
     static URL: OnceLock<String> = OnceLock::new();
     let url = URL.get_or_init(|| {
@@ -34,12 +32,12 @@ fn serve(mut client: TcpStream) {
         }
     }
     let answer = ANSWER.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    // A client that has seen enough hangs up first.
+    // A client that has read enough closes the connection first.
     let _ = client.write_all(&answer);
     let _ = client.shutdown(Shutdown::Write);
 }
 
-/// Answers as servers give them, good ones and others.
+/// Typical server answers, valid and invalid.
 pub fn answers() -> Vec<Vec<u8>> {
     let body = |len: usize| "x".repeat(len);
     let part = |range: &str, more: &str, len: usize| {

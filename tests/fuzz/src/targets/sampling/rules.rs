@@ -1,6 +1,4 @@
-//! In: a stream of senseless numbers. Out: a rule made of them, or its constructor's refusal.
-//! Every rule and every preset that there is.
-//! Never: puts a number right before a constructor sees it.
+//! Creates clip samplers and presets of every kind from random, often invalid arguments; constructors may reject them.
 
 use std::sync::Arc;
 
@@ -34,7 +32,7 @@ const BOUNDS: [mmaction2::OutOfBound; 2] = [mmaction2::OutOfBound::Loop, mmactio
 const POLICIES: [torchcodec::Policy; 3] =
     [torchcodec::Policy::RepeatLast, torchcodec::Policy::Wrap, torchcodec::Policy::Error];
 
-/// A rule of any kind.
+/// A clip sampler of any kind.
 pub fn rule(case: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
     let kind = case.next_below(32);
     match kind {

@@ -179,7 +179,7 @@ def test_a_state_that_does_not_fit_is_refused_with_what_differs(short_clips):
         ),
         (
             loader(short_clips, fsp.samplers.random(sequence_length=3, stride=3, clips_per_video=4)),
-            "sampling was .*stride",
+            "clip sampler was .*stride",
         ),
         (loader(short_clips, transforms=TRANSFORMS[:1]), "transforms was .*RandomHorizontalFlip"),
         (loader(short_clips, seed=6), "seed was 5, is 6"),

@@ -79,7 +79,7 @@ def _text(found: AccessReport) -> str:
         info.path,
         f"  {info.codec} in {info.container}, {info.width}x{info.height}{turned}, {info.average_fps:.2f} frames/s",
         f"  {info.num_frames} frames, {info.duration_seconds:.2f} s, {found.bits_per_second / 1e6:.2f} Mbit/s",
-        f"  {found.groups} groups of pictures, {found.mean_gop_packets:.0f} packets in the mean, {found.max_gop_packets} at most; "
+        f"  {found.num_gops} groups of pictures, {found.mean_gop_packets:.0f} packets in the mean, {found.max_gop_packets} at most; "
         f"{'B-frames' if found.has_b_frames else 'no B-frames'}; {found.skippable_share:.0%} of pictures skippable",
         "  NVDEC: " + (found.nvdec if found.nvdec is not None else f"no, {found.nvdec_reason}"),
     ]

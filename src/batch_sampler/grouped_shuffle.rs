@@ -430,6 +430,18 @@ mod tests {
         ((0..shuffle.num_clips()).map(position).collect(), num_parts)
     }
 
+    // Expected values computed by an independent Python implementation (tests/python/grouped_oracle.py).
+    const GOLDEN_EQUAL: [u64; 18] = [6, 5, 8, 4, 7, 3, 11, 16, 9, 17, 10, 15, 14, 2, 13, 1, 12, 0];
+    const GOLDEN_UNEQUAL: [u64; 16] = [4, 10, 6, 13, 5, 3, 9, 1, 7, 2, 8, 15, 12, 14, 11, 0];
+
+    #[test]
+    fn order_never_changes_between_releases() {
+        let equal = shuffle(&VideoClips::Equal { videos: 6, clips: 3 }, 2, 8, 4);
+        assert_eq!(order(&equal, 5, 1), GOLDEN_EQUAL);
+        assert_eq!(order(&shuffle(&offsets(&[3; 6]), 2, 8, 4), 5, 1), GOLDEN_EQUAL);
+        assert_eq!(order(&shuffle(&offsets(&[1, 9, 0, 4, 2]), 2, 8, 4), 5, 1), GOLDEN_UNEQUAL);
+    }
+
     fn datasets() -> impl Strategy<Value = VideoClips> {
         prop_oneof![
             (0_u64..60, 1_u64..40).prop_map(|(videos, clips)| VideoClips::Equal { videos, clips }),

@@ -5,6 +5,7 @@
 pub mod buffer_shuffle;
 pub mod config;
 pub mod dali;
+pub mod grouped_shuffle;
 pub mod mix;
 pub mod permutation;
 pub mod rng;

@@ -270,7 +270,7 @@ mod tests {
                 false => Ok(()),
             };
             let error = read_files(&files(9), threads, &interrupt, "", patient).unwrap_err();
-            assert_eq!(error.kind(), "interrupted");
+            assert_eq!(error.kind(), "cancelled");
             assert!(begun.elapsed().as_millis() < 700, "took {:?}", begun.elapsed());
         }
     }

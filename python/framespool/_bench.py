@@ -167,9 +167,7 @@ def _advice(shares: dict[str, float], each: float, stats: dict[str, Any]) -> lis
             f"Indexes are not stored: {stats['index_cache_error']}. Set FRAMESPOOL_INDEX to a writable folder."
         )
     elif stats["videos_indexed"] > stats["index_hits"] and shares["planning"] > 0.15:
-        found.append(
-            "Videos were indexed while loading. Run `framespool index` once to make the first epoch faster."
-        )
+        found.append("Videos were indexed while loading. Run `framespool index` once to make the first epoch faster.")
     if shares["waiting"] > 0.5:
         found.append(
             "The workers are mostly idle. Batches may be small, or clips few: raise prefetch_batches or batch_size, or "

@@ -76,7 +76,7 @@ fn mask(bits: u32) -> u64 {
 
 /// The finalizer of SplitMix64 (Steele, Lea, Flood 2014) on value plus key: each output bit depends on all
 /// input bits.
-fn mix(value: u64, key: u64) -> u64 {
+pub(super) fn mix(value: u64, key: u64) -> u64 {
     let z = value.wrapping_add(key);
     let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -35,6 +35,10 @@ pub mod purpose {
     pub const MIX_PASS: u32 = 9;
     /// Clips of one dataset of a mix that are sampled with replacement.
     pub const MIX_DRAW: u32 = 10;
+    /// The order of the chunks of a grouped shuffle.
+    pub const GROUPED_CHUNKS: u32 = 11;
+    /// The order of the clips of a chunk, and how they are spread over a window, in a grouped shuffle.
+    pub const GROUPED_SPREAD: u32 = 12;
 }
 
 /// Identifies the owner of random numbers. Use clip 0 for a whole epoch.

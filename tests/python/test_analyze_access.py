@@ -61,7 +61,7 @@ def test_facts_are_those_of_the_manifest(manifest):
         elif facts["codec"] != "hevc" and "picture_types" in facts:
             assert found.has_b_frames == ("B" in facts["picture_types"]), facts["path"]
         # Groups go from the first start to the end of the file.
-        packets = found.groups * found.mean_gop_packets
+        packets = found.num_gops * found.mean_gop_packets
         assert packets == pytest.approx(found.info.num_packets), facts["path"]
         assert found.mean_gop_packets <= found.max_gop_packets <= packets + 0.5
         seen += 1
@@ -90,4 +90,4 @@ def test_folders_and_bytes_can_be_probed(short_clips, photos, tmp_path):
         with open(photos[0][0], "rb") as file:
             (tmp_path / f"{number}.jpg").write_bytes(file.read())
     found = fsp.analyze_access(fsp.datasets.ImageSequence(tmp_path), sequence_length=2, stride=1)
-    assert (found.groups, found.frames_decoded_per_clip, found.has_b_frames) == (3, 2.0, False)
+    assert (found.num_gops, found.frames_decoded_per_clip, found.has_b_frames) == (3, 2.0, False)

@@ -179,7 +179,7 @@ def test_mismatched_state_is_rejected_with_difference(short_clips):
         ),
         (
             loader(short_clips, fsp.samplers.random(sequence_length=3, stride=3, clips_per_video=4)),
-            "sampling was .*stride",
+            "clip sampler was .*stride",
         ),
         (loader(short_clips, transforms=TRANSFORMS[:1]), "transforms was .*RandomHorizontalFlip"),
         (loader(short_clips, seed=6), "seed was 5, is 6"),

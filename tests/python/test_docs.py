@@ -119,7 +119,7 @@ def referred():
 
 MODULES = (
     "",
-    ".sampling",
+    ".samplers",
     ".transforms",
     ".datasets",
     ".gpu",

@@ -331,7 +331,7 @@ def test_argument_errors_match_the_local_loader(cluster, few):
         spread(few, nonsense=1)
     lock = threading.Lock()
     with pytest.raises(fsp.ArgumentError, match="cannot be sent.*lock"):
-        spread(few, num_workers=1, clip_sampler=fsp.samplers.custom(lambda info, rng: [0] if lock else [1]))
+        spread(few, num_workers=1, sampling=fsp.samplers.custom(lambda info, rng: [0] if lock else [1]))
 
 
 def test_no_room_for_workers_is_an_error_that_says_so(cluster, few):
@@ -350,7 +350,7 @@ def test_an_error_for_want_of_workers_costs_no_batch(cluster, few, monkeypatch):
             raise NoWorkersError(message)
 
         with monkeypatch.context() as patch:
-            patch.setattr(WorkerPool, "tend", no_worker)
+            patch.setattr(WorkerPool, "reconcile", no_worker)
             for _ in range(2):
                 with pytest.raises(fsp.ray.WorkerError, match=message):
                     next(batches)

@@ -85,7 +85,7 @@ class _Distributed:
         if self._pool is not None:
             self._pool.close()
         elif hasattr(self, "_native"):
-            self._rest()  # type: ignore[attr-defined]
+            self._cancel()  # type: ignore[attr-defined]
 
     def __enter__(self) -> Any:
         return self

@@ -1,0 +1,576 @@
+//! Shuffles videos globally and spreads the clips of each video over a window of bounded length, so that a loader can
+//! decode a video once for all its clips. Any position has random access.
+//!
+//! The order of an epoch is built in four steps:
+//!
+//! 1. Each video is cut into chunks of at most `max_chunk` consecutive clips, equally long to one clip.
+//! 2. A keyed permutation orders all chunks. Written out clip by clip, each chunk in a keyed order of its own, they form
+//!    the list L.
+//! 3. L is cut into `num_streams` contiguous streams whose lengths differ by at most one clip.
+//! 4. A stream delivers its clips in the order of integer keys. With `D = block_size / num_streams`, the i-th of the `k`
+//!    clips of a chunk that starts at place `x` of the stream has the key `x + D (i + u) / k`, in units of 2^-20 with `u`
+//!    uniform in [0, 1): one random place in each k-th of a window of `D` places.
+//!
+//! Position `p` of the order is place `p / num_streams` of stream `p % num_streams`.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::config::invalid_argument;
+use super::permutation::{mix, Permutation};
+use super::rng::{purpose, RngKey};
+use crate::error::Result;
+
+/// Keys of a stream are in units of 2^-20 of a place.
+const FRACTION_BITS: u32 = 20;
+/// A lookup of the chunk at a place of L evaluates at most this many permuted chunks.
+const CHUNKS_PER_SUM: u64 = 256;
+/// From this many chunks on, the sums of an epoch are computed on several threads.
+const PARALLEL_CHUNKS: u64 = 1 << 20;
+/// Minimum number of places that are computed at once.
+const MIN_WINDOW: u64 = 64;
+
+/// The clips of each video of a dataset. Clips are numbered video by video.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VideoClips {
+    /// Each video has the same number of clips.
+    Equal {
+        /// Number of videos.
+        videos: u64,
+        /// Clips of each of them.
+        clips: u64,
+    },
+    /// The first clip of each video, ascending, then the number of all clips.
+    Offsets(Arc<[u64]>),
+}
+
+impl VideoClips {
+    /// Number of videos.
+    pub fn num_videos(&self) -> u64 {
+        match self {
+            Self::Equal { videos, .. } => *videos,
+            Self::Offsets(offsets) => offsets.len().saturating_sub(1) as u64,
+        }
+    }
+
+    /// Number of clips of all videos.
+    pub fn num_clips(&self) -> u64 {
+        match self {
+            Self::Equal { videos, clips } => videos.saturating_mul(*clips),
+            Self::Offsets(offsets) => offsets.last().copied().unwrap_or(0),
+        }
+    }
+
+    /// The clips of a video.
+    pub fn clips_of(&self, video: u64) -> Range<u64> {
+        match self {
+            Self::Equal { clips, .. } => video * clips..(video + 1) * clips,
+            Self::Offsets(offsets) => offsets[video as usize]..offsets[video as usize + 1],
+        }
+    }
+
+    /// The video of a clip.
+    pub fn video_of(&self, clip: u64) -> u64 {
+        match self {
+            Self::Equal { clips, .. } => clip / (*clips).max(1),
+            Self::Offsets(offsets) => {
+                offsets.partition_point(|&first| first <= clip).saturating_sub(1) as u64
+            }
+        }
+    }
+}
+
+/// The parameters of a grouped shuffle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupedConfig {
+    /// Number of streams. A number of ranks that divides it gives each video to one rank.
+    pub num_streams: u32,
+    /// Number of positions of the order over which the clips of a chunk are spread.
+    pub block_size: u64,
+    /// Maximum number of clips of a chunk.
+    pub max_chunk: u32,
+}
+
+/// How videos are cut into chunks.
+#[derive(Clone, Debug)]
+enum Cuts {
+    /// Each video into this many.
+    Equal(u64),
+    /// First chunk of each video, then the number of all chunks.
+    Offsets(Arc<[u64]>),
+}
+
+/// The chunks of a dataset.
+#[derive(Clone, Debug)]
+struct Chunks {
+    clips: VideoClips,
+    cuts: Cuts,
+    /// Clips of every chunk, if all have the same number.
+    equal_len: Option<u64>,
+    num_chunks: u64,
+    /// Clips of the largest chunk.
+    max_len: u64,
+}
+
+impl Chunks {
+    fn new(clips: VideoClips, max_chunk: u32) -> Self {
+        let max_chunk = u64::from(max_chunk.max(1));
+        let largest = |clips: u64| clips.div_ceil(clips.div_ceil(max_chunk).max(1));
+        match &clips {
+            &VideoClips::Equal { videos, clips: each } => {
+                let parts = each.div_ceil(max_chunk);
+                let equal_len = (parts > 0 && each % parts == 0).then(|| each / parts);
+                let (cuts, num_chunks) = (Cuts::Equal(parts), videos.saturating_mul(parts));
+                Self { clips, cuts, equal_len, num_chunks, max_len: largest(each) }
+            }
+            VideoClips::Offsets(offsets) => {
+                let lengths = || offsets.windows(2).map(|pair| pair[1] - pair[0]);
+                let max_len = lengths().map(largest).max().unwrap_or(0);
+                let num_chunks = lengths().map(|length| length.div_ceil(max_chunk)).sum();
+                let cuts = if lengths().all(|length| (1..=max_chunk).contains(&length)) {
+                    Cuts::Equal(1)
+                } else {
+                    let firsts = lengths().scan(0, |next, length| {
+                        let first = *next;
+                        *next += length.div_ceil(max_chunk);
+                        Some(first)
+                    });
+                    Cuts::Offsets(firsts.chain([num_chunks]).collect())
+                };
+                Self { clips, cuts, equal_len: None, num_chunks, max_len }
+            }
+        }
+    }
+
+    /// The clips of a chunk.
+    fn get(&self, chunk: u64) -> Range<u64> {
+        let (video, parts, part) = match &self.cuts {
+            Cuts::Equal(parts) => (chunk / parts, *parts, chunk % parts),
+            Cuts::Offsets(firsts) => {
+                let video = firsts.partition_point(|&first| first <= chunk) - 1;
+                (video as u64, firsts[video + 1] - firsts[video], chunk - firsts[video])
+            }
+        };
+        let clips = self.clips.clips_of(video);
+        let len = u128::from(clips.end - clips.start);
+        let bound = |part: u64| clips.start + (len * u128::from(part) / u128::from(parts)) as u64;
+        bound(part)..bound(part + 1)
+    }
+}
+
+/// A grouped shuffle of a dataset.
+#[derive(Clone, Debug)]
+pub struct GroupedShuffle {
+    chunks: Chunks,
+    num_clips: u64,
+    num_streams: u64,
+    /// Places of a stream over which the clips of a chunk are spread.
+    spread: u64,
+}
+
+impl GroupedShuffle {
+    /// Prepares what all epochs share.
+    ///
+    /// # Errors
+    /// `Argument` if `num_streams` or `max_chunk` is 0.
+    pub fn new(clips: VideoClips, config: GroupedConfig) -> Result<Self> {
+        if config.num_streams == 0 {
+            return invalid_argument(
+                "num_streams must be at least 1, got 0; use a multiple of the number of ranks",
+            );
+        }
+        if config.max_chunk == 0 {
+            return invalid_argument(
+                "max_chunk must be at least 1, got 0; it counts the clips that are decoded together",
+            );
+        }
+        let num_clips = clips.num_clips();
+        let num_streams = u64::from(config.num_streams);
+        let chunks = Chunks::new(clips, config.max_chunk);
+        Ok(Self { chunks, num_clips, num_streams, spread: config.block_size.min(num_clips) / num_streams })
+    }
+
+    /// Number of clips.
+    pub fn num_clips(&self) -> u64 {
+        self.num_clips
+    }
+
+    /// Number of chunks.
+    pub fn num_chunks(&self) -> u64 {
+        self.chunks.num_chunks
+    }
+
+    /// Prepares an epoch. If chunks differ in length, this takes a pass over all chunks.
+    pub fn epoch(self: &Arc<Self>, seed: u64, epoch: u64) -> GroupedEpoch {
+        let key = RngKey { seed, epoch, clip: 0, occurrence: 0 };
+        let mut rng = key.rng(purpose::GROUPED_SPREAD);
+        let permutation = Permutation::keyed(key, purpose::GROUPED_CHUNKS, self.chunks.num_chunks);
+        let sums = match self.chunks.equal_len {
+            Some(_) => Vec::new(),
+            None => chunk_sums(&self.chunks, &permutation),
+        };
+        GroupedEpoch {
+            shuffle: self.clone(),
+            permutation,
+            sums,
+            clip_key: rng.next_u64(),
+            spread_key: rng.next_u64(),
+            windows: HashMap::new(),
+        }
+    }
+
+    /// The part of L that is a stream.
+    fn stream(&self, stream: u64) -> Range<u64> {
+        let (each, longer) = (self.num_clips / self.num_streams, self.num_clips % self.num_streams);
+        let start = stream * each + stream.min(longer);
+        start..start + each + u64::from(stream < longer)
+    }
+}
+
+/// Number of clips of L before every [`CHUNKS_PER_SUM`]-th chunk.
+fn chunk_sums(chunks: &Chunks, permutation: &Permutation) -> Vec<u64> {
+    let blocks = chunks.num_chunks.div_ceil(CHUNKS_PER_SUM);
+    let block_len = |block: u64| -> u64 {
+        let end = ((block + 1) * CHUNKS_PER_SUM).min(chunks.num_chunks);
+        (block * CHUNKS_PER_SUM..end)
+            .map(|at| chunks.get(permutation.get(at)))
+            .map(|clips| clips.end - clips.start)
+            .sum()
+    };
+    let threads = if chunks.num_chunks < PARALLEL_CHUNKS {
+        1
+    } else {
+        std::thread::available_parallelism().map_or(1, |n| n.get().min(8)) as u64
+    };
+    let share = blocks.div_ceil(threads).max(1);
+    let mut lengths: Vec<u64> = std::thread::scope(|scope| {
+        let parts: Vec<_> = (1..threads)
+            .map(|n| {
+                let range = (n * share).min(blocks)..((n + 1) * share).min(blocks);
+                scope.spawn(move || range.map(block_len).collect::<Vec<u64>>())
+            })
+            .collect();
+        let mut lengths: Vec<u64> = (0..share.min(blocks)).map(block_len).collect();
+        for part in parts {
+            lengths.extend(part.join().expect("a sum does not panic"));
+        }
+        lengths
+    });
+    let mut sum = 0;
+    for length in &mut lengths {
+        let before = sum;
+        sum += *length;
+        *length = before;
+    }
+    lengths
+}
+
+/// A computed part of a stream.
+#[derive(Clone, Debug)]
+struct Window {
+    /// Place of the first clip.
+    first: u64,
+    clips: Vec<u64>,
+}
+
+/// The order of one epoch.
+#[derive(Clone, Debug)]
+pub struct GroupedEpoch {
+    shuffle: Arc<GroupedShuffle>,
+    permutation: Permutation,
+    /// See [`chunk_sums`]; empty if all chunks have the same length.
+    sums: Vec<u64>,
+    clip_key: u64,
+    spread_key: u64,
+    /// The most recent window of each stream. All windows together hold about three blocks.
+    windows: HashMap<u64, Window>,
+}
+
+impl GroupedEpoch {
+    /// The clip at a position; positions past the end wrap around.
+    pub fn clip(&mut self, position: u64) -> u64 {
+        let shuffle = self.shuffle.clone();
+        let position = position % shuffle.num_clips.max(1);
+        let (stream, place) = (position % shuffle.num_streams, position / shuffle.num_streams);
+        let window = self.windows.get(&stream);
+        if let Some(clip) = window.and_then(|w| w.clips.get(place.checked_sub(w.first)? as usize)) {
+            return *clip;
+        }
+        let range = shuffle.stream(stream);
+        if range.is_empty() {
+            return 0;
+        }
+        let end = place.saturating_add((shuffle.spread + shuffle.chunks.max_len).max(MIN_WINDOW));
+        let clips = self.places(range.clone(), place..end.min(range.end - range.start));
+        let clip = clips[0];
+        self.windows.insert(stream, Window { first: place, clips });
+        clip
+    }
+
+    /// The clips at some places of the stream that is this range of L.
+    fn places(&self, stream: Range<u64>, places: Range<u64>) -> Vec<u64> {
+        let shuffle = &*self.shuffle;
+        // A clip is delivered at most this many places away from its place in L.
+        let reach = shuffle.spread + shuffle.chunks.max_len;
+        let len = stream.end - stream.start;
+        let first = stream.start + places.start.saturating_sub(reach);
+        let last = stream.start + places.end.saturating_add(reach).min(len);
+        let (mut at, mut start) = self.chunk_at(first);
+        let mut found: Vec<(u128, u64, u64)> = Vec::with_capacity((last - first) as usize);
+        let mut ranked: Vec<(u64, u64)> = Vec::new();
+        while start < last {
+            let clips = shuffle.chunks.get(self.permutation.get(at));
+            let end = start + (clips.end - clips.start);
+            // Within a chunk, the clips come in the order of a keyed hash of their places in L.
+            ranked.clear();
+            ranked.extend((start..end).map(|x| (mix(x, self.clip_key), x)));
+            ranked.sort_unstable();
+            let part = start.max(stream.start)..end.min(stream.end);
+            for (clip, &(_, x)) in clips.zip(&ranked) {
+                if !(first..last).contains(&x) || !part.contains(&x) {
+                    continue;
+                }
+                let random = mix(x, self.spread_key) >> (u64::BITS - FRACTION_BITS);
+                let within = u128::from(x - part.start) << FRACTION_BITS | u128::from(random);
+                let key = (u128::from(part.start - stream.start) << FRACTION_BITS)
+                    + u128::from(shuffle.spread) * within / u128::from(part.end - part.start);
+                found.push((key, x, clip));
+            }
+            (at, start) = (at + 1, end);
+        }
+        found.sort_unstable();
+        let skip = stream.start + places.start - first;
+        let wanted = skip as usize..(skip + places.end - places.start) as usize;
+        found[wanted].iter().map(|&(.., clip)| clip).collect()
+    }
+
+    /// The number of the permuted chunk at a place of L, and its first place.
+    fn chunk_at(&self, place: u64) -> (u64, u64) {
+        let chunks = &self.shuffle.chunks;
+        if let Some(len) = chunks.equal_len {
+            return (place / len, place / len * len);
+        }
+        let block = self.sums.partition_point(|&sum| sum <= place).saturating_sub(1);
+        let (mut at, mut start) = (block as u64 * CHUNKS_PER_SUM, self.sums[block]);
+        loop {
+            let clips = chunks.get(self.permutation.get(at));
+            let end = start + (clips.end - clips.start);
+            if place < end {
+                return (at, start);
+            }
+            (at, start) = (at + 1, end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn offsets(lengths: &[u64]) -> VideoClips {
+        let mut sum = 0;
+        let mut offsets = vec![0];
+        offsets.extend(lengths.iter().map(|length| {
+            sum += length;
+            sum
+        }));
+        VideoClips::Offsets(offsets.into())
+    }
+
+    fn shuffle(clips: &VideoClips, num_streams: u32, block_size: u64, max_chunk: u32) -> Arc<GroupedShuffle> {
+        let config = GroupedConfig { num_streams, block_size, max_chunk };
+        Arc::new(GroupedShuffle::new(clips.clone(), config).unwrap())
+    }
+
+    fn order(shuffle: &Arc<GroupedShuffle>, seed: u64, epoch: u64) -> Vec<u64> {
+        let mut order = shuffle.epoch(seed, epoch);
+        (0..shuffle.num_clips()).map(|position| order.clip(position)).collect()
+    }
+
+    /// The order by its definition: all keys of a stream, sorted. Also returns the parts of chunks in each stream.
+    fn by_definition(shuffle: &Arc<GroupedShuffle>, seed: u64, epoch: u64) -> (Vec<u64>, usize) {
+        let state = shuffle.epoch(seed, epoch);
+        let mut list = Vec::new();
+        for chunk in (0..shuffle.num_chunks()).map(|at| shuffle.chunks.get(state.permutation.get(at))) {
+            let start = list.len() as u64;
+            let mut ranked: Vec<_> =
+                (start..start + chunk.end - chunk.start).map(|x| (mix(x, state.clip_key), x)).collect();
+            ranked.sort_unstable();
+            let places = ranked.iter().map(|&(_, x)| x);
+            let mut clips: Vec<(u64, u64)> = places.zip(chunk.clone()).collect();
+            clips.sort_unstable();
+            list.extend(clips.into_iter().map(|(_, clip)| (clip, chunk.clone())));
+        }
+        let (mut streams, mut num_parts) = (Vec::new(), 0);
+        for stream in (0..shuffle.num_streams).map(|stream| shuffle.stream(stream)) {
+            let mut keys = Vec::new();
+            let mut part = stream.start;
+            for x in stream.clone() {
+                let (clip, chunk) = &list[x as usize];
+                if x > stream.start && list[x as usize - 1].1 != *chunk {
+                    part = x;
+                }
+                num_parts += usize::from(part == x);
+                let end = (part..stream.end).find(|&y| list[y as usize].1 != *chunk).unwrap_or(stream.end);
+                let u = u128::from(mix(x, state.spread_key) >> 44);
+                let spread = u128::from(shuffle.spread) * (u128::from(x - part) * (1 << 20) + u);
+                keys.push((
+                    u128::from(part - stream.start) * (1 << 20) + spread / u128::from(end - part),
+                    x,
+                    *clip,
+                ));
+            }
+            keys.sort_unstable();
+            streams.push(keys);
+        }
+        let position =
+            |p: u64| streams[(p % shuffle.num_streams) as usize][(p / shuffle.num_streams) as usize].2;
+        ((0..shuffle.num_clips()).map(position).collect(), num_parts)
+    }
+
+    // Expected values computed by an independent Python implementation (tests/python/grouped_oracle.py).
+    const GOLDEN_EQUAL: [u64; 18] = [6, 5, 8, 4, 7, 3, 11, 16, 9, 17, 10, 15, 14, 2, 13, 1, 12, 0];
+    const GOLDEN_UNEQUAL: [u64; 16] = [4, 10, 6, 13, 5, 3, 9, 1, 7, 2, 8, 15, 12, 14, 11, 0];
+
+    #[test]
+    fn order_never_changes_between_releases() {
+        let equal = shuffle(&VideoClips::Equal { videos: 6, clips: 3 }, 2, 8, 4);
+        assert_eq!(order(&equal, 5, 1), GOLDEN_EQUAL);
+        assert_eq!(order(&shuffle(&offsets(&[3; 6]), 2, 8, 4), 5, 1), GOLDEN_EQUAL);
+        assert_eq!(order(&shuffle(&offsets(&[1, 9, 0, 4, 2]), 2, 8, 4), 5, 1), GOLDEN_UNEQUAL);
+    }
+
+    fn datasets() -> impl Strategy<Value = VideoClips> {
+        prop_oneof![
+            (0_u64..60, 1_u64..40).prop_map(|(videos, clips)| VideoClips::Equal { videos, clips }),
+            proptest::collection::vec(0_u64..30, 0..50).prop_map(|lengths| offsets(&lengths)),
+            proptest::collection::vec(prop_oneof![Just(1_u64), Just(400)], 1..8)
+                .prop_map(|lengths| offsets(&lengths)),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn order_is_the_definition(
+            clips in datasets(), streams in 1_u32..20, block in 0_u64..2000, max_chunk in 1_u32..70, seed: u64,
+        ) {
+            let shuffle = shuffle(&clips, streams, block, max_chunk);
+            let found = order(&shuffle, seed, 3);
+            let (expected, num_parts) = by_definition(&shuffle, seed, 3);
+            prop_assert_eq!(&found, &expected);
+            let mut sorted = found;
+            sorted.sort_unstable();
+            prop_assert!(sorted.into_iter().eq(0..clips.num_clips()));
+            prop_assert!(num_parts as u64 <= shuffle.num_chunks() + u64::from(streams) - 1);
+        }
+
+        #[test]
+        fn any_position_is_the_same_however_it_is_reached(
+            clips in datasets(), streams in 1_u32..9, block in 0_u64..500, positions in proptest::collection::vec(any::<u64>(), 1..20),
+        ) {
+            let shuffle = shuffle(&clips, streams, block, 16);
+            prop_assume!(shuffle.num_clips() > 0);
+            let whole = order(&shuffle, 5, 1);
+            let mut entered = shuffle.epoch(5, 1);
+            for position in positions {
+                let position = position % shuffle.num_clips();
+                prop_assert_eq!(entered.clip(position), whole[position as usize]);
+                prop_assert_eq!(shuffle.epoch(5, 1).clip(position), whole[position as usize]);
+            }
+        }
+
+        #[test]
+        fn clips_of_a_chunk_stay_within_a_window(
+            clips in datasets(), streams in 1_u64..9, block in 0_u64..900, max_chunk in 1_u32..40,
+        ) {
+            let shuffle = shuffle(&clips, streams as u32, block, max_chunk);
+            let mut of_part = HashMap::<(u64, u64), (u64, u64)>::new();
+            let chunk_of: HashMap<u64, u64> =
+                (0..shuffle.num_chunks()).flat_map(|n| shuffle.chunks.get(n).map(move |clip| (clip, n))).collect();
+            for (position, clip) in (0..).zip(order(&shuffle, 0, 0)) {
+                let place = position / streams;
+                let bounds = of_part.entry((position % streams, chunk_of[&clip])).or_insert((place, place));
+                bounds.1 = place;
+            }
+            let reach = shuffle.spread + shuffle.chunks.max_len;
+            prop_assert!(of_part.values().all(|(first, last)| last - first <= reach));
+        }
+    }
+
+    #[test]
+    fn number_of_ranks_does_not_change_the_order() {
+        let shuffle = shuffle(&VideoClips::Equal { videos: 50, clips: 12 }, 24, 300, 64);
+        let whole = order(&shuffle, 1, 2);
+        let video_of = |clip: u64| clip / 12;
+        for ranks in [1, 2, 3, 4, 6, 8, 12, 24] {
+            let mut merged = vec![0; whole.len()];
+            let mut owners = HashMap::<u64, Vec<usize>>::new();
+            for rank in 0..ranks {
+                let mut own = shuffle.epoch(1, 2);
+                for position in (rank..whole.len()).step_by(ranks) {
+                    merged[position] = own.clip(position as u64);
+                    owners.entry(video_of(merged[position])).or_default().push(rank);
+                }
+            }
+            assert_eq!(merged, whole);
+            // Only the chunks that a stream's end cuts have clips on two ranks.
+            let shared = owners.values_mut().filter(|own| own.iter().any(|rank| *rank != own[0])).count();
+            assert!(shared < 24, "{ranks} ranks: {shared} videos on several ranks");
+        }
+    }
+
+    #[test]
+    fn every_clip_is_equally_likely_at_every_place() {
+        let (videos, clips, epochs, bins) = (50, 4, 2000_u64, 10);
+        let shuffle = shuffle(&VideoClips::Equal { videos, clips }, 4, 60, 64);
+        let n = videos * clips;
+        let mut counts = vec![[0_f64; 10]; n as usize];
+        let mut before = vec![0_u32; n as usize];
+        for epoch in 0..epochs {
+            let mut places = vec![0; n as usize];
+            for (position, clip) in order(&shuffle, 9, epoch).into_iter().enumerate() {
+                places[clip as usize] = position;
+                counts[clip as usize][position * bins / n as usize] += 1.0;
+            }
+            for clip in 1..n as usize {
+                before[clip] += u32::from(places[clip - 1] < places[clip]);
+            }
+        }
+        let expected = epochs as f64 / bins as f64;
+        let chi = counts.iter().map(|c| c.iter().map(|c| (c - expected).powi(2) / expected).sum::<f64>());
+        let mean = chi.sum::<f64>() / n as f64;
+        // Nine degrees of freedom: the mean is 9, its standard deviation over 200 clips sqrt(18 / 200) = 0.3.
+        assert!((mean - 9.0).abs() < 1.2, "{mean}");
+        // A fair coin over 2000 epochs has a standard deviation of 22; the limit is five of them.
+        assert!(before[1..].iter().all(|b| b.abs_diff(1000) < 112), "{before:?}");
+    }
+
+    #[test]
+    fn long_datasets_are_entered_at_any_position() {
+        let clips = VideoClips::Equal { videos: 10_000_000_000, clips: 16 };
+        let shuffle = shuffle(&clips, 4096 * 8, 1_400_000 * 4096, 64);
+        let mut order = shuffle.epoch(0, 0);
+        for position in [0, 1, 80_000_000_003, clips.num_clips() - 1] {
+            assert!(order.clip(position) < clips.num_clips());
+        }
+        let few = shuffle.clone();
+        assert_eq!(few.epoch(0, 0).clip(80_000_000_003), order.clip(80_000_000_003));
+    }
+
+    #[test]
+    fn empty_and_tiny_datasets_have_an_order() {
+        assert_eq!(order(&shuffle(&VideoClips::Equal { videos: 0, clips: 3 }, 4, 9, 2), 0, 0), [0; 0]);
+        assert_eq!(order(&shuffle(&offsets(&[]), 4, 9, 2), 0, 0), [0; 0]);
+        assert_eq!(order(&shuffle(&offsets(&[0, 0, 1, 0]), 4, 9, 2), 0, 0), [0]);
+        let one_video = order(&shuffle(&offsets(&[9]), 2, u64::MAX, 64), 0, 0);
+        assert_eq!(one_video.iter().sum::<u64>(), 36);
+        let config = GroupedConfig { num_streams: 0, block_size: 1, max_chunk: 1 };
+        assert!(GroupedShuffle::new(offsets(&[1]), config).unwrap_err().to_string().contains("num_streams"));
+        let config = GroupedConfig { num_streams: 1, block_size: 1, max_chunk: 0 };
+        assert!(GroupedShuffle::new(offsets(&[1]), config).unwrap_err().to_string().contains("max_chunk"));
+    }
+}

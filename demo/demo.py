@@ -101,7 +101,7 @@ def main() -> int:
     seconds = time.monotonic() - began
 
     stats = loader.stats()
-    names = dataset.classes or ["unlabelled"]
+    names = dataset.classes or ["unlabeled"]
     per_class = ", ".join(f"{names[max(0, label)]} {count}" for label, count in sorted(labels.items()))
     print("\nWhat came out")
     table(

@@ -62,9 +62,9 @@ FRAMES = {
     "cartoon": "video/codecs/h264_bbb_b_pyramid.mp4@24",
 }
 DRAWN = "drawn"
-SITINGS = ("centre", "left")
+SITINGS = ("center", "left")
 FACTORS = [Fraction(n) for n in ("1/2", "3/5", "7/10", "4/5", "9/10", "1")]
-METHODS = ("framespool", "repeat", "repeat left", "linear centre", "linear left", "swscale")
+METHODS = ("framespool", "repeat", "repeat left", "linear center", "linear left", "swscale")
 GUARANTEED = 1
 
 
@@ -138,7 +138,7 @@ def subsample(picture: Picture, siting: str) -> Picture:
     planes = [picture.planes[0]]
     for samples in picture.planes[1:]:
         rows = samples.reshape(samples.shape[0] // 2, 2, -1).mean(axis=1)
-        if siting == "centre":
+        if siting == "center":
             few = (rows[:, 0::2] + rows[:, 1::2]) / 2
         else:
             edged = np.pad(rows, ((0, 0), (1, 1)), mode="edge")

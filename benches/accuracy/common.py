@@ -179,7 +179,7 @@ def exact_rgb(picture: Picture) -> np.ndarray:
     return rgb_of(y, *(cover(c, CHROMA[picture.chroma], y.shape) for c in chroma), picture.matrix)
 
 
-def between(samples: np.ndarray, axis: int, centred: bool) -> np.ndarray:
+def between(samples: np.ndarray, axis: int, centered: bool) -> np.ndarray:
     """Doubles the resolution along the axis by linear interpolation; the ends are repeated.
 
     A centered sample is between two pixels, any other one at the first of the two.
@@ -187,16 +187,16 @@ def between(samples: np.ndarray, axis: int, centred: bool) -> np.ndarray:
     samples = np.moveaxis(samples, axis, 0)
     before = np.concatenate([samples[:1], samples[:-1]])
     after = np.concatenate([samples[1:], samples[-1:]])
-    pair = (3 * samples + before, 3 * samples + after) if centred else (4 * samples, 2 * samples + 2 * after)
+    pair = (3 * samples + before, 3 * samples + after) if centered else (4 * samples, 2 * samples + 2 * after)
     twice = np.stack(pair, axis=1).reshape(-1, *samples.shape[1:]) / 4
     return np.moveaxis(twice, 0, axis)
 
 
 def interpolated_rgb(picture: Picture, siting: str) -> np.ndarray:
-    """Like `exact_rgb`, but 4:2:0 chroma is interpolated, sited "centre" or "left" across and between two rows."""
+    """Like `exact_rgb`, but 4:2:0 chroma is interpolated, sited "center" or "left" across and between two rows."""
     y, *chroma = components(picture)
     height, width = y.shape
-    full = (between(between(c, 0, True), 1, siting == "centre")[:height, :width] for c in chroma)
+    full = (between(between(c, 0, True), 1, siting == "center")[:height, :width] for c in chroma)
     return rgb_of(y, *full, picture.matrix)
 
 
@@ -242,8 +242,8 @@ def out_of_gamut(rgb: np.ndarray) -> float:
 def triangle(length: int, wanted: int) -> np.ndarray:
     """The weights of antialiased bilinear resizing along one axis, shape (size, length); each row sums to 1."""
     scale = length / wanted
-    centres = (np.arange(wanted) + 0.5) * scale
-    weights = np.maximum(0, 1 - np.abs(np.arange(length) + 0.5 - centres[:, None]) / max(scale, 1))
+    centers = (np.arange(wanted) + 0.5) * scale
+    weights = np.maximum(0, 1 - np.abs(np.arange(length) + 0.5 - centers[:, None]) / max(scale, 1))
     return weights / weights.sum(axis=1, keepdims=True)
 
 

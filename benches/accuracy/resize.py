@@ -102,7 +102,7 @@ def measure(name: str) -> tuple[dict, list[dict]]:
     same = Tally((video.frames([int(index)]).data.numpy()[0], full))
     if same.worst > 1:
         raise RuntimeError(
-            f"{name}: framespool's full size differs by {same.worst} from the exact RGB; check that it is the same frame"
+            f"{name}: framespool's full size is {same.worst} off the exact RGB; check that it is the same frame"
         )
     facts = {
         "file": name,

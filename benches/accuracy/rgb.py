@@ -130,7 +130,7 @@ def main() -> int:
     arguments = parser.parse_args()
     using = versions()
     print(", ".join(f"{name} {version}" for name, version in using.items()))
-    sources = [interpolated_rgb(read_picture(corpus() / path, FRAME), "centre") for path in FRAMES]
+    sources = [interpolated_rgb(read_picture(corpus() / path, FRAME), "center") for path in FRAMES]
     rows = []
 
     def run(pictures: str, made: list[Picture]) -> None:

@@ -31,13 +31,13 @@ def weights(source: int, resized: int, kernel: str) -> np.ndarray:
     (it aliases); "area" is means of boxes if the image shrinks in both directions.
     """
     scale = source / resized
-    centres = (np.arange(resized) + 0.5) * scale
+    centers = (np.arange(resized) + 0.5) * scale
     reach = max(scale, 1.0) if kernel == "triangle" else 1.0
     if kernel == "area":
-        low, high = (centres - scale / 2)[:, None], (centres + scale / 2)[:, None]
+        low, high = (centers - scale / 2)[:, None], (centers + scale / 2)[:, None]
         raw = (np.minimum(np.arange(source) + 1, high) - np.maximum(np.arange(source), low)).clip(0)
         return raw / raw.sum(axis=1, keepdims=True)
-    raw = (1 - np.abs(np.arange(source) + 0.5 - centres[:, None]) / reach).clip(0)
+    raw = (1 - np.abs(np.arange(source) + 0.5 - centers[:, None]) / reach).clip(0)
     return raw / raw.sum(axis=1, keepdims=True)
 
 
@@ -66,9 +66,9 @@ def rotate(picture: np.ndarray, degrees: float) -> np.ndarray:
 def expected(job: Job, path: str, kernel: str, longer: Callable[[float], int], up: bool) -> np.ndarray:
     """(H, W, 3) in code values, of a job whose draws are pinned.
 
-    `kernel` is that of weights(), or "once": one of two resizes is made, from the original image. Libraries
-    differ in `eval`. `longer` rounds the longer side to an integer (torchvision truncates, DALI rounds). If the corner of a center
-    crop is between two pixels, `up` takes the farther one (DALI), otherwise it is the even one (torchvision).
+    `kernel` is that of weights(), or "once": one of two resizes is made, from the original image. Libraries differ in
+    `eval`: `longer` rounds the longer side to an integer (torchvision truncates, DALI rounds); if the corner of a
+    center crop is between two pixels, `up` takes the farther one (DALI), otherwise it is the even one (torchvision).
     """
     picture = rgb(path).astype(np.float64)
     height, width, _ = picture.shape

@@ -75,8 +75,8 @@ def serve(handle: Callable[[dict], dict]) -> None:
 class UsageMeter:
     """Resources of a piece of work: wall time, CPU time and bytes read, of this process and the children that ended.
 
-    Bytes read are those returned by read() and similar calls, also from the page cache (`rchar` of /proc/self/io). Pages
-    of mapped files are not included; they are in `storage_bytes` (`read_bytes`) if they come from storage.
+    Bytes read are those returned by read() and similar calls, also from the page cache (`rchar` of /proc/self/io).
+    Pages of mapped files are not included; they are in `storage_bytes` (`read_bytes`) if they come from storage.
     """
 
     def __enter__(self) -> UsageMeter:

@@ -49,7 +49,7 @@ class ReferenceFrames:
         for index, frame in zip(indices, frames, strict=True):
             difference = mean_difference(frame, looks[index])
             worst = max(worst, difference)
-            misfits = {i: misfit(frame, looks[i]) for i in neighbourhood(index, self.num_frames)}
+            misfits = {i: misfit(frame, looks[i]) for i in neighborhood(index, self.num_frames)}
             wrong += difference > tolerance or min(misfits.values()) < NEIGHBOUR_FITS * misfits[index]
         return wrong, worst
 
@@ -72,7 +72,7 @@ def misfit(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(difference - difference.mean(axis=(0, 1))).mean())
 
 
-def neighbourhood(index: int, num_frames: int) -> range:
+def neighborhood(index: int, num_frames: int) -> range:
     return range(max(0, index - NEIGHBOURS), min(num_frames, index + NEIGHBOURS + 1))
 
 
@@ -85,7 +85,7 @@ def count_frames(path: Path) -> int:
 def decode(path: Path, indices: set[int], size: int, recorded: Path | None) -> ReferenceFrames:
     """Decodes the complete file once and keeps the frames at `indices` and their neighbors."""
     num_frames = count_frames(path)
-    keep = {i for index in indices for i in neighbourhood(index, num_frames)}
+    keep = {i for index in indices for i in neighborhood(index, num_frames)}
     reference = ReferenceFrames(num_frames, {}, {})
     digests = []
     previous_pts = None

@@ -25,7 +25,7 @@ class Expected:
     kernel: str = "triangle"
     matrix: str = "bt709"
     # The gray that contrast keeps: the image's mean (framespool, torchvision), or a constant (DALI).
-    contrast_centre: float | None = None
+    contrast_center: float | None = None
     # Mean absolute difference, in code values, above which the output is WRONG and its time is not shown. Rounding once
     # gives 0.25. On the default inputs a shift by one and a half source pixels gives 0.9, BT.601 instead of BT.709
     # 1.0 to 1.2. Libraries that are known to round more coarsely have a separate bound.
@@ -48,15 +48,15 @@ def exact_rgb(planes: np.ndarray, width: int, height: int, matrix: str) -> np.nd
 def weights(source: int, start: float, length: float, resized: int, kernel: str) -> np.ndarray:
     """(resized, source): each output position's weights over the pixels of an axis; 0 outside the crop."""
     scale = length / resized
-    centres = start + (np.arange(resized) + 0.5) * scale
+    centers = start + (np.arange(resized) + 0.5) * scale
     left = np.arange(source, dtype=np.float64)
     if kernel == "area":
-        low = np.maximum(left, (centres - scale / 2)[:, None])
-        high = np.minimum(left + 1, (centres + scale / 2)[:, None])
+        low = np.maximum(left, (centers - scale / 2)[:, None])
+        high = np.minimum(left + 1, (centers + scale / 2)[:, None])
         raw = (high - low).clip(0)
     else:
         reach = max(scale, 1.0) if kernel == "triangle" else 1.0
-        raw = (1 - np.abs(left + 0.5 - centres[:, None]) / reach).clip(0)
+        raw = (1 - np.abs(left + 0.5 - centers[:, None]) / reach).clip(0)
         raw[:, (left + 1 <= start) | (left >= start + length)] = 0
     return raw / raw.sum(axis=1, keepdims=True)
 
@@ -97,7 +97,7 @@ def augmented(rgb: np.ndarray, clip: Augmentation, steps: tuple[str, ...], expec
     if "flip" in steps and clip.flip:
         picture = picture[:, ::-1]
     if "contrast" in steps:
-        gray = expected.contrast_centre
+        gray = expected.contrast_center
         gray = (picture @ GRAY).mean() if gray is None else gray
         picture = clip.contrast * (picture - gray) + gray
     if "color" in steps:

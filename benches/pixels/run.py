@@ -166,7 +166,7 @@ def augment_entries() -> list[Entry]:
         Entry("torchvision, + flip", "torchvision", "aug-flip", note="starts from RGB"),
         Entry("torchvision, all", "torchvision", "aug-grid", by_steps, checked=3, note="starts from RGB"),
         Entry("DALI, + flip", "dali", "aug-flip", note="starts from RGB"),
-        Entry("DALI, all", "dali", "aug-grid", replace(by_steps, contrast_centre=127.5), note="starts from RGB"),
+        Entry("DALI, all", "dali", "aug-grid", replace(by_steps, contrast_center=127.5), note="starts from RGB"),
     ]
     return entries
 

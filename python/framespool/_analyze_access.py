@@ -112,7 +112,7 @@ def analyze_access(
     video = Video(source, num_threads=1, stream=stream)
     facts = video._video.analyze_access(frames, apart)
     info, gops = video.info, facts["gop_packets"]
-    pictures, read = facts["clip"] or (None, None)
+    frames_decoded, read = facts["clip"] or (None, None)
     seconds = info.duration_seconds
     return AccessReport(
         info=info,
@@ -126,6 +126,6 @@ def analyze_access(
         nvdec_reason=facts["nvdec_reason"],
         clip_frames=frames,
         clip_stride=apart,
-        frames_decoded_per_clip=pictures,
+        frames_decoded_per_clip=frames_decoded,
         clip_bytes=read,
     )

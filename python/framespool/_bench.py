@@ -175,10 +175,10 @@ def _advice(shares: dict[str, float], each: float, stats: dict[str, Any]) -> lis
         )
     if shares["decoding"] > 0.5 and each > 1.5:
         found.append(
-            f"Decoding dominates, and {each:.1f} frames are decoded per frame delivered: those between the frames of a clip, "
-            "and those from a keyframe to the start of a clip. Use more clips per video (clips_per_video), or raise "
-            "memory_budget and lookahead_clips, so that neighboring clips are decoded together. Transcoding to shorter "
-            "GOPs helps too: framespool transcode."
+            f"Decoding dominates, and {each:.1f} frames are decoded per frame delivered: those between the frames of a "
+            "clip, and those from a keyframe to the start of a clip. Use more clips per video (clips_per_video), or "
+            "raise memory_budget and lookahead_clips, so that neighboring clips are decoded together. Transcoding to "
+            "shorter GOPs helps too: framespool transcode."
         )
     elif shares["decoding"] > 0.5:
         found.append(

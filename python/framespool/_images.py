@@ -336,8 +336,8 @@ def decode_image(
         >>> image.shape, image.dtype
         ((120, 160, 3), 'uint8')
     """
-    wanted, function = split(transforms)
-    [image] = _decode([source], wanted, exact, layout, dtype, seed, 1)
+    native_steps, function = split(transforms)
+    [image] = _decode([source], native_steps, exact, layout, dtype, seed, 1)
     if isinstance(image, Exception):
         raise image
     return finish(function, image)
@@ -431,12 +431,12 @@ def _file(place: int, source: Any) -> Any:
 
 
 def _decode(
-    sources: list[_Source], wanted: list[Any], exact: bool, layout: str, dtype: str, seed: int, threads: int
+    sources: list[_Source], native_steps: list[Any], exact: bool, layout: str, dtype: str, seed: int, threads: int
 ) -> list[Any]:
     choice("dtype", dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
     choice("layout", layout, ("HWC", "CHW"))
     files = [_file(place, source) for place, source in enumerate(sources)]
     engine = _LAYOUTS["N" + layout]
     seed = integer("seed", seed, most=2**64 - 1)
-    made = _framespool.decode_images(files, wanted, dtype, engine, boolean("exact", exact), seed, threads)
+    made = _framespool.decode_images(files, native_steps, dtype, engine, boolean("exact", exact), seed, threads)
     return [image if isinstance(image, Exception) else image.drop_time(engine) for image in made]

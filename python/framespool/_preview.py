@@ -96,15 +96,15 @@ def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[
         if batch is None:
             break
         for at in range(min(len(batch["labels"]), clips - len(rows))):
-            pictures = batch["frames"][at] if isinstance(batch["frames"], list) else batch["frames"].numpy()[at]
-            pictures = np.asarray(pictures.numpy() if hasattr(pictures, "numpy") else pictures)
+            images = batch["frames"][at] if isinstance(batch["frames"], list) else batch["frames"].numpy()[at]
+            images = np.asarray(images.numpy() if hasattr(images, "numpy") else images)
             facts = native.describe_clip(epoch, int(batch["clip_ids"].tolist()[at]), 0)
             label = facts["label"]
             facts["class"] = classes[label] if 0 <= label < len(classes) else None
             facts["pts_seconds"] = batch["pts_seconds"].tolist()[at][: len(facts["indices"])]
             shown = np.linspace(0, len(facts["indices"]) - 1, min(frames, len(facts["indices"]))).round().astype(int)
-            views = pictures.reshape(-1, len(facts["indices"]), *pictures.shape[-3:])
-            rows.append({"facts": facts, "shown": shown.tolist(), "pictures": views[:, shown]})
+            views = images.reshape(-1, len(facts["indices"]), *images.shape[-3:])
+            rows.append({"facts": facts, "shown": shown.tolist(), "images": views[:, shown]})
     native.cancel()
     return rows
 
@@ -113,7 +113,7 @@ def _strip(row: dict[str, Any]) -> Any:
     """The frames of a clip in a row; several views are stacked."""
     from PIL import Image
 
-    views = row["pictures"]
+    views = row["images"]
     height, width = views.shape[2:4]
     shrink = max(1.0, max(height, width) / _MAX_SIDE)
     size = (max(1, round(width / shrink)), max(1, round(height / shrink)))
@@ -121,8 +121,8 @@ def _strip(row: dict[str, Any]) -> Any:
     strip = Image.new("RGB", (columns * (size[0] + _GAP) - _GAP, lines * (size[1] + _GAP) - _GAP), _PAPER)
     for line, view in enumerate(views):
         for column, pixels in enumerate(view):
-            picture = Image.fromarray(pixels).resize(size, Image.Resampling.BOX)
-            strip.paste(picture, (column * (size[0] + _GAP), line * (size[1] + _GAP)))
+            image = Image.fromarray(pixels).resize(size, Image.Resampling.BOX)
+            strip.paste(image, (column * (size[0] + _GAP), line * (size[1] + _GAP)))
     return strip, _title(row)
 
 
@@ -175,7 +175,7 @@ def _page(rows: list[dict[str, Any]]) -> str:
         strip, title = _strip(row)
         held = io.BytesIO()
         strip.save(held, format="PNG")
-        picture = base64.b64encode(held.getvalue()).decode()
+        image = base64.b64encode(held.getvalue()).decode()
         facts = row["facts"]
         rows_of_facts = [("file", facts["path"]), ("label", facts["label"]), ("frames", facts["indices"])]
         rows_of_facts += [
@@ -185,7 +185,7 @@ def _page(rows: list[dict[str, Any]]) -> str:
         lines = "".join(f"<tr><td>{html.escape(str(a))}<td>{html.escape(str(b))}" for a, b in rows_of_facts)
         title = html.escape(title)
         parts.append(
-            f'<figure><figcaption>{title}</figcaption><img alt="{title}" src="data:image/png;base64,{picture}">'
+            f'<figure><figcaption>{title}</figcaption><img alt="{title}" src="data:image/png;base64,{image}">'
             f"<table>{lines}</table></figure>\n"
         )
     return "".join(parts)

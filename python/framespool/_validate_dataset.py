@@ -124,12 +124,12 @@ def validate(
     frames = 0
     if progress is not None:
         progress(done, len(failures), total)
-    for pictures, places in todo.items():
-        some = _CHUNK_ENTRIES[pictures]
+    for are_images, places in todo.items():
+        some = _CHUNK_ENTRIES[are_images]
         for begin in range(0, len(places), some):
             chunk = places[begin : begin + some]
             states = [file_state(entries[place][0]) for place in chunk]  # before they are read
-            made, failed = _decoded(entries.subset(chunk), pictures, clips, num_threads, index)
+            made, failed = _decoded(entries.subset(chunk), are_images, clips, num_threads, index)
             frames += made
             for number, failure in failed.items():
                 failures.append({**failure, "video_id": chunk[number]})
@@ -147,7 +147,7 @@ def validate(
 
 
 def _decoded(
-    entries: Dataset, pictures: bool, clips: int | None, num_threads: int | None, index: Any
+    entries: Dataset, are_images: bool, clips: int | None, num_threads: int | None, index: Any
 ) -> tuple[int, dict[int, dict[str, Any]]]:
     """Number of frames decoded, and the failures by sample number."""
     common: dict[str, Any] = {
@@ -155,7 +155,7 @@ def _decoded(
         "on_error": "skip",
         "num_threads": num_threads,
     }
-    if pictures:
+    if are_images:
         return _run(ImageLoader(entries, batch_size=64, exact=True, **common), set())
     common |= {"batch_size": 4, "index": index, "hdr": "ignore"}
     every = windows(sequence_length=_FRAMES_PER_CLIP, step=_FRAMES_PER_CLIP, pad_mode="edge")

@@ -333,10 +333,10 @@ class Video:
         ``video[7]`` is a Tensor (H, W, C) uint8, ``video[10:100:5]`` a Tensor (T, H, W, C) uint8.
         """
         if isinstance(index, slice):
-            wanted = range(*index.indices(len(self)))
-            if not wanted:
+            selected = range(*index.indices(len(self)))
+            if not selected:
                 raise ArgumentError(f"{index} selects none of the {len(self)} frames")
-            return self.frames(wanted).data
+            return self.frames(selected).data
         return self.frames([index]).data[0]
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -455,8 +455,8 @@ class Video:
         first = start + len(self) if start < 0 else start
         if first < 0:
             self.frames([start])  # raises, with the index and the number of frames
-        wanted = range(first, first + sequence_length * stride, stride)
-        return self.frames(wanted, transforms=transforms, dtype=dtype, layout=layout, seed=seed)
+        selected = range(first, first + sequence_length * stride, stride)
+        return self.frames(selected, transforms=transforms, dtype=dtype, layout=layout, seed=seed)
 
 
 def _numbers(indices: Iterable[Any], frames: int) -> list[int]:

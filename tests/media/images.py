@@ -144,8 +144,8 @@ def _odd(photo: _Photos) -> Iterator[tuple[str, bytes]]:
     for name, (size, factors) in SAMPLINGS.items():
         yield f"subsampling_{name}.jpg", jpeg.encode(_ycc(photo("street", size)), factors)
 
-    grey = photo("passenger", (128, 128)).convert("L")
-    yield "grey_128x128.jpg", _save(grey)
+    gray = photo("passenger", (128, 128)).convert("L")
+    yield "grey_128x128.jpg", _save(gray)
     yield "grey_large.jpg", _save(photo("street", (1280, 853)).convert("L"), quality=60)
     # The only component of an image may have any factors: they change nothing.
     progressive = _save(photo("rabbit", (450, 337)).convert("L"), progressive=True)
@@ -218,11 +218,11 @@ def _odd(photo: _Photos) -> Iterator[tuple[str, bytes]]:
     second = [photo("van", (80, 45))]
     yield "multi_picture.jpg", _save(photo("lorry", (160, 90)), format="MPO", save_all=True, append_images=second)
     # A frame header is enough for these processes: no decoder here supports them.
-    data = _save(grey)
+    data = _save(gray)
     frame = jpeg.offset(data, 0xC0)
     for name, marker, bits in [("lossless_12bit", 0xC3, 12), ("extended_12bit", 0xC1, 12), ("hierarchical", 0xC5, 8)]:
         header = bytes((0xFF, marker, *data[frame + 2 : frame + 4], bits))
-        yield f"{name}_grey.jpg", data[:frame] + header + data[frame + 5 :]
+        yield f"{name}_gray.jpg", data[:frame] + header + data[frame + 5 :]
 
     png = photo("forest", (96, 65))
     yield "misnamed_png.jpeg", _save(png, format="PNG")

@@ -137,17 +137,17 @@ def _tables(quality: int) -> tuple[list[np.ndarray], list[bytes]]:
     """Quantization tables for a quality in libjpeg's scale, and Annex K's Huffman tables, as written by Pillow."""
     file = io.BytesIO()
     Image.new("RGB", (8, 8)).save(file, "JPEG", quality=quality, optimize=False)
-    quantisation, huffman = [], []
+    quantization, huffman = [], []
     for marker, _, payload in segments(file.getvalue()):
         if marker == DQT:
-            quantisation += [np.frombuffer(payload, np.uint8, 64, at + 1) for at in range(0, len(payload), 65)]
+            quantization += [np.frombuffer(payload, np.uint8, 64, at + 1) for at in range(0, len(payload), 65)]
         elif marker == DHT:
             at = 0
             while at < len(payload):
                 length = 17 + sum(payload[at + 1 : at + 17])
                 huffman.append(payload[at : at + length])
                 at += length
-    return [table.astype(np.int64) for table in quantisation], huffman
+    return [table.astype(np.int64) for table in quantization], huffman
 
 
 def _blocks(plane: np.ndarray, scale: tuple[int, int], grid: tuple[int, int], table: np.ndarray) -> np.ndarray:
@@ -195,17 +195,17 @@ def encode(
     height, width, count = pixels.shape
     max_x, max_y = (max(f[axis] for f in factors) for axis in (0, 1))
     mcus_x, mcus_y = -(-width // (8 * max_x)), -(-height // (8 * max_y))
-    quantisation, huffman = _tables(quality)
+    quantization, huffman = _tables(quality)
     if deep_tables:
-        quantisation = [table * 8 for table in quantisation]
+        quantization = [table * 8 for table in quantization]
     planes = [
-        _blocks(pixels[..., c], (max_x // h, max_y // v), (mcus_x * h, mcus_y * v), quantisation[c in (1, 2)])
+        _blocks(pixels[..., c], (max_x // h, max_y // v), (mcus_x * h, mcus_y * v), quantization[c in (1, 2)])
         for c, (h, v) in enumerate(factors)
     ]
     codes = {table[0]: _codes(table[1:]) for table in huffman}
 
     out = [bytes((0xFF, SOI)), header]
-    for number, table in enumerate(quantisation):
+    for number, table in enumerate(quantization):
         values = table.astype(">u2" if deep_tables else "u1").tobytes()
         out.append(segment(DQT, bytes((deep_tables << 4 | number,)) + values))
     frame = b"".join(bytes((ids[c], h << 4 | v, int(c in (1, 2)))) for c, (h, v) in enumerate(factors))

@@ -27,7 +27,7 @@ def _masked(data: bytes) -> bytes:
 
 
 def tfrecord(records: list[bytes]) -> bytes:
-    """Length, its checksum, data, its checksum; one after another."""
+    """Each record as length, its checksum, data, its checksum."""
     out = b""
     for data in records:
         length = struct.pack("<Q", len(data))
@@ -68,7 +68,7 @@ _MAGIC = struct.pack("<I", 0xCED7230A)
 
 
 def recordio(records: list[bytes]) -> tuple[bytes, list[int]]:
-    """The file, and where each record begins. Data is taken apart where the magic number stands at a multiple of 4."""
+    """The file, and the offset of each record. Data is split where the magic number is at a multiple of 4."""
     out, begins = b"", []
     for data in records:
         begins.append(len(out))
@@ -81,7 +81,7 @@ def recordio(records: list[bytes]) -> tuple[bytes, list[int]]:
 
 
 def packed_picture(label: float | list[float], picture: bytes, key: int = 0) -> bytes:
-    """A picture with its label, or labels, as a record has it."""
+    """An image with its label or labels, in the format of a record."""
     several = label if isinstance(label, list) else []
     head = struct.pack("<IfQQ", len(several), 0.0 if several else label, key, 0)
     return head + struct.pack(f"<{len(several)}f", *several) + picture

@@ -1,9 +1,9 @@
-"""Holds the compat modules against the libraries whose names they have, frame by frame.
+"""Compares the compat modules with the libraries that they emulate, frame by frame.
 
 ``python tests/python/compat_compare.py decord|torchcodec VIDEO…`` prints a line for each video; test_compat.py uses the
-functions. A frame agrees if it is nearer to the real library's frame of its number than to those beside it, by mean
-absolute difference. Equality cannot be had: colors are converted by other formulas (swscale's fixed-point tables
-there, the exact formula rounded once here).
+functions. A frame agrees if it is closer to the real library's frame of its number than to the neighbors, by mean
+absolute difference. They are not equal, since the color conversion differs (swscale's fixed-point tables
+there, the exact formula, rounded once, here).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-#: Mean absolute difference, in levels of 255, that two conversions of one picture may show where both take the matrix
+#: Largest mean absolute difference, in levels of 255, of two conversions of one frame, if both use the matrix
 #: and the range from the stream.
 SAME_PICTURE = 3.0
 
@@ -25,12 +25,12 @@ def distance(one: Any, other: Any) -> float:
 
 
 def misplaced(theirs: list[Any], ours: list[Any]) -> list[tuple[int, int]]:
-    """(frame, neighbour) where our frame is nearer to their neighbour than to their own frame."""
+    """(frame, neighbor) pairs for which our frame is closer to their neighbor than to their frame."""
     found = []
     for place, frame in enumerate(ours):
         own = distance(frame, theirs[place])
         for beside in (place - 1, place + 1):
-            # Still pictures: neighbours that do not differ tell nothing.
+            # Without motion, equal neighbors are no evidence.
             apart = 0 <= beside < len(theirs) and distance(theirs[beside], theirs[place]) > 0.05
             if apart and distance(frame, theirs[beside]) < own:
                 found.append((place, beside))
@@ -50,7 +50,7 @@ def compare(path: str, theirs: Any, ours: Any, rgb: Callable[[Any], Any], times:
     late = [(i, times(theirs, i), times(ours, i)) for i in range(count)]
     facts["pts"] = [x for x in late if abs(x[1][0] - x[2][0]) > 1e-4][:3]
     facts["durations"] = [x for x in late if abs(x[1][1] - x[2][1]) > 1e-4][:3]
-    # In an order that has nothing to do with the file's: the real library's own frames, and those decoded in order.
+    # In random order: the real library's own frames, and those decoded in order.
     order = np.random.default_rng(7).permutation(count).tolist()[:12]
     facts["seeks_theirs"] = [i for i in order if distance(rgb(theirs[i]), a[i]) > 0]
     facts["seeks_ours"] = [i for i in order if distance(rgb(ours[i]), b[i]) > 0]
@@ -95,7 +95,7 @@ def main(which: str, paths: Iterable[str]) -> None:
     for path in paths:
         try:
             facts = {name: value for name, value in pair(path).items() if value not in ([], {})}
-        except Exception as reason:  # one library may refuse what the other reads
+        except Exception as reason:  # one library may reject a file that the other reads
             facts = {"failed": f"{type(reason).__module__}.{type(reason).__name__}: {str(reason)[:200]}"}
         print(Path(path).name, facts, flush=True)
 

@@ -17,12 +17,12 @@ from servers import S3, Nginx
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Tests build what they test, and leave the user's cache alone; those about the index say where it is.
+# Tests do not touch the user's cache; tests of the index name its folder.
 os.environ["FRAMESPOOL_INDEX"] = "off"
 
 
 class _Outcomes:
-    """Notes which tests passed and which were skipped, for the table of what was left out (scripts/test.sh)."""
+    """Records passed and skipped tests, for the table of skipped tests (scripts/test.sh)."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -36,7 +36,9 @@ class _Outcomes:
             self._note("left out", report.nodeid, report.longrepr)
         elif report.when == "call" and report.passed:
             self._note("passed", report.nodeid)
-            self._note("passed", report.nodeid.partition("::")[0])  # for files that are skipped as a whole elsewhere
+            self._note(
+                "passed", report.nodeid.partition("::")[0]
+            )  # for files that another environment skips completely
 
     def _note(self, outcome: str, test: str, why: object = "") -> None:
         reason = why[2] if isinstance(why, tuple) else why
@@ -51,9 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What ``--dist loadgroup`` runs in one process: a file's tests, and everything that starts Ray.
+    """Groups that ``--dist loadgroup`` runs in one process: a file's tests, and everything that starts Ray.
 
-    Two clusters of Ray on one machine find each other and starve each other, and end the process that waits for them.
+    Two clusters of Ray on one machine find and starve each other, and end the process that waits for them.
     """
     for item in items:
         page = getattr(item, "callspec", None) and item.callspec.params.get("page")
@@ -76,18 +78,18 @@ def encoder() -> str:
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """The additional corpus, for what is about that alone."""
+    """The additional corpus, for tests that need it."""
     place = os.environ.get("FRAMESPOOL_CORPUS")
     if not place:
-        pytest.skip("about the additional corpus, and FRAMESPOOL_CORPUS is not set")
+        pytest.skip("needs the additional corpus, but FRAMESPOOL_CORPUS is not set")
     return Path(place)
 
 
 @pytest.fixture(scope="session")
 def manifest(media: Path) -> list[dict[str, Any]]:
-    """Facts of every file of the generated media and, where FRAMESPOOL_CORPUS names one, of the additional corpus.
+    """Manifest entries of all generated media and, if FRAMESPOOL_CORPUS is set, of the additional corpus.
 
-    ``facts["file"]`` is where the file is.
+    ``facts["file"]`` is the path of the file.
     """
     roots = [media, *(Path(root) for root in [os.environ.get("FRAMESPOOL_CORPUS")] if root)]
     found = []
@@ -120,7 +122,7 @@ def media() -> Path:
     """The folder of the generated media."""
     place = Path(os.environ.get("FRAMESPOOL_MEDIA") or ROOT / "target" / "media")
     if not (place / "manifest.json").is_file():
-        raise RuntimeError(f"no test media at {place}: run scripts/setup.sh tests, which makes them")
+        raise RuntimeError(f"no test media at {place}: run scripts/setup.sh tests, which generates them")
     return place
 
 
@@ -132,7 +134,7 @@ def pictures(media: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def photos(pictures: Path) -> list[tuple[str, int]]:
-    """Some of the photographs, labelled by their folders."""
+    """Some of the photographs, labeled by their folders."""
     classes = sorted(folder.name for folder in (pictures / "classes").iterdir())
     found = sorted((pictures / "classes").glob("*/*.jpg"))
     return [(str(path), classes.index(path.parent.name)) for path in found[::4]]
@@ -156,7 +158,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 @pytest.fixture(scope="session")
 def content(videos: Path, encoder: str, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """An MP4 of 3.5 MB, six groups of 120 small frames, which no server sends in one answer; its tables lie behind."""
+    """An MP4 of 3.5 MB, six groups of 120 small frames, too large for one response; its tables are at the end."""
     path, made = videos / "action" / "phone_176x144.mp4", tmp_path_factory.mktemp("content") / "long.mp4"
     subprocess.run([encoder, "-v", "error", "-stream_loop", "5", "-i", path, "-c", "copy", made], check=True)
     return made.read_bytes()

@@ -1,4 +1,4 @@
-"""One rank of test_torch.py's runs with several; writes what it got into FOLDER/RANK.json.
+"""One rank of the distributed runs of test_torch.py; writes its results to FOLDER/RANK.json.
 
 torchrun --nproc-per-node 2 distributed_worker.py WHAT FOLDER VIDEO...
 """
@@ -27,7 +27,7 @@ def ids(batches) -> list[list[int]]:
 
 
 def ranks(dataset) -> dict:
-    """What each rank gets, before and after the process group is there, in a worker that knows of none too."""
+    """The shard of each rank, before and after the process group exists, and in a worker without one."""
     said = {"variables": rank_and_world()}
     early = ClipDataset(dataset, SAMPLING, **KEYWORDS)
     torch.distributed.init_process_group("gloo")
@@ -35,7 +35,7 @@ def ranks(dataset) -> dict:
     alone = torch.distributed.new_group([0])
     if torch.distributed.get_rank() == 0:
         said["alone"] = rank_and_world(alone)
-    # As in a process that frameworks start, to whose workers no variable says the rank.
+    # As in processes started by frameworks, whose workers have no variable with the rank.
     os.environ.pop("RANK"), os.environ.pop("WORLD_SIZE")
     said["forked"] = ids(DataLoader(early, batch_size=None, num_workers=1))
     late = ClipDataset(dataset, SAMPLING, **KEYWORDS)
@@ -46,12 +46,12 @@ def ranks(dataset) -> dict:
 
 
 def accelerate(dataset) -> dict:
-    """The recipe, and what becomes of ``prepare`` where it would lose clips."""
+    """The documented use, and ``prepare`` in cases in which it would lose clips."""
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=4)
     batches = for_accelerate(fsp.ClipLoader(dataset, SAMPLING, **KEYWORDS, **rank_and_world()), accelerator)
-    assert accelerator.prepare(batches) is batches, "it is left alone"
+    assert accelerator.prepare(batches) is batches, "it is returned unchanged"
     said = {"recipe": [], "synced": [], "gathered": []}
     model = accelerator.prepare(torch.nn.Linear(1, 1))
     for batch in batches:
@@ -62,7 +62,7 @@ def accelerate(dataset) -> dict:
         said["gathered"] += gathered[0][~gathered[1]].tolist()
     said["refused"] = ""
     prepared = accelerator.prepare(DataLoader(ClipDataset(dataset, SAMPLING, **KEYWORDS), batch_size=None))
-    if accelerator.is_main_process:  # the others wait for what it sends
+    if accelerator.is_main_process:  # the others wait for its broadcast
         try:
             next(iter(prepared))
         except fsp.ArgumentError as error:
@@ -73,7 +73,7 @@ def accelerate(dataset) -> dict:
 
 
 def lightning(dataset) -> dict:
-    """What Lightning's DDP trains and validates on."""
+    """The batches on which Lightning's DDP trains and validates."""
     import lightning.pytorch as pl
     from framespool.torch import ClipDataModule
 

@@ -1,16 +1,16 @@
-"""README.md and docs/: what stands there as code is run, page by page, in order, and compared with what it says.
+"""Runs the code blocks of README.md and docs/, page by page, in order, and compares their output with the text.
 
-The line that opens a block says what becomes of it:
+The line that opens a block determines how it is processed:
 
-- ``python``: run; all blocks of a page share one namespace. A comment behind a ``print`` is what that prints (its only
+- ``python``: run; all blocks of a page share one namespace. A comment after a ``print`` is its output (its only
   line, or one of them in a loop), with ``…`` or ``...`` for omitted text.
 - ``python before``: another library's code, shown for comparison, not run.
 - ``python title="train.py"``: written to that file, for a command further down.
 - ``python raises NameError``: must raise exactly that class, with the message of the ``text output`` that follows.
-- ``sh``: the lines that begin with ``framespool``, ``python`` or ``torchrun`` are run, others (``make``, ``pip``,
-  ``export``) are for the reader. They must end with code 0, or with the one of a comment such as ``# exit code 1``.
-- ``text output``: what the block before it printed, with ``…`` as above.
-- anything else is shown only.
+- ``sh``: lines that start with ``framespool``, ``python`` or ``torchrun`` are run, others (``make``, ``pip``,
+  ``export``) are not. They must exit with 0, or with the code of a comment such as ``# exit code 1``.
+- ``text output``: the output of the previous block, with ``…`` as above.
+- anything else is not run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What a snippet may need that is not there in every environment; framespool's own faces of them count as well.
+#: Optional packages of snippets; framespool's modules for them count as well.
 _PACKAGES = (
     r"^\s*(?:import|from) (?:framespool\.compat\.torchcodec|(?:framespool\.)?(torch|ray|jax|lightning|accelerate))\b"
 )
@@ -50,7 +50,7 @@ _PROGRAMS = {
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, what else its first line says, its code, and the line where that begins."""
+    """A fenced block: its language, the rest of its first line, its code, and the first line of the code."""
 
     language: str
     marks: str
@@ -72,13 +72,13 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def packages(text: str) -> set[str]:
-    """What a page's snippets need that may not be there."""
+    """Optional packages that a page's snippets need."""
     code = "\n".join(block.code for block in blocks(text) if block.language == "python" and block.marks != "before")
     return {found[1] or "torch" for found in re.finditer(_PACKAGES, code, flags=re.MULTILINE)}
 
 
 def run(text: str, where: str, urls: Mapping[str, str] | None = None) -> None:
-    """Runs a page in the working directory. ``urls``: what stands for addresses that the page makes up."""
+    """Runs a page in the working directory. ``urls``: replacements for the page's example addresses."""
     for made_up, real in (urls or {}).items():
         text = text.replace(made_up, real)
     code = list(blocks(text))
@@ -90,7 +90,7 @@ def run(text: str, where: str, urls: Mapping[str, str] | None = None) -> None:
 class _Page:
     def __init__(self, where: str) -> None:
         self.where = where
-        # A module, so that what a page defines can be pickled by reference, as that of a script can.
+        # A module, so that definitions of a page can be pickled by reference, as in a script.
         module = sys.modules["page"] = types.ModuleType("page")
         self.namespace: dict[str, Any] = module.__dict__
         self.printed: str | None = None
@@ -112,7 +112,7 @@ class _Page:
         elif block.language == "sh":
             self.printed = shell(block, place)
         elif (block.language, block.marks) == ("text", "output"):
-            assert self.printed is not None, f"{place}: there is nothing that could have printed this"
+            assert self.printed is not None, f"{place}: no block before it could have printed this"
             assert _like(block.code.strip(), self.printed.strip()), f"{place}: printed was\n{self.printed}"
 
     def python(self, block: Block, place: str) -> str:
@@ -145,21 +145,21 @@ class _Page:
 
 
 def _said(code: str) -> dict[int, str]:
-    """The comments behind prints, by their lines."""
+    """The comments after prints, by line."""
     prints = {number for number, line in enumerate(code.splitlines(), 1) if re.match(r"\s*print\(", line)}
     tokens = tokenize.generate_tokens(io.StringIO(code).readline)
     return {t.start[0]: t.string[1:].strip() for t in tokens if t.type == tokenize.COMMENT and t.start[0] in prints}
 
 
 def _like(said: str, printed: str) -> bool:
-    """Whether it was printed: spaces at ends of lines do not count, and ``…`` stands for anything."""
+    """Whether it was printed: trailing spaces do not count, and ``…`` matches anything."""
     printed = "\n".join(line.rstrip() for line in printed.splitlines())
     parts = re.split(r"…|\.\.\.", said)
     return re.fullmatch(".*?".join(map(re.escape, parts)), printed, flags=re.DOTALL) is not None
 
 
 def shell(block: Block, place: str) -> str:
-    """Runs the lines of a block that are to be run; what they print on stdout."""
+    """Runs the runnable lines of a block; returns their stdout."""
     printed = ""
     for line in block.code.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)

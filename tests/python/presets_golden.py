@@ -1,7 +1,7 @@
-"""What the tests of presets share: draws that are noted down, PyTorch's linspace in NumPy, and the comparison.
+"""Shared by the tests of presets: recorded draws, PyTorch's linspace in NumPy, and the comparison.
 
 A reference computes all clips of a video from the published formula, in NumPy and plain Python, and asks a
-:class:`Draws` for its random numbers. The preset is then given the numbers that were drawn, and must show the same
+:class:`Draws` for its random numbers. The preset then gets the recorded numbers, and must select the same
 frames, clip by clip.
 """
 
@@ -19,7 +19,7 @@ Clips = list[tuple[list[int], list[bool]]]
 
 
 class Draws:
-    """Random numbers, noted in the order in which they were drawn: "low" ones, "high" ones or those of a seed."""
+    """Random numbers, recorded in the order of the draws: "low" ones, "high" ones or those of a seed."""
 
     def __init__(self, kind: str | int) -> None:
         self.kind = kind
@@ -78,7 +78,7 @@ def every(
                 assert got.mask == [bool(real) for real in mask], f"{place}, clip {clip}"
             cases += 1
             if not draws.noted:
-                break  # the others are the same
+                break  # the others are equal
     return cases
 
 
@@ -88,7 +88,7 @@ def _fused(a: np.float32, b: np.float32, c: np.float32) -> np.float32:
     total = product + addend
     back = total - product
     error = (product - (total - back)) + (addend - back)
-    # What the sum lost must not come back as a second rounding: round the sum to odd, then to float32.
+    # To avoid double rounding, round the sum to odd, then to float32.
     if error != 0 and int(total.view(np.int64)) % 2 == 0:
         total = np.nextafter(total, np.copysign(np.inf, error))
     return np.float32(total)

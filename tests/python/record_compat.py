@@ -1,7 +1,7 @@
-"""Records what decord and torchcodec answer: ``compat_golden.json``, which test_compat.py holds ours against.
+"""Records the results of decord and torchcodec in ``compat_golden.json``, which test_compat.py compares with ours.
 
 Run it where these are installed (benches/peers/setup.sh), with LD_LIBRARY_PATH as benches/peers/environment.py says:
-``python tests/python/record_compat.py``. The questions below are put to both sides in the same words; the videos are
+``python tests/python/record_compat.py``. Both libraries evaluate the expressions below; the videos are
 the test media (``tests/media/make.py``), in target/media or where FRAMESPOOL_MEDIA says.
 """
 
@@ -42,14 +42,14 @@ READER_VIDEO = "action/cars_768x432.mp4"
 DECODER_VIDEO = "derived/start_33ms_640x480.mkv"
 #: More than 8 bits per component.
 DEEP_VIDEO = "codecs/hevc_main10.mkv"
-#: A video stream, then one of sound.
+#: A video stream, then an audio stream.
 SOUND_VIDEO = "odd/data_streams.mp4"
 #: As ffprobe lists the frames of DECODER_VIDEO.
 MAPPING = json.dumps(
     {"frames": [{"pts": int(1001 / 30 * n + 0.5) + 33, "duration": 33, "key_frame": int(n == 0)} for n in range(77)]}
 )
 
-#: Of these torchcodec's metadata is recorded whole: colors, rates, aspects, what headers leave out or get wrong.
+#: Files with complete torchcodec metadata: colors, rates, aspects, missing or wrong header fields.
 METADATA_VIDEOS = [
     # Hidden frames, which torchcodec counts, differ between encoders.
     *(name for name in VIDEOS if name != "derived/vp8_640x360.webm"),
@@ -102,7 +102,7 @@ READER_WALK = [
     "next()",
 ]
 
-#: Expressions of which only the kind of outcome counts; ``n`` is the number of frames.
+#: Expressions of which only the kind of result counts; ``n`` is the number of frames.
 READER_OUTCOMES = [
     "r[n - 1]",
     "r[n]",
@@ -299,7 +299,7 @@ DECODER_OUTCOMES = [
     "d.get_frames_at([0, 1])[0:2]",
 ]
 
-#: Words that are part of torchcodec's messages, for code and tests that look for them.
+#: Parts of torchcodec's messages, on which code and tests may depend.
 WORDS: list[tuple[str, str]] = [
     ("decoders.VideoDecoder(123)", "Unknown source type"),
     ("decoders.VideoDecoder(text)", "binary reading?"),
@@ -465,7 +465,7 @@ SAMPLERS: list[tuple[int, str, dict[str, Any]]] = [
 
 
 def outcome(ask: Callable[[], Any]) -> Any:
-    """An error's class, or what comes out, as far as it can be written down: a shape, else the value."""
+    """An error's class, or the result in JSON form: a shape, else the value."""
     try:
         found = ask()
     except Exception as reason:
@@ -488,7 +488,7 @@ def says(ask: Callable[[], Any], words: str) -> list[Any]:
 
 
 def ask_torchvision(torchcodec: Any, path: str) -> dict[str, Any]:
-    """What torchvision's transforms do in a decoder; nothing without torchvision."""
+    """Results of torchvision's transforms in a decoder; nothing without torchvision."""
     try:
         from torchvision.transforms import v2
     except ImportError:
@@ -501,14 +501,14 @@ def ask_torchvision(torchcodec: Any, path: str) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """As JSON has it."""
+    """The value in JSON form."""
     if isinstance(value, float):
         return round(value, 6)
     return str(value) if isinstance(value, Fraction) else value
 
 
 def without(decoder: Any, fact: str) -> Any:
-    """A decoder that lacks a fact of its metadata."""
+    """A decoder without one field of its metadata."""
     other = copy(decoder)
     other.metadata = copy(decoder.metadata)
     setattr(other.metadata, fact, None)
@@ -516,7 +516,7 @@ def without(decoder: Any, fact: str) -> Any:
 
 
 class Plain:
-    """A file object of the two methods that one must have."""
+    """A file object with the two required methods."""
 
     def __init__(self, data: bytes):
         self._file = io.BytesIO(data)
@@ -534,7 +534,7 @@ def nearest(frames: Any, frame: Any) -> int:
 
 
 def ask_reader(decord: Any, videos: Path) -> dict[str, Any]:
-    """decord's part, put to a module with its names."""
+    """Evaluates decord's expressions with a module that has its names."""
     found: dict[str, Any] = {"videos": {}}
     for name in VIDEOS:
         reader = decord.VideoReader(str(videos / name))
@@ -572,7 +572,7 @@ def ask_reader(decord: Any, videos: Path) -> dict[str, Any]:
 
 
 def ask_decoder(torchcodec: Any, videos: Path) -> dict[str, Any]:
-    """torchcodec's part, put to a package with its modules."""
+    """Evaluates torchcodec's expressions with a package that has its modules."""
     import torch
 
     found: dict[str, Any] = {"videos": {}}
@@ -649,7 +649,7 @@ def main() -> None:
         "torchcodec": ask_decoder(torchcodec, videos),
     }
     rows = json.dumps(golden, separators=(",", ":"))
-    # One entry a line, so that a new recording can be read as a difference.
+    # One entry per line, so that a new recording gives a readable diff.
     for mark in (
         '"videos":',
         '"walk":',

@@ -1,7 +1,7 @@
-"""What published formulas need: the arithmetic of torch on top of NumPy, videos, and comparing many cases.
+"""Tools for published formulas: torch's arithmetic in NumPy, videos, and the comparison of many cases.
 
 Nothing here comes from framespool: fused multiply-adds are computed with fractions, everything else with NumPy or plain
-Python. benches/peers/check_sampling_times.py holds the torch functions against torch itself.
+Python. benches/peers/check_sampling_times.py compares the torch functions with torch itself.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class VideoTiming:
     end: float
     average_fps: float
     arguments: tuple[Any, ...]
-    #: Frames per second where that is constant: then times are exact multiples of its inverse.
+    #: Frames per second if constant: then times are exact multiples of its inverse.
     fps: float | None = None
 
     def __len__(self) -> int:
@@ -92,12 +92,12 @@ class VideoTiming:
 
 
 def steady(frames: int, fps: float) -> VideoTiming:
-    """So many frames at a constant rate, from 0."""
+    """A number of frames at a constant rate, from 0."""
     return VideoTiming(tuple(i / fps for i in range(frames)), frames / fps, fps, (frames, fps), fps)
 
 
 def timed(begins: Sequence[float]) -> VideoTiming:
-    """Frames at these times; the last one stays for an average time."""
+    """Frames at these times; the last one has the average duration."""
     end = begins[-1] + (begins[-1] - begins[0]) / (len(begins) - 1)
     return VideoTiming(tuple(begins), end, len(begins) / (end - begins[0]), (list(begins), None))
 
@@ -119,12 +119,12 @@ def random_timing(random: Any, least: int = 1, most: int = 400) -> VideoTiming:
     return steady(frames, fps)
 
 
-#: What a formula gives: frames and mask of each clip, or nothing where the original fails or finds no clip.
+#: Result of a formula: frames and mask of each clip, or nothing if the original fails or finds no clip.
 Clips = list[tuple[list[int], list[bool]] | None]
 
 
 def real(indices: Iterable[Any]) -> tuple[list[int], list[bool]]:
-    """Frames, all of which are real."""
+    """Frames without padding."""
     frames = [int(i) for i in indices]
     return frames, [True] * len(frames)
 
@@ -136,7 +136,7 @@ class Comparison:
         self.cases = self.failures = 0
 
     def check(self, name: str, options: dict[str, Any], video: VideoTiming, expected: Clips, draws: Any = None) -> None:
-        """Each clip of ``expected`` against what framespool makes, and their number."""
+        """Each clip of ``expected`` against framespool's, and their number."""
         rule = fsp.samplers.preset(name, **options)
         frames, fps = video.arguments
         keywords = {} if fps is None else {"fps": fps}
@@ -156,7 +156,7 @@ class Comparison:
 
 
 def run(cases: int, one: Callable[[Any, Comparison], None], *, failing: float = 0.5) -> None:
-    """``one(random, comparison)`` until there are so many cases, of which no more than a share fail in the original."""
+    """Runs ``one(random, comparison)`` for a number of cases, of which only a share may fail in the original."""
     import random as randomness
 
     comparison = Comparison()

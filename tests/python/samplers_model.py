@@ -1,4 +1,4 @@
-"""Videos as plain numbers, and what the documentation of sampling says of them, in plain Python."""
+"""A model of the documented clip samplers in plain Python, over videos as plain numbers."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Spacing:
         return [("second", timing.times[start] + (i + m) / self.fps) for i, m in enumerate(moved)]
 
     def starts(self, timing, jitter=False):
-        """How many frames a clip can start with so that all of it fits."""
+        """The number of start frames from which a complete clip fits."""
         gaps = self.length - (not jitter)
         if self.stride:
             return sum(s + gaps * self.stride + (not jitter) <= timing.n for s in range(timing.n))

@@ -1,4 +1,4 @@
-"""Servers for the tests of URLs: nginx, an S3 (moto), and one whose faults are written by the test."""
+"""Servers for the tests of URLs: nginx, an S3 (moto), and one with programmable faults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def free_port() -> int:
 
 
 def needed(found: bool, what: str) -> None:
-    """Skips the test where a server is not installed; in CI that is an error."""
+    """Skips the test if a server is not installed; in CI that is an error."""
     if not found:
         if os.environ.get("CI"):
             raise RuntimeError(f"CI must have {what}")
@@ -156,30 +156,30 @@ class S3:
 
 @dataclass
 class FaultyResponse:
-    """How a request is answered: well, unless something is said here."""
+    """The faults of a response; by default none."""
 
     status: int | None = None
     #: Waits before the first byte, and between the pieces of a slow body.
     delay_seconds: float = 0.0
-    #: Closes the connection after so many bytes of the body.
+    #: Closes the connection after this many bytes of the body.
     cut_after: int | None = None
-    #: Says nothing any more after so many bytes.
+    #: Sends nothing more after this many bytes.
     stall_after: int | None = None
-    #: The whole file, whatever was asked for.
+    #: Sends the complete file, whatever range was requested.
     ignores_range: bool = False
-    #: What Content-Length says beyond the truth.
+    #: Added to the true Content-Length.
     content_length_error: int = 0
     etag: str | None = '"one"'
     headers: dict[str, str] = field(default_factory=dict)
-    #: How long the file is said to be, if that is not true.
+    #: A wrong total length of the file.
     total: int | None = None
-    #: Where the range that is sent begins, beyond what was asked for.
+    #: Offset added to the start of the requested range.
     shifted: int = 0
 
 
 @dataclass
 class FaultyServer:
-    """A server for one content, whose faults ``plan`` decides: it gets the number of the request and its range."""
+    """A server for one content; ``plan`` returns the faults for a request number and its range."""
 
     content: bytes
     plan: Callable[[int, str], FaultyResponse] = lambda number, asked: FaultyResponse()
@@ -261,7 +261,7 @@ class FaultyServer:
 
 
 def hash_of(video: fsp.Video, indices: list[int]) -> str:
-    """What frames are, as a hash."""
+    """A hash of frames."""
     digest = hashlib.sha256()
     for index in indices:
         digest.update(np.asarray(video[index]).tobytes())

@@ -1,6 +1,6 @@
-"""Small loaders, and what one delivers as a number, for tests that compare two ways to the same clips.
+"""Small loaders, and digests of their batches, for tests that compare two ways to the same clips.
 
-And tables that are damaged, for readers of several formats.
+Also damaged tables, for readers of several formats.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEYWORDS = {"batch_size": 4, "transforms": SMALL, "shuffle": "full", "seed": 7}
 
 
 def digest(loader) -> str:
-    """Of everything in a loader's batches."""
+    """Digest of everything in a loader's batches."""
     md5 = hashlib.md5()
     for batch in loader:
         for name, tensor in sorted(vars(batch).items()):

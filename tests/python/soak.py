@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Hours of what training jobs do to a loader, bad days included, in one process: does anything grow, stick or break?
+"""Runs loaders for hours as training jobs do, with faults, in one process, and checks for leaks, hangs and errors.
 
     python tests/python/soak.py --minutes 60
     python tests/python/soak.py --minutes 2 --interval 10 --workers 1 --seed 7
 
-Loaders of clips and of images and single videos are made, used, left early and dropped, with other numbers of threads,
-budgets and policies each time; files are damaged, replaced and cut short while they are read; indices go to a full
-disk; states go through JSON and the batches that follow are compared. At the end of each interval everything rests and
-is measured: memory, file descriptors, threads. The last lines say how each of them went, and the exit status is 1 where
-one grew, or anything but the errors of framespool was raised, or a scenario hung.
+Loaders of clips and of images and single videos are created, used, left early and dropped, with varying threads,
+budgets and policies; files are damaged, replaced and truncated while they are read; indices are written to a full
+disk; states go through JSON and the following batches are compared. At the end of each interval all work stops and
+memory, file descriptors and threads are measured. The last lines show the trend of each, and the exit status is 1 if
+one grew, an error other than framespool's was raised, or a scenario hung.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from soak_scenarios import SCENARIOS, SoakFiles
 MIB = 1 << 20
 #: A scenario takes seconds. One that takes this long hangs: every thread's stack is printed and the process ends.
 HANG_TIMEOUT_SECONDS = 300
-#: What is kept between intervals settles in the first part of the run.
+#: Memory kept between intervals becomes constant in the first part of the run.
 WARM_UP = 0.25
-#: Fitted growth over the measured part of the run up to which a quantity is called flat: allocators are not exact.
+#: Fitted growth over the measured part of the run up to which a quantity counts as flat: allocators are not exact.
 GROWTH_LIMITS = {"rss": 12.0, "heap": 3.0, "fds": 0.9, "threads": 0.9}
 
 
 class Mallinfo(ctypes.Structure):
-    """What glibc says about its heaps (``mallinfo2``)."""
+    """glibc's heap statistics (``mallinfo2``)."""
 
     _fields_ = [
         (name, ctypes.c_size_t)
@@ -61,7 +61,7 @@ class Mallinfo(ctypes.Structure):
 
 
 def heap_bytes() -> int:
-    """Bytes that are allocated and not freed, of all that goes through malloc: Rust, FFmpeg, libjpeg and SQLite."""
+    """Allocated bytes of everything that uses malloc: Rust, FFmpeg, libjpeg and SQLite."""
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallinfo2"):
         return 0
@@ -71,7 +71,7 @@ def heap_bytes() -> int:
 
 
 def trim_heap() -> None:
-    """Has glibc return what is freed, as it would before it adjusts itself to a program.
+    """Makes glibc return freed memory, as it does before it adapts to a program.
 
     After large blocks have been freed it keeps up to 64 MiB at the end of each of its arenas, of which there are up to
     eight for each core; ``malloc_trim`` does not reach them. Without trimming, memory in use could not be measured.
@@ -84,10 +84,10 @@ def trim_heap() -> None:
 
 
 def measure() -> dict[str, float]:
-    """Memory in MiB, file descriptors and threads of this process, at rest."""
+    """Memory in MiB, file descriptors and threads of this process, while idle."""
     gc.collect()
     if hasattr(ctypes.CDLL(None), "malloc_trim"):
-        # What was freed goes back to the system, so that what is left was not freed.
+        # Freed memory goes back to the system, so the remaining memory is in use.
         ctypes.CDLL(None).malloc_trim(0)
     status = Path("/proc/self/status").read_text()
     rss = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
@@ -100,7 +100,7 @@ def measure() -> dict[str, float]:
 
 
 def measure_idle(seconds: float = 10.0) -> dict[str, float]:
-    """Measures when threads have gone: a loader that is dropped by the collector may end them a moment later."""
+    """Measures after threads have ended: a loader dropped by the garbage collector ends them slightly later."""
     deadline = time.monotonic() + seconds
     found = measure()
     while time.monotonic() < deadline:
@@ -113,7 +113,7 @@ def measure_idle(seconds: float = 10.0) -> dict[str, float]:
 
 
 class Peak(threading.Thread):
-    """The most resident memory that was seen since it was asked last."""
+    """The peak of resident memory since the last call."""
 
     def __init__(self) -> None:
         super().__init__(name="soak-peak", daemon=True)
@@ -167,7 +167,7 @@ class Soak:
                 self.counts += counts
 
     def interval(self, seconds: float) -> None:
-        """Plays for a while; returns when nothing runs any more."""
+        """Runs scenarios for a while; returns when all have finished."""
         until = time.monotonic() + seconds
         faulthandler.dump_traceback_later(seconds + HANG_TIMEOUT_SECONDS, exit=True)
         threads = [threading.Thread(target=self._play, args=(until,), name=f"soak-{n}") for n in range(self.workers)]
@@ -179,7 +179,7 @@ class Soak:
 
 
 def report(rows: list[dict[str, float]], interval: float) -> bool:
-    """Prints how each quantity went after the warm-up. Returns whether all were flat."""
+    """Prints the trend of each quantity after the warm-up. Returns whether all were flat."""
     measured = rows[max(1, int(len(rows) * WARM_UP)) :]
     flat = True
     print(f"\nafter the warm-up, {len(measured)} intervals of {interval:.0f} s:")
@@ -198,26 +198,27 @@ def report(rows: list[dict[str, float]], interval: float) -> bool:
 
 
 def full_disk(folder: Path, size: str) -> bool:
-    """Mounts a small file system there, where that is allowed."""
+    """Mounts a small file system at the path, if that is permitted."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     return shutil.which("mount") is not None and subprocess.run(command, capture_output=True).returncode == 0
 
 
 def main() -> int:
-    """The command line; returns the exit status."""
+    """Command line entry point; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--interval", type=float, default=60.0, help="seconds between two lines of the table")
-    parser.add_argument("--workers", type=int, default=2, help="scenarios at one time")
+    parser.add_argument("--workers", type=int, default=2, help="number of concurrent scenarios")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep-memory", action="store_true", help="leave glibc's allocator as it is")
+    parser.add_argument("--keep-memory", action="store_true", help="do not change glibc's allocator settings")
     media = os.environ.get("FRAMESPOOL_MEDIA") or Path(__file__).resolve().parents[2] / "target" / "media"
     parser.add_argument("--media", type=Path, default=media, help="the test media, or a corpus of the same layout")
     options = parser.parse_args()
     if not (options.media / "manifest.json").is_file():
         print(
-            f"no test media at {options.media}; tests/media/make.py makes them, --media names others", file=sys.stderr
+            f"no test media at {options.media}; generate them with tests/media/make.py, or pass --media",
+            file=sys.stderr,
         )
         return 2
     faulthandler.enable()

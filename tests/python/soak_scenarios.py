@@ -1,7 +1,7 @@
-"""What happens to loaders in a soak (``soak.py``), one function for each story; every draw is the given generator's.
+"""Scenarios of the soak test (``soak.py``), one function each; all random draws use the given generator.
 
-Each takes the soak files, a generator and counts to add to. Errors of framespool are part of the stories and counted by
-their class; whatever else is raised, and :class:`WrongResult` for a wrong result, ends the soak.
+Each takes the soak files, a generator and counts to add to. Errors of framespool are expected and counted by
+class; any other error, and :class:`WrongResult` for a wrong result, ends the soak.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MAX_FRAMES = 300
 
 
 class WrongResult(Exception):
-    """Something was delivered that should not have been."""
+    """A delivered result is wrong."""
 
 
 def is_short(path: Path) -> bool:
-    """Whether a file holds a video, and not a long one: a file may be small and long."""
+    """Whether a file contains a video that is not long: a small file may have a long one."""
     try:
         return len(fsp.Video(path, index=False)) <= MAX_FRAMES
     except fsp.Error:
@@ -46,7 +46,7 @@ class SoakFiles:
     pictures: list[Path]
     damaged_pictures: list[Path]
     work: Path
-    #: A file system that is full soon; ``None`` where none could be mounted.
+    #: A small file system; ``None`` if none could be mounted.
     full: Path | None
 
     @classmethod
@@ -70,7 +70,7 @@ class SoakFiles:
         )
 
     def own(self, name: str) -> Path:
-        """A folder for one thread, so that scenarios beside each other do not share files."""
+        """A folder for one thread, so that concurrent scenarios do not share files."""
         folder = self.work / f"{name}-{threading.current_thread().name}"
         folder.mkdir(exist_ok=True)
         return folder
@@ -78,7 +78,7 @@ class SoakFiles:
 
 @contextlib.contextmanager
 def counted(counts: Counter[str]) -> Iterator[None]:
-    """Errors of framespool are counted; one that speaks of a bug is not taken for a story."""
+    """Counts errors of framespool; an internal error is not expected."""
     try:
         yield
     except fsp.InternalError:
@@ -88,7 +88,7 @@ def counted(counts: Counter[str]) -> Iterator[None]:
 
 
 def settings(draw: Random) -> dict[str, Any]:
-    """Keywords that both kinds of loaders take."""
+    """Random arguments that both kinds of loaders have."""
     return {
         "batch_size": draw.choice([1, 2, 5, 8]),
         "transforms": [
@@ -106,7 +106,7 @@ def settings(draw: Random) -> dict[str, Any]:
 
 
 def clip_loader(files: list[Any], draw: Random, **keywords: Any) -> fsp.ClipLoader:
-    """Over these files, with drawn numbers."""
+    """A clip loader over these files, with random arguments."""
     rule = draw.choice(
         [
             fsp.samplers.random(sequence_length=4, stride=draw.choice([1, 3]), clips_per_video=draw.choice([1, 3])),
@@ -122,7 +122,7 @@ def clip_loader(files: list[Any], draw: Random, **keywords: Any) -> fsp.ClipLoad
 
 
 def image_loader(files: list[Any], draw: Random, **keywords: Any) -> fsp.ImageLoader:
-    """The same for pictures."""
+    """The same for images."""
     return fsp.ImageLoader(files, **{**settings(draw), "exact": draw.random() < 0.3, **keywords})
 
 
@@ -133,7 +133,7 @@ def some(files: list[Path], draw: Random, most: int) -> list[tuple[str, int]]:
 
 
 def take(loader: Any, most: int, counts: Counter[str]) -> list[Any]:
-    """Up to so many batches; errors in place of a batch are counted and passed."""
+    """Up to a number of batches; errors instead of a batch are counted and skipped."""
     batches, taken = iter(loader), []
     for _ in range(most):
         with counted(counts):
@@ -193,7 +193,7 @@ def many_at_once(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> N
 
 
 def another_thread(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
-    """A loader that one thread made, another one reads, and a third asks for counts."""
+    """A loader that one thread creates, another one reads, and a third one queries for counts."""
     with counted(counts):
         loader = clip_loader(some(soak_files.videos, draw, 6), draw, on_error="skip")
         done = threading.Event()
@@ -289,7 +289,7 @@ def files_that_change(soak_files: SoakFiles, draw: Random, counts: Counter[str])
 
 
 def index_without_room(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
-    """Indices on a disk that is full, or gets full: the loader goes on without."""
+    """Indices on a disk that is full, or gets full: the loader continues without."""
     full = soak_files.full if soak_files.full is not None else soak_files.own("no-room")
     place = full / f"index-{draw.randrange(2)}"
     ballast = full / "ballast"
@@ -302,7 +302,7 @@ def index_without_room(soak_files: SoakFiles, draw: Random, counts: Counter[str]
 
 
 def index_that_is_kept(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
-    """Indices in a folder that several loaders share, and that is removed now and then."""
+    """Indices in a folder that several loaders share, and that is removed repeatedly."""
     place = soak_files.own("index")
     if draw.random() < 0.2:
         for file in place.iterdir():
@@ -313,7 +313,7 @@ def index_that_is_kept(soak_files: SoakFiles, draw: Random, counts: Counter[str]
 
 
 def digest(batch: Any) -> str:
-    """Of everything in a batch of clips that are alike."""
+    """Digest of everything in a batch of clips of one size."""
     md5 = hashlib.md5()
     for name in ("frames", "labels", "indices", "mask", "video_ids", "clip_ids", "padding"):
         md5.update(getattr(batch, name).tobytes())
@@ -321,7 +321,7 @@ def digest(batch: Any) -> str:
 
 
 def states(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
-    """A state through JSON into a new loader with other threads and budgets: what follows must be the same."""
+    """A state through JSON into a new loader with other threads and budgets: the next batches must be equal."""
     dataset = some(soak_files.videos[:13], draw, 13)
     fixed: dict[str, Any] = {
         **{key: value for key, value in settings(draw).items() if key not in ("num_threads", "prefetch_batches")},
@@ -350,7 +350,7 @@ def states(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
         second.load_state_dict(state)
         resumed = [digest(batch) for batch in second]
         counts["states"] += 1
-        # At an epoch's end the state is the next epoch's begin.
+        # At the end of an epoch the state is the start of the next one.
         if rest and rest != resumed:
             raise WrongResult(
                 f"{len(rest)} batches were left, {len(resumed)} came, and they differ: {dataset}, {fixed}"
@@ -358,7 +358,7 @@ def states(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
 
 
 def dropped_at_once(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
-    """Made and thrown away, some in a circle that only the collector finds."""
+    """Loaders created and dropped, some in a reference cycle that only the garbage collector finds."""
     for _ in range(3):
         with counted(counts):
             loader = clip_loader(some(soak_files.videos, draw, 6), draw)
@@ -369,7 +369,7 @@ def dropped_at_once(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -
                 loader.circle = loader  # type: ignore[attr-defined]
 
 
-#: Every story by its name.
+#: Every scenario by its name.
 SCENARIOS: dict[str, Callable[[SoakFiles, Random, Counter[str]], None]] = {
     story.__name__: story
     for story in (

@@ -1,4 +1,4 @@
-"""The generator of odd files (tests/adversarial): its cases can be made again, and its judge can say no."""
+"""The generator of malformed files (tests/adversarial): cases are reproducible, and the comparison finds errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def case(rule: str, base: str = "h264.mp4") -> cases.Case:
 
 
 def result(frames: dict[int, str | None], **keywords: Any) -> dict[str, Any]:
-    """What a reader says of a video whose frames come alike in every way."""
+    """A reader's result for a video whose frames are equal for every way of reading."""
     ways = ("alone, 1 threads", "alone, 2 threads", "sequential, 1 threads", "decord, 4 threads")
     return {
         "error": None,

@@ -10,7 +10,7 @@ from framespool.cli import main
 
 
 def measured(path, length, stride):
-    """Pictures and bytes of a clip decoded alone, in the mean over all its places."""
+    """Mean frames and bytes to decode one clip alone, over all its positions."""
     loader = fsp.ClipLoader(
         [path],
         fsp.samplers.windows(sequence_length=length, stride=stride, step=1),
@@ -39,7 +39,7 @@ def test_reported_clip_cost_is_measured_cost(videos, name, length, stride):
     clips, pictures = measured(str(videos / name), length, stride)
     if clips <= 64:
         assert found.frames_decoded_per_clip == pytest.approx(pictures)
-    else:  # a sample of the places
+    else:  # a sample of the positions
         assert found.frames_decoded_per_clip == pytest.approx(pictures, rel=0.15)
     assert 0 < found.clip_bytes <= 8 * found.bits_per_second * found.info.duration_seconds
 

@@ -1,4 +1,4 @@
-"""Lists that other codebases read become datasets: sources, labels, classes, and columns for the rest."""
+"""Annotation lists of other codebases as datasets: sources, labels, classes, and columns for the rest."""
 
 from __future__ import annotations
 

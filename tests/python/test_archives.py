@@ -1,4 +1,4 @@
-"""Videos and pictures in archives: the same batches as from plain files, and errors that name archive and member."""
+"""Videos and images in archives: the same batches as from plain files, and errors that name archive and member."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from small_loaders import KEYWORDS, clips, digest
 
 
 def packed(archive: Path, files: list[str | Path]) -> list[ArchiveMember]:
-    """The files one after another, something else around each; and where they lie."""
+    """The files concatenated with padding around each; and their offsets."""
     members, data = [], b"begin"
     for path in map(Path, files):
         content = path.read_bytes()
@@ -86,7 +86,7 @@ def test_masks_in_archives(tmp_path, photos):
         mask.save(masks[-1])
     inside = packed(tmp_path / "masks.bin", masks)
     pictures = packed(tmp_path / "pictures.bin", sources)
-    # Turned pictures do not fit masks that are not.
+    # Rotated images do not match masks that are not rotated.
     keywords = {**KEYWORDS, "transforms": [fsp.transforms.RandomResizedCrop(24)]}
     assert digest(fsp.ImageLoader(pictures, masks=inside, **keywords)) == digest(
         fsp.ImageLoader(sources, masks=masks, **keywords)
@@ -111,7 +111,7 @@ def test_segments_of_a_member_share_index_and_decoding(plain_and_packed):
         ]
 
     windows = fsp.samplers.windows(sequence_length=4, step=2)
-    # One thread: several may index a file at the same time, each for a part of its own.
+    # One thread: several may index a file concurrently, each for its own segment.
     ours, theirs = (clips(parts(entries), windows, num_threads=1) for entries in (members, plain))
     assert digest(ours) == digest(theirs)
     ours, theirs = ours.stats(), theirs.stats()
@@ -178,7 +178,7 @@ def test_failures_name_archive_and_member(tmp_path, short_clips, bad_file):
     assert loader.write_failures(listed) == 4
     for failures_file in (listed, list(failures.values()), [sound[1], beyond, gone, odd]):
         assert dataset.exclude(failures_file).samples == [dataset.samples[0], dataset.samples[2]]
-    # What is said of an archive is said of all its members.
+    # A failure of an archive applies to all its members.
     assert dataset.exclude([archive]).samples == [dataset.samples[4]]
     listed.write_text(json.dumps({"path": "a", "member": 3}) + "\n")
     with pytest.raises(fsp.ArgumentError, match="line 1"):
@@ -266,9 +266,9 @@ def test_pictures_of_shards_and_their_json(tmp_path, photos):
         assert digest(fsp.ImageLoader(dataset, **KEYWORDS)) == digest(fsp.ImageLoader(photos, **KEYWORDS))
         assert dataset[2][0].name == f"{'long/' * 40}2.jpg"
         assert dataset.columns == {"__key__": [f"{'long/' * 40}{n}" for n in range(len(photos))]}
-    unlabelled = fsp.datasets.webdataset(tmp_path / f"{form}.tar", label=None, columns="json")
-    assert [label for _, label in unlabelled] == [-1] * len(photos)
-    assert unlabelled.columns["info"] == [{"class": label} for _, label in photos]
+    unlabeled = fsp.datasets.webdataset(tmp_path / f"{form}.tar", label=None, columns="json")
+    assert [label for _, label in unlabeled] == [-1] * len(photos)
+    assert unlabeled.columns["info"] == [{"class": label} for _, label in photos]
     with pytest.raises(fsp.ArgumentError, match="columns must be"):
         fsp.datasets.webdataset(tmp_path / f"{form}.tar", columns=[""])
 

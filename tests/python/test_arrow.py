@@ -1,4 +1,4 @@
-"""Arrow files and streams: rows are the videos that they name or hold, and what is damaged ends in an error."""
+"""Arrow files and streams: rows are the videos that they name or contain, and damage is an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow writes the files; see requir
 
 
 def written(path: Path, made, *, stream: bool = False, rows: int | None = None, **how) -> Path:
-    """A table as a file or a stream, so many rows to a batch."""
+    """A table as a file or a stream, with a number of rows per batch."""
     new = pa.ipc.new_stream if stream else pa.ipc.new_file
     with pa.OSFile(str(path), "wb") as sink, new(sink, made.schema, **how) as writer:
         writer.write_table(made, max_chunksize=rows)
@@ -55,7 +55,7 @@ def test_missing_values_and_array_slices(tmp_path):
             dataset = fsp.datasets.arrow(path, source="jpg", on_error="skip")
         assert content(dataset) == [value for value in pictures[2:] if value is not None]
         assert [label for _, label in dataset] == [*range(2, 10), 11]
-    # A struct that is missing hides what its fields hold.
+    # A null struct hides the values of its fields.
     fields = [pa.array(pictures[:4]), pa.array(["a", "b", "c", "d"])]
     mask = pa.array([False, True, False, False])
     made = pa.table({"image": pa.StructArray.from_arrays(fields, ["bytes", "path"], mask=mask), "n": range(4)})
@@ -173,7 +173,7 @@ def test_damage_is_an_error_or_bytes_of_the_file(tmp_path, stream):
     }
     path = written(tmp_path / "d.arrow", pa.table(made), stream=stream, rows=15)
     sound = path.read_bytes()
-    # Where no pixels are: heads of messages, offsets and labels.
+    # Outside of pixels: message headers, offsets and labels.
     other = [
         at for at in range(len(sound)) if not any(sound.find(v) <= at < sound.find(v) + len(v) for v in values if v)
     ]

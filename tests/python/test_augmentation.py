@@ -1,4 +1,4 @@
-"""What transforms do to pictures, and whom their random numbers belong to."""
+"""Transforms of frames and images, and the keys of their random numbers."""
 
 from __future__ import annotations
 
@@ -63,13 +63,20 @@ def test_describe_clip_reports_the_applied_draws(short_clips):
     for batch in made:
         for i, clip in enumerate(batch.clip_ids.tolist()):
             described = made.describe_clip(clip)
-            assert described["video_id"] == batch.video_ids.tolist()[i] and described["label"] == batch.labels.tolist()[i]
-            assert described["indices"] == batch.indices.tolist()[i] and described["path"] == short_clips[described["video_id"]][0]
+            assert (
+                described["video_id"] == batch.video_ids.tolist()[i] and described["label"] == batch.labels.tolist()[i]
+            )
+            assert (
+                described["indices"] == batch.indices.tolist()[i]
+                and described["path"] == short_clips[described["video_id"]][0]
+            )
             crop, horizontal, vertical = described["transforms"]
             assert [crop["name"], horizontal["name"]] == ["RandomCrop", "RandomHorizontalFlip"]
             top, left = int(crop["top"]), int(crop["left"])
             expected = (
-                fsp.Video(described["path"]).frames(described["indices"]).data.numpy()[:, top : top + 200, left : left + 200]
+                fsp.Video(described["path"])
+                .frames(described["indices"])
+                .data.numpy()[:, top : top + 200, left : left + 200]
             )
             if horizontal["applied"]:
                 expected = expected[:, :, ::-1]
@@ -83,7 +90,7 @@ def test_describe_clip_reports_the_applied_draws(short_clips):
     with pytest.raises(fsp.ArgumentError, match="frame 3"):
         made.describe_clip(0, frame=3)
     made.set_epoch(5)
-    assert made.describe_clip(0) == made.describe_clip(0, epoch=0)  # of the epoch begun last
+    assert made.describe_clip(0) == made.describe_clip(0, epoch=0)  # of the epoch started last
     fresh = loader(short_clips, transforms=transforms, dtype="uint8")
     fresh.set_epoch(5)
     assert fresh.describe_clip(0) == made.describe_clip(0, epoch=5) != made.describe_clip(0)
@@ -135,7 +142,7 @@ def test_labels_move_as_the_picture_does(picture):
         assert moved_labels.shape == (96, 126)
         outside = label == 9
         assert np.array_equal(label[~outside], red[~outside] // 64) and (red[outside] == 255).all()
-    # Color, masks and Normalize are none of a label's business; two maps come back as two.
+    # Color, masks and Normalize do not apply to labels; two maps are returned as two.
     _, (first, second) = t.apply(picture, TRAINING, masks=[labels, 3 - labels], mask_fill=200, dtype="float32", seed=2)
     first, second = first.numpy(), second.numpy()
     assert first.dtype == np.uint8 and set(np.unique(first)) <= {0, 1, 2, 3, 200}

@@ -1,4 +1,4 @@
-"""Orders: numbers alone, from Python."""
+"""Batch samplers without videos, from Python."""
 
 from __future__ import annotations
 
@@ -163,4 +163,4 @@ def test_the_orders_of_others_are_theirs():
         return [clip for clip, mark in zip(itertools.chain(*dali.epoch(epoch)), marks, strict=True) if not mark]
 
     assert [real(epoch) for epoch in (0, 1, 2, 3, 4)] == DALI
-    assert real(1) == DALI[1], "going back finds the same"
+    assert real(1) == DALI[1], "going back gives the same order"

@@ -1,4 +1,4 @@
-"""``fsp.bench`` and ``framespool bench``: what they count is what was delivered; advice fits what was seen."""
+"""``fsp.bench`` and ``framespool bench``: counts match the delivered clips, and advice matches the counts."""
 
 from __future__ import annotations
 

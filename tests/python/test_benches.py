@@ -1,4 +1,4 @@
-"""``make bench``: records are of one form; README, docs and plots say what they say; a run goes on where it stopped.
+"""``make bench``: records are valid; README, docs and plots match them; an interrupted run resumes.
 
 Nothing here measures: small substitutes replace the programs, and no test depends on a time.
 """
@@ -37,7 +37,7 @@ def records() -> record.Records:
     return record.Records()
 
 
-# ---- what is committed
+# ---- committed files
 
 
 def test_records_are_valid_and_contain_no_host_name(records):
@@ -63,7 +63,7 @@ def test_the_plots_show_the_newest_records(records):
 
 
 def test_what_headlines_name_is_measured(records):
-    """A headline of a table that no record has would never be seen."""
+    """A headline of a table that no record has would never be shown."""
     named = [(each.bench, each.table) for each in (*HEADLINES, *FACTS)]
     assert [name for name in named if records.newest(*name) is None] == []
     for each in FACTS:
@@ -112,7 +112,7 @@ def test_a_figure_changed_by_hand_is_noticed(records):
     begin, end = readme_table.between(text, "docs")
     wanted = readme_table.block(records, *readme_table.FILES["docs/benchmarks.md"])
     other = copy.deepcopy(records)
-    # The newest of all has a headline of its own; so has every other, whose figures would be seen as well.
+    # The newest of all has its own headline, and so has every other one.
     for _, kept in other.records:
         for table in kept["tables"]:
             for row in table["rows"]:
@@ -150,7 +150,9 @@ def test_invalid_record_is_rejected(tmp_path, records):
 
     assert "'machine'" in broken(lambda bad: bad.pop("machine"))[0]
     assert "no row 'missing'" in broken(lambda bad: bad["tables"][0].update(baseline="missing"))[0]
-    assert "two with the same label" in broken(lambda bad: bad["tables"][0]["rows"].append(bad["tables"][0]["rows"][0]))[0]
+    assert (
+        "two with the same label" in broken(lambda bad: bad["tables"][0]["rows"].append(bad["tables"][0]["rows"][0]))[0]
+    )
     row = {"label": "x", "own": False, "value": {"median": 5.0, "low": 6.0, "high": 7.0, "n": 3, "spread": "range"}}
     assert "is not between" in broken(lambda bad: bad["tables"][0]["rows"].append(row))[0]
     broken(lambda bad: bad["tables"].clear())
@@ -169,7 +171,7 @@ def test_newest_table_wins_and_records_are_kept(tmp_path, records):
     assert names == ["2026-12-01-random-clips.json", "2026-12-01-random-clips-2.json"]
     (tmp_path / "2026-12-02-random-clips.txt").touch()
     assert record.free_path(tmp_path, "2026-12-02", "random_clips").name == "2026-12-02-random-clips-2.json"
-    # Another table alone does not hide this one, however new its record is.
+    # A newer record with another table does not hide this one.
     later = good | {"date": "2026-12-03", "tables": [good["tables"][0] | {"name": "other"}]}
     record.write(tmp_path / "2026-12-03-random-clips.json", later)
     made = record.Records(tmp_path)
@@ -256,7 +258,7 @@ def test_image_rows_keep_answers_for_any_workers():
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A repository with one program in it, which does what `do` says and writes what random_clips.py would."""
+    """A repository with one program, which does what `do` says and writes output like random_clips.py."""
     raw = {
         "mode": "cold", "clips_per_file": 1, "repeats": 1, "seed": 0, "baseline": "framespool", "python": "3.11",
         "versions": {"framespool": "0.1.0"}, "by_file": {"a.mp4": {}},
@@ -303,7 +305,7 @@ def test_run_writes_a_record_and_resumes(place, capfd):
     assert "reading $FRAMESPOOL_CORPUS/video/a.mp4" in text and str(place) not in text + run.result(FAKE).read_text()
     assert running.Run("r", short=False, again=False).has(FAKE)
     assert not running.Run("r", short=False, again=True).has(FAKE)
-    # A trial's result is no measurement.
+    # A trial's result is not a measurement.
     assert not running.Run("r", short=True, again=False).has(FAKE)
     (place / "corpus/do").write_text("wrong")
     assert record.read(run.one(FAKE, setup=False))["answers"]["ended"] == 3
@@ -382,7 +384,7 @@ def test_load_by_other_processes_is_separate(monkeypatch):
 
 
 def test_the_cpu_time_of_orphans_is_ones_own():
-    """In a process of its own: adopting is for a whole process, and so is waiting for any child."""
+    """In its own process: adopting affects the complete process, and so does waiting for any child."""
     code = """
 import subprocess, sys
 from suite import machine
@@ -404,7 +406,10 @@ def test_the_plan_is_said_and_wrong_names_are_refused(monkeypatch, capsys, tmp_p
     assert program.main() == 0
     printed = capsys.readouterr().out
     assert (
-        "scaling" in printed and "start_up" in printed and "pixels" not in printed and re.search(r"expected: \d+ minutes", printed)
+        "scaling" in printed
+        and "start_up" in printed
+        and "pixels" not in printed
+        and re.search(r"expected: \d+ minutes", printed)
     )
     for wrong in (["--only", "scalings"], ["--run", "../x"]):
         monkeypatch.setattr(sys, "argv", ["bench.py", *wrong])

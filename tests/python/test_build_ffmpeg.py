@@ -1,4 +1,4 @@
-"""``scripts/build_ffmpeg.sh``: where sources come from, and which are refused. Nothing is compiled or downloaded."""
+"""``scripts/build_ffmpeg.sh``: the sources that it uses and rejects. Nothing is compiled or downloaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "build_ffmpeg.sh"
 TOOLS = "basename cat cp cut dirname find gcc grep head mkdir mktemp mv nproc realpath rm sed sha256sum sort tail tar"
 TOOLS += " touch tr uname xz"
-#: Answers as apt-get does, from the files in $MIRROR, and notes what it was asked.
+#: Answers like apt-get, from the files in $MIRROR, and logs its arguments.
 APT_GET = """#!/bin/bash
 echo "$*" >>"$MIRROR/asked"
 last=${!#}
@@ -34,7 +34,7 @@ indextargets*) echo http://mirror.invalid/debian ;;
 esac
 """
 APT_CACHE = '#!/bin/bash\nsed "s/^/Version: /" "$MIRROR/${!#}" 2>/dev/null\n'
-#: In the place of the compilers: a prefix that says what it was configured with.
+#: Replaces the compilers: creates a prefix with its configure arguments.
 FAKE_BUILD = """
 build_dav1d() { mkdir -p "$work/prefix/lib/pkgconfig"; }
 build_ffmpeg() { touch "$work/prefix/lib/pkgconfig/libavcodec.pc"; echo "$*" >"$work/prefix/arguments"; }
@@ -53,7 +53,7 @@ def program(file: Path, text: str = "#!/bin/sh\n") -> None:
 
 @dataclass
 class Machine:
-    """A machine with a site and, after ``add_apt()``, a Debian mirror, which are folders; ``pins`` as in the script."""
+    """A machine with a site and, after ``add_apt()``, a Debian mirror, both folders; ``pins`` as in the script."""
 
     place: Path
     pins: dict[str, list[str]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Machine:
         return self.run('take_given ffmpeg; fetch ffmpeg; echo "${version[ffmpeg]} ${sha[ffmpeg]} ${tarball[ffmpeg]}"')
 
     def asked(self) -> str:
-        """What apt was asked."""
+        """The log of apt's arguments."""
         file = self.place / "mirror" / "asked"
         return file.read_text() if file.exists() else ""
 
@@ -195,7 +195,7 @@ def test_wrong_hash_is_an_error_for_every_source(source, machine):
     name = "ffmpeg_9.0.2.orig.tar.xz" if source == "Debian" else "ffmpeg-9.0.2.tar.xz"
     assert name in message and ("delete it" if source == "cache" else "download") in message
     kept = list((machine.place / "cache").glob("sources/*"))
-    assert len(kept) == (source == "cache"), "no file is kept that was refused"
+    assert len(kept) == (source == "cache"), "no rejected file is kept"
 
 
 def test_a_given_tarball_that_is_not_there_is_an_error(machine):
@@ -255,7 +255,7 @@ def test_unavailable_sources_list_reasons_and_remedy(lack, reason, machine):
 
 @pytest.fixture
 def moved_on(machine) -> Machine:
-    """A machine whose mirror has newer releases than those that are pinned."""
+    """A machine whose mirror has newer releases than the pinned ones."""
     machine.release("ffmpeg", "9.0.2")
     offered = [
         (f"7:{version}-1", machine.release("ffmpeg", version, pinned=False)) for version in ("9.0.1", "9.0.3", "9.1.0")
@@ -351,7 +351,7 @@ def test_release_wheel_rejects_unpinned_ffmpeg(built, fits, tmp_path):
         environment = {"PATH": os.environ["PATH"], "FRAMESPOOL_FFMPEG": str(prefix)} | more
         return subprocess.run(["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True)
 
-    assert run().returncode == 0, "for development, any FFmpeg will do"
+    assert run().returncode == 0, "any FFmpeg is accepted for development"
     done = run(FRAMESPOOL_RELEASE="1")
     assert (done.returncode == 0) == fits
     assert fits or (str(prefix) in done.stderr and "pinned" in done.stderr)

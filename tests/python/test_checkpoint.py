@@ -1,4 +1,4 @@
-"""Resuming: a run that is left and gone on with is the run that was never left, on any number of ranks."""
+"""Resuming: an interrupted and resumed run equals an uninterrupted one, on any number of ranks."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_state_goes_on_with_another_number_of_ranks(short_clips):
         began = [iter(one) for one in old]
         got = [[clip for it in began for clip in clips(next(it))] for _ in range(3)]
         states = [saved(one) for one in old]
-        assert all(state == states[0] for state in states), "one state is good for all ranks"
+        assert all(state == states[0] for state in states), "one state is valid for all ranks"
         new = [check_resumed(lambda: rank(short_clips, r, after), states[0]) for r in range(after)]  # noqa: B023
         went_on = [iter(one) for one in new]
         for _ in range(4):
@@ -125,7 +125,7 @@ def test_early_set_epoch_keeps_the_current_epoch(short_clips):
     run.set_epoch(5)
     assert (saved(run)["epoch"], saved(run)["batch"]) == (5, 0)
     next(batches)
-    assert (saved(run)["epoch"], saved(run)["batch"]) == (0, 2), "it is still being taken"
+    assert (saved(run)["epoch"], saved(run)["batch"]) == (0, 2), "it is not finished"
     assert run.epoch == 5 and len(list(run)) == len(run)
 
 
@@ -190,7 +190,7 @@ def test_mismatched_state_is_rejected_with_difference(short_clips):
     for other, message in others:
         with pytest.raises(fsp.ArgumentError, match=f"does not match this loader: .*{message}"):
             other.load_state_dict(state)
-        assert (other.epoch, other.first_batch) == (0, 0), "a refused state changes nothing"
+        assert (other.epoch, other.first_batch) == (0, 0), "a rejected state changes nothing"
     fits = loader(
         short_clips,
         on_error="skip",

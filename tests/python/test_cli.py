@@ -1,4 +1,4 @@
-"""The command line as a whole: help that teaches, wrong words answered, codes as documented, scripts for shells."""
+"""The command line: help texts, suggestions for wrong arguments, documented exit codes, shell completion."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_help_teaches(command, capsys):
     assert len(explained) > 200 and max(map(len, out.splitlines())) <= 110
     shown = [line for line in examples.splitlines() if f"framespool {command} " in line or line.endswith(command)]
     assert 2 <= len(shown) <= 5
-    # The examples are command lines that are understood.
+    # The examples are valid command lines.
     for line in shown:
         words = line.replace("source <(", "").split("  framespool ")[-1].strip().removeprefix("framespool ")
         words = words.split("  ")[0].split(" > ")[0].split(" | ")[0].rstrip(")").replace(" ...", "").split()
@@ -73,7 +73,7 @@ def test_wrong_arguments_exit_with_2_and_a_suggestion(words, meant, capsys):
 
 
 def test_codes_are_those_of_the_table(short_clips, bad_file, tmp_path, capsys):
-    """For each command one line that goes well, if that is quick, and one that does not."""
+    """For each command one line that succeeds, if that is quick, and one that fails."""
     good, nowhere = short_clips[0][0], tmp_path / "nowhere.mp4"
     lines = {
         "doctor": (["--index", tmp_path / "i"], ["--index", bad_file]),
@@ -91,7 +91,7 @@ def test_codes_are_those_of_the_table(short_clips, bad_file, tmp_path, capsys):
             if words is not None:
                 got, out, err = run(capsys, command, "--json", *words)
                 assert got == code, (command, words, err)
-                # One object on a line, and nothing else, where there is anything to say; no progress.
+                # One JSON object per line and nothing else; no progress output.
                 assert all(json.loads(line)["command"] == command for line in out.splitlines())
                 assert "\r" not in err and (out or err)
 
@@ -125,7 +125,7 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(short_clips):
 
 
 def words_of_bash(script, line):
-    """What bash would offer for the last word of a line."""
+    """bash's completions for the last word of a line."""
     program = (
         f"source {script}; COMP_WORDS=({line}); [[ '{line}' == *' ' ]] && COMP_WORDS+=(''); "
         "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _framespool; printf '%s\\n' \"${COMPREPLY[@]}\""
@@ -142,13 +142,14 @@ def words_of_fish(script, line):
 
 
 def words_of_zsh(script, line):
-    """zsh completes in a line editor only, so it gets a terminal: one word is completed, and the line written down."""
+    """zsh completes only in its line editor, so it gets a terminal; returns the completed line."""
     line_file = script.with_name("line")
     line_file.unlink(missing_ok=True)
     ours, theirs = pty.openpty()
     setup = (
         f"PS1='ready> '; autoload -U compinit; compinit -u -d {script.with_name('dump')}; source {script}; "
-        f"tell() {{ print -r -- $BUFFER > {line_file}.half; mv {line_file}.half {line_file} }}; zle -N tell; bindkey '^X' tell; "
+        f"tell() {{ print -r -- $BUFFER > {line_file}.half; mv {line_file}.half {line_file} }}; "
+        f"zle -N tell; bindkey '^X' tell; "
         "setopt no_list_ambiguous no_always_last_prompt; unsetopt beep; echo set''tled\n"
     )
     with subprocess.Popen(["zsh", "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=script.parent) as shell:
@@ -165,7 +166,7 @@ def words_of_zsh(script, line):
 
 
 def wait_for(terminal, found):
-    """Reads what a shell shows until something is there."""
+    """Reads a shell's output until a condition is true."""
     shown, until = b"", time.monotonic() + 30
     while not found(shown):
         assert time.monotonic() < until, shown

@@ -1,4 +1,4 @@
-"""``framespool doctor``: it says what does not work, and ends with 1 for that."""
+"""``framespool doctor`` reports problems and exits with 1 if there are any."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def found(capsys, *arguments):
 
 
 def test_healthy_machine_passes(tmp_path, capsys, monkeypatch):
-    # A development build may hold an unpinned FFmpeg, which is worth a note.
+    # A development build may contain an unpinned FFmpeg, which is reported as a note.
     monkeypatch.setattr(_doctor._framespool, "ffmpeg_version", "9.0.2")
     code, findings = found(capsys, "--index", tmp_path / "place")
     assert code == 0 and findings["decoding"]["state"] == "ok" and findings["index"]["state"] == "ok"
@@ -28,7 +28,7 @@ def test_healthy_machine_passes(tmp_path, capsys, monkeypatch):
     assert main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("ok    framespool")
-    # The tests run without the index, which is worth a note with a remedy.
+    # The tests run without the index, which is reported as a note with a remedy.
     assert any(line.startswith("note  index") for line in lines) and any(
         "unset FRAMESPOOL_INDEX" in line for line in lines
     )

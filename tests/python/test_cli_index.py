@@ -1,4 +1,4 @@
-"""``framespool index``: what it fills, checks, sends off and takes in, what it prints, and how it ends."""
+"""``framespool index``: building, checking, exporting and importing, output and exit codes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULE = fsp.samplers.windows(sequence_length=4)
 
 @pytest.fixture
 def folder(short_clips, tmp_path):
-    """Eight videos in two folders, and one beside them."""
+    """Eight videos in two folders, and one outside of them."""
     root = tmp_path / "videos"
     for n, (path, _) in enumerate(short_clips[:9]):
         below = root if n == 8 else root / f"class {n % 2}"

@@ -129,7 +129,7 @@ def test_on_a_terminal_it_asks(folder, tmp_path, answer, code, made):
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
 def test_it_can_be_ended_at_any_time(folder, videos, by, tmp_path):
-    """A long video among short ones: whatever is there when it ends is whole, and the next run makes the rest."""
+    """A long video among short ones: all files are complete when it ends, and the next run creates the rest."""
     shutil.copy2(videos / "action" / "street_426x240.mp4", folder / "a")
     out = tmp_path / "out"
     # A test run in the background of a shell ignores the signal, and its children do.
@@ -151,7 +151,7 @@ def test_it_can_be_ended_at_any_time(folder, videos, by, tmp_path):
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert "5 videos" in done.stdout and len(list(out.glob("[ab]/*.mp4"))) == 5
     assert done.stderr == ""
-    # What a kill hit between a file's name and its line is made again; the rest is left alone.
+    # A file whose line was not written before the kill is created again; the rest is unchanged.
     again = [path for path, when in there.items() if path.stat().st_mtime_ns != when]
     assert len(again) <= (0 if by == signal.SIGINT else 2)
     assert not list((out / ".framespool-transcode").glob("half-*"))

@@ -1,4 +1,4 @@
-"""``framespool validate`` and :func:`framespool.validate`: bad files are found, the good ones left in peace, runs go on."""
+"""``framespool validate`` and :func:`framespool.validate`: finds bad files, skips checked ones, resumes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_report_saves_work_until_a_file_changes(folder, tmp_path):
     shutil.copy2(folder / "0.jpg", folder / "cut.jpg")
     repaired = fsp.validate(places, report=kept)
     assert (repaired.checked, names(repaired)) == (1, ["bad.mp4"])
-    # A run that was killed while it wrote.
+    # A run that was killed while writing.
     text = kept.read_text()
     kept.write_text(text[: text.rindex('"state"')])
     after = fsp.validate(places, report=kept)

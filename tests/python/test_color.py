@@ -34,7 +34,7 @@ def exact_rgb(planes: np.ndarray, matrix: str, full_range: bool, bits: int) -> n
     cb, cr = ((plane - 128 * unit) / (top if full_range else 224 * unit) for plane in planes[1:])
     weights = WEIGHTS[matrix]
     if weights is None:
-        # It is made of R, G, B that have their range already: differences, too, span 219.
+        # It is computed from R, G, B in their range: differences, too, span 219.
         cg, co = (cb, cr) if full_range else (cb * 224 / 219, cr * 224 / 219)
         r, g, b = luma - cg + co, luma + cg, luma - cg - co
     else:
@@ -51,7 +51,7 @@ def test_colors_follow_the_streams_matrix_and_range(videos, encoder, matrix, ran
     found = fsp.Video(path)[0].numpy().astype(float)
     exact = exact_rgb(squares(bits), matrix, range_ == "pc", bits)
     assert np.abs(found - exact).max() <= 1
-    # Another matrix or range is far away: the stream's tags are what is tested.
+    # Another matrix or range gives clearly different values: the stream's tags are tested.
     for other in WEIGHTS:
         for full in (False, True):
             if (other, full) != (matrix, range_ == "pc"):
@@ -71,7 +71,7 @@ def test_unsupported_matrix_is_named_in_the_error(videos):
         fsp.UnsupportedError, match=r"squares_bt2020c.mp4.*bt2020c \(MatrixCoefficients 10 .*AssumeColor"
     ):
         fsp.Video(path)[0]
-    # The way out that it names: what the caller says goes before the stream's tag.
+    # The remedy that it names: the caller's value overrides the stream's tag.
     assumed = fsp.Video(path).frames([0], transforms=[fsp.transforms.AssumeColor("fcc")]).data[0].numpy()
     assert np.abs(assumed - exact_rgb(squares(8), "fcc", False, 8)).max() <= 1
 
@@ -99,7 +99,7 @@ def test_16_bit_and_float_results_keep_the_depth(videos, matrix, range_, bits):
 
 @pytest.mark.parametrize("dtype", ["uint16", "float16", "float32"])
 def test_10_bit_clips_are_equal_from_a_loader(videos, dtype):
-    """Also where they were made before their turn and waited, which 8-bit video does as codes."""
+    """Also for cached clips, which 8-bit video stores as code values."""
     deep, flat = videos / "codecs/hevc_main10.mkv", videos / "derived/base_640x360.mp4"
     steps = [fsp.transforms.Resize((45, 80)), fsp.transforms.RandomHorizontalFlip(0.0)]
     loader = fsp.ClipLoader(

@@ -1,8 +1,8 @@
 """framespool.compat: decord's and torchcodec's names.
 
-What they answer themselves was recorded (``compat_golden.json``, by ``record_compat.py``), and the same questions are
-put to ours. Where the two libraries are installed (benches/peers/setup.sh), frames are compared as well
-(``compat_compare.py`` says how).
+Results of the real libraries are recorded (``compat_golden.json``, by ``record_compat.py``), and the same expressions
+are evaluated with ours. If the two libraries are installed (benches/peers/setup.sh), frames are compared as well
+(see ``compat_compare.py``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GOLDEN = json.loads(record_compat.GOLDEN.read_text())
 VFR = "derived/vfr_60_15_30_640x360.mp4"
 OPEN_GOP = "derived/h264_cut_open_gop_720p.mp4"
 
-#: Steps of READER_WALK at which decord gives another frame than it was asked for, and the right one: after seek(4) it
+#: Steps of READER_WALK at which decord returns a wrong frame, and the correct one: after seek(4) it
 #: is 60 frames off, and [-1] is frame 77 of 88.
 DECORD_WRONG = {3: 0, 4: 5, 5: 6, 18: 87}
 
@@ -288,7 +288,7 @@ def test_decoder_calls_match_torchcodec(decoder_answers, ask):
     assert decoder_answers["outcomes"][ask] == GOLDEN["torchcodec"]["outcomes"][ask]
 
 
-#: Where the metadata says something else, and why: {video: {field: ours}}.
+#: Fields in which the metadata differs, with the reason: {video: {field: ours}}.
 METADATA_DIFFERS: dict[str, dict[str, object]] = {}
 
 
@@ -626,7 +626,7 @@ LIVE = [
     "derived/vfr_jitter_640x360.mkv",
     "odd/first_pts_10s.mp4",
 ]
-#: decord cannot tell how many frames a video has whose stream states no rate, and refuses it.
+#: decord cannot count the frames of a video whose stream states no rate, and rejects it.
 COUNTERPARTS = [("torchcodec", name) for name in LIVE]
 COUNTERPARTS += [("decord", name) for name in LIVE if name != "derived/vfr_jitter_640x360.mkv"]
 

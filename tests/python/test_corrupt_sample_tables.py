@@ -1,4 +1,4 @@
-"""Files whose numbers promise more than they hold: a typed error within little memory, never the end of the process."""
+"""Files whose tables declare more than they contain: a typed error within little memory, never a crash."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ print(json.dumps(report))
 
 
 def opened(path: Path) -> dict[str, object]:
-    """What came of opening a file in a process with little memory."""
+    """The result of opening a file in a process with little memory."""
     child = [sys.executable, "-c", CHILD.format(space=SPACE), str(path)]
     done = subprocess.run(child, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, f"exit status {done.returncode}: {done.stderr[-2000:]}"
@@ -58,7 +58,7 @@ NESTED = {b"moov", b"trak", b"mdia", b"minf", b"stbl", b"mvex", b"moof", b"traf"
 
 
 def changed(data: bytes, new: dict[bytes, bytes | None]) -> bytes:
-    """Boxes with some of them, wherever they stand, replaced or left out."""
+    """Boxes, some of which are replaced or removed at any depth."""
     made = b""
     for kind, body in boxes(data):
         replaced = new.get(kind, body)
@@ -72,7 +72,7 @@ def table(*numbers: int) -> bytes:
 
 
 def written(path: Path, head: bytes, length: int) -> Path:
-    """A file of this length that begins with `head`; what is behind it takes no space."""
+    """A sparse file of this length that starts with `head`."""
     with path.open("wb") as file:
         file.write(head)
         file.truncate(length)
@@ -125,7 +125,7 @@ def test_samples_of_one_size(
 
 
 def test_tables_may_claim_what_no_sample_uses(head: tuple[bytes, bytes], videos: Path, tmp_path: Path) -> None:
-    """Run lengths size nothing: a file whose times go on behind its samples opens as before."""
+    """Run lengths determine no allocation: a file with more times than samples opens normally."""
     sound = videos / "derived/base_640x360.mp4"
     data = sound.read_bytes()
     (stts,) = [body for kind, body in walk(data) if kind == b"stts"]
@@ -181,7 +181,7 @@ def test_runs_of_fragments(
 
 @pytest.mark.parametrize("kind", [b"soun", b"text", b"vide"])
 def test_other_tracks_claims(head: tuple[bytes, bytes], videos: Path, tmp_path: Path, kind: bytes) -> None:
-    """Tracks that are not read here go through libavformat, which takes memory for each of their samples."""
+    """Tracks without a native reader go through libavformat, which allocates memory for each of their samples."""
     sound = videos / "derived/base_640x360.mp4"
     data = dict(boxes(sound.read_bytes()))
     moov = dict(boxes(data[b"moov"]))
@@ -210,7 +210,7 @@ def test_a_header_of_zeros(head: tuple[bytes, bytes], tmp_path: Path, size: int)
 
 
 def test_a_large_packet_is_an_error_of_its_frame(head: tuple[bytes, bytes], tmp_path: Path) -> None:
-    """As large as a packet may be, and larger: both without the memory for it."""
+    """Packets of the maximum size and larger: both without the memory for them."""
     for size, errors in (((1 << 28) - 1, ("ReadError", "DecodeError", "InvalidDataError")), (1 << 29, ("LimitError",))):
         path = written(tmp_path / "large.mp4", samples(head, 3, size), 1 << 33)
         report = opened(path)
@@ -218,7 +218,7 @@ def test_a_large_packet_is_an_error_of_its_frame(head: tuple[bytes, bytes], tmp_
 
 
 def test_truncated_download_keeps_valid_sample_tables(head: tuple[bytes, bytes], tmp_path: Path) -> None:
-    """A download that broke off: as many samples as tables can list in the bytes that came."""
+    """A truncated download: as many samples as tables can list in the received bytes."""
     count = 500_000
     tables: dict[bytes, bytes | None] = {
         b"stts": table(1, count, 512),

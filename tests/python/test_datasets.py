@@ -1,4 +1,4 @@
-"""Folders and list files become labelled videos."""
+"""Folders and list files as labeled videos."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_folder_of_class_folders(tmp_path):
     assert len(dataset[1:]) == 1 and "2 entries" in repr(dataset)
 
 
-def test_an_unlabelled_folder(tmp_path):
+def test_an_unlabeled_folder(tmp_path):
     a = touch(tmp_path / "a.mkv")
     dataset = fsp.datasets.folder(tmp_path)
     assert [(str(path), label) for path, label in dataset] == [(a, -1)] and dataset.classes == []

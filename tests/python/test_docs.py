@@ -1,4 +1,4 @@
-"""README.md and docs/ are true: their code runs and prints what they say, and nothing public is left out."""
+"""README.md and docs/ are correct: their code runs with the shown output, and all public names are documented."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 from PIL import Image
 
 ROOT = docs_snippets.ROOT
-#: Addresses that pages make up, which servers of the tests answer.
+#: Example addresses of pages, which servers of the tests answer.
 HTTPS, BUCKET = "https://data.example.org", "bucket"
-#: Files beside the pages, by their paths among the test media.
+#: Files used by the pages, by their paths among the test media.
 FILES = {
     "a.mp4": "derived/base_640x360.mp4",
     "long_gop.mp4": "action/street_340x256.mp4",
@@ -32,7 +32,7 @@ FILES = {
 
 @pytest.fixture
 def beside(tmp_path, monkeypatch, videos):
-    """The files that README.md and docs/ speak of, in the working directory."""
+    """The files that README.md and docs/ mention, in the working directory."""
     for name, path in FILES.items():
         shutil.copy(videos / path, tmp_path / name)  # a link would go into a tar as a link
     (tmp_path / "cut.mp4").write_bytes((videos / "derived" / "faststart_640x360.mp4").read_bytes()[:-20000])
@@ -55,7 +55,7 @@ def beside(tmp_path, monkeypatch, videos):
 
 @pytest.fixture
 def served(request, beside, monkeypatch, videos):
-    """The same files behind URLs: those of the page, and those that answer."""
+    """The same files behind URLs: the page's address and the test server's."""
     pytest.importorskip("moto")  # the environment of the frameworks goes without
     nginx, s3 = request.getfixturevalue("nginx"), request.getfixturevalue("s3")
     for name, value in s3.environment().items():
@@ -66,12 +66,12 @@ def served(request, beside, monkeypatch, videos):
 
 
 def chosen():
-    """The pages to run: all, or with FRAMESPOOL_PAGES=frameworks those that need packages which most go without."""
+    """The pages to run: all, or with FRAMESPOOL_PAGES=frameworks those that need optional packages."""
     needy = os.environ.get("FRAMESPOOL_PAGES") == "frameworks"
     return [page for page in docs_snippets.pages() if not needy or docs_snippets.packages((ROOT / page).read_text())]
 
 
-# Frameworks warn of what they will change.
+# Frameworks emit deprecation warnings.
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", chosen())
@@ -104,7 +104,7 @@ def test_every_error_is_documented_with_a_real_message():
     entries = {part.split("\n", 1)[0].strip("`"): part for part in parts}
     classes = {c.__name__ for c in vars(fsp.errors).values() if isinstance(c, type) and issubclass(c, fsp.Error)}
     assert classes - {"Error"} <= set(entries), "docs/errors.md must have an entry for each"
-    # A bug of framespool and a stop from outside cannot be had by asking for them.
+    # An internal error and an external interruption cannot be provoked by a snippet.
     for name in classes - {"Error", "InternalError", "CancelledError"}:
         marks = [block.marks for block in docs_snippets.blocks(entries[name])]
         assert f"raises {name}" in marks, f"docs/errors.md, {name}: a snippet that raises it"
@@ -112,7 +112,7 @@ def test_every_error_is_documented_with_a_real_message():
 
 
 def referred():
-    """What the reference pages have entries for."""
+    """Names that the reference pages document."""
     text = "\n".join(path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md"))
     return set(re.findall(r"^::: ([\w.]+)$", text, flags=re.MULTILINE))
 
@@ -134,7 +134,7 @@ MODULES = (
 def test_every_public_name_is_in_the_reference(module):
     names = set(importlib.import_module(module).__all__) - {"__version__"}
     if module == "framespool":
-        # Errors have a page of their own, and modules entries of their own.
+        # Errors have their own page, and modules their own entries.
         errors = {n for n in names if isinstance(getattr(fsp, n), type) and issubclass(getattr(fsp, n), Exception)}
         names -= {"errors", *errors, *(name.removeprefix(".") for name in MODULES)}
     there = referred()
@@ -146,7 +146,7 @@ def test_every_public_name_is_in_the_reference(module):
 
 @pytest.mark.usefixtures("corpus")
 def test_figures_are_those_of_the_script(tmp_path):
-    """Only those whose numbers are a pure function of their files; what depends a little on timing is not compared."""
+    """Only figures that are a pure function of their files; those that depend on timing are not compared."""
     done = subprocess.run(
         [sys.executable, ROOT / "scripts" / "docs_figures.py", "--out", tmp_path, "--only", "exact"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Videos opened from file objects: the wanted ranges are read through the object, and nothing else is asked of it."""
+"""Videos opened from file objects: only the needed ranges are read through the object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONTAINERS = ["action/cars_768x432.mp4", "action/street_426x240.mkv", "codecs/he
 
 
 class Reader:
-    """Only what a file object must have: positional ``read`` and ``seek``. Counts what is asked."""
+    """A minimal file object: positional ``read`` and ``seek``. Counts its calls."""
 
     def __init__(self, data: bytes, most: int | None = None):
         self._file = io.BytesIO(data)
@@ -65,7 +65,7 @@ def test_only_the_wanted_ranges_are_read(videos):
     video = fsp.Video(reader)
     video.frames([0])
     assert 0 < reader.read_bytes < len(data) / 2
-    # A file that is mostly padding: whatever is read whole would show.
+    # A file that is mostly padding: reading it completely would be detected.
     padded = Reader(data + (64 << 20) * b"\0")
     assert fsp.Video(padded).frames([0]).data.tobytes() == video.frames([0]).data.tobytes()
     assert padded.read_bytes < len(data)

@@ -1,6 +1,6 @@
-"""What a forked child does with objects of its parent: drops them, ends, or makes its own.
+"""A forked child drops objects of its parent, exits, or creates its own.
 
-None of it may wait for threads that only the parent has.
+None of these may wait for threads that only the parent has.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from servers import Nginx
 
-# Each makes `kept`, whatever the child inherits, and `again`, which makes the same in the child and decodes with it.
+# Each defines `kept`, which the child inherits, and `again`, which creates the same in the child and decodes with it.
 MADE = {
     "Video of several threads": """
         def make():

@@ -1,6 +1,6 @@
-"""Each demuxer and decoder of the FFmpeg build over a file of its own: frames and times are the ffmpeg program's.
+"""Each demuxer and decoder of the FFmpeg build with its own file: frames and times match the ffmpeg program's.
 
-A demuxer that is built without the parser that it needs still opens files; it cuts frames at the wrong bytes.
+A demuxer built without its parser still opens files, but splits frames at the wrong bytes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ UNTESTED = {
     "vc1": ("vc1", "the ffmpeg program has no encoder; tested where FRAMESPOOL_CORPUS is set"),
     "wmv3": (None, "the ffmpeg program has no encoder; the same decoder as vc1"),
 }
-#: Bitstream filters without which a demuxer or decoder of the build does not work, and who asks for them.
+#: Bitstream filters that a demuxer or decoder of the build needs, and the component that uses them.
 FILTERS = {
     "av1_frame_merge": "the obu and av1 demuxers",
     "vp9_superframe_split": "the vp9 decoder",
@@ -77,7 +77,7 @@ FILTERS = {
 
 @pytest.fixture(scope="module")
 def built() -> dict[str, set[str]]:
-    """What scripts/build_ffmpeg.sh enables, by kind."""
+    """The components that scripts/build_ffmpeg.sh enables, by kind."""
     kinds = ("DEMUXERS", "DECODERS", "PARSERS", "BSFS")
     command = f"source {ROOT / 'scripts' / 'build_ffmpeg.sh'}; printf '%s\\n' {' '.join(f'${kind}' for kind in kinds)}"
     said = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout.split()

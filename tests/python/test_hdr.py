@@ -33,7 +33,7 @@ def colors(info):
 def test_info_reports_color_by_name(videos, path, expected):
     info = fsp.Video(videos / path).info
     found = colors(info)
-    # A range that is not written is limited by the standards of these codecs, which decoders may say or leave open.
+    # An unspecified range is limited by the standards of these codecs; decoders may report it or not.
     assert found == expected or (expected[3] == "limited" and found == (*expected[:3], None, *expected[4:]))
     assert colors(pickle.loads(pickle.dumps(info))) == found
     facts = fsp.analyze_access(videos / path).as_dict()["info"]
@@ -55,7 +55,7 @@ def test_analyze_access_reports_why_color_is_unknown(videos, tmp_path):
 
 
 def run(code, *arguments):
-    """What a process of its own says: each warning as (category, message)."""
+    """The warnings of a separate process: each as (category, message)."""
     prelude = (
         "import json, sys, warnings\n"
         "import framespool as fsp\n"
@@ -76,7 +76,8 @@ def run(code, *arguments):
     [
         "v = fsp.Video(sys.argv[1]); v[0]; v[1]; list(v)",
         "list(fsp.Video(sys.argv[1])); fsp.Video(sys.argv[1])[0]",
-        "v = fsp.Video(sys.argv[1]); v.frames([0], dtype='float32'); v.get_frames_played_at([0.0]); fsp.Video(sys.argv[1])[0]",
+        "v = fsp.Video(sys.argv[1]); v.frames([0], dtype='float32'); v.get_frames_played_at([0.0]);"
+        " fsp.Video(sys.argv[1])[0]",
         "rule = fsp.samplers.windows(sequence_length=1)\n"
         "for _ in range(2):\n    list(fsp.ClipLoader([sys.argv[1]], rule, batch_size=1, index=False))",
     ],
@@ -179,7 +180,7 @@ def test_tone_mapping_is_that_of_bt_2390(videos, name, target, source):
     steps = [fsp.transforms.ToneMap(target, source)]
     exact = model(squares10(), name, target, source)
     wide = video.frames([0], transforms=steps, dtype="uint16").data[0].numpy() / 65535
-    # In light: where little is left of large numbers, at the border of the gamut, codes are as far apart as they like.
+    # Compared in linear light: at the border of the gamut, code values can differ by any amount.
     assert np.abs(wide**2.4 - exact).max() <= 0.003
     codes = video.frames([0], transforms=steps).data[0].numpy()
     assert np.abs(codes - np.round(255 * wide)).max() <= 1
@@ -188,7 +189,7 @@ def test_tone_mapping_is_that_of_bt_2390(videos, name, target, source):
     assert np.abs(codes - 255 * exact ** (1 / 2.4))[well].max() <= 1
     as_float = video.frames([0], transforms=steps, dtype="float32").data[0].numpy()
     assert np.abs(as_float - wide).max() < 1e-6
-    # Far from what comes without it: the mapping is what is tested.
+    # Clearly different from the result without it: the mapping is tested.
     plain = fsp.Video(videos / f"odd/squares_{name}_10bit.mp4", hdr="ignore")[0].numpy().astype(int)
     assert np.abs(plain - codes).mean() > 5
 

@@ -1,4 +1,4 @@
-"""Folders of pictures as videos: which files are frames, what is said of those that are not, and at which rate."""
+"""Folders of images as videos: selection of frames, errors for other files, and frame rates."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from PIL import Image
 
 
 def write_png(path: Path, value: int, size: tuple[int, int] = (16, 12)) -> None:
-    """A picture all of whose samples are ``value``."""
+    """Writes an image whose samples all have the value ``value``."""
     Image.new("RGB", size, (value, value, value)).save(path)
 
 
 @pytest.fixture
 def frames(tmp_path: Path) -> Path:
-    """Frames 1 to 6, each as bright as ten times its number."""
+    """Frames 1 to 6, each with a brightness of ten times its number."""
     folder = tmp_path / "frames"
     folder.mkdir()
     for number in range(1, 7):
@@ -114,7 +114,7 @@ def test_an_empty_frame_is_called_by_its_name(frames, pattern):
     assert int(video[3].numpy().flat[0]) == 40
     with pytest.raises(fsp.Error, match="img_00003"):
         video[2]
-    # The last one begins where no byte is.
+    # The last one starts beyond the end of the file.
     (frames / "img_00006.png").write_bytes(b"")
     with pytest.raises(fsp.Error, match="img_00006"):
         fsp.Video(ImageSequence(frames, pattern=pattern))[5]
@@ -183,7 +183,7 @@ def test_changed_file_is_reported_then_relisted(frames):
     with pytest.raises(fsp.Error, match=r"img_00004\.png.*since the folder was listed"):
         video[3]
     assert int(video[4].numpy().flat[0]) == 50
-    # A clip that failed before it was due is tried again then, by the new list.
+    # A prefetched clip that failed is tried again when it is delivered, with the new list.
     first = delivered(loader)
     assert first == whole or (
         "since the folder was listed" in loader.failures()[0]["message"] and first == [10, 20, 30, 50, 60]
@@ -210,7 +210,7 @@ def test_failures_distinguish_videos_of_one_folder(frames, tmp_path):
     assert loader.write_failures(listed) == 1
     for failures_file in (listed, [failure], [broken]):
         assert dataset.exclude(failures_file).samples == dataset.samples[:1]
-    # Without word of its frames, it is the folder.
+    # Without a named frame, the path is the folder.
     assert len(dataset.exclude([frames])) == len(dataset.exclude([{"path": str(frames)}])) == 0
     assert dataset.exclude([sound]).samples == dataset.samples[1:]
     listed.write_text(json.dumps({"path": "a", "frames": 3}) + "\n")

@@ -1,4 +1,4 @@
-"""Pictures: to the byte what Pillow decodes where that was asked for, near it where not, and batches of them."""
+"""Images: exactly Pillow's bytes with exact=True, close to them otherwise, and batches of images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def photos(pictures: Path) -> fsp.datasets.Dataset:
 
 
 def pillow(source: Path | bytes) -> np.ndarray:
-    """What Pillow makes of a file: upright, RGB."""
+    """Pillow's result for a file: upright, RGB."""
     with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
         return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
 
@@ -32,8 +32,8 @@ def encoded(image: Image.Image, **options) -> bytes:
     return out.getvalue()
 
 
-#: What neither this library nor Pillow reads.
-UNREAD = {"lossless_12bit_grey.jpg", "extended_12bit_grey.jpg", "hierarchical_grey.jpg"}
+#: Files that neither this library nor Pillow reads.
+UNREAD = {"lossless_12bit_gray.jpg", "extended_12bit_gray.jpg", "hierarchical_gray.jpg"}
 
 
 def test_exact_pixels_are_pillows_to_the_byte(pictures):
@@ -61,7 +61,7 @@ def test_all_orientations_are_upright_from_planes(pictures):
             orientations.add(image.getexif().get(0x0112))
         ours, theirs = fsp.decode_image(path, exact=False).numpy().astype(int), pillow(path)
         assert ours.shape == theirs.shape
-        # Chroma is repeated, where Pillow interpolates it: near, and far off if it were turned otherwise.
+        # Chroma is repeated, while Pillow interpolates it: close, but far off with a wrong orientation.
         assert np.abs(ours - theirs).mean() < 1.5, path
         small = fsp.decode_image(path, exact=False, transforms=[t.Resize((20, 20))]).numpy().astype(int)
         pixels = fsp.decode_image(path, exact=True, transforms=[t.Resize((20, 20))]).numpy()
@@ -134,7 +134,7 @@ def test_many_at_once_are_as_one_by_one(photos):
             assert np.array_equal(alone, together.numpy())
     data = Path(paths[0]).read_bytes()
     assert np.array_equal(fsp.decode_image(data).numpy(), one_by_one[0])
-    # RGB that is wanted as it is is copied; a transform that does nothing takes it through the pass.
+    # Unchanged RGB is copied; an identity transform takes it through the transform pipeline.
     height, width = one_by_one[0].shape[:2]
     passed = fsp.decode_image(data, transforms=[t.Resize((height, width))]).numpy()
     assert np.array_equal(passed, one_by_one[0])
@@ -230,7 +230,7 @@ def test_masks_move_with_their_images():
     for number in range(6):
         height, width = 60 + number, 90 - number
         labels = (np.add.outer(np.arange(height), np.arange(width)) // 7 % 21).astype(np.uint8)
-        # The image says in its red channel what the mask says in its labels.
+        # The red channel of the image has the same values as the labels of the mask.
         image = np.dstack([labels * 10, rng.integers(0, 256, (height, width, 2), dtype=np.uint8)])
         images.append(encoded(Image.fromarray(image)))
         palette = Image.fromarray(labels, mode="P") if number % 2 else Image.fromarray(labels)
@@ -263,7 +263,7 @@ def test_masks_move_with_their_images():
 
 
 def squares(count: int, side: int = 24) -> tuple[list[bytes], list[bytes]]:
-    """Images of one color each, and masks of one label each that say which image they belong to."""
+    """Images of one color each, and masks whose label identifies their image."""
     images = [encoded(Image.new("RGB", (side, side), (number, 0, 0))) for number in range(count)]
     return images, [encoded(Image.new("L", (side, side), number)) for number in range(count)]
 
@@ -299,7 +299,7 @@ def test_image_and_mask_stay_paired_after_errors(tmp_path):
 
 
 class Stubborn:
-    """A loader that fails now and then, with its batch taken or not."""
+    """A loader that fails at intervals, before or after taking its batch."""
 
     def __init__(self, numbers, fails):
         self.at, self.numbers, self.fails = 0, numbers, list(fails)
@@ -331,7 +331,7 @@ def test_aligned_loaders_stay_in_step(kind):
             break
         except BaseException as error:
             assert not isinstance(error, AssertionError)
-            # What is counted as delivered is what the last of them has given.
+            # Batches count as delivered once the last loader has returned them.
             assert min(first.at, second.at) >= len(got)
     assert all(a == b for a, b in got)
     assert [a for a, _ in got] == [n for n in range(6) if n not in (3, 4)]

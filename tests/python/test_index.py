@@ -1,4 +1,4 @@
-"""The persistent index: found again by other processes, left alone where it is not wanted, harmless where it fails."""
+"""The persistent index cache: shared by processes, unused if disabled, and harmless if it fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RULE = fsp.samplers.windows(sequence_length=4)
 
 
 def stats(dataset, **keywords):
-    """The counts of a loader that has surveyed its videos; what it built is written when this returns."""
+    """The counts of a loader that has indexed its videos; the index cache is written when this returns."""
     counts = fsp.ClipLoader(dataset, RULE, batch_size=2, num_threads=2, **keywords).stats()
     fsp._framespool.flush_index()
     return counts
@@ -135,7 +135,8 @@ def test_damaged_database_is_emptied_and_reported(short_clips, tmp_path):
         "import sys, framespool as fsp; rule = fsp.samplers.windows(sequence_length=4);"
         "loader = lambda: fsp.ClipLoader(sys.argv[2:], rule, batch_size=2, index=sys.argv[1]);"
         "first = loader().stats(); fsp._framespool.flush_index(); second = loader().stats();"
-        "print(first['index_hits'], first['videos_indexed'], 'emptied' in first['index_cache_error'], second['index_hits'])"
+        "print(first['index_hits'], first['videos_indexed'], 'emptied' in first['index_cache_error'],"
+        " second['index_hits'])"
     )
     (tmp_path / DATABASE).write_bytes(b"not a database" * 1000)
     command = [sys.executable, "-c", program, tmp_path, *(path for path, _ in short_clips)]
@@ -162,7 +163,7 @@ def test_who_may_not_write_may_read(short_clips, tmp_path):
 
 
 def test_children_of_a_fork_open_their_own(short_clips, tmp_path):
-    """As the workers of a DataLoader do, whose parent has opened videos."""
+    """Like workers of a DataLoader whose parent has opened videos."""
     program = """
 import os, sys, framespool as fsp
 place, *paths = sys.argv[1:]
@@ -185,7 +186,7 @@ print(stats["index_hits"], stats["videos_indexed"], stats["index_cache_error"])
 
 
 def test_forks_while_indices_are_written_do_no_harm(short_clips, tmp_path):
-    """Children that come at a bad moment go without the index; none hangs, and the database stays sound."""
+    """Children forked during a write do not use the index; none hangs, and the database stays valid."""
     program = """
 import os, sys, threading, framespool as fsp
 place, *paths = sys.argv[1:]
@@ -236,7 +237,7 @@ def same_frames(one, other):
 
 def test_field_pairs_in_mp4_are_frames(videos):
     stream, mp4 = fsp.Video(videos / "odd" / "h264_paff.h264"), fsp.Video(videos / "odd" / "h264_paff.mp4")
-    # Six frames are pictures of their own, the six between are two fields in a sample each.
+    # Six frames are frame pictures, the six between are two fields in one sample each.
     assert (len(stream), len(mp4), mp4.info.num_packets) == (12, 12, 18)
     assert same_frames(stream, mp4)
     assert all(mp4[number].tobytes() == stream[number].tobytes() for number in (11, 2, 5)), "alone too"

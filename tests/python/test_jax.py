@@ -1,4 +1,4 @@
-"""Batches in JAX and CuPy, by DLPack; skipped, by name, where these are not installed."""
+"""Batches in JAX and CuPy, by DLPack; skipped if these are not installed."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def test_batch_item_and_single_frame_export(short_clips, jax):
 
 
 def test_arrays_stay_right_while_batches_go(short_clips, jax):
-    """Memory of batches is used again: not while an array looks at it."""
+    """Memory of batches is reused, but not while an array references it."""
     wanted = [batch.frames.numpy().copy() for batch in loader(short_clips)]
     arrays = []
     for batch in loader(short_clips, prefetch_batches=1):
         arrays.append(jax.numpy.from_dlpack(batch.frames))
         del batch
     gc.collect()
-    for batch in loader(short_clips, prefetch_batches=1):  # others are made meanwhile
+    for batch in loader(short_clips, prefetch_batches=1):  # others are prepared meanwhile
         assert batch.frames.shape
     assert len(arrays) == len(wanted) > 10
     assert all(np.array_equal(np.asarray(array), right) for array, right in zip(arrays, wanted, strict=True))
@@ -71,7 +71,7 @@ def test_arrays_stay_right_while_batches_go(short_clips, jax):
 
 
 def test_many_batches_do_not_add_up(short_clips, jax):
-    """100 batches of 1.9 MB: none is left behind."""
+    """100 batches of 1.9 MB: none is leaked."""
     taken, before = 0, None
     batches = loader(short_clips[:4], side=400, batch_size=1, prefetch_batches=1)
     while taken < 100:
@@ -86,7 +86,7 @@ def test_many_batches_do_not_add_up(short_clips, jax):
 
 
 def test_cupy_reads_a_gpu_batch_without_a_copy(short_clips):
-    """Not yet run on hardware: there is no GPU where these tests were written."""
+    """Not yet run on hardware."""
     cupy = pytest.importorskip("cupy")
     if fsp.gpu.unavailable_reason() is not None:
         pytest.skip(fsp.gpu.unavailable_reason())

@@ -1,4 +1,4 @@
-"""LeRobot's datasets: episodes are exactly their frames, and files that contradict each other are named."""
+"""LeRobot datasets: episodes have exactly their frames, and contradicting files are named."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def written(root: Path, videos: Path, rounded=float, **changed) -> list[tuple[in
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(videos / name)
         for length in lengths:
-            # As LeRobot adds them up: durations one after another.
+            # LeRobot's summation: durations in order.
             begin, seconds = seconds, seconds + length / 30
             row = {
                 "episode_index": len(episodes),

@@ -1,4 +1,4 @@
-"""LMDB: what py-lmdb wrote is read as it reads it, and what is damaged ends in an error."""
+"""LMDB: databases of py-lmdb are read with the same values, and damage is an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 def written(path: Path, items, *, database: bytes | None = None, subdir: bool = True, **flags) -> Path:
-    """A database with these items; keys that are there already stay."""
+    """A database with these items; existing keys stay."""
     with lmdb.open(str(path), subdir=subdir, map_size=512 * MIB, max_dbs=8) as env:
         named = env.open_db(database, **flags) if database is not None else None
         with env.begin(write=True, db=named) as transaction:
@@ -29,7 +29,7 @@ def written(path: Path, items, *, database: bytes | None = None, subdir: bool = 
 
 
 def values_of(dataset) -> dict[str, bytes]:
-    """What lies where the entries say, by their keys."""
+    """The bytes at the offsets of the samples, by key."""
     files = {file: Path(file).read_bytes() for file in {source.file for source, _ in dataset}}
     return {
         key: files[source.file][source.offset_bytes : source.offset_bytes + source.num_bytes]
@@ -86,7 +86,7 @@ def test_ten_thousand_keys_match_py_lmdb(tmp_path):
     sizes = (0, 1, 7, 300, 1990, 2020, 2048, 4080, 4081, 8176, 8177, 20000)
     items = [(b"%x" % rng.getrandbits(96), rng.randbytes(rng.choice(sizes))) for _ in range(10_000)]
     path = written(tmp_path / "many", items)
-    # Holes: pages that are free, or that later values took.
+    # Holes: pages that are free, or reused by later values.
     with lmdb.open(str(path), map_size=512 * MIB) as env:
         for begin in (0, 1):
             with env.begin(write=True) as transaction:
@@ -162,7 +162,7 @@ def test_labels_from_keys_or_arguments(tmp_path):
     ]:
         with pytest.raises(fsp.ArgumentError, match=reason):
             fsp.datasets.lmdb(path, **{"key": "{}.jpg", **keywords})
-    # What a function of the user raises is for the user.
+    # Exceptions of the user's function propagate.
     with pytest.raises(KeyError, match="nothing like this"):
         fsp.datasets.lmdb(path, key="{}.jpg", label=lambda key: {}["nothing like this"], on_error="skip")
     with pytest.warns(UserWarning, match=r"^2 left out: .*'2\.jpg'.*'3\.jpg'"):
@@ -220,7 +220,7 @@ def test_truncation_is_an_error_or_harmless(tmp_path):
         else:
             assert values_of(dataset) == expected
             whole += 1
-        # What is left is right.
+        # The remaining values are correct.
         try:
             with pytest.warns(UserWarning):
                 left = fsp.datasets.lmdb(path, on_error="skip")
@@ -242,7 +242,7 @@ def test_damage_is_an_error_or_values_of_the_file(tmp_path, on_error):
         damaged = bytearray(sound)
         page = rng.choice(pages)
         for _ in range(rng.choice((1, 1, 1, 4))):
-            # Mostly where structures are.
+            # Mostly in metadata structures.
             at = page + (rng.randrange(160) if rng.random() < 0.7 else rng.randrange(4096))
             damaged[at] = (damaged[at] + rng.randrange(1, 256)) % 256
         path.write_bytes(damaged)
@@ -282,7 +282,7 @@ def test_other_kinds_of_files_are_named(tmp_path):
         fsp.datasets.lmdb(tmp_path / "none")
     with pytest.raises(fsp.ArgumentError, match="nothing to load"):
         fsp.datasets.lmdb(written(tmp_path / "empty", []))
-    # Several, one of them bad.
+    # Several, one of them damaged.
     both = [written(tmp_path / "one", [(b"a", b"1")]), path, written(tmp_path / "two", [(b"b", b"2")])]
     with pytest.warns(UserWarning, match=r"^1 left out: .*a\.mdb"):
         assert fsp.datasets.lmdb(both, on_error="skip").columns["key"] == ["a", "b"]

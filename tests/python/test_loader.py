@@ -54,7 +54,7 @@ def test_memory_and_lookahead_do_not_change_batches(short_clips):
     assert 0 < some["clip_cache_peak_bytes"] <= some["memory_budget"] == 200_000
     assert ample["frames_decoded"] < some["frames_decoded"] <= none["frames_decoded"]
     assert ample["gops_shared"] > 0 and ample["clip_cache_hits"] > 0
-    # Windows overlap by half: a picture is decoded for both at once.
+    # Windows overlap by half: a frame is decoded once for both.
     assert ample["frames_delivered"] < ample["frames"] * 0.6
 
 
@@ -302,7 +302,7 @@ def test_videos_may_be_bytes(short_clips):
 
 
 def test_ctrl_c_stops_a_waiting_loader_within_a_second(videos):
-    # Thirty seconds of decoding behind one batch; the interrupt comes while the consumer waits for it.
+    # One batch needs thirty seconds of decoding; the interrupt comes while the consumer waits for it.
     program = textwrap.dedent("""
         import signal, sys, framespool as fsp
         signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs inherit that it is ignored
@@ -349,7 +349,7 @@ def test_use_after_fork_is_refused_with_the_way_out(short_clips):
             os._exit(code)
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-    assert len(next(iter(batches))) == 4  # the parent goes on
+    assert len(next(iter(batches))) == 4  # the parent continues
 
 
 def test_a_dropped_loader_ends_its_threads(short_clips):

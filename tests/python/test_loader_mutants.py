@@ -1,4 +1,4 @@
-"""What `scripts/dynamic_analysis.sh` needs to be able to prove something."""
+"""The mutants of `scripts/dynamic_analysis.sh` apply to the current sources."""
 
 from __future__ import annotations
 

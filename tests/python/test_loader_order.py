@@ -1,4 +1,4 @@
-"""The loader's orders: buffers, stuck shards, workers, mixes, and those of other libraries."""
+"""The loader's orders: buffer shuffle, fixed shards, workers, mixes, and those of other libraries."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_pytorchs_order_is_distributed_samplers(videos_39):
 
 
 def test_dalis_order_is_its_readers(short_clips):
-    # Recorded from DALI 2.4: fn.readers.file with random_shuffle and pad_last_batch, shard 0 of 2, another each epoch.
+    # Recorded from DALI 2.4: fn.readers.file with random_shuffle and pad_last_batch, shard 0 of 2, rotating each epoch.
     recorded = [[2, 3, 0, 0, 0, 0], [6, 4, 5, 1, 1, 1], [0, 3, 2, 2, 2, 2], [6, 5, 4, 1, 1, 1]]
     keywords = {"order": "dali", "shuffle": "buffer", "initial_fill": 4, "seed": 11, "num_shards": 2}
     run = loader(short_clips[:7], batch_size=3, last_batch="fill", **keywords)

@@ -1,4 +1,4 @@
-"""The package: light to import, typed and documented."""
+"""The package: fast to import, typed and documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presets after mmaction2, PySlowFast and TSN show the frames that the published formulas give."""
+"""Presets of mmaction2, PySlowFast and TSN select the frames of the published formulas."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_mmaction2_sample_frames() -> None:
         total = num_clips * 2 if twice else num_clips
         impossible = twice and clip_len > 1 and num_clips == 1
         impossible |= flags["temporal_jitter"] and flags["target_fps"] is not None and total not in (1, clip_len)
-        if impossible:  # in the original too: a division by zero, shapes that do not fit
+        if impossible:  # in the original too: a division by zero, mismatched shapes
             with pytest.raises(fsp.ArgumentError, match="num_clips must be"):
                 fsp.samplers.preset("mmaction2", **options)
             continue
@@ -186,10 +186,10 @@ def test_mmaction2_uniform() -> None:
 def untrimmed(
     num_frames: int, fps: float, draws: Draws, *, clip_len: int, clip_interval: int, frame_interval: int
 ) -> Clips:
-    centres = np.arange(clip_interval // 2, num_frames, clip_interval)
+    centers = np.arange(clip_interval // 2, num_frames, clip_interval)
     before, after = clip_len // 2, clip_len - clip_len // 2
     around = np.arange(-(before * frame_interval), frame_interval * after, frame_interval)
-    positions = centres[:, None] + around[None, :]
+    positions = centers[:, None] + around[None, :]
     inside = (positions >= 0) & (positions < num_frames)
     return list(zip(np.clip(positions, 0, num_frames - 1).tolist(), inside.tolist(), strict=True))
 
@@ -241,7 +241,7 @@ def test_slowfast() -> None:
         num_ensemble_views=[1, 3, 10],
     ):
         if options["mode"] != "test" and (options["use_offset_sampling"] or options["num_ensemble_views"] != 3):
-            continue  # of no effect there
+            continue  # no effect in that mode
         cases += every("slowfast", kinetics, options, lengths, rates=RATES, kinds=["low", "high", 1, 2])
     for jitter in [2.0, 30.0]:
         options = {"mode": "train", "num_frames": 16, "sampling_rate": 4, "train_jitter_fps": jitter}
@@ -255,7 +255,7 @@ def test_slowfast_of_many_places() -> None:
     assert cases == 900
 
 
-# Frames that PyTorch 2.15 itself gave (x86, AVX-512 and AVX2), where a second rounding, or float64, gives others.
+# Frames from PyTorch 2.15 (x86, AVX-512 and AVX2), for which a second rounding, or float64, gives others.
 DECIDED_BY_ONE_BIT = [
     (120, 25.0, 16, 8, 0.815, [10, 17, 24, 32, 39, 46, 53, 60, 67, 74, 81, 88, 95, 102, 109, 116]),
     (

@@ -29,7 +29,7 @@ def frames(
 
 
 def uniform(clip_duration, stride, backpad_last, duration: Fraction) -> list[tuple[Fraction, Fraction]]:
-    """``UniformClipSampler``, asked until it says that a clip is the last one."""
+    """``UniformClipSampler``, called until it marks a clip as the last one."""
     length = Fraction(clip_duration)
     stride = length if stride is None else stride
     delta = stride - length

@@ -9,7 +9,7 @@ from reference_formulas import Clips, VideoTiming, random_timing, run, steady, t
 
 
 def filled(exist: list[int], length: int, policy: str) -> tuple[list[int], list[bool]] | None:
-    """A clip by its frames that exist: ``_repeat_last_policy``, ``_wrap_policy``, ``_error_policy``."""
+    """A clip from its existing frames: ``_repeat_last_policy``, ``_wrap_policy``, ``_error_policy``."""
     mask = [True] * len(exist) + [False] * (length - len(exist))
     if len(exist) == length:
         return exist, mask
@@ -25,7 +25,7 @@ def index_range(frames: int, options: dict) -> tuple[int, int] | None:
     start = frames + start if start < 0 else start
     span = options["num_indices_between_frames"] * (options["num_frames_per_clip"] - 1) + 1
     end = max(frames - span + 1, 1) if end is None else min(frames + end if end < 0 else end, frames)
-    # A start before the first frame is no start: torchcodec goes on to fail when it decodes.
+    # A start before the first frame is invalid: torchcodec fails later, when it decodes.
     return (start, end) if 0 <= start < frames and start < end else None
 
 
@@ -153,7 +153,7 @@ def test_regular_timestamps_are_torchcodecs():
 
 
 def test_frame_times_differ_by_one_bit():
-    # Moments 0.04 apart by torch.arange are now and then a bit earlier than the frame that appears then.
+    # Times 0.04 s apart from torch.arange are sometimes slightly earlier than the frame at that time.
     video = timed([i * 512 / 12800 for i in range(100)])
     options = {"seconds_between_clip_starts": 0.04, "num_frames_per_clip": 1, "sampling_range_end": video.end}
     rule = fsp.samplers.preset("torchcodec_regular_timestamps", **options)

@@ -1,4 +1,4 @@
-"""Presets after VideoMAE, V-JEPA 2 and InternVideo2 show the frames that the published formulas give."""
+"""Presets of VideoMAE, V-JEPA 2 and InternVideo2 select the frames of the published formulas."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_videomae() -> None:
     ):
         test = options["mode"] == "test"
         if not test and (options["sparse_sample"] or options["test_num_segment"] != 5):
-            continue  # of no effect there
+            continue  # no effect in that mode
         if test and (options["version"] == 2 or (options["num_segment"] != 1 and not options["sparse_sample"])):
             continue
         cases += every("videomae", videomae, options, LENGTHS, kinds=["low", "high", 1])
@@ -283,7 +283,7 @@ def test_internvideo2_rates() -> None:
 
 
 def test_the_swaps_of_a_permutation_are_those_of_numpy() -> None:
-    """With the numbers that NumPy's own generator draws, the frames are those that NumPy permutes to the front."""
+    """With the draws of NumPy's generator, the frames are those that NumPy permutes to the front."""
     rule = fsp.samplers.preset("internvideo2", num_frames=5)
     for seed in range(50):
         state = np.random.RandomState(seed)
@@ -294,7 +294,7 @@ def test_the_swaps_of_a_permutation_are_those_of_numpy() -> None:
 
 
 def _masked(state: np.random.RandomState, most: int) -> int:
-    """How NumPy's older generator draws from 0 to ``most``: bits of a word, until they are small enough."""
+    """NumPy's legacy draw from 0 to ``most``: masked bits of a word, repeated until small enough."""
     mask = (1 << most.bit_length()) - 1
     while True:
         value = int.from_bytes(state.bytes(4), "little") & mask

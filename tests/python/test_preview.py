@@ -1,4 +1,4 @@
-"""``fsp.preview`` and ``framespool preview``: the clips that a loader delivers, to look at."""
+"""``fsp.preview`` and ``framespool preview``: contact sheets of the clips that a loader delivers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_sheet_shows_what_the_loader_delivers(short_clips, tmp_path, epoch):
     ]
     sheet = opened(tmp_path / "a.png")
     rows = [top for top in range(len(sheet) - 63) if (sheet[top : top + 64, 4:68] == clips[0][2][0]).all()]
-    # The first frame of the first clip, pixel by pixel, and its last one three places on.
+    # The first frame of the first clip, pixel by pixel, and its last one three positions later.
     assert len(rows) == 1 and (sheet[rows[0] : rows[0] + 64, 140:204] == clips[0][2][5]).all()
     assert sheet.shape[1] == 3 * 64 + 2 * 4 + 2 * 4
 

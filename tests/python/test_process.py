@@ -1,5 +1,5 @@
-"""What a process may do to a loader: many at once, Ctrl-C at any moment, other ways of starting processes, full disks,
-files that change in its hands, odd locales, odd names and odd clocks."""
+"""Loaders in unusual processes: many at once, Ctrl-C at any time, other start methods, full disks,
+files that change while open, unusual locales, file names and clocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 SMALL = [fsp.transforms.Resize((24, 32))]
 RULE = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=2)
 
-#: What the programs below begin with: a loader over the given files, and a digest of what it delivers.
+#: Start of the programs below: a loader over the given files, and a digest of its batches.
 COMMON = """
 import hashlib, json, os, random, resource, signal, sys, threading
 import framespool as fsp
@@ -50,7 +50,7 @@ def digests(batches):
 
 
 def run(program, *arguments, interpreter=(), **keywords):
-    """What a program of its own process prints."""
+    """The output of a program in its own process."""
     command = [sys.executable, *interpreter, "-c", COMMON + program, *map(os.fspath, arguments)]
     done = subprocess.run(command, capture_output=True, **keywords)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
@@ -138,7 +138,7 @@ print(*digests(loader(paths)), resumed, finished)
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_child_processes_can_make_their_own_loaders(paths, expected, tmp_path, method):
-    # Three at a time, of a parent whose own loader is in the middle of an epoch.
+    # Three concurrent children of a parent whose own loader is in the middle of an epoch.
     script = tmp_path / "script.py"
     script.write_text(
         COMMON
@@ -172,7 +172,7 @@ if __name__ == "__main__":
 
 
 def mounted(folder: Path) -> bool:
-    """A file system of 64 KiB there, where this process may mount one."""
+    """Mounts a file system of 64 KiB, if this process may."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
     return shutil.which("mount") is not None and subprocess.run(command, capture_output=True).returncode == 0
@@ -185,7 +185,7 @@ place, how, *paths = sys.argv[1:]
 list(loader(paths[:1], index=place))
 fsp._framespool.flush_index()
 if how == "limit":
-    # No file may grow beyond what the database is: writes fail as they do on a full disk.
+    # No file may become larger than the database: writes fail as on a full disk.
     most = max(os.path.getsize(os.path.join(place, name)) for name in os.listdir(place))
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 else:
@@ -223,7 +223,7 @@ def test_truncated_files_fail_only_their_own_clips(paths, tmp_path, index):
     sound = digests(one)
     assert sound == digests(loader(paths, **keywords))
     epoch = iter(one)
-    # A batch is the two clips of one file. The second file keeps its head, the third one nothing, the fourth one goes.
+    # A batch is the two clips of one file. The second file keeps its header, the third nothing, the fourth is removed.
     next(epoch)
     os.truncate(copies[1], 1500)
     os.truncate(copies[2], 0)
@@ -234,7 +234,7 @@ def test_truncated_files_fail_only_their_own_clips(paths, tmp_path, index):
         assert raised.value.file == str(copy) and not isinstance(raised.value, fsp.InternalError)
     assert len(list(epoch)) == 2
     assert [failure["path"] for failure in one.failures()] == [str(copy) for copy in copies[1:4]]
-    # Whole again, they are read again.
+    # Restored files are read again.
     for copy, path in zip(copies, paths, strict=True):
         shutil.copy(path, copy)
     one.set_epoch(1)
@@ -256,7 +256,7 @@ def test_video_truncated_while_open_is_a_typed_error(paths, tmp_path):
 
 @pytest.fixture(scope="module")
 def locales(tmp_path_factory) -> Path:
-    """Turkish and German, made by glibc's own means where they are not installed."""
+    """Turkish and German locales, compiled with localedef if they are not installed."""
     place = tmp_path_factory.mktemp("locales")
     for name in ("tr_TR", "de_DE"):
         command = ["localedef", "-i", name, "-f", "UTF-8", place / f"{name}.UTF-8"]
@@ -267,7 +267,7 @@ def locales(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("name", ["tr_TR.UTF-8", "de_DE.UTF-8", "C"])
 def test_the_locale_changes_nothing(paths, expected, locales, tmp_path, name):
-    # Commas in numbers, and i without its dot: what libraries in C read and write must not depend on them.
+    # Decimal commas and the dotless i: C libraries must not depend on them.
     program = """
 import locale
 name, place, *paths = sys.argv[1:]

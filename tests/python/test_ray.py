@@ -1,5 +1,5 @@
-"""Batches made on a Ray cluster are the local loader's, whatever happens to the workers; skipped where Ray is not
-installed. The clusters here are real ones, of one machine. One file, since a cluster takes seconds to start and ends
+"""Batches from a Ray cluster equal the local loader's, whatever happens to the workers; skipped if Ray is not
+installed. The clusters are real, on one machine. One file, since a cluster takes seconds to start and ends
 with its module."""
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 ray = pytest.importorskip("ray")
-# About what Ray itself will change, and sockets that it leaves to the garbage collector.
-# Workers take seconds to come where there are few cores.
+# Ray's deprecations, and sockets that it leaves to the garbage collector.
+# Workers take seconds to start on few cores.
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(240)]
 
 from framespool.ray._errors import NoWorkersError  # noqa: E402
@@ -33,7 +33,7 @@ FACTS = ("labels", "indices", "pts_seconds", "mask", "video_ids", "clip_ids", "r
 
 @pytest.fixture(scope="module")
 def cluster():
-    """One node, which says that it has four CPUs."""
+    """One node that declares four CPUs."""
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200_000_000)
     yield
     ray.shutdown()
@@ -47,14 +47,14 @@ def few(short_clips):
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(request):
-    """Every loader ends its workers, also where a test forgot about it."""
+    """Stops the workers of every loader that a test left open."""
     yield
     if ray.is_initialized():
         assert alive(wait=10) == 0
 
 
 def came(loader, count):
-    """Whether so many workers come, however long they take."""
+    """Whether this many workers start, however long they take."""
     until = time.monotonic() + 60
     while sum(loader.stats()["workers_by_node"].values()) != count:
         if time.monotonic() > until:
@@ -98,7 +98,7 @@ def digests(loader):
 
 
 def taken(loader):
-    """What an epoch delivers: batches, and errors in their places."""
+    """The results of an epoch: batches, and errors in their positions."""
     batches, result = iter(loader), []
     while True:
         try:
@@ -135,7 +135,7 @@ def test_batches_match_the_local_loader(cluster, few, workers, sampling, keyword
 
 
 def test_mixes_and_folders_match_the_local_loader(cluster, few, tmp_path):
-    """A mix knows its weights, a folder keeps its entries in a table of the engine."""
+    """A mix has weights; a folder keeps its samples in a table of the engine."""
     for number, (path, _) in enumerate(few[:4]):
         (tmp_path / f"class{number % 2}").mkdir(exist_ok=True)
         (tmp_path / f"class{number % 2}" / Path(path).name).symlink_to(path)
@@ -382,14 +382,14 @@ def test_a_worker_that_is_lost_costs_no_batch(cluster, few, how, tmp_path):
 
 
 def once(dataset, marker, *, there):
-    """Clips of three frames; the process that first makes one of the fifth video ends, unless the marker is there."""
+    """Clips of three frames; the first process that samples the fifth video exits, unless the marker exists."""
     fatal = frames_of(dataset[4][0])
     if there:
         marker.touch()
 
     def frames(info, rng):
         if not marker.exists() and info.num_frames == fatal:
-            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))  # one process alone
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))  # only one process
             os._exit(7)
         return sorted(rng.choices(range(info.num_frames), k=3))
 
@@ -455,7 +455,7 @@ def test_ctrl_c_while_waiting_loses_no_batch(cluster, few, ctrl_c):
         heard = threading.Event()
 
         def press():
-            # Again where one comes while Python ignores exceptions, in a destructor say.
+            # Repeated, since one may come while Python ignores exceptions, e.g. in a destructor.
             while not heard.wait(1.0):
                 os.kill(os.getpid(), signal.SIGINT)
 
@@ -502,13 +502,13 @@ def test_ranks_deliver_the_dataset_between_them(cluster, few):
 
 
 def test_placement_group_workers_do_not_wait_for_cpus(cluster, few):
-    """As in Ray Train, whose trainers' children are put into the trainers' own group unless they say otherwise."""
+    """As in Ray Train, where children of trainers join the trainers' placement group by default."""
     import sys
 
     from ray.util.placement_group import placement_group, remove_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-    # The trainer is this module's code, which is nowhere that a process of the cluster would look for it.
+    # The trainer is code of this module, which processes of the cluster cannot import.
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
     @ray.remote
@@ -527,7 +527,7 @@ def test_placement_group_workers_do_not_wait_for_cpus(cluster, few):
 
 def test_training_sees_the_same_losses(cluster, few):
     def losses(loader):
-        """Softmax regression on pooled clips: every loss is that of all batches before it."""
+        """Softmax regression on pooled clips: every loss depends on all previous batches."""
         weights, curve = np.zeros((48, 6)), []
         for _ in range(4):
             for batch in loader:
@@ -601,7 +601,7 @@ def test_rows_of_ray_data_follow_on_error(cluster, few, bad_file):
 
 
 def test_a_node_that_is_lost_costs_no_batch(few):
-    """Last here: a cluster of two nodes takes the place of the others' one."""
+    """Last in this file: a cluster of two nodes replaces the other tests' cluster."""
     from ray.cluster_utils import Cluster
 
     ray.shutdown()
@@ -611,7 +611,7 @@ def test_a_node_that_is_lost_costs_no_batch(few):
     try:
         other = nodes.add_node(num_cpus=1, object_store_memory=100_000_000)
         ray.init(address=nodes.address, log_to_driver=False)
-        # Large enough that they lie in the store of the node that made them, not in their owner's memory.
+        # Large enough to be in the store of the producing node, not in their owner's memory.
         keywords = {"batch_size": 2, "transforms": [fsp.transforms.Resize((120, 160))]}
         expected = digests(local(few, **keywords))
         with spread(few, num_workers=2, **keywords) as loader:

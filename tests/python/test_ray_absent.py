@@ -1,4 +1,4 @@
-"""framespool.ray where Ray is not installed: importing costs nothing, and what needs Ray says so."""
+"""framespool.ray without Ray: it can be imported, and functions that need Ray report that."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ def test_tfrecords_give_the_batches_of_plain_files(tmp_path, photos, short_clips
     (tmp_path / "videos").write_bytes(tfrecord(videos))
     dataset = fsp.datasets.tfrecord(tmp_path / "videos", source="video", label="label")
     assert digest(clips(dataset)) == digest(clips(short_clips[:4]))
-    unlabelled = fsp.datasets.tfrecord([tmp_path / "videos"], source="video", label=None)
-    assert [label for _, label in unlabelled] == [-1] * 4
+    unlabeled = fsp.datasets.tfrecord([tmp_path / "videos"], source="video", label=None)
+    assert [label for _, label in unlabeled] == [-1] * 4
 
 
 def test_damaged_tfrecord_error_has_byte_offset(tmp_path, photos):
@@ -51,9 +51,9 @@ def test_damaged_tfrecord_error_has_byte_offset(tmp_path, photos):
             fsp.datasets.tfrecord(path, check=True)
         with pytest.warns(UserWarning, match=f"1 left out: .*byte {begin}"):
             left = fsp.datasets.tfrecord(path, check=True, on_error="skip")
-        # Behind a damaged length no record is found; behind damaged data it is.
+        # After a damaged length no record is found; after damaged data it is.
         assert len(left) == (1 if "length" in reason else 2)
-    # Unchecked, only the picture that is damaged is at fault.
+    # Without checksums, only the damaged image fails.
     picture = begin + records[1].index(pictures[1]) + len(pictures[1]) // 2
     path.write_bytes(sound[:picture] + b"\xff\xd9" * 50 + sound[picture + 100 :])  # a JPEG's end, too early
     dataset = fsp.datasets.tfrecord(path)

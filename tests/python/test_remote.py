@@ -1,4 +1,4 @@
-"""Videos by URL: the frames are those of the file, in few requests, in any process."""
+"""Videos by URL: the frames equal those of the file, with few requests, in any process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from servers import S3, FaultyResponse, FaultyServer, Nginx, hash_of, spent
 
 KIB = 1 << 10
 
-#: One of each container, MP4s with their tables in front and behind, with one key packet and with many.
+#: One of each container, MP4s with their tables at the start and at the end, with one key packet and with many.
 FILES = [
     "action/words",
     "1080p/bunny_25p.mp4",
@@ -45,7 +45,7 @@ def _file(videos: Path, name: str) -> Path:
 
 
 def _some(count: int) -> list[int]:
-    """Frames from all over, not in order."""
+    """Frames from the complete video, in random order."""
     return sorted({1, count // 3, 2 * count // 3, count - 1}, key=lambda i: (i * 7919) % 101)
 
 
@@ -116,7 +116,7 @@ def test_a_loader_gives_the_same_batches_over_urls(short_clips: list[tuple[str, 
     (over_urls, stats), (over_paths, plain) = _batches(urls), _batches(short_clips)
     assert over_urls == over_paths
     assert plain["remote_requests"] == 0 == plain["remote_bytes"]
-    # These videos are shorter than a megabyte: each comes with two requests at most, and not twice.
+    # These videos are smaller than a megabyte: each needs at most two requests, and is not read twice.
     sent = nginx.requests()[before:]
     size = sum(Path(path).stat().st_size for path, _ in short_clips)
     assert 0 < stats["remote_requests"] == len(sent) <= 2 * len(short_clips)
@@ -162,7 +162,7 @@ def test_shards_are_read_where_they_are(
         listed = len(server.requests())
         assert listed <= 2 * len(by_url.samples), "about one request for a header"
         assert _batches(by_url)[0] == _batches(by_path)[0]
-        # With lists of members beside them, a shard costs a few requests.
+        # With stored member lists, a shard costs a few requests.
         for number in range(2):
             with tarfile.open(root / f"s-{number:03}.tar") as tar:
                 members = [(tar.getmember(name), tar.getmember(name[0] + ".cls")) for name in tar.getnames()[::2]]

@@ -1,5 +1,5 @@
-"""Videos by URL from servers that fail, stall, lie, ask for credentials or end: errors, never other bytes, never a wait
-without an end."""
+"""Videos by URL from servers that fail, stall, send wrong data, require credentials or stop: errors, never wrong bytes,
+never an endless wait."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_messages_of_shards_hold_no_secrets(what: str) -> None:
 
 
 def test_two_users_of_one_url_see_each_their_own_file(videos: Path) -> None:
-    """And neither is served by what the other's password opened."""
+    """Data read with one password is not served for another."""
     mine, yours = (sorted((videos / "action" / "words").iterdir())[at].read_bytes() for at in (0, 1))
     server = FaultyServer(mine)
     with server.running():
@@ -291,10 +291,10 @@ def test_dropped_loader_does_not_wait_for_network(content: bytes) -> None:
 
 
 def _lanes() -> set[str]:
-    """This process's threads that decode, those of other loaders too."""
+    """Decoding threads of this process, including those of other loaders."""
     found = set()
     for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(OSError):  # it may end meanwhile
+        with contextlib.suppress(OSError):  # the thread may end meanwhile
             if (task / "comm").read_text().startswith("fsp-worker"):
                 found.add(task.name)
     return found
@@ -378,7 +378,7 @@ def test_dropped_iterator_does_not_wait_for_network(content: bytes) -> None:
     with FaultyServer(
         content, lambda number, _: FaultyResponse(delay_seconds=0 if number < quick else 6)
     ).running() as server:
-        assert float(run(server, "iterate")) < 4  # rather than the server's six
+        assert float(run(server, "iterate")) < 4  # less than the server's six
         assert len(server.ranges) > quick
 
 
@@ -424,7 +424,7 @@ def test_an_iteration_that_was_interrupted_goes_on(content: bytes) -> None:
         ) as process,
     ):
         assert process.stdout is not None and process.stdout.readline() == "open\n"
-        # The third request from now on waits until the iteration has been interrupted three times.
+        # The third request waits until the iteration has been interrupted three times.
         first = len(server.ranges)
 
         def plan(number: int, _: str) -> FaultyResponse:
@@ -461,6 +461,6 @@ def test_silent_host_does_not_block_another(content: bytes) -> None:
             begun = time.monotonic()
             reads(good, content)
             assert time.monotonic() - begun < 5
-            assert len(silent.ranges) == 24, "so many are asked for at a time"
+            assert len(silent.ranges) == 24, "the number of concurrent requests"
         for thread in threads:
             thread.join()

@@ -1,4 +1,4 @@
-"""Entries that the engine keeps: they behave as the list of the same pairs."""
+"""Samples stored in the engine behave like a list of the same pairs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from framespool.datasets._sample_list import SampleList, joined
 
 @pytest.fixture
 def listed(tmp_path):
-    """A dataset of a list, and one of a table, with the same entries."""
+    """A dataset of a list, and one of a table, with the same samples."""
     lines = tmp_path / "list.txt"
     lines.write_text(
         "".join(f"{name} {label}\n" for label, name in enumerate(["b/ü.mp4", "a/1.mp4", "a/2.mp4", "c.mp4"]))
@@ -89,7 +89,7 @@ def test_tables_go_to_other_processes(listed, tmp_path):
     ],
 )
 def test_a_table_has_the_fingerprint_of_its_list(tmp_path, names):
-    """Else a state of a loader would not fit the same videos, listed by hand."""
+    """Otherwise a loader's state would not match a hand-written list of the same videos."""
     lines = tmp_path / "list.txt"
     lines.write_text("".join(f"{name} {label}\n" for label, name in enumerate(names)))
     table = fsp.datasets.file_list(lines, root="")
@@ -127,7 +127,7 @@ def test_members_know_their_archive_and_name(tmp_path, short_clips):
 
 
 def test_what_is_kept_is_small(tmp_path):
-    """What ``benches/start_up.py`` shows for ten million."""
+    """The same as ``benches/start_up.py`` measures for ten million."""
     lines = tmp_path / "list.txt"
     name = "/data/kinetics700/train/class number {:03}/vid{:08}_000010_000020.mp4 {}\n"
     lines.write_text("".join(name.format(n // 100, n, n // 100) for n in range(20_000)))

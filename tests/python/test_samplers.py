@@ -1,4 +1,4 @@
-"""Sampling rules against plain Python written from their documentation."""
+"""Clip samplers against plain Python written from their documentation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CASES = 1500
 
 
 def same(rule, timing, expected, *, clips, **how):
-    """Whether a rule says what the model says; ``expected`` of one clip is (indices, mask) or "error"."""
+    """Compares a sampler with the model; ``expected`` of one clip is (indices, mask) or "error"."""
     assert rule.clips_in(**timing.known) == clips
     if expected == "error":
         with pytest.raises(fsp.errors.ArgumentError, match="but the video has|yields 0 clips"):

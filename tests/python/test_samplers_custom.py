@@ -59,7 +59,7 @@ def test_function_gets_the_video_description(short_clips, videos):
     list(loader([path], fn, clips_per_video=2))
     video = fsp.Video(path)
     for clip in range(2):
-        info = received[clip]  # may be kept
+        info = received[clip]  # may be stored
         assert (info.num_frames, info.clip) == (len(video), clip)
         assert info.fps == pytest.approx(video.info.average_fps)
         assert info.duration_seconds == pytest.approx(video.info.duration_seconds)
@@ -212,7 +212,7 @@ def test_loader_in_a_cycle_is_collected(short_clips):
 
 
 def run(code, *arguments):
-    """A script in a process of its own; a hang is a failure after 30 seconds."""
+    """Runs a script in its own process; a hang is a failure after 30 seconds."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), *arguments],
         capture_output=True,
@@ -275,7 +275,8 @@ def test_loaders_may_be_collected_inside_the_sampler(short_clips):
             return [0]
 
         def make():
-            loader = fsp.ClipLoader(paths, fsp.samplers.custom(collecting), batch_size=2, num_threads=3, prefetch_batches=3,
+            loader = fsp.ClipLoader(paths, fsp.samplers.custom(collecting), batch_size=2, num_threads=3,
+                                    prefetch_batches=3,
                                     transforms=[fsp.transforms.Resize((16, 16))])
             next(iter(loader))
             loader.itself = loader  # only the collector finds it

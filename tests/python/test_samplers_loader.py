@@ -1,4 +1,4 @@
-"""Sampling rules in a loader: frames, times, masks and numbers of clips of real videos."""
+"""Clip samplers in a loader: frames, times, masks and numbers of clips of real videos."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_loader_samples_seconds_by_file_timestamps(videos, name):
 
 
 def test_native_fps_gives_every_frame_despite_rounding(short_clips, videos):
-    # Matroska counts milliseconds: 0, 0.033, 0.067. The last of the videos really lacks a frame.
+    # Matroska has millisecond timestamps: 0, 0.033, 0.067. A frame is missing in the last video.
     lacking = str(videos / "derived" / "lost_frame_320x180.mkv")
     for path in [*(path for path, _ in short_clips), lacking]:
         frames = len(fsp.Video(path))
         rule = fsp.samplers.windows(sequence_length=frames - 1, fps=30000 / 1001)
         (batch,) = fsp.ClipLoader([path], rule, batch_size=1, transforms=TINY)
         assert (batch.indices.tolist() == [list(range(frames - 1))]) == (path != lacking), path
-    # What was on screen before stays there.
+    # The previous frame stays on screen.
     assert batch.indices.tolist() == [[*range(33), 32, *range(33, 58)]]
 
 

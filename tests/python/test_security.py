@@ -1,4 +1,4 @@
-"""SECURITY.md is true: its caps are the sources', and no module of the package runs what a file says."""
+"""SECURITY.md is correct: its limits match the sources, and no module of the package executes file contents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "framespool"
 
-#: Calls and modules that make code, or objects of any kind, of bytes.
+#: Calls and modules that create code, or arbitrary objects, from bytes.
 FORBIDDEN_MODULES = {
     "pickle",
     "cPickle",
@@ -25,7 +25,7 @@ FORBIDDEN_MODULES = {
     "code",
 }
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "system", "popen", "getoutput", "mktemp", "extractall"}
-#: Between Ray's own processes, which SECURITY.md says are trusted.
+#: Used between Ray's own processes, which are trusted according to SECURITY.md.
 ALLOWED = {("ray/_worker.py", "pickle")}
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "s": 1, "": 1}
 
@@ -43,7 +43,7 @@ def imported(node: ast.AST) -> set[str]:
 
 
 def called(node: ast.AST) -> str | None:
-    """The last word of what a call calls; methods of torch and numpy that unpickle come with how they are called."""
+    """The last name of a call; unpickling methods of torch and numpy include their arguments."""
     match node:
         case ast.Call(func=ast.Name(id=name)):
             return name
@@ -61,7 +61,7 @@ def called(node: ast.AST) -> str | None:
 
 
 def breaches(source: str, file: str) -> list[str]:
-    """What a module does that none may."""
+    """Forbidden calls and imports of a module."""
     found = []
     for node in ast.walk(ast.parse(source)):
         for module in imported(node) & FORBIDDEN_MODULES:
@@ -130,7 +130,7 @@ def value(expression: str) -> int:
 
 
 def caps() -> list[tuple[str, int, str, str]]:
-    """The rows of SECURITY.md's table: of what, how much, file, constant."""
+    """The rows of SECURITY.md's table: subject, limit, file, constant."""
     table = (ROOT / "SECURITY.md").read_text().split("<!-- caps:begin -->")[1].split("<!-- caps:end -->")[0]
     rows = []
     for line in table.strip().splitlines()[2:]:
@@ -144,7 +144,7 @@ def caps() -> list[tuple[str, int, str, str]]:
 @pytest.mark.parametrize(("what", "most", "file", "name"), caps(), ids=lambda part: str(part).replace(" ", "-"))
 def test_caps_are_those_of_the_sources(what, most, file, name):
     written = constants((ROOT / file).read_text())
-    assert name in written, f"{file} has no {name} any more: correct SECURITY.md"
+    assert name in written, f"{file} no longer has {name}; update SECURITY.md"
     assert value(written[name]) == most, f"{what}: {file} has {written[name]} for {name}"
 
 

@@ -1,4 +1,4 @@
-"""Which video stream of a file is read: the one that av_find_best_stream takes, or the one that is asked for."""
+"""Selection of a file's video stream: the one of av_find_best_stream, or the requested one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from framespool.samplers import windows
 
 SMALL, LARGE = (320, 180), (480, 270)
 
-#: Arguments of the ffmpeg program (inputs: 0 small video, 1 large video, 2 sound, 3 a picture) and the stream that
-#: libavformat 62's av_find_best_stream takes, which PyAV 18 was asked for.
+#: Arguments of the ffmpeg program (inputs: 0 small video, 1 large video, 2 audio, 3 an image) and the stream that
+#: av_find_best_stream of libavformat 62 selects, as reported by PyAV 18.
 FILES = {
     "small_large.mp4": ("-map 0 -map 1", 1),
     "large_small.mp4": ("-map 1 -map 0", 0),
@@ -39,7 +39,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def made(encoder: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all files, and those that they were made of."""
+    """A folder with all files and their sources."""
     folder = tmp_path_factory.mktemp("streams")
 
     def run(*arguments: str) -> None:
@@ -70,9 +70,7 @@ def plain(made: Path) -> dict[tuple[int, int], bytes]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_default_stream_is_best_stream(
-    made: Path, plain: dict[tuple[int, int], bytes], name: str
-) -> None:
+def test_default_stream_is_best_stream(made: Path, plain: dict[tuple[int, int], bytes], name: str) -> None:
     video = fsp.Video(made / name)
     assert video.info.stream == FILES[name][1]
     streams = video.info.streams
@@ -107,7 +105,7 @@ def test_streams_are_listed(made: Path) -> None:
 
 
 def test_one_stream_of_pictures(made: Path, videos: Path, tmp_path: Path) -> None:
-    """Cover art is never the video, whatever the container says of it."""
+    """Cover art is never the video, however the container marks it."""
     assert fsp.Video(made / "attached.mkv").info.streams[2].kind == "attached_picture"
     with pytest.raises(fsp.NoVideoError, match="cover art"):
         fsp.Video(videos / "derived/cover_art_only.m4a")
@@ -124,9 +122,7 @@ def test_what_is_no_index_is_refused(made: Path, wrong: object) -> None:
         fsp.Video(made / "small_large.mp4", stream=wrong)  # type: ignore[arg-type]
 
 
-def test_stored_index_is_per_stream(
-    made: Path, plain: dict[tuple[int, int], bytes], tmp_path: Path
-) -> None:
+def test_stored_index_is_per_stream(made: Path, plain: dict[tuple[int, int], bytes], tmp_path: Path) -> None:
     place = tmp_path / "index"
     for _ in range(2):
         for stream, size in ((None, LARGE), (0, SMALL), (1, LARGE)):
@@ -153,7 +149,9 @@ def test_loaders_and_datasets_take_a_stream(made: Path, plain: dict[tuple[int, i
         dataset = datasets.Dataset([(made / name, 0)]).with_stream(stream)
         assert loaded(dataset) == plain[size]
         assert loaded([made / name], stream=stream) == plain[size]
-        assert loaded(dataset.with_stream(1 - stream), stream=stream) == plain[size], "the loader's word goes first"
+        assert loaded(dataset.with_stream(1 - stream), stream=stream) == plain[size], (
+            "the loader's argument has priority"
+        )
         assert loaded([(made / name).read_bytes()], stream=stream) == plain[size]
         assert loaded(pickle.loads(pickle.dumps(dataset[:].subset([0])))) == plain[size]
     video = pickle.loads(pickle.dumps(fsp.Video(made / name, stream=1)))

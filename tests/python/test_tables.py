@@ -1,4 +1,4 @@
-"""Parquet tables: rows are the videos that they name or hold, and what is damaged ends in an error."""
+"""Parquet tables: rows are the videos that they name or contain, and damage is an error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from small_loaders import KEYWORDS, clips, damaged, digest
 pa = pytest.importorskip("pyarrow", reason="pyarrow writes the tables; see requirements-dev.txt")
 pq = pytest.importorskip("pyarrow.parquet")
 
-#: Ways in which bytes are written: compression, dictionaries, version of pages.
+#: Encodings of byte columns: compression, dictionaries, page version.
 WAYS = [
     ("none", False, "1.0"),
     ("none", False, "2.0"),
@@ -32,7 +32,7 @@ WAYS = [
 
 
 def table(entries, **columns):
-    """A table of pictures or videos as the library ``datasets`` writes them."""
+    """A table of images or videos in the format of the library ``datasets``."""
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     values = [{"bytes": Path(path).read_bytes(), "path": Path(path).name} for path, _ in entries]
     labels = pa.array([label for _, label in entries], pa.int64())
@@ -40,7 +40,7 @@ def table(entries, **columns):
 
 
 def content(dataset) -> list[bytes]:
-    """What the members of a dataset are."""
+    """The contents of a dataset's members."""
     found = []
     for source, _ in dataset:
         with open(source.file, "rb") as file:
@@ -193,7 +193,7 @@ def _folder(path: Path) -> Path:
 
 
 def jpeg(number: int) -> bytes:
-    """A small picture of one gray."""
+    """A small image of one gray level."""
     buffer = io.BytesIO()
     Image.new("L", (16, 16), number).save(buffer, "jpeg")
     return buffer.getvalue()
@@ -229,7 +229,7 @@ def test_tables_are_read_where_they_are(tmp_path_factory, videos):
     entries = [(str(videos / "action" / name), label) for label, name in enumerate(names)]
     made = table(entries)
     for compression in ("none", "zstd"):
-        # Pages of one video each, so that a cell is not all of a group.
+        # Pages of one video each, so that a cell is only a part of its row group.
         pq.write_table(
             made, root / f"{compression}.parquet", compression=compression, use_dictionary=False, data_page_size=1
         )

@@ -1,4 +1,4 @@
-"""Hand-over: no copy, right lifetime, honest refusals."""
+"""Tensor export: no copy, correct lifetime, and errors for unsupported requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def test_a_tensor_can_be_pickled_and_copied(tensor, short_clips):
     for copied in (pickle.loads(pickle.dumps(tensor)), copy.deepcopy(tensor)):
         assert (copied.shape, copied.dtype, copied.device) == (tensor.shape, "uint8", "cpu")
         assert np.array_equal(copied.numpy(), tensor.numpy()) and address(copied.numpy()) != address(tensor.numpy())
-    assert pickle.loads(pickle.dumps(tensor[1])).tobytes() == tensor[1].tobytes(), "a view takes its own part along"
+    assert pickle.loads(pickle.dumps(tensor[1])).tobytes() == tensor[1].tobytes(), (
+        "a pickled view contains only its own part"
+    )
     batch = next(
         iter(
             fsp.ClipLoader(

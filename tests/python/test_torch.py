@@ -1,5 +1,5 @@
-"""Clips inside PyTorch's DataLoader, StatefulDataLoader, torch.distributed, Lightning and Accelerate; skipped, by name,
-where these are not installed."""
+"""Clips in PyTorch's DataLoader, StatefulDataLoader, torch.distributed, Lightning and Accelerate; skipped
+if these are not installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 torch = pytest.importorskip("torch")
-# About more workers than cores, and about things that torch itself will change.
+# Warnings about more workers than cores, and torch's deprecations.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
 from framespool.torch import (  # noqa: E402
@@ -129,11 +129,11 @@ def test_images_and_their_masks_come_through_workers(photos, workers, tmp_path):
             assert torch.equal(got["images"], wanted.images.torch())
             assert [mask.unique().tolist() for mask in got["masks"]] == [[i] for i in got["image_ids"].tolist()]
     plain = next(iter(ImageDataset(photos[:6], batch_size=2)))
-    assert "masks" not in plain and isinstance(plain["images"], list), "of their own sizes"
+    assert "masks" not in plain and isinstance(plain["images"], list), "images keep their own sizes"
 
 
 def test_pin_memory_covers_all_tensors(short_clips, photos, monkeypatch):
-    """What DataLoader's thread does to a batch with pin_memory=True, without the page locking that takes a GPU."""
+    """DataLoader's processing of a batch with pin_memory=True, without page locking, which needs a GPU."""
     from torch.utils.data._utils.pin_memory import pin_memory
 
     pinned = []
@@ -301,7 +301,7 @@ def test_accelerate_saves_the_position_in_the_epoch(short_clips, tmp_path):
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
 def test_lightning_resumes_in_the_middle_of_an_epoch(short_clips, tmp_path, package):
-    """In a process of its own for each package: data modules stand on the one that is imported."""
+    """In a separate process per package: data modules depend on the imported one."""
     pytest.importorskip(package.split(".")[0])
     code = LIGHTNING.replace("PACKAGE", package)
     done = subprocess.run(
@@ -318,7 +318,7 @@ def test_lightning_resumes_in_the_middle_of_an_epoch(short_clips, tmp_path, pack
         assert len(first) == int(taken) and first + rest == said["whole"], taken
     assert all(val == said["val"][0] for val in said["val"]), "validation is the same each time"
     assert said["reloaded"] == said["whole"]
-    assert said["again"] == said["whole"][:4], "another trainer begins at its own epoch"
+    assert said["again"] == said["whole"][:4], "another trainer starts at its own epoch"
 
 
 LIGHTNING = """
@@ -391,9 +391,9 @@ def test_a_data_module_says_what_it_lacks(short_clips):
     ("cores", "here", "outside", "ranks", "expected"),
     [
         (64, 64, 64, 8, 8),  # no CPU affinity: all ranks see all cores
-        (8, 8, 64, 8, 8),  # each rank was bound to cores of its own
-        (32, 32, 64, 8, 8),  # bound to one of two NUMA nodes, with three others
-        (8, 64, 64, 4, 2),  # a container's quota is for all
+        (8, 8, 64, 8, 8),  # each rank is bound to its own cores
+        (32, 32, 64, 8, 8),  # bound to one of two NUMA nodes, shared with three others
+        (8, 64, 64, 4, 2),  # a container's quota applies to all ranks
         (8, 16, 64, 4, 2),
         (2, 2, 2, 8, 1),
         (16, 16, 0, 4, 4),  # the launcher is unknown

@@ -1,4 +1,4 @@
-"""examples/train_*.py: models learn, and interrupted runs end in the same bits; skipped, by name, without PyTorch."""
+"""examples/train_*.py: models learn, and interrupted runs give the same bits; skipped without PyTorch."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def accuracies(printed):
 
 
 def trace(folder, ranks):
-    """What each rank was trained on, step by step."""
+    """The training samples of each rank, step by step."""
     return [[json.loads(line) for line in (folder / f"{rank}.jsonl").read_text().splitlines()] for rank in range(ranks)]
 
 
 @pytest.fixture(scope="module")
 def videos(tmp_path_factory):
-    """The set of the small runs, made once."""
+    """The dataset of the small runs, generated once."""
     pytest.importorskip("imageio_ffmpeg")
     folder = tmp_path_factory.mktemp("small")
     run("train_video.py", *SMALL, "--data", folder, "--stop-after", 1)
@@ -56,7 +56,7 @@ def test_model_learns_motion_from_clips(tmp_path):
     pytest.importorskip("imageio_ffmpeg")
     said = run("train_video.py", "--short", "--data", tmp_path)
     reached = accuracies(said)
-    assert reached[0] < 60 and reached[-1] > 85, said  # by single frames: 50 % at best, of eight classes in pairs
+    assert reached[0] < 60 and reached[-1] > 85, said  # from single frames: at most 50 %, with eight classes in pairs
 
 
 @pytest.mark.timeout(300)

@@ -1,4 +1,4 @@
-"""``fsp.transcode``: the same frames at the same times in short groups; runs go on and stop cleanly."""
+"""``fsp.transcode``: the same frames at the same times with short GOPs; runs resume and stop cleanly."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def times(path):
     [
         "derived/vfr_60_15_30_640x360.mp4",  # variable rate
         "derived/vfr_jitter_640x360.mkv",  # milliseconds
-        "derived/delayed_start_640x360.mp4",  # begins late
-        "derived/ts_start_10h_640x360.ts",  # begins after 32 bits of ticks
+        "derived/delayed_start_640x360.mp4",  # starts late
+        "derived/ts_start_10h_640x360.ts",  # starts after 2^32 ticks
         "derived/h264_cut_mid_gop_1080p.mp4",  # an edit list hides frames
-        "odd/first_pts_10s.mp4",  # fragments that begin late
+        "odd/first_pts_10s.mp4",  # fragments that start late
         "odd/single_frame.mp4",
         "derived/odd_333x251_mpeg4.avi",
         "odd/rotate_90_phone.mov",
@@ -81,7 +81,7 @@ def test_pictures_and_colors_are_those_of_the_source(videos, name, color, tmp_pa
     frames = [0, 5, len(old) - 1]
     theirs, ours = (video.frames(frames).data.numpy().astype(int) for video in (old, new))
     theirs = theirs[:, : ours.shape[1], : ours.shape[2]]
-    # Rounded twice on the way; a wrong matrix or range, or chroma moved by a pixel, is far from that.
+    # Rounded twice; a wrong matrix or range, or chroma shifted by a pixel, would differ much more.
     assert np.abs(ours - theirs).mean() < 0.7 and np.abs((ours - theirs).mean((0, 1, 2))).max() < 0.3
     assert new.info.sample_aspect == old.info.sample_aspect
     primaries, transfer, matrix, full = new._video.color()
@@ -108,7 +108,7 @@ def test_non_file_sources_are_written_to_files(short_clips, photos, tmp_path):
     for number in range(5):
         Image.new("RGB", (64, 48), (40 * number, 90, 10)).save(folder / f"{number}.png")
     shutil.copy2(short_clips[1][0], tmp_path / "in" / "a.mkv")
-    shutil.copy2(short_clips[2][0], tmp_path / "in" / "a.mp4")  # Matroska by any name
+    shutil.copy2(short_clips[2][0], tmp_path / "in" / "a.mp4")  # Matroska with another suffix
     part = fsp.datasets.VideoSegment
     dataset = fsp.datasets.Dataset(
         [
@@ -147,7 +147,7 @@ def test_rerun_transcodes_only_changed_videos(short_clips, bad_file, tmp_path, m
     assert first.failures[0]["path"] == bad_file and first.failures[0]["kind"] == "invalid_data"
     assert first.paths[3] is None and len(first.dataset) == 3
     made = [os.stat(path).st_mtime_ns for path in first.paths[:3]]
-    # Half a line of a run that was killed, and half a file; neither is in the way.
+    # A partial line of a killed run, and a partial file; both are ignored.
     hidden = tmp_path / "out" / _manifest.FOLDER
     with open(hidden / "done.jsonl", "a") as file:
         file.write('{"video": "x", "sta')
@@ -198,7 +198,7 @@ def test_missing_or_failing_programs_are_named(short_clips, encoder, tmp_path, m
     full = script(tmp_path / "full", f"{encoders}; echo No space left on device >&2; exit 1")
     failed = fsp.transcode(entries, tmp_path / "o", ffmpeg=full)
     assert failed.failures[0]["kind"] == "io" and "No space left" in failed.failures[0]["message"]
-    # Frames are lost on the way: a file comes out that is whole, but not the source.
+    # Frames are lost: the output is a complete file, but differs from the source.
     lossy = script(
         tmp_path / "lossy", f'{encoders}; for last; do :; done; (head -c 2764800; cat >/dev/null) | {encoder} "$@"'
     )
@@ -290,14 +290,15 @@ def test_the_forecast_comes_true(videos, gop, b_frames, length, stride, tmp_path
 def test_the_forecast_says_where_nothing_is_gained(videos, tmp_path):
     intra = str(videos / "derived" / "h264_all_intra_640x360.mp4")
     said = fsp.estimate_transcode([intra], tmp_path, sequence_length=4, stride=8, **QUICK)
-    assert said.frames_decoded_now == 4 < said.frames_decoded_after and "not recommended" in " ".join(said.summary_lines())
+    assert said.frames_decoded_now == 4 < said.frames_decoded_after
+    assert "not recommended" in " ".join(said.summary_lines())
     assert "nothing is gained" in said.summary_lines()[-1]
     short = fsp.estimate_transcode([intra], tmp_path, sequence_length=400, **QUICK)
     assert short.gain is None and "the gain is unknown" in " ".join(short.summary_lines())
 
 
 def test_decoded_frames_of_a_clip_are_counted():
-    """Against a count by the rule itself: a picture is decoded if it is wanted, or a wanted one behind it needs it."""
+    """Against a direct count: a picture is decoded if it is requested, or a later requested one needs it."""
     for gop, b, frames, stride in [(16, 0, 16, 4), (16, 2, 16, 4), (12, 3, 5, 7), (5, 1, 3, 1), (1, 0, 2, 2)]:
         total = 0
         for first in range(gop):
@@ -353,7 +354,7 @@ def test_files_of_other_runs_are_not_replaced(short_clips, tmp_path):
         fsp.transcode([val], out, size=32, **QUICK)
     assert (out / "one.mp4").stat().st_ino == before.st_ino
     assert fsp.transcode([train], out, size=32, **QUICK).found == 1
-    assert fsp.transcode([train], out, size=32, gop=4, **QUICK).transcoded == 1, "its own it may replace"
+    assert fsp.transcode([train], out, size=32, gop=4, **QUICK).transcoded == 1, "it may replace its own files"
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "one.mp4").write_bytes(b"precious")
     with pytest.raises(fsp.ArgumentError, match="is not the result of"):

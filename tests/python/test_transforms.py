@@ -1,4 +1,4 @@
-"""Transforms as users write them: values repeated back, and the form in which they reach the engine."""
+"""Transforms as users write them: values repeated in errors, and the arguments of the engine."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_every_transform_is_shown_to_reach_the_engine():
 def test_transforms_support_eq_pickle_and_repr(transform):
     again = pickle.loads(pickle.dumps(transform))
     assert again == transform and hash(again) == hash(transform) and again is not transform
-    # Grayscale says less in its repr than eval needs: no field.
+    # The repr of Grayscale has no field, so eval gets the default.
     assert (
         type(transform) is t.Grayscale or eval(repr(transform), {name: getattr(t, name) for name in t.__all__}) == again
     )
@@ -195,7 +195,7 @@ def test_different_values_and_kinds_are_different():
 
 
 class Mode(enum.Enum):
-    """As torchvision's InterpolationMode."""
+    """Same form as torchvision's InterpolationMode."""
 
     NEAREST = "nearest"
     NEAREST_EXACT = "nearest-exact"
@@ -316,7 +316,7 @@ def test_wrong_values_are_repeated_back(make, message):
 
 
 def test_the_engine_checks_again_and_knows_every_name(videos):
-    """What the package would never send is refused, and never taken for something else."""
+    """Invalid internal arguments are rejected, not misinterpreted."""
     from framespool import _framespool
 
     video = _framespool.Video(videos / "derived" / "tiny_34x26_h264.mp4", "", 1, False, None, "auto")
@@ -357,11 +357,11 @@ class Compose:
 
 
 class CenterCrop(Compose):
-    """Another library's, of the same name."""
+    """Another library's class with the same name."""
 
 
 class Own(t.CenterCrop):
-    """What the engine cannot know."""
+    """A transform that the engine does not have."""
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_where_no_callable_can_be_it_is_said():
 
 @pytest.fixture
 def torch(monkeypatch):
-    """As much of PyTorch as the rule for callables looks at."""
+    """The parts of PyTorch that the rule for callables uses."""
     torch = types.ModuleType("torch")
     torch.nn = types.SimpleNamespace(Module=type("Module", (), {}))
     torch.from_dlpack = np.from_dlpack
@@ -416,7 +416,7 @@ def test_torch_module_gets_torch_others_get_tensor(torch, videos):
 
 def test_without_torch_a_callable_gets_a_tensor(monkeypatch, videos):
     video = fsp.Video(videos / "derived" / "tiny_34x26_h264.mp4")
-    for torch in (None, types.ModuleType("torch")):  # one that is banned, and one that is half imported
+    for torch in (None, types.ModuleType("torch")):  # an import that is blocked, and one that is incomplete
         monkeypatch.setitem(sys.modules, "torch", torch)
         assert video.frames([0], transforms=[lambda frames: type(frames)]).data is fsp.Tensor
 

@@ -1,4 +1,4 @@
-"""Random access: exact frames, times, and the forms in which they come."""
+"""Random access: exact frames, times, and output formats."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def test_float_values_are_normalized_bytes(video):
     assert plain.dtype == np.float32
     assert np.allclose(plain, bytes_ / 255, atol=1e-6)
     mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-    normalised = video.frames([9], dtype="float32", transforms=[fsp.transforms.Normalize(mean, std)])
-    assert np.allclose(normalised.data.numpy(), (bytes_ / 255 - mean) / std, atol=1e-5)
+    normalized = video.frames([9], dtype="float32", transforms=[fsp.transforms.Normalize(mean, std)])
+    assert np.allclose(normalized.data.numpy(), (bytes_ / 255 - mean) / std, atol=1e-5)
 
 
 def test_resize_and_crop_shapes_and_content(video):
@@ -166,7 +166,7 @@ def test_several_threads_may_share_a_video(video, everything):
 
 
 def test_parameter_sets_that_change_inside_a_stream(videos):
-    """Raw streams one after the other: what a decoder learnt in one must not leak into the other."""
+    """Raw streams in sequence: the decoder's state of one must not leak into the other."""
     # CABAC with B pictures, fields in CAVLC, CABAC of another size: all their parameter sets have the same numbers.
     parts = ["derived/small_640x360.h264", "odd/h264_paff.h264", "codecs/h264_320x240.h264"]
     joined = b"".join((videos / part).read_bytes() for part in parts)
@@ -188,7 +188,7 @@ def test_iteration_stops_at_damage_and_not_before(videos):
     assert delivered >= 20
     iterator = iter(video)
     next(iterator)
-    del iterator  # a stream that is left early ends its thread
+    del iterator  # an iterator that is dropped early ends its thread
 
 
 def test_clip_before_the_start_is_rejected(video):
@@ -236,12 +236,14 @@ def test_invalid_times_are_corrected_like_libavformat(videos):
     assert data[at : at + 4] == (3003).to_bytes(4, "big")
     data[at : at + 4] = (2**32 - 512).to_bytes(4, "big")
     repaired, valid = fsp.Video(bytes(data)), fsp.Video(whole)
-    assert len(repaired) == len(valid) and valid.info.end_seconds - 1 < repaired.info.end_seconds < valid.info.end_seconds
+    assert (
+        len(repaired) == len(valid) and valid.info.end_seconds - 1 < repaired.info.end_seconds < valid.info.end_seconds
+    )
     assert repaired.frames([5, 100]).data.tobytes() == valid.frames([5, 100]).data.tobytes()
 
 
 def test_wrong_sample_header_is_rejected(videos):
-    """`stsz` and `stts` of a real file, changed to claim forty million samples."""
+    """`stsz` and `stts` of a real file, changed to declare forty million samples."""
     data = bytearray((videos / "derived" / "base_640x360.mp4").read_bytes())
     at = data.index(b"stsz")
     data[at + 8 : at + 16] = (7).to_bytes(4, "big") + (40_000_000).to_bytes(4, "big")

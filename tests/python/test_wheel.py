@@ -1,4 +1,4 @@
-"""The wheel that setup built is fit to be given to others, and what would make it unfit is seen."""
+"""The wheel built by setup is fit for release, and the checks detect unfit ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def wheel() -> Path:
 
 
 def changed(wheel: Path, folder: Path, change) -> Path:
-    """A copy of a wheel whose files ``change`` has changed in a dict of them; RECORD is left as it was."""
+    """A copy of a wheel with its files modified by ``change``; RECORD stays unchanged."""
     target = folder / wheel.name
     with zipfile.ZipFile(wheel) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
@@ -158,7 +158,7 @@ def test_third_party_names_the_versions_that_are_built(check_wheel):
     rows = re.findall(r"^\| ([\w-]+)[^|]*\| ([\d.]+)", (ROOT / "THIRD_PARTY.md").read_text(), flags=re.MULTILINE)
     said = {name.lower(): version for name, version in rows}
     built = {entry["name"].lower(): entry["version"] for entry in check_wheel.sbom.libraries()}
-    # The first pin of each, whatever release of them could be fetched for a build on this machine.
+    # The first pin of each, whichever release the build on this machine used.
     script = (ROOT / "scripts" / "build_ffmpeg.sh").read_text()
     for name in ("ffmpeg", "dav1d"):
         assert name in built
@@ -207,7 +207,7 @@ def sources(tmp_path_factory) -> Path:
     subprocess.run([maturin, "sdist", "--out", folder], cwd=ROOT, check=True, capture_output=True)
     [packed] = folder.glob("framespool-*.tar.gz")
     assert packed.stat().st_size < 4_000_000, "sources alone: neither videos nor what was built"
-    # Python 3.11 knows of filters from its fourth release on, and Debian 12 has the second.
+    # Python 3.11 has extraction filters from 3.11.4 on, and Debian 12 has 3.11.2.
     careful = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     with tarfile.open(packed) as archive:
         archive.extractall(folder, **careful)
@@ -233,7 +233,7 @@ def test_sdist_has_everything_for_a_build(sources):
 def test_make_builds_where_no_file_may_be_run(sources):
     """As in a source distribution, in which no file is executable."""
     assert not any(os.access(file, os.X_OK) for file in (sources / "scripts").iterdir())
-    # The tests themselves may run under a make, whose variables would have this one tell its folder first.
+    # The tests may run under make, whose variables would make this one print its folder first.
     clean = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     make = ["make", "-n", "wheel"]
     planned = subprocess.run(make, cwd=sources, env=clean, check=True, capture_output=True, text=True).stdout
@@ -242,7 +242,7 @@ def test_make_builds_where_no_file_may_be_run(sources):
 
 def test_sdist_builds_from_the_same_crates(sources):
     def tree(folder: Path) -> set[str]:
-        # Not --locked: crates of the tests, which are not in it, are struck from its Cargo.lock.
+        # Not --locked: the test crates, which it lacks, are removed from its Cargo.lock.
         command = ["cargo", "tree", "--offline", "--package=framespool-python", "--edges=normal", "--prefix=none"]
         done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
         return {" ".join(line.split()[:2]) for line in done.stdout.splitlines()}
@@ -253,7 +253,7 @@ def test_sdist_builds_from_the_same_crates(sources):
 def test_sdist_reports_the_components_of_its_library(sources, tmp_path):
     prefix = ROOT / ".venv" / "ffmpeg-prefix"
     if not prefix.is_file():
-        pytest.skip("no .venv that scripts/setup.sh made")
+        pytest.skip("no .venv created by scripts/setup.sh")
     (sources / ".venv").mkdir()
     shutil.copy(prefix, sources / ".venv")
     command = [sys.executable, "scripts/sbom.py", "list", str(tmp_path / "list.json")]

@@ -49,7 +49,7 @@ def recipes() -> dict[str, list[Any]]:
         "erasing by noise": [resized, t.RandomErasing(1.0, value="random", count=2, per_frame=True)],
         "cutout": [resized, t.Cutout((20, 30), count=4, fill=77)],
         "grid mask": [resized, t.GridMask()],
-        "normalised": [t.Resize(128), t.CenterCrop(112), t.Normalize(MEAN, STD)],
+        "normalized": [t.Resize(128), t.CenterCrop(112), t.Normalize(MEAN, STD)],
         "normalized, erased with noise": [resized, t.Normalize(MEAN, STD), t.RandomErasing(1.0, value="random")],
         "everything": [
             resized,

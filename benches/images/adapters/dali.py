@@ -22,7 +22,7 @@ def uniform(ends: tuple[float, float]):
     return ends[0] if ends[0] == ends[1] else fn.random.uniform(range=list(ends))
 
 
-def normalised(images, mirror: float = 0.0, **crop):
+def normalized(images, mirror: float = 0.0, **crop):
     return fn.crop_mirror_normalize(
         images,
         mean=[255 * value for value in MEAN],
@@ -56,7 +56,7 @@ def augmented(images, draws: Draws):
         tile = low if low == high else fn.random.uniform(values=list(range(low, high + 1)), dtype=types.INT32)
         angle = uniform(tuple(map(math.radians, draws.grid_angle)))
         images = fn.grid_mask(images, tile=tile, ratio=draws.grid_ratio, angle=angle)
-    return normalised(images, draws.mirror)
+    return normalized(images, draws.mirror)
 
 
 @pipeline_def
@@ -74,18 +74,18 @@ def pipeline(job: Job):
     if job.task == "train" and job.variant == "part":
         images = fn.decoders.image_random_crop(jpegs, **decoding, **part(job.draws))
         images = fn.resize(images, size=(CROP, CROP), interp_type=types.INTERP_LINEAR)
-        return normalised(images, job.draws.mirror), labels
+        return normalized(images, job.draws.mirror), labels
     if job.variant:
         raise UnsupportedTask(job)
     images = fn.decoders.image(jpegs, **decoding)
     if job.task == "train":
         images = fn.random_resized_crop(images, size=(CROP, CROP), interp_type=types.INTERP_LINEAR, **part(job.draws))
-        images = normalised(images, job.draws.mirror)
+        images = normalized(images, job.draws.mirror)
     elif job.task == "augment":
         images = augmented(images, job.draws)
     elif job.task == "eval":
         images = fn.resize(images, resize_shorter=SHORTER, interp_type=types.INTERP_LINEAR)
-        images = normalised(images, crop=(CROP, CROP))
+        images = normalized(images, crop=(CROP, CROP))
     elif job.task == "square":
         images = fn.resize(images, size=(SQUARE, SQUARE), interp_type=types.INTERP_LINEAR)
     return images, labels

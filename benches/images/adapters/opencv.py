@@ -27,7 +27,7 @@ GRAY = np.array([0.299, 0.587, 0.114])
 YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
 
 
-def normalised(picture: np.ndarray) -> torch.Tensor:
+def normalized(picture: np.ndarray) -> torch.Tensor:
     planes = np.empty((3, *picture.shape[:2]), np.float32)
     for channel in range(3):
         np.multiply(picture[:, :, channel], SCALE[channel], out=planes[channel])
@@ -104,7 +104,7 @@ class Loader:
         if self.job.task == "eval":
             # round(), half to even, as in torchvision.
             top, left = (round((side - CROP) / 2) for side in picture.shape[:2])
-            return normalised(picture[top : top + CROP, left : left + CROP])
+            return normalized(picture[top : top + CROP, left : left + CROP])
         if self.job.task == "augment":
             picture = rotated(picture, random.uniform(*draws.angle))
             left, top, width, height = draw_crop(ENLARGED, ENLARGED, draws, random)
@@ -112,7 +112,7 @@ class Loader:
             picture = twisted(self.resized(picture, (CROP, CROP)), draws)
             if draws.grid_tile:
                 picture[grid_mask(draws, random)] = 0
-        return normalised(cv2.flip(picture, 1) if random.random() < draws.mirror else picture)
+        return normalized(cv2.flip(picture, 1) if random.random() < draws.mirror else picture)
 
 
 DECODERS = {

@@ -22,7 +22,7 @@ SCALE = np.float32([1 / (255 * s) for s in STD])[:, None, None]
 OFFSET = np.float32([-m / s for m, s in zip(MEAN, STD, strict=True)])[:, None, None]
 
 
-def normalised(picture: np.ndarray) -> torch.Tensor:
+def normalized(picture: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(picture.transpose(2, 0, 1) * SCALE + OFFSET)
 
 
@@ -65,7 +65,7 @@ class Loader:
             picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         if self.job.task == "square":
             return torch.from_numpy(np.array(picture))
-        return normalised(np.asarray(picture))
+        return normalized(np.asarray(picture))
 
 
 def rgb(path: str) -> np.ndarray:

@@ -33,16 +33,16 @@ class GridMask(torch.nn.Module):
 
 def steps(job: Job) -> list:
     draws = job.draws
-    normalise = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD, inplace=True)]
+    normalize = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD, inplace=True)]
     to_tensor = [v2.ToImage()] if job.variant == "pil" else []
     if job.task == "square":
         return [v2.Resize((SQUARE, SQUARE)), *to_tensor]
     if job.task == "eval":
-        return [v2.Resize(SHORTER), v2.CenterCrop(CROP), *to_tensor, *normalise]
+        return [v2.Resize(SHORTER), v2.CenterCrop(CROP), *to_tensor, *normalize]
     crop = v2.RandomResizedCrop(CROP, scale=draws.area, ratio=draws.ratio)
     mirror = v2.RandomHorizontalFlip(draws.mirror)
     if job.task == "train":
-        return [crop, mirror, *to_tensor, *normalise]
+        return [crop, mirror, *to_tensor, *normalize]
     plain = draws.brightness == draws.contrast == draws.saturation == (1.0, 1.0) and draws.hue == (0.0, 0.0)
     colors = v2.ColorJitter(draws.brightness, draws.contrast, draws.saturation, tuple(h / 360 for h in draws.hue))
     return [
@@ -53,7 +53,7 @@ def steps(job: Job) -> list:
         *to_tensor,
         *([GridMask(draws)] if draws.grid_tile else []),
         mirror,
-        *normalise,
+        *normalize,
     ]
 
 

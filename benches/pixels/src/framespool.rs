@@ -103,12 +103,12 @@ fn contrast(factor: f64) -> ColorMap {
 /// Around the center of the window.
 fn rotation(clip: &Augmentation) -> Warp {
     let Augmentation { cos, sin, .. } = *clip;
-    let centre = f64::from(SIDE - 1) / 2.0;
+    let center = f64::from(SIDE - 1) / 2.0;
     let fixed = |v: f64| (v * f64::from(1u32 << WARP_FRACTION_BITS)).round() as i64;
     Warp {
         size: (SIDE, SIDE),
-        to_x: [cos, -sin, centre * (1.0 - cos + sin)].map(fixed),
-        to_y: [sin, cos, centre * (1.0 - sin - cos)].map(fixed),
+        to_x: [cos, -sin, center * (1.0 - cos + sin)].map(fixed),
+        to_y: [sin, cos, center * (1.0 - sin - cos)].map(fixed),
         interpolation: Interpolation::Bilinear,
     }
 }

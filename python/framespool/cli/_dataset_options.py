@@ -54,11 +54,11 @@ def loader(arguments: argparse.Namespace, **keywords: Any) -> ClipLoader | Image
     if arguments.preset_option and not arguments.preset:
         raise ArgumentError("--preset-option needs --preset")
     dataset = _labelled(arguments.dataset)
-    pictures = {is_image(str(source)) for source, _ in dataset}
-    if len(pictures) > 1:
+    are_images = {is_image(str(source)) for source, _ in dataset}
+    if len(are_images) > 1:
         raise ArgumentError("the dataset has videos and images; give one kind at a time")
     keywords |= {"transforms": _transforms(arguments), "shuffle": "full", "seed": arguments.seed, "on_error": "skip"}
-    if pictures == {True}:
+    if are_images == {True}:
         return ImageLoader(dataset, **keywords)
     if arguments.preset:
         rule: samplers.ClipSampler = samplers.preset(arguments.preset, **dict(arguments.preset_option))

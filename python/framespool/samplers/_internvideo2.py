@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framespool.samplers._preset_spec import PresetSpec, Required
 
-_READ_FRAMES = """InternVideo2's ``read_frames_decord``: one clip over the whole video, or its first 30 seconds
+_READ_FRAMES = """InternVideo2's ``read_frames_decord``: one clip over the complete video, or its first 30 seconds
 (``trimmed30``). ``sample`` "rand": a random frame of each of ``num_frames`` intervals; "middle": the middle one, or
 the one ``fix_start`` after the first; "fps0.5" and the like: so many frames per second, at most ``max_num_frames``
 (-1: all), and ``num_frames`` is ignored. A video of fewer than ``num_frames`` frames repeats its last one.

@@ -84,12 +84,12 @@ def apply(
         >>> fsp.transforms.apply(frame, [fsp.transforms.Resize(90), fsp.transforms.CenterCrop(64)]).shape
         (64, 64, 3)
     """
-    wanted, function = split(transforms)
+    native_steps, function = split(transforms)
     owner = _owner(seed, epoch, clip)
     choice("dtype", dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
     choice("layout", layout, tuple(_LAYOUTS))
     data, shape, single = _pixels("array", array, channels=True)
-    made = _framespool.apply(data, shape, wanted, owner, dtype, _LAYOUTS[layout], None)
+    made = _framespool.apply(data, shape, native_steps, owner, dtype, _LAYOUTS[layout], None)
     frames = finish(function, made.drop_time(_LAYOUTS[layout]) if single else made)
     if masks is None:
         return frames
@@ -102,7 +102,7 @@ def apply(
             raise ArgumentError(
                 f"masks must have the array's frames, height and width {shape[:3]}, got {mask_shape[:3]}"
             )
-        labels_made = _framespool.apply(labels, mask_shape, wanted, owner, dtype, "NTHWC", fill)
+        labels_made = _framespool.apply(labels, mask_shape, native_steps, owner, dtype, "NTHWC", fill)
         moved.append(labels_made.drop_time("NTHW") if mask_single else labels_made)
     return frames, moved if listed else moved[0]
 

@@ -36,10 +36,10 @@ def split(
     entries = () if transforms is None else as_sequence(transforms)
     if entries is None:
         raise ArgumentError(f"transforms must be a list, got {transforms!r}; use [...]")
-    wanted: list[Step] = []
+    native_steps: list[Step] = []
     for place, entry in enumerate(entries):
         if type(entry) in _BUILT_IN:
-            wanted.append(entry._step())
+            native_steps.append(entry._step())
         elif isinstance(entry, type):
             raise ArgumentError(f"transforms: {entry.__name__} is a class; use an object, {entry.__name__}(...)")
         elif not callable(entry):
@@ -51,8 +51,8 @@ def split(
             ours = f" or use framespool.transforms.{name}" if name in {ours.__name__ for ours in _BUILT_IN} else ""
             raise ArgumentError(f"transforms: a callable must come last, got {entry!r} before others; move it{ours}")
         else:
-            return wanted, entry
-    return wanted, None
+            return native_steps, entry
+    return native_steps, None
 
 
 def steps(transforms: Iterable[Transform | Callable[[Any], Any]] | None) -> list[Step]:
@@ -67,10 +67,10 @@ def steps(transforms: Iterable[Transform | Callable[[Any], Any]] | None) -> list
     Raises:
         ArgumentError: If an entry is not a transform.
     """
-    wanted, function = split(transforms)
+    native_steps, function = split(transforms)
     if function is not None:
         raise ArgumentError(f"transforms: a callable is not supported here, got {function!r}; apply it to the result")
-    return wanted
+    return native_steps
 
 
 def finish(function: Callable[[Any], Any] | None, frames: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def gpu() -> None:
-    """Skips where there is no GPU; fails there if one was promised."""
+    """Skips without a GPU; fails if FRAMESPOOL_GPU_TESTS requires one."""
     reason = fsp.gpu.unavailable_reason()
     if reason is not None:
         assert not os.environ.get("FRAMESPOOL_GPU_TESTS"), f"a GPU must be here: {reason}"

@@ -1,4 +1,4 @@
-"""The scripts that go to a machine with a GPU: without one, and what they never do with a simulated one."""
+"""The scripts for a GPU machine: without a GPU, and with a simulated one."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ def test_every_clip_of_the_list_is_in_the_corpus(load, corpus: Path):
 
 
 def bundled(folder: Path, wheel_bytes: int, corpus: Path | None) -> tuple[Path, str]:
-    """Makes a bundle of a stand-in for a wheel and unpacks it; what the program said comes second."""
+    """Creates a bundle with a dummy wheel and unpacks it; returns the folder and the program's output."""
     if not BUNDLER.exists():
-        pytest.skip("a bundle has no program that makes another")
+        pytest.skip("a bundle cannot create another bundle")
     wheel, tar = folder / "framespool-0-py3-none-any.whl", folder / "bundle.tar"
     with wheel.open("wb") as file:
         file.truncate(wheel_bytes)
@@ -236,7 +236,8 @@ def test_unsupported_gpu_feature_is_not_a_failure(load, reason: str):
 def test_a_picture_that_never_came_is_a_failure(load):
     decoding = load("checks.decoding")
     for reason in (
-        "the decoder did not output the picture of access unit 3 (1 missing in total); decode this range on the CPU instead",
+        "the decoder did not output the picture of access unit 3 (1 missing in total); "
+        "decode this range on the CPU instead",
         "the video parser's pictures do not match the access units fed to it: …",
         "the picture of access unit 3 is damaged (decode status 9: error, concealed)",
     ):

@@ -1,4 +1,4 @@
-"""Frames and batches on a GPU, real or simulated: the same bytes as on the CPU, and hand-over by the rules."""
+"""Frames and batches on a GPU, real or simulated: the same bytes as on the CPU, and correct DLPack export."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_memory_with_unknown_readers_is_not_reused(path, stream, freed):
     held = [tensor.__dlpack__(stream=stream, max_version=(1, 0))]
     before = [driver.simulated_gpu_calls(call) for call in (b"cuMemFree_v2", b"cuCtxSynchronize")]
     del tensor
-    # Another thread's default stream is another stream.
+    # Another thread's per-thread default stream is a different stream.
     other = threading.Thread(target=held.clear)
     other.start()
     other.join()

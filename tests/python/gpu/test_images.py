@@ -1,4 +1,4 @@
-"""Batches of images on a GPU, real or simulated: the CPU's bytes, or nvJPEG's near them."""
+"""Batches of images on a GPU, real or simulated: the CPU's bytes, or nvJPEG's close to them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-//! What orders cost: time to the first batch at the beginning and at the end of an epoch, time for each ticket, memory.
+//! Measures batch samplers: time to the first batch at the start and at the end of an epoch, time per clip, memory.
 //!
 //!     cargo run --release --example batch_sampler_cost [clips] [batch_size]
 //!
-//! Every figure is of an order made anew, the least of five. "at the end" is the epoch's last batch, asked for first, as
-//! a resumed run does; "epoch 10" is the first batch of epoch 10, asked for first. Tickets are timed batch after batch.
-//! Memory is what the resident size of the process grew by.
+//! Each figure is the minimum of five runs, each with a new batch sampler. "at the end" requests the epoch's last batch
+//! first, as a resumed run does; "epoch 10" requests the first batch of epoch 10 first. The time per clip is that of
+//! sequential batches. Memory is the growth of the process's resident size.
 
 use std::time::Instant;
 

@@ -69,12 +69,12 @@ fn main() -> Result<()> {
                         let key = RngKey { seed: 0, epoch: 0, clip, occurrence: 0 };
                         clip_decoder
                             .decode_clip(&mut video.reader(), &frames, key, &mut output, &|| Ok(()))?;
-                        output.into_clip()?.expect("painted").0.bytes().expect("host memory").to_vec()
+                        output.into_clip()?.expect("a clip").0.bytes().expect("host memory").to_vec()
                     }
                 };
                 times[turn as usize] = begun.elapsed().as_secs_f64() * 1000.0;
             }
-            assert!(made[0] == made[1], "{file}: the two roads differ");
+            assert!(made[0] == made[1], "{file}: the two methods differ");
             rows.push((times[0], times[1], times[1] / times[0]));
         }
         let median = |pick: fn(&(f64, f64, f64)) -> f64| {
@@ -182,13 +182,13 @@ impl MinimalDecoder {
                 packet.allocate(bytes.len()).expect("memory").copy_from_slice(bytes);
                 packet.set_key(*key);
                 packet.set_packet_index(*at);
-                decoder.send(&packet).expect("sound files");
+                decoder.send(&packet).expect("valid files");
                 receive(decoder, frame)?;
             }
             decoder.drain();
             receive(decoder, frame)?;
             decoder.flush();
         }
-        Ok(output.into_clip()?.expect("painted").0.bytes().expect("host memory").to_vec())
+        Ok(output.into_clip()?.expect("a clip").0.bytes().expect("host memory").to_vec())
     }
 }

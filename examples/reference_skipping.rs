@@ -100,7 +100,7 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
     Ok(())
 }
 
-/// Time that this thread was at work, where the system tells; else time that passed.
+/// CPU time of this thread where the system reports it, else wall time.
 struct ThreadClock(Instant, Option<u64>);
 
 impl ThreadClock {
@@ -148,7 +148,7 @@ impl DisposableSkipper {
                 continue;
             }
             self.fed += 1;
-            self.decoder.send(&packet).expect("sound files");
+            self.decoder.send(&packet).expect("valid files");
             receive(&mut self.decoder);
         }
         self.decoder.drain();

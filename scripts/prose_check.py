@@ -28,11 +28,11 @@ LEFT_OUT = re.compile(r"benches/record/|licenses/|nvdec/src/sys/bindings\.rs|scr
 MAX_MARKDOWN_COLUMNS = 120
 MAX_PARAGRAPH_LINES = 5
 
-# Pattern (without letters before or after it, whatever its case) and what to write instead. Words with an ordinary meaning in
+# Pattern (in any case, without letters before or after it) and what to write instead. Words with an ordinary meaning in
 # the field are not listed.
 WORDS = {
     # Metaphors that were names.
-    r"desks?": "scheduler",
+    r"desks?(?!_drawing)": "scheduler",
     r"errands?": "decode task",
     r"easels?": "CUDA executor",
     r"painters?|paint(?:s|ed|ing)?": "transform, apply or write",
@@ -41,7 +41,6 @@ WORDS = {
     r"roads?": "path, backend or way",
     r"ledgers?": "picture tracker or call log",
     r"moods?": "mode",
-    r"canvas(?:es)?": "output buffer",
     r"spooled|spools|spool": "loader",
     r"workbench(?:es)?": "clip decoder",
     r"kinship|kin": "and similar",
@@ -88,7 +87,9 @@ WORDS = {
     r"colour": "color",
     r"most_[a-z]": "max_",
 }
-PATTERNS = [(re.compile(rf"(?<![A-Za-z])(?:{pattern})(?![a-z])", re.IGNORECASE), advice) for pattern, advice in WORDS.items()]
+PATTERNS = [
+    (re.compile(rf"(?<![A-Za-z])(?:{pattern})(?![a-z])", re.IGNORECASE), advice) for pattern, advice in WORDS.items()
+]
 ANY = re.compile("|".join(pattern.pattern for pattern, _ in PATTERNS), re.IGNORECASE)
 
 # Where a section would only repeat the one-line summary.
@@ -129,7 +130,8 @@ def docstrings(path: Path, tree: ast.Module) -> Iterator[str]:
                 continue
             if (size := paragraph.count("\n") + 1) > MAX_PARAGRAPH_LINES:
                 name = getattr(node, "name", "the module")
-                yield f"{path}:{getattr(node, 'lineno', 1)}: {name}: a paragraph of {size} lines; at most {MAX_PARAGRAPH_LINES}"
+                line = getattr(node, "lineno", 1)
+                yield f"{path}:{line}: {name}: a paragraph of {size} lines; at most {MAX_PARAGRAPH_LINES}"
 
 
 def public(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef, bool]]:

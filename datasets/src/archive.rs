@@ -285,7 +285,7 @@ mod tests {
             Ok(none)
         };
         let text = read_files(&files(3), 2, &|| Ok(()), "looked for x", read).unwrap_err().to_string();
-        for part in ["3 file(s)", "looked for x", "60 left out", "reason 0"] {
+        for part in ["3 file(s)", "looked for x", "60 skipped", "reason 0"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(read_files(&[], 2, &|| Ok(()), "x", read)

@@ -25,8 +25,12 @@ impl Classes {
     pub fn given_or<'a>(given: Option<&[String]>, found: impl Iterator<Item = &'a str>) -> Result<Self> {
         let Some(given) = given else { return Ok(Self::sorted(found)) };
         let classes = Self::numbered(given.to_vec());
-        if classes.labels.len() < given.len() {
-            return Err(Error::Argument("classes must be distinct, got a name twice".to_owned()));
+        let repeated = given.iter().zip(0..).find(|(name, place)| classes.labels.get(*name) != Some(place));
+        if let Some((name, _)) = repeated {
+            return Err(Error::Argument(format!(
+                "classes must be distinct, got '{}' twice",
+                shortened(name)
+            )));
         }
         Ok(classes)
     }

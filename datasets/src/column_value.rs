@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(items[0].1, Value::List(vec![Value::Integer(1), Value::Integer(-2), Value::Float(2.5)]));
         assert_eq!((value.get("a"), value.get("c")), (None, Some(&Value::Unsigned(u64::MAX))));
         let error = serde_json::from_str::<Value>(r#"{"a": 1, "a": 2}"#).unwrap_err().to_string();
-        assert!(error.contains("\"a\" is there twice"), "{error}");
+        assert!(error.contains("\"a\" appears twice"), "{error}");
     }
 
     #[test]

@@ -165,7 +165,7 @@ mod tests {
             ("id,x\r\n\r\na,\"b\r\n", "line 3: has a quotation mark that is not closed"),
             ("id,x\na,b,c\n", "line 2: has 3 fields where the header has 2"),
             ("id,x\na\n", "line 2: has 1 fields"),
-            ("id,x,id\n", "line 1: two columns are called 'id'"),
+            ("id,x,id\n", "line 1: two columns are named 'id'"),
             ("name,x\n", "line 1: the header lacks id, it has 'name,x'"),
             ("", "t.csv is empty"),
         ] {

@@ -211,13 +211,13 @@ mod tests {
             ("a.mp4", Seconds, "has 1 fields"),
             ("a.mp4 0 1 2 3", Seconds, "has 5 fields"),
             ("my video.mp4 0", Seconds, "label 'video.mp4'"),
-            ("a.mp4 0 2 1", Seconds, "begins at 2 s and ends at 1 s"),
+            ("a.mp4 0 2 1", Seconds, "starts at 2 s and ends at 1 s"),
             ("a.mp4 0 -2", Seconds, "time -2 is before the video"),
             ("a.mp4 0 nan", Seconds, "time 'nan'"),
             ("a.mp4 0 0 1e300", Seconds, "time '1e300'"),
             ("a.mp4 0 1.5", Frames, "frame '1.5'"),
-            ("a.mp4 0 5 3", Frames, "begins at frame 5 and ends at 3"),
-            ("a.mp4 0 -3 -5", Frames, "begins at frame -3 and ends at -5"),
+            ("a.mp4 0 5 3", Frames, "starts at frame 5 and ends at 3"),
+            ("a.mp4 0 -3 -5", Frames, "starts at frame -3 and ends at -5"),
             ("a.mp4 0 4294967296", Frames, "frame '4294967296'"),
         ] {
             let error = read(&format!("ok 1\n\n{line}\n"), unit).unwrap_err().to_string();

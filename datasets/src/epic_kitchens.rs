@@ -241,7 +241,7 @@ mod tests {
     fn errors_name_file_and_line() {
         let row = |start, stop, frame, id| format!("a,P01,{id},{start},{stop},{frame},9,1,1,[1]\n");
         for (row, in_frames, part) in [
-            (row("5", "00:00:06", "1", "x"), false, "start_timestamp '5' is no time"),
+            (row("5", "00:00:06", "1", "x"), false, "start_timestamp '5' is not a time"),
             (row("00:00:05", "00:61:00", "1", "x"), false, "stop_timestamp '00:61:00'"),
             (row("00:00:05", "00:00:-6", "1", "x"), false, "'00:00:-6'"),
             (row("", "", "one", "x"), true, "start_frame 'one'"),

@@ -70,7 +70,7 @@ mod tests {
             ("8;Waving", "Swiping Left\n", "train.csv, line 2: 'Waving' is not one of the 1 classes"),
             (";Swiping Left", "Swiping Left\n", "train.csv, line 2: id ''"),
             ("../8", "Swiping Left\n", "id '../8'"),
-            ("8", "a\na\n", "labels.csv: classes must differ"),
+            ("8", "a\na\n", "labels.csv: classes must be distinct, got 'a' twice"),
         ] {
             let error = read(&format!("7\n{line}\n"), labels).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

@@ -107,7 +107,11 @@ impl SampleKeys {
             None | Some(Value::List(_)) => Ok((NO_LABEL, None)),
             Some(Value::Integer(label)) => Ok((*label, None)),
             Some(Value::Text(name)) => Ok((NO_LABEL, Some(name.clone()))),
-            Some(other) => Err(format!("\"{}\" is {}, not a label", self.label, other.shown())),
+            Some(other) => Err(format!(
+                "\"{}\" is {}, expected an integer, a name or a list of integers",
+                self.label,
+                other.shown()
+            )),
         }
     }
 
@@ -287,13 +291,13 @@ mod tests {
             ("{\"uri\": \"gs://bucket/a.mp4\"}", false, "'gs://bucket/a.mp4' is not on a disk"),
             ("{\"uri\": \"file://host/a.mp4\"}", false, "is not on a disk"),
             ("{\"uri\": \"file:///a%2\"}", false, "hexadecimal"),
-            ("{\"uri\": \"a\", \"label\": 1.5}", false, "\"label\" is 1.5, no label"),
+            ("{\"uri\": \"a\", \"label\": 1.5}", false, "\"label\" is 1.5, expected an integer, a name"),
             ("{\"uri\": \"a\", \"label\": [1.5]}", false, "a list with values that are not integers"),
             ("{\"uri\": \"a\", \"label\": \"run\"}", false, "line 1 differs from the lines before it"),
             ("{\"uri\": \"a\", \"start\": \"1\"}", false, "\"start\" is '1'"),
             ("{\"uri\": \"a\", \"start\": 2, \"end\": 2}", false, "\"start\" 2 is not before \"end\" 2"),
             ("{\"uri\": \"a\", \"end\": 1e999}", false, "is not JSON"),
-            ("{\"uri\": \"a\", \"start\": 1.5}", true, "\"start\" is 1.5, a frame"),
+            ("{\"uri\": \"a\", \"start\": 1.5}", true, "\"start\" is 1.5, expected a frame index"),
             ("{\"uri\": \"a\", \"end\": 0}", true, "\"start\" 0 is not before \"end\" 0"),
             ("{\"uri\": \"a\", \"end\": -1}", true, "\"end\" is -1"),
         ] {

@@ -222,6 +222,6 @@ mod tests {
             rooted(&["k/t.csv", "b_000000_000010.mp4"], &format!("{HEADER}..,b,0,10,train,0\n"));
         let error =
             kinetics(&path, &root.0.join("k"), ".mp4", None, None, MissingFilePolicy::Error).unwrap_err();
-        assert!(error.to_string().contains("none of 1 files is there"), "{error}");
+        assert!(error.to_string().contains("none of 1 files exists"), "{error}");
     }
 }

@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn invalid_templates_and_values_are_rejected() {
         for (text, part) in
-            [("v.mp4", "the same for all"), ("{id", "without a }"), ("{name}.mp4", "there is {id}, {part}")]
+            [("v.mp4", "the same for all"), ("{id", "without a }"), ("{name}.mp4", "available: {id}, {part}")]
         {
             let error = PathPattern::parse(text, &KNOWN).err().map(|e| e.to_string()).unwrap_or_default();
             assert!(error.contains(part), "{text}: {error}");

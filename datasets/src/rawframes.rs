@@ -228,15 +228,15 @@ mod tests {
     fn errors_name_file_and_line() {
         for (line, fields, part) in [
             ("v 10", &[Total, Label][..], "has 1 integers at its end, after 'v', expected 2"),
-            ("v ten 3", &[Total, Label], "behind 'ten'"),
+            ("v ten 3", &[Total, Label], "after 'ten'"),
             ("10 3", &[Total, Label], "write: path total label"),
-            ("v 0 3", &[Total, Label], "0 in all"),
-            ("v -5 3", &[Total, Label], "-5 in all"),
-            ("v 3 -1", &[Start, Total], "from number 3 on, -1 in all"),
+            ("v 0 3", &[Total, Label], "0 frames from number "),
+            ("v -5 3", &[Total, Label], "-5 frames from number "),
+            ("v 3 -1", &[Start, Total], "-1 frames from number 3 on"),
             ("v -2 5", &[Start, Total], "from number -2 on"),
             ("v 4294967295 1", &[Start, Total], "4294967295"),
             ("v 9223372036854775807 1 0", &[Offset, Total, Label], "9223372036854775807"),
-            ("v 99999999999999999999 1", &[Total, Label], "behind '99999999999999999999'"),
+            ("v 99999999999999999999 1", &[Total, Label], "after '99999999999999999999'"),
         ] {
             let text = read(&format!("ok 1 1 1\n\n{line}\n"), fields).unwrap_err().to_string();
             assert!(text.contains("list.txt, line 3: ") && text.contains(part), "{line}: {text}");

@@ -120,9 +120,12 @@ mod tests {
             ),
             ([CLASSES, list("v.avi 1\n")], "'v.avi' has no class folder"),
             ([CLASSES, list("\n")], "lists no videos"),
-            ([("classInd.txt", "1 A\n3 B\n"), list("A/v.avi 1\n")], "classInd.txt, line 2: class 3"),
-            ([("classInd.txt", "A 1\n"), list("A/v.avi 1\n")], "classInd.txt, line 1: 'A 1' is no class"),
-            ([("classInd.txt", "1 A\n2 A\n"), list("A/v.avi 1\n")], "a name twice"),
+            (
+                [("classInd.txt", "1 A\n3 B\n"), list("A/v.avi 1\n")],
+                "classInd.txt, line 2: found class 3, expected class 2",
+            ),
+            ([("classInd.txt", "A 1\n"), list("A/v.avi 1\n")], "classInd.txt, line 1: 'A 1' is not a class"),
+            ([("classInd.txt", "1 A\n2 A\n"), list("A/v.avi 1\n")], "got 'A' twice"),
         ] {
             let error = read(&files, 1, true).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

@@ -27,7 +27,7 @@
 //! ```no_run
 //! use framespool_nvdec::{cuda::Device, jpeg::{JpegDecoder, JpegHeader}};
 //! let mut decoder = JpegDecoder::new(&Device::open(0)?)?;
-//! let file = std::fs::read("image.jpg").expect("it can be read");
+//! let stream = decoder.stream().clone();
 //! let file = std::fs::read("image.jpg").expect("it can be read");
 //! if decoder.supports(&JpegHeader::parse(&file)?).is_ok() {
 //!     let planes = decoder.decode(&file)?;

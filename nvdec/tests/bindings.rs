@@ -1,6 +1,6 @@
-//! In: cuviddec.h and nvcuvid.h, where Debian's libffmpeg-nvenc-dev has installed them.
-//! Out: `src/sys/bindings.rs`, made anew and compared; written instead with FRAMESPOOL_WRITE_BINDINGS=1.
-//! Never: fails where the headers or libclang are missing: it says so and is over.
+//! Generates `src/sys/bindings.rs` again from cuviddec.h and nvcuvid.h and compares it with the committed file;
+//! FRAMESPOOL_WRITE_BINDINGS=1 writes it instead. Without the headers (Debian: libffmpeg-nvenc-dev) or libclang it
+//! prints the reason and passes.
 
 use std::fmt::Write as _;
 use std::path::Path;

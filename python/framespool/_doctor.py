@@ -159,7 +159,7 @@ def _index(place: str | os.PathLike[str] | None) -> Finding:
         )
     try:
         index = _framespool.Index(None if place is None else os.fspath(place))
-        failure = index.trouble
+        failure = index.last_error
     except Error as error:
         return Finding("index", "bad", str(error), "set FRAMESPOOL_INDEX to a writable folder, or to off")
     if failure is not None:

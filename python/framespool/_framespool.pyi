@@ -303,7 +303,7 @@ class Index:
     def file(self) -> Path:
         """File of the database."""
     @property
-    def trouble(self) -> str | None:
+    def last_error(self) -> str | None:
         """The first error since it was opened."""
     @property
     def lost(self) -> int:

@@ -104,7 +104,7 @@ impl Index {
     }
 
     #[getter]
-    fn trouble(&self) -> Option<String> {
+    fn last_error(&self) -> Option<String> {
         self.0.last_error()
     }
 

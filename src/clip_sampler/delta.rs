@@ -129,7 +129,7 @@ mod tests {
     fn time_between_frames_is_an_error_with_both_times() {
         let sampler = Delta::new(vec![0.05], 1e-4, 1).unwrap();
         let text = clip(&sampler, &video(9), 2).unwrap_err().to_string();
-        assert!(text.contains("frame 2 at 0.08 s and delta 0.05 ask for 0.13 s"), "{text}");
+        assert!(text.contains("frame 2 at 0.08 s and delta 0.05 request 0.13 s"), "{text}");
         assert!(text.contains("nearest frame is 3 at 0.12 s, 0.010000 s away"), "{text}");
         // With a tolerance of half a frame duration the nearest frame matches; of two equally near frames,
         // the earlier.

@@ -142,7 +142,7 @@ mod tests {
         let sampler =
             ExplicitFrames::seconds(vec![vec![0.0, 0.49, 0.5, 1.9, 2.4]], PaddingPolicy::Error).unwrap();
         assert_eq!(clip(&sampler, &video, 0).unwrap().indices, [0, 0, 1, 2, 3]);
-        for (moment, said) in [(2.5, "second 2.5 asked for"), (-0.25, "second -0.25 asked for")] {
+        for (moment, said) in [(2.5, "second 2.5 requested"), (-0.25, "second -0.25 requested")] {
             let sampler = ExplicitFrames::seconds(vec![vec![moment]], PaddingPolicy::Error).unwrap();
             let text = clip(&sampler, &video, 0).unwrap_err().to_string();
             assert!(text.starts_with(said) && text.contains("4 frames (2.5 s)"), "{text}");
@@ -181,7 +181,7 @@ mod tests {
         let sampler =
             ExplicitFrames::frames(vec![vec![i64::MIN, i64::MAX, -1]], PaddingPolicy::Error).unwrap();
         let text = clip(&sampler, &video(3), 0).unwrap_err().to_string();
-        assert!(text.starts_with("frame -9223372036854775808 asked for"), "{text}");
+        assert!(text.starts_with("frame -9223372036854775808 requested"), "{text}");
         assert_eq!(sampler.min_length_hint(), "9223372036854775808 frames");
     }
 }

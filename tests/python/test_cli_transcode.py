@@ -75,7 +75,13 @@ def test_dry_run_prints_and_writes_nothing(folder, tmp_path, capsys):
     out = tmp_path / "out"
     assert main(["transcode", str(folder), "--out", str(out), "--dry-run", *QUICK]) == 0
     printed = capsys.readouterr().out
-    for part in ("4 videos to make", "a random clip of 16 frames, 4 apart", "fewer pixels", "on disk", "decode each"):
+    for part in (
+        "4 videos to transcode",
+        "a random clip of 16 frames, 4 apart",
+        "fewer pixels",
+        "on disk",
+        "decode each",
+    ):
         assert part in printed
     code, said = run(capsys, folder, "--out", out, "--dry-run", "--frames", 4, "--stride", 2)
     assert code == 0 and said["result"] is None and said["estimate"]["clip_frames"] == 4 and not out.exists()

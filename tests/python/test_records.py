@@ -144,7 +144,7 @@ def test_damaged_recordio_error_has_byte_offset(tmp_path, photos):
                 assert len(fsp.datasets.recordio(rec, on_error="skip", **keywords)) == remain
     rec.write_bytes(sound)
     idx.write_text("0\t0\n1\tone\n")
-    with pytest.raises(fsp.ArgumentError, match=r"a\.idx, line 2: a key and a byte"):
+    with pytest.raises(fsp.ArgumentError, match=r"a\.idx, line 2: expected two integers, a key and a byte"):
         fsp.datasets.recordio(rec, idx=idx, on_error="skip")
     with pytest.raises(fsp.NotFoundError, match=r"none\.idx"):
         fsp.datasets.recordio(rec, idx=tmp_path / "none.idx")

@@ -33,7 +33,7 @@ def test_a_table_is_what_the_list_of_its_entries_is(listed):
     assert table.samples[:1] + [("x", 1)] == [*plain.samples[:1], ("x", 1)]
     assert [("x", 1)] + table.samples[:1] == [("x", 1), *plain.samples[:1]]
     for place in (4, -5):
-        with pytest.raises(IndexError, match=f"entry {place} "):
+        with pytest.raises(IndexError, match=f"sample {place} is out of range"):
             table.samples[place]
     assert repr(table.samples) == repr(list(table.samples[:3]))[:-1] + ", … 4 samples]"
     assert repr(table.samples[:1]) == repr(plain.samples[:1])

@@ -152,7 +152,7 @@ def test_invalid_arguments_are_rejected(tmp_path):
     for keywords, reason in [
         ({"source": "video"}, r"no column 'video' to use as the source; it has uri, n, list, bin"),
         ({"source": "n"}, "column 'n' contains neither text nor bytes"),
-        ({"source": "list"}, "column 'list' holds neither"),
+        ({"source": "list"}, "column 'list' contains neither"),
         ({"source": "bin", "label": "nope"}, "no column 'nope' to use as the label"),
         ({"source": "bin", "columns": "nope"}, "no column 'nope'"),
         ({"source": "bin", "columns": "bin"}, "omit it from columns="),

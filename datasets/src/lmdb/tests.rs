@@ -178,9 +178,9 @@ fn cycles_and_shared_pages_are_reported() {
     let pages = [leaf(3, "a", "b"), twice, page(5, 4, 2, 0), vec![0; PAGE]];
     let children = [("", Node::Child(3)), ("c", Node::Child(4))];
     let error = read(&file(&children, &pages, 4), false, ErrorPolicy::Raise).unwrap_err().to_string();
-    assert!(error.contains("page 6 is used twice"), "{error}");
+    assert!(error.contains("page 6 is referenced twice"), "{error}");
     let error = read(&file(&children, &pages, 5), false, ErrorPolicy::Raise).unwrap_err().to_string();
-    assert!(error.contains("a database of 5 entries has 4 here"), "{error}");
+    assert!(error.contains("a database of 5 entries, but 4 were found"), "{error}");
 }
 
 #[test]

@@ -142,11 +142,11 @@ mod tests {
             (vec![0, 1, 1, 0], "in blocks of 0"),
             (vec![0x80, 1, 8, 1, 0], "in blocks of 128 with 8 parts"),
             (vec![0x80, 1, 4, 1, 1], "a length of -1"),
-            (vec![0x80, 1, 4, 2], "end before"),
+            (vec![0x80, 1, 4, 2], "lengths that end too early"),
             ([head(2), vec![0, 40, 0, 0, 0]].concat(), "differ by 40 bits"),
-            ([head(2), vec![0, 8, 0, 0, 0, 1]].concat(), "end before"),
-            ([head(2), vec![0, 8]].concat(), "end before"),
-            (vec![], "end before"),
+            ([head(2), vec![0, 8, 0, 0, 0, 1]].concat(), "lengths that end too early"),
+            ([head(2), vec![0, 8]].concat(), "lengths that end too early"),
+            (vec![], "lengths that end too early"),
         ] {
             let error = Lengths::read(&bytes, 9).unwrap_err();
             assert!(error.contains(reason), "{bytes:?}: {error}");

@@ -83,7 +83,10 @@ fn list_selects_records_and_order() {
         ["1\t0\n2\tx\n", "1\t0\n2\n", "1\t0\n2\t0\t0\n", "1\t0\n-2\t0\n", "1 0\n2 99999999999999999999\n"]
     {
         let text = list(&file, Some(damaged), ErrorPolicy::Skip).unwrap_err().to_string();
-        assert!(text.contains("a.idx, line 2: a key and a byte"), "{text}");
+        assert!(
+            text.contains("a.idx, line 2: expected two integers, a key and a byte offset, got '"),
+            "{text}"
+        );
     }
     let endless = "1".repeat(1 << 20);
     assert!(list(&file, Some(&endless), ErrorPolicy::Raise).unwrap_err().to_string().contains("line 1"));
@@ -127,8 +130,8 @@ fn invalid_records_are_named_or_skipped() {
     let magic = record::MAGIC;
     let lying = [&u32::MAX.to_le_bytes()[..], &[0; 20], b"picture"].concat();
     for (data, reason) in [
-        (packed(0.5, b"x"), "label 0.5 is no integer"),
-        (packed(f32::NAN, b"x"), "label NaN is no integer"),
+        (packed(0.5, b"x"), "label 0.5 is not an integer"),
+        (packed(f32::NAN, b"x"), "label NaN is not an integer"),
         (packed(f32::INFINITY, b"x"), "is not an integer"),
         (packed(3e9, b"x"), "is not an integer"),
         (packed(1.0, b""), "too short"),

@@ -130,8 +130,11 @@ fn incomplete_records_are_named_or_skipped() {
         (vec![source()], "feature 'label' is missing, expected one integer"),
         (vec![source(), ("label", int_list(&[1, 2], true))], "feature 'label' holds 2 integers"),
         (vec![source(), ("label", bytes_list(&[b"cat"]))], "feature 'label' holds 1 strings of bytes"),
-        (vec![source(), ("label", Vec::new())], "feature 'label' is not there"),
-        (vec![("label", int_list(&[1], true))], "feature 'image/encoded' is not there, the bytes of one"),
+        (vec![source(), ("label", Vec::new())], "feature 'label' is missing"),
+        (
+            vec![("label", int_list(&[1], true))],
+            "feature 'image/encoded' is missing, expected the bytes of one",
+        ),
         (
             vec![("image/encoded", bytes_list(&[b"a", b"b"])), ("label", int_list(&[1], false))],
             "feature 'image/encoded' holds 2 strings of bytes",

@@ -27,13 +27,16 @@ pub(super) fn members(index: &Path, shard_bytes: u64) -> Result<Vec<TarMember>> 
                 }
             };
             let count = words.next().and_then(|count| count.parse::<u64>().ok());
-            said = Some(count.ok_or("has no number of samples")?);
+            said = Some(count.ok_or("has no number of samples; create the index again")?);
             return Ok(());
         }
         while let Some(extension) = words.next() {
             let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
             let (Some(offset), Some(len)) = (number(), number()) else {
-                return Err(format!("has no first byte and length after '{}'", shortened(extension)));
+                return Err(format!(
+                    "has no first byte and length after '{}'; create the index again",
+                    shortened(extension)
+                ));
             };
             let name = match named {
                 true => words

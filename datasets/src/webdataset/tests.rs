@@ -110,7 +110,7 @@ fn incomplete_sample_is_named_or_skipped() {
     let whole = [("0.mp4", "v"), ("0.cls", "1")];
     for (odd, reason) in [
         (&[("1.mp4", "v")][..], "key '1': has no label (.cls); give label=None"),
-        (&[("1.cls", "4")], "key '1': has a label but no video or picture (of .mp4 .webm .jpg)"),
+        (&[("1.cls", "4")], "key '1': has a label but no video or image (of .mp4 .webm .jpg)"),
         (&[("1.mp4", "v"), ("1.cls", "four")], "1.cls must be an integer, got 'four'"),
         (&[("1.mp4", "v"), ("1.cls", "")], "1.cls must be an integer, got ''"),
         (&[("1.mp4", "v"), ("1.cls", "3"), ("1.mp4", "w")], "has two members .mp4"),
@@ -203,9 +203,9 @@ fn invalid_column_is_an_error_of_its_sample() {
     let long = "x".repeat(2 << 20);
     for (name, content, reason) in [
         ("1.json", "[1]", "1.json must be an object, got a list of 1"),
-        ("1.json", "{", "1.json is no JSON"),
+        ("1.json", "{", "1.json is not JSON"),
         ("1.json", r#"{"a": 1, "a": 2}"#, "appears twice"),
-        ("1.json", r#"{"__key__": "another"}"#, "says '__key__' twice"),
+        ("1.json", r#"{"__key__": "another"}"#, "has column '__key__' twice"),
         ("1.txt", &long, "limit of 1048576"),
     ] {
         let bytes = shard(&[("0.mp4", "v"), ("1.mp4", "v"), (name, content)]);
@@ -278,14 +278,17 @@ fn index_replaces_the_header_scan() {
         ("v3 1\nmp4 512 3 a/x.mp4".to_owned(), "s.idx, line 1: must be `v1.2`"),
         ("v1.2\n".to_owned(), "line 1: has no number of samples"),
         (sound.replace("v1.2 2", "v1.2 3"), "lists 2 samples but announces 3"),
-        ("v1.2 1\nmp4 512".to_owned(), "line 2: has no first byte and length behind 'mp4'"),
+        ("v1.2 1\nmp4 512".to_owned(), "line 2: has no first byte and length after 'mp4'"),
         ("v1.2 1\nmp4 512 3".to_owned(), "line 2: has no name"),
         ("v1.2 1\nmp4 512 3 a b.mp4".to_owned(), "line 2: has 'a' with the extension 'mp4'"),
         ("v1.2 1\nmp4 512 99999999 x.mp4".to_owned(), "create the index again"),
         ("v1.2 1\nmp4 18446744073709551615 1 x.mp4".to_owned(), "create the index again"),
-        ("v1.2 1\nmp4 1024 3 x.mp4".to_owned(), "s.tar, byte 1024: is no file of 3 bytes"),
-        ("v1.2 1\nmp4 513 3 x.mp4".to_owned(), "is no file of 3 bytes, as its index says of 'x.mp4'"),
-        (sound.replacen("512 3 ", "512 4 ", 1), "is no file of 4 bytes"),
+        ("v1.2 1\nmp4 1024 3 x.mp4".to_owned(), "s.tar, byte 1024: is not a file of 3 bytes"),
+        (
+            "v1.2 1\nmp4 513 3 x.mp4".to_owned(),
+            "is not a file of 3 bytes, which its index states for 'x.mp4'",
+        ),
+        (sound.replacen("512 3 ", "512 4 ", 1), "is not a file of 4 bytes"),
     ] {
         let error = listed_in(&text).unwrap_err().to_string();
         assert!(error.contains(reason), "{text}: {error}");

@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         exported, left = index.export(arguments.export, root, paths, arguments.stream)
         bad = {entry["path"] for entry in failed}
         summary |= {"exported": exported, "export_unfit": [e for e in _left(left) if e["path"] not in bad]}
-    summary |= {"not_kept": index.lost, "index_cache_error": index.trouble}
+    summary |= {"not_kept": index.lost, "index_cache_error": index.last_error}
     summary["seconds"] = round(time.monotonic() - began, 3)
     if arguments.json:
         print(json.dumps(summary))

@@ -188,8 +188,8 @@ fn gzip_is_decompressed_up_to_a_limit() {
     assert_eq!(decompress_gzip(behind(true), 2000).unwrap().buffer(), &Bytes::from(levels));
     assert_eq!(decompress_gzip(behind(false), 2000).unwrap().buffer(), &zipped);
     for (page, max_bytes, reason) in [
-        (page(zipped.slice(3..)), 999, "unpacks to more than 999 bytes"),
-        (behind(true), 1002, "unpacks to more than 1002 bytes"),
+        (page(zipped.slice(3..)), 999, "gzip decompresses to more than 999 bytes"),
+        (behind(true), 1002, "gzip decompresses to more than 1002 bytes"),
         (page(zipped.slice(3..zipped.len() - 9)), 2000, "gzip cannot decompress"),
         (page(zipped.clone()), 2000, "gzip cannot decompress"),
     ] {
@@ -206,7 +206,7 @@ fn gzip_output_is_bounded_by_the_header() {
         let sound = table(schema, plain().set_compression(Compression::GZIP(Default::default())), &cells);
         assert_eq!(reason(&sound, source), "");
         let text = reason(&patched(&sound, &[0x15, 0, 0x15, 0xd8, 4], &[0x15, 0, 0x15, 0xd6, 4]), source);
-        assert!(text.contains("unpacks to more than 299 bytes"), "{text}");
+        assert!(text.contains("gzip decompresses to more than 299 bytes"), "{text}");
     }
 }
 

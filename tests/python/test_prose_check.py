@@ -1,0 +1,49 @@
+"""scripts/prose_check.py: each of its checks finds a violation and accepts the corrected text."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+_SPEC = importlib.util.spec_from_file_location(
+    "prose_check", Path(__file__).resolve().parents[2] / "scripts" / "prose_check.py"
+)
+prose_check = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(prose_check)
+
+GOOD = """def cut(path, length):
+    \"\"\"Cuts a file.
+
+    Args:
+        path: File to cut.
+        length: Number of bytes to keep.
+
+    Returns:
+        The bytes that were removed.
+    \"\"\"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "finding"),
+    [
+        ("a.rs", "// The caller reports a failure.", None),
+        ("a.rs", "// Nobody is " + "told.", "no caller"),
+        ("a.md", "| " + "wide " * 40, None),
+        ("a.md", "wide " * 40, "wrap at 120"),
+        ("a.md", "```\n" + "wide " * 40 + "\n```", None),
+        ("python/a.py", GOOD.replace("path, length)", "path, length) -> bytes"), None),
+        ("python/a.py", GOOD.replace("        length: Number of bytes to keep.\n", ""), "lacks length"),
+        ("python/a.py", 'def cut(path):\n    """Cuts a file."""\n', "no section 'Args:'"),
+        ("python/a.py", 'def cut() -> int:\n    """Cuts a file."""\n', "no section 'Returns:'"),
+        ("python/a.py", "def cut() -> None:\n    pass\n", "no docstring"),
+        ("python/a.py", '"""Cuts.\n\n' + "word\n" * 6 + '"""\n', "a paragraph of 6 lines"),
+    ],
+)
+def test_violations_are_found(tmp_path, monkeypatch, name, text, finding):
+    monkeypatch.setattr(prose_check, "ROOT", tmp_path)
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    found = list(prose_check.check(file))
+    assert (finding is None and not found) or any(finding in line for line in found), found

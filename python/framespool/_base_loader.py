@@ -312,7 +312,7 @@ class BaseLoader(Generic[B]):
             frame: Position in the clip, which matters only for transforms with ``per_frame=True``.
 
         Returns:
-            A dict with ``path``, ``video_id``, ``label``, ``indices`` (in presentation order) and ``transforms``: one
+            dict: ``path``, ``video_id``, ``label``, ``indices`` (in presentation order) and ``transforms``: one
             dict per transform, with its ``name`` and the numbers that it draws, as
             :func:`framespool.transforms.sample_params` returns them.
 
@@ -353,10 +353,10 @@ class BaseLoader(Generic[B]):
         """Lists the videos that failed so far, at most 65,536 of them; :meth:`stats` counts all.
 
         Returns:
-            One dict per video: ``path`` (``None`` for bytes), ``video_id``, ``kind`` and ``message`` of its first
-            error, and ``clips``, the number of clips that could not be made (0 if indexing failed). If only a segment
-            of a file is at fault, ``part`` has its bounds. For an :class:`~framespool.datasets.ImageSequence` ``path``
-            is the folder and ``frames`` has pattern, first and count. For an
+            list: One dict per video with ``path`` (``None`` for bytes), ``video_id``, ``kind`` and ``message`` of its
+            first error, and ``clips``, the number of clips that could not be made (0 if indexing failed). If only a
+            segment of a file is at fault, ``part`` has its bounds. For an :class:`~framespool.datasets.ImageSequence`
+            ``path`` is the folder and ``frames`` has pattern, first and count. For an
             :class:`~framespool.datasets.ArchiveMember` ``path`` is the archive and ``member`` has its name,
             ``offset_bytes`` and ``num_bytes``. For a :class:`~framespool.datasets.TableCell` ``cell`` has its column
             and row.
@@ -422,7 +422,7 @@ def failure_record(source: Source, kind: str) -> dict[str, Any]:
         kind: Kind of the error, a key of ``errors.BY_KIND``.
 
     Returns:
-        The fields by name: ``path``, and ``part``, ``frames``, ``member`` or ``cell`` where they apply.
+        dict: ``path``, and ``part``, ``frames``, ``member`` or ``cell`` where they apply.
     """
     fields: dict[str, Any] = {}
     if kind == "clip_sampling" and isinstance(source, VideoSegment):

@@ -255,8 +255,8 @@ class BatchSampler:
             epoch: Number of the epoch.
 
         Returns:
-            ``mean_clips``, ``median_clips`` and ``max_clips``: distance of a clip from its unshuffled position, in
-            clips; ``mean_share``, ``median_share`` and ``max_share``: the same as shares of the dataset;
+            dict: ``mean_clips``, ``median_clips`` and ``max_clips``: distance of a clip from its unshuffled position,
+            in clips; ``mean_share``, ``median_share`` and ``max_share``: the same as shares of the dataset;
             ``videos_per_batch``: mean number of different videos in a batch; and ``full``: a dict of the same values
             for a full shuffle.
 

@@ -28,7 +28,7 @@ GOOD = """def cut(path, length):
     ("name", "text", "finding"),
     [
         ("a.rs", "// The caller reports a failure.", None),
-        ("a.rs", "// Nobody is " + "told.", "no caller"),
+        ("a.rs", "// It is " + "to" + "ld of " + "no" + "body.", "no caller"),
         ("a.md", "| " + "wide " * 40, None),
         ("a.md", "wide " * 40, "wrap at 120"),
         ("a.md", "```\n" + "wide " * 40 + "\n```", None),

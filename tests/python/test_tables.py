@@ -156,7 +156,7 @@ def test_invalid_arguments_are_rejected(tmp_path):
         ({"source": "bin", "label": "nope"}, "no column 'nope' to use as the label"),
         ({"source": "bin", "columns": "nope"}, "no column 'nope'"),
         ({"source": "bin", "columns": "bin"}, "omit it from columns="),
-        ({"source": "bin", "label": "n"}, r"row 0: \"n\" is 1.5, no label"),
+        ({"source": "bin", "label": "n"}, r"row 0: \"n\" is 1.5, expected an integer"),
         ({}, r"row 0: 'gs://b/a.mp4' is not on a disk"),
         ({"source": ""}, "source must be"),
         ({"start": "end"}, "must differ"),
@@ -181,9 +181,9 @@ def test_invalid_arguments_are_rejected(tmp_path):
     with pytest.raises(fsp.UnsupportedError):
         fsp.Video(TableCell(path, "bin", 0))
     pq.write_table(pa.table({"bin": [b"x"]}), path)
-    with pytest.raises(fsp.InvalidDataError, match="no row 7 any more"):
+    with pytest.raises(fsp.InvalidDataError, match="row 7 no longer exists"):
         fsp.Video(gone)
-    with pytest.raises(fsp.InvalidDataError, match="no column 'x' any more"):
+    with pytest.raises(fsp.InvalidDataError, match="column 'x' no longer exists"):
         fsp.Video(TableCell(path, "x", 0))
 
 

@@ -164,8 +164,8 @@ def manifest_rows(dataset: Dataset, out: str) -> list[dict[str, Any]] | None:
         out: Folder of the results.
 
     Returns:
-        The rows; ``None`` if the format cannot express them: segments in frames and in seconds, or columns whose names
-        have another meaning in it.
+        The rows; ``None`` if the format cannot express them, as with segments in frames and in seconds, or columns
+        whose names have another meaning in it.
     """
     lines: list[dict[str, Any]] = []
     units: set[str] = set()

@@ -461,7 +461,7 @@ def epic_kitchens(
         fps: Frame rate of folders of frames, as in :class:`ImageSequence`.
 
     Returns:
-        A dataset with one sample per action. ``columns`` has all columns of the table, both classes included:
+        Dataset: One sample per action. ``columns`` has all columns of the table, both classes included:
         ``narration_id``, ``video_id``, ``narration``, ``verb``, ``noun``, ``all_noun_classes``, …
 
     Raises:
@@ -536,7 +536,7 @@ def ava(
         missing: What to do about videos without a file, as in :func:`activitynet`.
 
     Returns:
-        A dataset with one sample per annotated second. ``columns``: ``video_id``, ``second``, and lists with one value
+        Dataset: One sample per annotated second. ``columns``: ``video_id``, ``second``, and lists with one value
         per row: ``boxes`` ((x1, y1, x2, y2), from 0 to 1), ``actions`` (numbers of AVA's list of actions, from 1) and
         ``persons`` (-1 if the row has none).
 

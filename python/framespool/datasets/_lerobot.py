@@ -38,7 +38,7 @@ def lerobot(
         episodes: Numbers of the episodes to use, in this order. By default all, in ascending order.
 
     Returns:
-        A dataset with one sample per episode. The label is the number of the episode's first task, or -1; ``classes``
+        Dataset: One sample per episode. The label is the number of the episode's first task, or -1; ``classes``
         are the tasks. ``columns``: ``episode_index``, ``length``, ``tasks`` and ``fps``. In version 3.0 also
         ``dataset_from_index`` and ``dataset_to_index``, the rows of the episode in the tables under ``data``: frame *i*
         of the episode is row ``dataset_from_index + i``.

@@ -57,7 +57,7 @@ def lmdb(
             the first reasons.
 
     Returns:
-        A dataset with one :class:`ArchiveMember` per value, in the order of the keys. ``columns["key"]`` has the keys:
+        Dataset: One :class:`ArchiveMember` per value, in the order of the keys. ``columns["key"]`` has the keys:
         strings, or hexadecimal digits if one of them is not UTF-8, or ints in a database of integer keys.
 
     Raises:

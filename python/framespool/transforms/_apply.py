@@ -127,9 +127,9 @@ def sample_params(
         frame: Position of the frame in the clip, which matters only with ``per_frame=True``.
 
     Returns:
-        One dict per transform: its ``name``, and the numbers by name: positions and sizes in pixels, angles in degrees,
-        ``applied`` 1.0 or 0.0, ``holes`` as top, left, height, width of each in turn, ``order`` of the four changes of
-        ``ColorJitter`` (0 brightness, 1 contrast, 2 saturation, 3 hue).
+        list: One dict per transform with its ``name``, and the numbers by name: positions and sizes in pixels, angles
+        in degrees, ``applied`` 1.0 or 0.0, ``holes`` as top, left, height, width of each in turn, ``order`` of the
+        four changes of ``ColorJitter`` (0 brightness, 1 contrast, 2 saturation, 3 hue).
 
     Raises:
         ArgumentError: If an argument is invalid.

@@ -24,7 +24,7 @@ from typing import Any
 import framespool as fsp
 import numpy as np
 import ray
-from framespool.ray._tensor import Shelf
+from framespool.ray._tensor import BufferPool
 
 SUFFIXES = {".mp4", ".mkv", ".webm", ".avi", ".mov"}
 
@@ -75,13 +75,13 @@ def digest(batch: Any) -> str:
 
 def from_store(actors: list[Any], count: int, in_flight: int) -> Iterable[Any]:
     """``count`` batches of the actors in turn, consumed as framespool.ray does."""
-    shelf = Shelf()
+    pool = BufferPool()
     calls = [actors[at % len(actors)].make.remote() for at in range(min(count, in_flight * len(actors)))]
     for at in range(count):
         arrays = ray.get(calls.pop(0))
         if at + in_flight * len(actors) < count:
             calls.append(actors[at % len(actors)].make.remote())
-        yield {name: shelf.copy(array) for name, array in arrays.items()}["labels"]
+        yield {name: pool.copy(array) for name, array in arrays.items()}["labels"]
 
 
 def loaders(args: argparse.Namespace, dataset: list[tuple[str, int]]) -> list[Contender]:

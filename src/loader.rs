@@ -95,12 +95,12 @@ pub struct LoaderConfig {
     /// Number of worker threads, each with its own decoder.
     pub threads: u32,
     /// Number of batches made ahead of the one that the consumer waits for.
-    pub prefetch: u32,
+    pub prefetch_batches: u32,
     /// Bytes for cached clips: clips finished before their turn, because their frames were decoded for other
     /// clips.
     pub memory_budget: u64,
     /// Number of clip requests after the open batches that are considered for the clip cache.
-    pub look_ahead: u32,
+    pub lookahead_clips: u32,
     /// Store of video indices on disk.
     pub index: Option<Arc<IndexCache>>,
     /// Selects the work that runs on a GPU.
@@ -110,7 +110,7 @@ pub struct LoaderConfig {
 /// Default of `memory_budget`: 2 GiB.
 pub const MEMORY_BUDGET: u64 = 2 << 30;
 
-/// Default of `look_ahead`: more clips than a usual memory budget holds.
+/// Default of `lookahead_clips`: more clips than a usual memory budget holds.
 pub const LOOK_AHEAD: u32 = 1 << 16;
 
 impl LoaderConfig {
@@ -137,7 +137,7 @@ impl LoaderConfig {
 
     /// Maximum number of clips in the open batches at one time.
     fn max_clips_in_flight(&self) -> u64 {
-        (u64::from(self.prefetch) + 1) * u64::from(self.order.batch_size)
+        (u64::from(self.prefetch_batches) + 1) * u64::from(self.order.batch_size)
     }
 }
 
@@ -255,7 +255,7 @@ impl Loader {
             return Err(Error::Argument(format!(
                 "prefetch_batches={} of batch_size={} are {} clips in flight, more than \
                  {MAX_CLIPS_IN_FLIGHT}; use smaller numbers",
-                config.prefetch,
+                config.prefetch_batches,
                 config.order.batch_size,
                 config.max_clips_in_flight()
             )));
@@ -284,7 +284,7 @@ impl Loader {
         let workers = WorkerPool::start(&config, catalog.clone(), stats.clone())?;
         // Blocks for the open batches, and for the one or two batches that the consumer holds.
         let output_device = workers.scheduler.backends.output_device.as_ref().map(|gpu| gpu.device().clone());
-        let pool = MemoryPool::on(output_device, config.prefetch.saturating_add(3) as usize);
+        let pool = MemoryPool::on(output_device, config.prefetch_batches.saturating_add(3) as usize);
         Ok(Self {
             config,
             order,
@@ -332,7 +332,7 @@ impl Loader {
     /// Returns the next batch of a pass; `None` at the end of the pass, or if another pass has begun since.
     /// `interrupt` is called every 50 ms during the wait.
     ///
-    /// If the memory for `prefetch` batches is not available, fewer batches are made ahead.
+    /// If the memory for `prefetch_batches` batches is not available, fewer batches are made ahead.
     ///
     /// # Errors
     /// In place of a batch: the error of one of its clips (see [`OnError`]), or of the GPU that makes it. If

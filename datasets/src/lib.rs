@@ -1,8 +1,9 @@
-//! Reads published dataset formats (folders, lists, archives, tables) into a [`Dataset`] or a [`Packed`].
+//! Reads published dataset formats (folders, lists, archives, tables) into a [`Dataset`] or a [`ArchiveListing`].
 //! The order of samples is the same on every machine.
 //! The readers open no video, and report every sample that they skip.
 
 mod activitynet;
+mod annotation_file;
 mod archive;
 mod arrow;
 mod ava;
@@ -31,7 +32,6 @@ mod range_reader;
 mod rawframes;
 mod recordio;
 mod something_something;
-mod space_list;
 mod tar;
 mod tfrecord;
 mod ucf101;
@@ -40,6 +40,7 @@ mod webdataset;
 use std::path::{Path, PathBuf};
 
 pub use activitynet::activitynet;
+pub use annotation_file::annotation_file;
 pub use archive::{ArchiveListing, ArchiveSample, ErrorPolicy, InterruptCheck, SampleLocation};
 pub use arrow::arrow;
 pub use ava::{ava, AvaOptions};
@@ -62,7 +63,6 @@ pub use parquet::{parquet, CellReader};
 pub use rawframes::{rawframes, RawframesField};
 pub use recordio::recordio;
 pub use something_something::{something_something, NumberedVideos};
-pub use space_list::space_list;
 pub use tfrecord::{tfrecord, TfRecordOptions};
 pub use ucf101::ucf101;
 pub use webdataset::{webdataset, LabelSource};

@@ -123,7 +123,7 @@ class BaseLoader(Generic[B]):
             "decoder": own.get("decoder", "auto"),
             "nvdec_threads": own.get("nvdec_threads"),
             "ignores_hdr": options.hdr == "ignore",
-            "of_pictures": own.get("of_pictures", False),
+            "images": own.get("images", False),
             "stream": self.dataset.stream if own.get("stream") is None else stream_index(own["stream"]),
             "exact": own.get("exact", False),
             "label_fill": None,

@@ -182,7 +182,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             "layout": _LAYOUTS[layout],
             "index": False,
             "decoder": "cpu" if decoder == "auto" else decoder,
-            "of_pictures": True,
+            "images": True,
             "exact": boolean("exact", exact),
             # Clips are made before their turn only to share decoded frames; images share none.
             "memory_budget": 0,

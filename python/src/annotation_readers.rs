@@ -130,7 +130,7 @@ pub fn read_annotation_file(
     delimiter: Option<String>,
     multi_label: bool,
 ) -> PyResult<FilteredReaderResult<'_>> {
-    let read = || datasets::space_list(&path, root.as_deref(), delimiter.as_deref(), multi_label);
+    let read = || datasets::annotation_file(&path, root.as_deref(), delimiter.as_deref(), multi_label);
     filtered_result(py, py.detach(read))
 }
 

@@ -59,7 +59,7 @@ pub struct LoaderArgs {
     ignores_hdr: bool,
     /// Whether the samples are image files.
     #[pyo3(item)]
-    of_pictures: bool,
+    images: bool,
     /// The stream of every file to decode; `None` selects the default one.
     #[pyo3(item)]
     stream: Option<u32>,
@@ -173,7 +173,7 @@ pub struct Loader {
     index: IndexCacheHandle,
     len_batches: u64,
     num_clips: u64,
-    of_pictures: bool,
+    images: bool,
     owner_pid: u32,
 }
 
@@ -196,7 +196,7 @@ fn config(
         };
         Ok(LoaderConfig {
             samples: dataset.entries()?,
-            images: s.of_pictures,
+            images: s.images,
             stream: s.stream,
             sampling: build_clip_sampler(rule)?,
             order: batch_sampler::config(s.order)?,
@@ -213,9 +213,9 @@ fn config(
             )?,
             pipeline,
             threads: number("num_threads", s.num_threads)?,
-            prefetch: number("prefetch_batches", s.prefetch_batches)?,
+            prefetch_batches: number("prefetch_batches", s.prefetch_batches)?,
             memory_budget: s.memory_budget,
-            look_ahead: number("lookahead_clips", s.lookahead_clips)?,
+            lookahead_clips: number("lookahead_clips", s.lookahead_clips)?,
             index: index.store.clone(),
             gpu: GpuConfig {
                 device: s.device,
@@ -229,7 +229,7 @@ fn config(
 
 impl Loader {
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        check_same_process(py, if self.of_pictures { "ImageLoader" } else { "ClipLoader" }, self.owner_pid)
+        check_same_process(py, if self.images { "ImageLoader" } else { "ClipLoader" }, self.owner_pid)
     }
 
     /// Runs `work` on the loader without the GIL. If a signal interrupts it, raises the signal handler's
@@ -283,7 +283,7 @@ impl Loader {
         settings: LoaderArgs,
     ) -> PyResult<Self> {
         let index = py.detach(|| IndexCacheHandle::open(&settings.index)).or_raise(py)?;
-        let of_pictures = settings.of_pictures;
+        let images = settings.images;
         let config = config(py, dataset, &rule, &steps, settings, &index)?;
         let loader = or_raise_pending(py, py.detach(|| loader::Loader::start(config, &interrupt())))?;
         let (len_batches, num_clips) = (loader.len_batches(), loader.num_clips());
@@ -302,7 +302,7 @@ impl Loader {
             index,
             len_batches,
             num_clips,
-            of_pictures,
+            images,
             owner_pid,
         })
     }

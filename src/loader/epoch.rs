@@ -1,5 +1,5 @@
 //! Delivers the batches of one pass over the dataset, complete and in order.
-//! At most `prefetch` + 1 batches are open at a time.
+//! At most `prefetch_batches` + 1 batches are open at a time.
 
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -99,7 +99,7 @@ impl Epoch {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Option<(u64, AssembledBatch)>> {
         self.fill_lookahead(context);
-        let opened = self.open(context, context.config.prefetch as usize + 1);
+        let opened = self.open(context, context.config.prefetch_batches as usize + 1);
         if context.scheduler.open_batches() == 0 {
             // If there is no memory for a batch, the batch is not lost: the next call tries again.
             return opened.map(|()| None);
@@ -117,7 +117,7 @@ impl Epoch {
         // Gives the workers further requests while the caller uses this batch.
         self.fill_lookahead(context);
         // A failed allocation is left to the next call, so that this batch is not lost.
-        let _ = self.open(context, context.config.prefetch as usize);
+        let _ = self.open(context, context.config.prefetch_batches as usize);
         Ok(Some((number, assemble(front, context)?)))
     }
 
@@ -172,7 +172,7 @@ impl Epoch {
 
     /// Makes the clip requests of later batches visible.
     fn fill_lookahead(&mut self, context: &EpochContext<'_>) {
-        let target_len = u64::from(context.config.look_ahead);
+        let target_len = u64::from(context.config.lookahead_clips);
         let mut ahead = context.scheduler.lookahead_len();
         while ahead < target_len {
             let Some(clips) = self.enqueue_next_batch(context) else { break };

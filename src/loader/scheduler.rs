@@ -160,7 +160,7 @@ impl Scheduler {
             threads: (config.threads + backends.workers()) as usize,
             backends,
             frame_threads: config.frame_threads(),
-            lookahead_disabled: config.look_ahead == 0,
+            lookahead_disabled: config.lookahead_clips == 0,
         }
     }
 

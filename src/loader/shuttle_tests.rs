@@ -144,9 +144,9 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
         on_error: pick(&[OnError::Raise, OnError::Skip, OnError::Replace]),
         pipeline: TransformPipeline::new(steps, Dtype::U8, Layout::Nthwc).unwrap(),
         threads: pick(&[1, 2, 3]),
-        prefetch: pick(&[0, 1, 2]),
+        prefetch_batches: pick(&[0, 1, 2]),
         memory_budget: pick(&[0, CLIP_BYTES, 2 * CLIP_BYTES, 1 << 20]),
-        look_ahead: pick(&[0, 2, 100]),
+        lookahead_clips: pick(&[0, 2, 100]),
         index: None,
         gpu: GpuConfig::default(),
     }

@@ -62,9 +62,9 @@ pub fn config(
         on_error,
         pipeline: pipeline.clone(),
         threads: 1,
-        prefetch: 0,
+        prefetch_batches: 0,
         memory_budget: 0,
-        look_ahead: 0,
+        lookahead_clips: 0,
         index: None,
         gpu: framespool::loader::GpuConfig::default(),
     }

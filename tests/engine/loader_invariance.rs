@@ -32,13 +32,14 @@ fn output_is_independent_of_loader_settings() {
         assert!(plain_stats.clip_cache_hits == 0 && plain_stats.clip_cache_peak_bytes == 0);
         assert!(plain_stats.errors.values().sum::<u64>() > 0, "damaged files are part of this test");
         batches += plain.len();
-        for (memory_budget, look_ahead, threads, prefetch) in
+        for (memory_budget, lookahead_clips, threads, prefetch_batches) in
             [(MEMORY_BUDGET, LOOK_AHEAD, 2, 2), (40 << 20, 60, 4, 3), (200_000, 300, 1, 0)]
         {
-            let what =
-                format!("{on_error:?}: {memory_budget} bytes, {look_ahead} clip requests, {threads} threads");
+            let what = format!(
+                "{on_error:?}: {memory_budget} bytes, {lookahead_clips} clip requests, {threads} threads"
+            );
             let (lines, stats) =
-                deliver(LoaderConfig { memory_budget, look_ahead, threads, prefetch, ..base() });
+                deliver(LoaderConfig { memory_budget, lookahead_clips, threads, prefetch_batches, ..base() });
             assert_eq!(lines, plain, "{what}");
             assert!(stats.clip_cache_peak_bytes <= memory_budget, "{what}: {stats:?}");
             let (decoded, plainly) = (stats.decoding.frames_decoded, plain_stats.decoding.frames_decoded);
@@ -69,7 +70,7 @@ fn every_frame_is_decoded_once_with_enough_memory() {
     let windows: ClipSamplerRef = Arc::new(Windows::new(8, 1, Some(2), PadMode::None).expect("a rule"));
     let pipeline = shorter_side();
     let base = config(&items, &windows, &pipeline, OnError::Raise);
-    let ample = LoaderConfig { memory_budget: MEMORY_BUDGET, look_ahead: LOOK_AHEAD, ..base.clone() };
+    let ample = LoaderConfig { memory_budget: MEMORY_BUDGET, lookahead_clips: LOOK_AHEAD, ..base.clone() };
     let ((once, ample), (again, none)) = (deliver(ample), deliver(base));
     assert_eq!(once, again);
     // Each frame is in four windows; it is decoded and transformed once for all of them.

@@ -269,15 +269,21 @@ fn batches_do_not_depend_on_device_or_backend() {
         let base = config(&items, sampling, &pipeline, on_error);
         let (expected, _) = deliver(base.clone());
         batches += expected.len();
-        for (device, decoder, memory_budget, look_ahead) in [
+        for (device, decoder, memory_budget, lookahead_clips) in [
             (Some(0), DecoderBackend::Nvdec, MEMORY_BUDGET, LOOK_AHEAD),
             (Some(0), DecoderBackend::Auto, 8 << 20, 60),
             (Some(0), DecoderBackend::Nvdec, 0, 0),
             (Some(0), DecoderBackend::Cpu, MEMORY_BUDGET, LOOK_AHEAD),
             (None, DecoderBackend::Nvdec, 8 << 20, 60),
         ] {
-            let what = format!("{on_error:?} {device:?} {decoder:?} {memory_budget} {look_ahead}");
-            let base = LoaderConfig { memory_budget, look_ahead, prefetch: 2, threads: 2, ..base.clone() };
+            let what = format!("{on_error:?} {device:?} {decoder:?} {memory_budget} {lookahead_clips}");
+            let base = LoaderConfig {
+                memory_budget,
+                lookahead_clips,
+                prefetch_batches: 2,
+                threads: 2,
+                ..base.clone()
+            };
             let begun = Instant::now();
             let (lines, stats) = deliver(gpu_config(&base, device, decoder));
             println!(
@@ -304,7 +310,13 @@ fn results_are_equal_for_every_allowed_order() {
     let (Some(_gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let items = one_item_per_kind();
     let base = config(&items, &samplings()[1], &normalized(Layout::Ncthw, Dtype::F16), OnError::Skip);
-    let base = LoaderConfig { memory_budget: 1 << 20, look_ahead: 100, prefetch: 2, threads: 2, ..base };
+    let base = LoaderConfig {
+        memory_budget: 1 << 20,
+        lookahead_clips: 100,
+        prefetch_batches: 2,
+        threads: 2,
+        ..base
+    };
     let (expected, _) = deliver(base.clone());
     for seed in 1..=6 {
         simulated.set_seed(seed);
@@ -352,7 +364,8 @@ fn failing_calls_give_an_error_or_the_same_result() {
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let items = few_items();
     let base = config(&items, &samplings()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
-    let base = LoaderConfig { memory_budget: 1 << 20, look_ahead: 20, prefetch: 1, threads: 1, ..base };
+    let base =
+        LoaderConfig { memory_budget: 1 << 20, lookahead_clips: 20, prefetch_batches: 1, threads: 1, ..base };
     let (expected, _) = deliver(base.clone());
     let (mut same, mut errors, mut untouched) = (0, 0, 0);
     for function in FUNCTIONS {
@@ -411,7 +424,8 @@ fn missing_gpu_memory_falls_back_or_is_an_error() {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let base = config(&few_items(), &samplings()[1], &resized_crop(), OnError::Raise);
-    let base = LoaderConfig { memory_budget: 1 << 20, look_ahead: 20, prefetch: 1, threads: 1, ..base };
+    let base =
+        LoaderConfig { memory_budget: 1 << 20, lookahead_clips: 20, prefetch_batches: 1, threads: 1, ..base };
     let (expected, _) = deliver(base.clone());
     let (mut same, mut errors) = (0, 0);
     for kibibytes in

@@ -156,7 +156,7 @@ def test_labels_from_keys_or_arguments(tmp_path):
         ({"key": "{}{}"}, "key must contain"),
         ({"key": 3}, "key must be a string"),
         ({"key": "{}.png"}, r"looked for keys like '\{\}\.png'"),
-        ({"layout": "caffe"}, "key and label cannot be given"),
+        ({"layout": "caffe"}, "remove key and label"),
         ({"layout": "pickle"}, "layout"),
         ({"database": ""}, "database"),
     ]:

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use framespool::source::{ByteSource, ImageSequence, ImageSequenceSource};
 use framespool::Result;
 use framespool_datasets::{
-    activitynet, ava, dali_file_list, epic_kitchens, file_list, gluon_list, hmdb51, jester, json_lines,
-    kinetics, rawframes, something_something, space_list, ucf101, AvaOptions, DaliUnit, Dataset,
+    activitynet, annotation_file, ava, dali_file_list, epic_kitchens, file_list, gluon_list, hmdb51, jester,
+    json_lines, kinetics, rawframes, something_something, ucf101, AvaOptions, DaliUnit, Dataset,
     EpicKitchensOptions, ImageSequencePattern, MissingFilePolicy, NumberedVideos, RawframesField, SampleKeys,
     SegmentBounds,
 };
@@ -143,7 +143,7 @@ fn listed(kind: u8, option: u8, path: &Path) -> Result<Dataset> {
             let fields = if odd { &fields[1..3] } else { &fields[..3] };
             rawframes(path, Some(root), &frames(), fields)
         }
-        5 => space_list(path, None, None, odd),
+        5 => annotation_file(path, None, None, odd),
         6 => gluon_list(path, Some(root), odd.then_some("mp4")),
         7 => kinetics(path, root, "mp4", odd.then_some("train"), None, missing(option)),
         8 => {

@@ -16,7 +16,7 @@ use crate::{Dataset, Sample, NO_LABEL};
 /// sample, and the sample's own label is -1. Without it, this is [`file_list`](crate::file_list), whose rules
 /// for delimiters, names with spaces, comments and relative paths apply in both cases. Does not check that
 /// the videos exist.
-pub fn space_list(
+pub fn annotation_file(
     path: impl AsRef<Path>,
     root: Option<&Path>,
     delimiter: Option<&str>,
@@ -73,7 +73,8 @@ mod tests {
 
     fn read(text: &str, delimiter: Option<&str>) -> Result<Vec<(String, Vec<i64>)>> {
         let folder = TempFolder::new();
-        let dataset = space_list(folder.write("list.txt", text), Some(Path::new("/r")), delimiter, true)?;
+        let dataset =
+            annotation_file(folder.write("list.txt", text), Some(Path::new("/r")), delimiter, true)?;
         assert!(dataset.samples.iter().all(|e| e.label == NO_LABEL));
         let integer = |value: &Value| match value {
             Value::Integer(label) => *label,
@@ -126,6 +127,6 @@ mod tests {
     fn without_several_labels_it_is_a_plain_list() {
         let folder = TempFolder::new();
         let list = folder.write("list.txt", "a.mp4 3\n");
-        assert_eq!(space_list(&list, None, None, false).unwrap(), file_list(&list, None, None).unwrap());
+        assert_eq!(annotation_file(&list, None, None, false).unwrap(), file_list(&list, None, None).unwrap());
     }
 }

@@ -20,6 +20,7 @@ pub use config::{BatchSamplerConfig, ClipOrder, LastBatchPolicy, Shuffle};
 pub use mix::MixConfig;
 
 use dali::DaliSampler;
+use grouped_shuffle::{GroupedConfig, GroupedSampler};
 use mix::MixSampler;
 use rng::RngKey;
 use shard::{shard_range, ContiguousBatches, GlobalBatchSplit};
@@ -65,6 +66,7 @@ pub struct BatchSampler {
 #[derive(Debug)]
 enum ShardingStrategy {
     GlobalBatches(GlobalBatchSplit),
+    Grouped(GlobalBatchSplit, GroupedSampler),
     PerRank(ContiguousBatches),
     Mix(GlobalBatchSplit, MixSampler),
     Torch(TorchSampler),
@@ -91,7 +93,18 @@ impl BatchSampler {
                 };
                 ShardingStrategy::PerRank(ContiguousBatches::new(length, batch_size, last_batch))
             }
-            (ClipOrder::Framespool, None) => ShardingStrategy::GlobalBatches(split(num_clips)),
+            (ClipOrder::Framespool, None) => match (config.shuffle, &config.video_clips) {
+                (Shuffle::Grouped(options), Some(clips)) => {
+                    let grouped = GroupedConfig::derive(options, clips, num_shards, batch_size);
+                    let sampler = GroupedSampler::new(clips.clone(), grouped, config.seed)?;
+                    if sampler.is_ungrouped() {
+                        ShardingStrategy::GlobalBatches(split(num_clips))
+                    } else {
+                        ShardingStrategy::Grouped(split(num_clips), sampler)
+                    }
+                }
+                _ => ShardingStrategy::GlobalBatches(split(num_clips)),
+            },
         };
         Ok(Self { config, strategy })
     }
@@ -99,6 +112,22 @@ impl BatchSampler {
     /// The configuration of this batch sampler.
     pub fn config(&self) -> &BatchSamplerConfig {
         &self.config
+    }
+
+    /// The parameters of the grouped shuffle; `None` if the clips are not grouped.
+    pub fn grouped(&self) -> Option<GroupedConfig> {
+        match &self.strategy {
+            ShardingStrategy::Grouped(_, sampler) => Some(sampler.config),
+            _ => None,
+        }
+    }
+
+    /// Number of clip requests that a loader of this rank must see ahead to find the clips that share decoding.
+    pub fn lookahead_clips(&self) -> u64 {
+        let BatchSamplerConfig { num_shards, batch_size, .. } = self.config;
+        self.grouped().map_or(0, |grouped| {
+            (grouped.block_size / u64::from(num_shards.max(1))).saturating_add(batch_size.into())
+        })
     }
 
     /// Batches per epoch of this worker; the same on all ranks and in all epochs.
@@ -131,6 +160,20 @@ impl BatchSampler {
             ShardingStrategy::GlobalBatches(split) => {
                 let mut shuffled = self.shuffled_index(epoch, 0, 0..self.config.num_clips);
                 self.rank_clips(split, batch, |at| (shuffled.clip(at), 0))
+            }
+            ShardingStrategy::Grouped(split, sampler) => {
+                // Rank r has the positions that leave the remainder r: all places of its own streams.
+                let BatchSamplerConfig { shard_id, num_shards, batch_size, .. } = self.config;
+                let Some(share) = split.rank_slice(batch, shard_id) else { return Vec::new() };
+                let ranks = u64::from(num_shards);
+                let first = batch * u64::from(batch_size) * ranks + u64::from(shard_id);
+                let clips = (0..share.clips).map(|n| first + n * ranks);
+                let padding = share.padding_first..share.padding_first + share.padding;
+                sampler.clips(epoch, clips.chain(padding), |n, clip| SampledClip {
+                    clip,
+                    occurrence: 0,
+                    padding: n as u64 >= share.clips,
+                })
             }
             ShardingStrategy::Mix(split, mixed) => {
                 let mut draws = mixed.epoch(self.config.seed, epoch);
@@ -184,7 +227,9 @@ impl BatchSampler {
         let split = |split: &GlobalBatchSplit| (split.len_batches(), split.num_samples());
         let chunks = |chunks: &ContiguousBatches| (chunks.len_batches(), chunks.num_samples());
         match &self.strategy {
-            ShardingStrategy::GlobalBatches(shared) | ShardingStrategy::Mix(shared, _) => split(shared),
+            ShardingStrategy::GlobalBatches(shared)
+            | ShardingStrategy::Grouped(shared, _)
+            | ShardingStrategy::Mix(shared, _) => split(shared),
             ShardingStrategy::PerRank(own) => chunks(own),
             ShardingStrategy::Torch(torch) => chunks(torch.batches()),
             ShardingStrategy::Dali(dali) => chunks(dali.batches()),

@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 use crate::batch::{BatchBuffer, MemoryPool};
 use crate::batch_sampler::rng::RngKey;
-use crate::batch_sampler::{BatchSampler, BatchSamplerConfig};
+use crate::batch_sampler::grouped_shuffle::GroupedConfig;
+use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, Shuffle};
 use crate::clip_sampler::ClipSamplerRef;
 use crate::error::{Error, Result};
 use crate::index::cache::IndexCache;
@@ -126,6 +127,15 @@ impl LoaderConfig {
         let plain =
             self.clip_shape().is_some() && !self.sampling.pads_with_zeros() && self.gpu.device.is_none();
         self.pipeline.as_codes().filter(|_| plain)
+    }
+
+    /// Bytes of a cached clip; of 224 x 224 RGB frames in 8 bits if the size varies.
+    fn cached_clip_bytes(&self) -> u64 {
+        let frames = self.sampling.sequence_length().unwrap_or(16) as usize;
+        let pipeline = self.cached_format().map(|(pipeline, _)| pipeline);
+        let shape = pipeline.as_ref().unwrap_or(&self.pipeline);
+        let shape = shape.fixed_size().map(|size| shape.shape(frames, size));
+        shape.and_then(|shape| shape.bytes()).unwrap_or(frames * 3 * 224 * 224) as u64
     }
 
     /// Threads per decoder: one if there are enough clips in progress to keep every worker busy, otherwise
@@ -276,11 +286,17 @@ impl Loader {
                 config.sampling.min_length_hint()
             )));
         }
-        let order = BatchSampler::new(BatchSamplerConfig {
+        let grouped = matches!(config.order.shuffle, Shuffle::Grouped(_));
+        let mut order = BatchSamplerConfig {
             num_clips: catalog.num_clips(),
             mix: config.mixture.as_ref().map(|mixture| catalog.mix(mixture)).transpose()?,
+            video_clips: grouped.then(|| catalog.video_clips()),
             ..config.order.clone()
-        })?;
+        };
+        if let Shuffle::Grouped(options) = &mut order.shuffle {
+            options.cached_clips = config.memory_budget / config.cached_clip_bytes().max(1);
+        }
+        let order = BatchSampler::new(order)?;
         let workers = WorkerPool::start(&config, catalog.clone(), stats.clone())?;
         // Blocks for the open batches, and for the one or two batches that the consumer holds.
         let output_device = workers.scheduler.backends.output_device.as_ref().map(|gpu| gpu.device().clone());
@@ -307,6 +323,28 @@ impl Loader {
     /// Clips in the whole dataset.
     pub fn num_clips(&self) -> u64 {
         self.catalog.num_clips()
+    }
+
+    /// The parameters of the grouped shuffle; `None` if the clips are not grouped.
+    pub fn grouped(&self) -> Option<GroupedConfig> {
+        self.order.grouped()
+    }
+
+    /// Uses these parameters for the grouped shuffle, such as those of a checkpoint. Ends the current pass.
+    ///
+    /// # Errors
+    /// `Argument` if the loader does not group its clips, or for invalid parameters.
+    pub fn set_grouped(&mut self, grouped: GroupedConfig) -> Result<()> {
+        self.stop_epoch()?;
+        let mut order = self.order.config().clone();
+        let Shuffle::Grouped(options) = &mut order.shuffle else {
+            return Err(Error::Argument("the loader has no grouped shuffle; create it with shuffle=\"grouped\"".into()));
+        };
+        options.num_streams = Some(grouped.num_streams);
+        options.block_size = Some(grouped.block_size);
+        options.max_chunk = grouped.max_chunk;
+        self.order = BatchSampler::new(order)?;
+        Ok(())
     }
 
     /// Begins a pass over an epoch at the given batch and drops the batches of the previous pass. Returns the

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from framespool import _checkpoint, _framespool
-from framespool._batch_sampler import max_epoch, validate_shuffle
+from framespool._batch_sampler import grouped_settings, max_epoch, resolve_shuffle, validate_shuffle
 from framespool._index_cache import cache_location
 from framespool._validate_args import boolean, byte_size, choice, device_number, integer, stream_index
 from framespool.datasets import ArchiveMember, Dataset, ImageSequence, MixtureDataset, TableCell, VideoSegment
@@ -54,6 +54,9 @@ class LoaderOptions:
     prefetch_batches: int
     dtype: str
     hdr: str
+    shuffle_block_size: int | None = None
+    num_streams: int | None = None
+    max_chunk: int = 64
 
     def validate(self) -> None:
         """Checks the arguments that take one of several words.
@@ -68,8 +71,11 @@ class LoaderOptions:
         choice("last_batch", self.last_batch, ("partial", "drop", "fill"))
         choice("on_error", self.on_error, ("raise", "skip", "replace"))
 
-    def order_settings(self) -> dict[str, Any]:
+    def order_settings(self, *, mixed: bool) -> dict[str, Any]:
         """The settings that determine the order of clips.
+
+        Args:
+            mixed: Whether the dataset is a mixture.
 
         Returns:
             The settings by name, as the engine takes them.
@@ -77,7 +83,9 @@ class LoaderOptions:
         return {
             "num_clips": 0,  # set when the videos are known
             "batch_size": integer("batch_size", self.batch_size),
-            "shuffle": self.shuffle or None,
+            "shuffle": resolve_shuffle(self.shuffle, self.order, mixed=mixed),
+            **grouped_settings(self.shuffle_block_size, self.num_streams, self.max_chunk),
+            "clips_per_video": None,  # set when the videos are known
             "initial_fill": integer("initial_fill", self.initial_fill),
             "order": self.order,
             "shard_id": integer("shard_id", self.shard_id),
@@ -105,8 +113,8 @@ class BaseLoader(Generic[B]):
         """``own``: settings of this kind of loader, which go before those that all have."""
         options.validate()
         self.dataset = as_dataset(dataset)
-        ordered = options.order_settings()
         mixture = self.dataset if isinstance(self.dataset, MixtureDataset) else None
+        ordered = options.order_settings(mixed=mixture is not None)
         threads = options.num_threads
         self._settings: dict[str, Any] = {
             "order": ordered,
@@ -134,6 +142,8 @@ class BaseLoader(Generic[B]):
         self._native = self._engine(self.dataset, rule, steps, self._settings)
         #: Further loaders of the same samples in the same order, such as masks.
         self._companions: list[_framespool.Loader] = []
+        if ordered["shuffle"] == "grouped" and self._native.grouped is None:
+            ordered = {**ordered, "shuffle": "full"}  # each video has one clip: the orders are the same
         self._order = _checkpoint.order(ordered, mixture)
         self._numbers = {
             "seed": ordered["seed"],
@@ -214,7 +224,10 @@ class BaseLoader(Generic[B]):
             The state, for :meth:`load_state_dict`.
         """
         epoch, batch = self._position()
-        return {"format": _checkpoint.FORMAT, "epoch": epoch, "batch": batch, **self._config()}
+        state = {"format": _checkpoint.FORMAT, "epoch": epoch, "batch": batch, **self._config()}
+        if self._order["shuffle"] == "grouped":
+            state["grouped"] = list(self._native.grouped or ())
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes at the position of a state.
@@ -234,7 +247,12 @@ class BaseLoader(Generic[B]):
                 differences.
         """
         position = _checkpoint.position(state, self._config(), len(self), self._max_epoch)
+        grouped = _checkpoint.grouped(state) if self._order["shuffle"] == "grouped" else None
         self._cancel()
+        if grouped is not None and grouped != self._native.grouped:
+            # Derived from the memory budget and the number of ranks of the loader that wrote the state.
+            for native in [self._native, *self._companions]:
+                native.set_grouped(*grouped)
         self._next, self._pass = position, None
 
     def _next_batch_index(self) -> int | None:

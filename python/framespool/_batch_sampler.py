@@ -25,11 +25,26 @@ def validate_shuffle(shuffle: Any) -> None:
         shuffle: The value.
 
     Raises:
-        ArgumentError: If it is not ``"full"``, ``"buffer"`` or ``False``.
+        ArgumentError: If it is not ``"grouped"``, ``"full"``, ``"buffer"`` or a bool.
     """
-    if shuffle is not False and shuffle not in ("full", "buffer"):
-        hint = '; use "full"' if shuffle is True else ""
-        raise ArgumentError(f'shuffle must be "full", "buffer" or False, got {shuffle!r}{hint}')
+    if not isinstance(shuffle, bool) and shuffle not in ("grouped", "full", "buffer"):
+        raise ArgumentError(f'shuffle must be "grouped", "full", "buffer" or a bool, got {shuffle!r}')
+
+
+def resolve_shuffle(shuffle: Any, order: str, *, mixed: bool) -> Any:
+    """The shuffle that ``True`` stands for.
+
+    Args:
+        shuffle: A valid value of ``shuffle``.
+        order: As for :class:`BatchSampler`.
+        mixed: Whether several datasets are mixed by weight.
+
+    Returns:
+        ``"grouped"``, ``"full"``, ``"buffer"`` or ``None``.
+    """
+    if shuffle is True:
+        return {"torch": "full", "dali": "buffer"}.get(order, "full" if mixed else "grouped")
+    return shuffle or None
 
 
 def max_epoch(order: str, shuffle: Any, num_clips: int) -> int:
@@ -44,6 +59,27 @@ def max_epoch(order: str, shuffle: Any, num_clips: int) -> int:
         Number of the epoch.
     """
     return 2**63 if order != "dali" or not shuffle else _MAX_REPLAYED // max(num_clips, 1)
+
+
+def grouped_settings(block_size: Any, num_streams: Any, max_chunk: Any) -> dict[str, Any]:
+    """Checks the arguments of a grouped shuffle.
+
+    Args:
+        block_size: Value of ``shuffle_block_size``.
+        num_streams: Value of ``num_streams``.
+        max_chunk: Value of ``max_chunk``.
+
+    Returns:
+        The settings by name, as the engine takes them.
+
+    Raises:
+        ArgumentError: If one is not an int in its range.
+    """
+    return {
+        "shuffle_block_size": None if block_size is None else integer("shuffle_block_size", block_size, most=_MAX_U64),
+        "num_streams": None if num_streams is None else integer("num_streams", num_streams, least=1),
+        "max_chunk": integer("max_chunk", max_chunk, least=1),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +144,11 @@ class BatchSampler:
     Attributes:
         num_clips: Clips of the dataset.
         batch_size: Clips per batch of one rank.
-        shuffle: ``"full"``: a new permutation of all clips each epoch. ``"buffer"``: a local shuffle that moves no clip
-            by 1.5 times ``initial_fill`` positions or more, so clips of one video stay close. ``False``: no shuffle.
+        shuffle: ``"grouped"``: a new permutation of all videos each epoch; the clips of a video are spread over a block
+            and stay on one rank, so that a loader decodes each video once. ``True``: the same, or ``"full"`` if videos
+            have one clip each. ``"full"``: a new permutation of all clips each epoch. ``"buffer"``: a local shuffle
+            that moves no clip by 1.5 times ``initial_fill`` positions or more, so clips of one video stay close. ``False``:
+            no shuffle.
         initial_fill: Size of the shuffle buffer in clips.
         order: ``"framespool"``, ``"torch"`` or ``"dali"``.
         shard_id: Rank, from 0.
@@ -122,6 +161,12 @@ class BatchSampler:
         num_workers: Workers of this rank. Worker ``w`` gets batches ``w``, ``w + num_workers`` and so on, as in
             PyTorch's ``DataLoader``.
         mix: A :class:`Mixture` of ``num_clips`` clips; needs ``shuffle="full"``.
+        clips_per_video: For ``"grouped"``: clips of every video, or of each video in turn.
+        shuffle_block_size: For ``"grouped"``: positions over which the clips of a video are spread, over all ranks.
+            ``None``: as many as a clip cache of 2 GiB for clips of 16 frames of 224 x 224 permits.
+        num_streams: For ``"grouped"``: number of streams. If the number of ranks divides it, each video is on one rank.
+            ``None``: a multiple of ``num_shards``.
+        max_chunk: For ``"grouped"``: longer videos are cut into chunks of at most this many clips.
 
     Raises:
         ArgumentError: If an argument is invalid, or if two contradict each other.
@@ -137,7 +182,7 @@ class BatchSampler:
 
     num_clips: int
     batch_size: int
-    shuffle: Literal["full", "buffer", False] = "full"
+    shuffle: Literal["grouped", "full", "buffer"] | bool = "full"
     initial_fill: int = 1024
     order: Literal["framespool", "dali", "torch"] = "framespool"
     shard_id: int = 0
@@ -148,6 +193,10 @@ class BatchSampler:
     worker_id: int = 0
     num_workers: int = 1
     mix: Mixture | None = None
+    clips_per_video: int | Sequence[int] | None = None
+    shuffle_block_size: int | None = None
+    num_streams: int | None = None
+    max_chunk: int = 64
     _sampler: _framespool.BatchSampler = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -158,12 +207,26 @@ class BatchSampler:
         settings: dict[str, Any] = {name: integer(name, getattr(self, name)) for name in counts}
         settings |= {name: integer(name, getattr(self, name), most=_MAX_U64) for name in ("num_clips", "seed")}
         settings |= {
-            "shuffle": self.shuffle or None,
+            "shuffle": resolve_shuffle(self.shuffle, self.order, mixed=self.mix is not None),
+            **grouped_settings(self.shuffle_block_size, self.num_streams, self.max_chunk),
+            "clips_per_video": None,
             "order": choice("order", self.order, ("framespool", "dali", "torch")),
             "last_batch": choice("last_batch", self.last_batch, ("partial", "drop", "fill")),
             "stick_to_shard": boolean("stick_to_shard", self.stick_to_shard),
             "mix": None,
         }
+        if settings["shuffle"] == "grouped":
+            if self.clips_per_video is None:
+                raise ArgumentError(
+                    "clips_per_video must be given with a grouped shuffle, got None; it states which clips are of one "
+                    "video"
+                )
+            counts = as_sequence(self.clips_per_video)
+            settings["clips_per_video"] = (
+                integer("clips_per_video", self.clips_per_video, least=1, most=_MAX_U64)
+                if counts is None
+                else [integer("clips_per_video", count, most=_MAX_U64) for count in counts]
+            )
         if self.mix is not None:
             mix = self.mix
             settings["mix"] = (list(mix.sizes), list(mix.weights), mix.replacement, mix.epoch_clips)
@@ -176,6 +239,11 @@ class BatchSampler:
     def __len__(self) -> int:
         """Batches per epoch of this worker, the same on all ranks and in all epochs."""
         return len(self._sampler)
+
+    @property
+    def grouped(self) -> tuple[int, int, int] | None:
+        """``num_streams``, ``shuffle_block_size`` and ``max_chunk`` in use; ``None`` if the clips are not grouped."""
+        return self._sampler.grouped
 
     @property
     def num_slots(self) -> int:

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from framespool._validate_args import integer
+from framespool._validate_args import as_sequence, integer
 from framespool.datasets import ArchiveMember, Dataset, ImageSequence, MixtureDataset, TableCell, VideoSegment
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError
@@ -166,6 +166,32 @@ def position(state: Any, mine: Mapping[str, Any], batches: int, max_epoch: int) 
     if batch > batches:
         raise ArgumentError(f"the state is at batch {batch}, but an epoch has {batches}")
     return epoch, batch
+
+
+def grouped(state: Mapping[str, Any]) -> tuple[int, int, int]:
+    """The parameters of the grouped shuffle in a state.
+
+    Args:
+        state: A state of a loader with a grouped shuffle.
+
+    Returns:
+        Number of streams, block size and maximum chunk.
+
+    Raises:
+        ArgumentError: If the state does not have them.
+    """
+    values = as_sequence(state.get("grouped"))
+    if values is None or len(values) != 3:
+        raise ArgumentError(
+            f"the state has grouped={state.get('grouped')!r}, expected three ints; it must be a complete result of "
+            "state_dict()"
+        )
+    streams, block, chunk = values
+    return (
+        integer("num_streams", streams, least=1),
+        integer("shuffle_block_size", block, most=2**64 - 1),
+        integer("max_chunk", chunk, least=1),
+    )
 
 
 def configuration(

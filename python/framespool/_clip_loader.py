@@ -91,9 +91,17 @@ class ClipLoader(BaseLoader[Batch]):
             to the CPU with the same result; :meth:`stats` reports the reasons.
         nvdec_threads: Decode tasks that NVDEC runs at the same time, 1 to 64. ``None``: three per engine, fewer if the
             GPU is short of memory.
-        shuffle: ``"full"``: a new permutation of all clips each epoch. ``"buffer"``: moves each clip by less than 1.5
-            times ``initial_fill`` positions, so that neighbors in the dataset stay close. ``False``: dataset order.
+        shuffle: ``"grouped"``: a new permutation of all videos each epoch. The clips of a video stay on one rank and are
+            spread over as many batches as the clip cache permits, so each video is decoded once at any dataset size.
+            ``True``: the same, or ``"full"`` if videos have one clip each. ``"full"``: a new permutation of all clips
+            each epoch. ``"buffer"``: moves each clip by less than 1.5 times ``initial_fill`` positions, so that
+            neighbors in the dataset stay close. ``False``: dataset order.
         initial_fill: Size of the shuffle buffer in clips.
+        shuffle_block_size: For ``"grouped"``: positions over which the clips of a video are spread, over all ranks.
+            ``None``: derived from ``memory_budget``, the size of a clip, the clips per video and ``num_shards``.
+        num_streams: For ``"grouped"``: number of streams. On any number of ranks that divides it, each video is on one
+            rank. ``None``: ``num_shards`` times up to 8.
+        max_chunk: For ``"grouped"``: longer videos are cut into chunks of at most this many clips.
         order: Algorithm of the order: ``"framespool"``, ``"torch"`` (``DistributedSampler`` and ``DataLoader``) or
             ``"dali"`` (its readers with ``pad_last_batch``). See docs/concepts/batch-sampler.md.
         shard_id: Rank of this process, from 0.
@@ -151,8 +159,11 @@ class ClipLoader(BaseLoader[Batch]):
         device: Any = "cpu",
         decoder: Literal["auto", "cpu", "nvdec"] = "auto",
         nvdec_threads: int | None = None,
-        shuffle: Literal["full", "buffer", False] = False,
+        shuffle: Literal["grouped", "full", "buffer"] | bool = False,
         initial_fill: int = 1024,
+        shuffle_block_size: int | None = None,
+        num_streams: int | None = None,
+        max_chunk: int = 64,
         order: Literal["framespool", "dali", "torch"] = "framespool",
         shard_id: int = 0,
         num_shards: int = 1,
@@ -201,6 +212,9 @@ class ClipLoader(BaseLoader[Batch]):
             prefetch_batches=prefetch_batches,
             dtype=dtype,
             hdr=hdr,
+            shuffle_block_size=shuffle_block_size,
+            num_streams=num_streams,
+            max_chunk=max_chunk,
         )
         own = {
             "memory_budget": memory_budget,

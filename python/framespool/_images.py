@@ -91,7 +91,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         device: Where batches are placed, ``"cpu"`` or ``"cuda:0"``.
         decoder: ``"auto"`` and ``"cpu"`` decode on the CPU, to the same bytes as without a GPU. ``"nvjpeg"`` decodes
             JPEG files on the GPU; NVIDIA's library comes with the CUDA toolkit and PyTorch, not with the driver.
-        shuffle: ``"full"``, ``"buffer"`` or ``False``, as for :class:`~framespool.ClipLoader`.
+        shuffle: ``"full"`` or ``True``, ``"buffer"``, or ``False``, as for :class:`~framespool.ClipLoader`.
         initial_fill: Size of the shuffle buffer in images.
         order: ``"framespool"``, ``"dali"`` or ``"torch"``, as for :class:`~framespool.ClipLoader`.
         shard_id: Rank of this process, from 0.
@@ -132,7 +132,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         exact: bool = False,
         device: Any = "cpu",
         decoder: Literal["auto", "cpu", "nvjpeg"] = "auto",
-        shuffle: Literal["full", "buffer", False] = False,
+        shuffle: Literal["grouped", "full", "buffer"] | bool = False,
         initial_fill: int = 1024,
         order: Literal["framespool", "dali", "torch"] = "framespool",
         shard_id: int = 0,

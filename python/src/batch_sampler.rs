@@ -1,6 +1,7 @@
 //! Python class for the batch sampler: returns the clip numbers of each batch and measures how well a shuffle
 //! mixes videos. It releases the GIL while it computes or measures an order.
 
+use framespool::batch_sampler::grouped_shuffle::{GroupedConfig, GroupedOptions, VideoClips};
 use framespool::batch_sampler::shuffle_quality::{measure_shuffle, ShuffleStats};
 use framespool::batch_sampler::{
     self, BatchSamplerConfig, ClipOrder, LastBatchPolicy, MixConfig, SampledClip, Shuffle,
@@ -40,6 +41,43 @@ pub struct BatchSamplerArgs {
     num_workers: u32,
     #[pyo3(item)]
     mix: Option<MixArgs>,
+    #[pyo3(item)]
+    shuffle_block_size: Option<u64>,
+    #[pyo3(item)]
+    num_streams: Option<u32>,
+    #[pyo3(item)]
+    max_chunk: u32,
+    /// Clips of each video, or the same number for all; a loader counts them itself.
+    #[pyo3(item)]
+    clips_per_video: Option<ClipsPerVideo>,
+}
+
+#[derive(FromPyObject)]
+enum ClipsPerVideo {
+    Same(u64),
+    Each(Vec<u64>),
+}
+
+impl ClipsPerVideo {
+    fn into_video_clips(self, num_clips: u64) -> Result<VideoClips> {
+        match self {
+            Self::Same(0) => Err(Error::Argument("clips_per_video must be at least 1, got 0".into())),
+            Self::Same(clips) if num_clips % clips == 0 => {
+                Ok(VideoClips::Equal { videos: num_clips / clips, clips })
+            }
+            Self::Same(clips) => Err(Error::Argument(format!(
+                "num_clips={num_clips} must be a multiple of clips_per_video={clips}; give the number of each video"
+            ))),
+            Self::Each(counts) => {
+                let mut sum = 0_u64;
+                let ends = counts.into_iter().map(|count| {
+                    sum = sum.saturating_add(count);
+                    sum
+                });
+                Ok(VideoClips::Offsets(std::iter::once(0).chain(ends.collect::<Vec<_>>()).collect()))
+            }
+        }
+    }
 }
 
 /// Sizes, weights, replacement, and the number of clips of an epoch.
@@ -69,7 +107,14 @@ pub fn config(s: BatchSamplerArgs) -> Result<BatchSamplerConfig> {
         shuffle: match &s.shuffle {
             None => Shuffle::Off,
             Some(shuffle) => {
-                parse_choice("shuffle", shuffle, &[("full", Shuffle::Full), ("buffer", buffer)])?
+                let grouped = Shuffle::Grouped(GroupedOptions {
+                    num_streams: s.num_streams,
+                    block_size: s.shuffle_block_size,
+                    max_chunk: s.max_chunk,
+                    ..GroupedOptions::default()
+                });
+                let shuffles = [("full", Shuffle::Full), ("buffer", buffer), ("grouped", grouped)];
+                parse_choice("shuffle", shuffle, &shuffles)?
             }
         },
         seed: s.seed,
@@ -86,7 +131,16 @@ pub fn config(s: BatchSamplerArgs) -> Result<BatchSamplerConfig> {
             replacement,
             epoch_clips,
         }),
+        video_clips: s.clips_per_video.map(|clips| clips.into_video_clips(s.num_clips)).transpose()?,
     })
+}
+
+/// The parameters of a grouped shuffle: `num_streams`, `shuffle_block_size` and `max_chunk`.
+pub type GroupedArgs = (u32, u64, u32);
+
+/// Converts the parameters of a grouped shuffle for Python.
+pub fn grouped_args(grouped: GroupedConfig) -> GroupedArgs {
+    (grouped.num_streams, grouped.block_size, grouped.max_chunk)
 }
 
 #[pyclass(module = "framespool._framespool", frozen)]
@@ -101,6 +155,11 @@ impl BatchSampler {
 
     fn __len__(&self) -> usize {
         usize::try_from(self.0.len_batches()).unwrap_or(usize::MAX)
+    }
+
+    #[getter]
+    fn grouped(&self) -> Option<GroupedArgs> {
+        self.0.grouped().map(grouped_args)
     }
 
     #[getter]

@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch_sampler::{self, parse_choice};
+use framespool::batch_sampler::grouped_shuffle::GroupedConfig;
 use crate::clip_sampler::{build_clip_sampler, with_cause, Callable, SamplerArgs};
 use crate::errors::{check_same_process, warn_hdr, OrRaise};
 use crate::images::params_to_python;
@@ -318,6 +319,23 @@ impl Loader {
     #[getter]
     fn num_clips(&self) -> u64 {
         self.num_clips
+    }
+
+    /// The parameters of the grouped shuffle; `None` if the clips are not grouped.
+    #[getter]
+    fn grouped(&self, py: Python<'_>) -> PyResult<Option<batch_sampler::GroupedArgs>> {
+        self.with(py, |loader| Ok(loader.grouped().map(batch_sampler::grouped_args)))
+    }
+
+    /// Uses these parameters for the grouped shuffle. Ends the current pass.
+    fn set_grouped(
+        &self,
+        py: Python<'_>,
+        num_streams: u32,
+        block_size: u64,
+        max_chunk: u32,
+    ) -> PyResult<()> {
+        self.with(py, |loader| loader.set_grouped(GroupedConfig { num_streams, block_size, max_chunk }))
     }
 
     fn start_epoch(&self, py: Python<'_>, epoch: u64, first_batch: u64) -> PyResult<u64> {

@@ -2,6 +2,7 @@
 //! Each rejected combination gives an error that says what to change.
 
 use super::dali::reader_replay::MAX_READER_SAMPLES;
+use super::grouped_shuffle::{GroupedOptions, VideoClips};
 use super::mix::MixConfig;
 use crate::error::{Error, Result};
 
@@ -31,6 +32,9 @@ pub enum Shuffle {
     },
     /// A permutation of all clips that differs in every epoch and is the same on all ranks.
     Full,
+    /// A shuffle of all videos that keeps the clips of a video on one rank and within a window; see
+    /// [`super::grouped_shuffle`]. If every video has one clip it is [`Self::Full`].
+    Grouped(GroupedOptions),
 }
 
 /// How to handle the last batch; see [`super::shard`] for the exact rules.
@@ -75,6 +79,8 @@ pub struct BatchSamplerConfig {
     pub last_batch: LastBatchPolicy,
     /// Datasets to mix by weight.
     pub mix: Option<MixConfig>,
+    /// The clips of each video, for [`Shuffle::Grouped`].
+    pub video_clips: Option<VideoClips>,
 }
 
 impl Default for BatchSamplerConfig {
@@ -93,6 +99,7 @@ impl Default for BatchSamplerConfig {
             batch_size: 1,
             last_batch: LastBatchPolicy::default(),
             mix: None,
+            video_clips: None,
         }
     }
 }
@@ -140,6 +147,9 @@ impl BatchSamplerConfig {
     fn check_combinations(&self) -> Result<()> {
         let &Self { num_clips, clip_order, shuffle, num_shards, stick_to_shard, .. } = self;
         let buffer = matches!(shuffle, Shuffle::Buffer { .. });
+        if matches!(shuffle, Shuffle::Grouped(_)) {
+            self.check_grouped()?;
+        }
         if clip_order == ClipOrder::Torch && buffer {
             return invalid_argument(
                 "shuffle must be \"full\" or False with order=\"torch\", got \"buffer\"; DistributedSampler \
@@ -193,6 +203,34 @@ impl BatchSamplerConfig {
             );
         }
         mix.check(num_clips)
+    }
+}
+
+impl BatchSamplerConfig {
+    fn check_grouped(&self) -> Result<()> {
+        if self.clip_order != ClipOrder::Framespool {
+            return invalid_argument(
+                "shuffle=\"grouped\" needs order=\"framespool\"; the orders of other libraries have no groups",
+            );
+        }
+        if self.stick_to_shard {
+            return invalid_argument(
+                "stick_to_shard must be False with shuffle=\"grouped\", got True; each video is on one rank anyway",
+            );
+        }
+        let Some(clips) = &self.video_clips else {
+            return invalid_argument(
+                "clips_per_video must be given with shuffle=\"grouped\", got None; it states which clips are of one video",
+            );
+        };
+        if clips.num_clips() != self.num_clips {
+            return invalid_argument(format!(
+                "clips_per_video must add up to num_clips={}, got {}; give the number of each video",
+                self.num_clips,
+                clips.num_clips()
+            ));
+        }
+        Ok(())
     }
 }
 

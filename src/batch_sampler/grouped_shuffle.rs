@@ -13,9 +13,9 @@
 //!
 //! Position `p` of the order is place `p / num_streams` of stream `p % num_streams`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::config::invalid_argument;
 use super::permutation::{mix, Permutation};
@@ -101,6 +101,68 @@ enum Cuts {
     Offsets(Arc<[u64]>),
 }
 
+/// How to choose the parameters of a grouped shuffle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupedOptions {
+    /// See [`GroupedConfig::num_streams`]; `None` derives it.
+    pub num_streams: Option<u32>,
+    /// See [`GroupedConfig::block_size`]; `None` derives it.
+    pub block_size: Option<u64>,
+    /// See [`GroupedConfig::max_chunk`].
+    pub max_chunk: u32,
+    /// Number of finished clips that one rank can hold before they are delivered.
+    pub cached_clips: u64,
+}
+
+/// Default of [`GroupedOptions::max_chunk`].
+pub const DEFAULT_MAX_CHUNK: u32 = 64;
+
+/// Default of [`GroupedOptions::cached_clips`]: 2 GiB of clips of 16 RGB frames of 224 x 224.
+pub const DEFAULT_CACHED_CLIPS: u64 = (2 << 30) / (16 * 3 * 224 * 224);
+
+impl Default for GroupedOptions {
+    fn default() -> Self {
+        Self {
+            num_streams: None,
+            block_size: None,
+            max_chunk: DEFAULT_MAX_CHUNK,
+            cached_clips: DEFAULT_CACHED_CLIPS,
+        }
+    }
+}
+
+impl GroupedConfig {
+    /// Derives what `options` leaves open, from the arguments alone.
+    ///
+    /// With `k` the mean length of the chunk of a clip, a rank holds about `(block_size / ranks) (k - 1) / 2k` clips.
+    /// The block is chosen so that 0.8 of the cached clips suffice; the rest is for chunks that start at the same time.
+    /// Each rank has up to eight streams, as far as they divide the batch, few enough that the chunks that start
+    /// together fit (`streams * k <= cached_clips / 8`) and that few chunks are cut (16 chunks per stream).
+    pub fn derive(options: GroupedOptions, clips: &VideoClips, num_shards: u32, batch_size: u32) -> Self {
+        let chunks = Chunks::new(clips.clone(), options.max_chunk);
+        let (num_clips, squares) = (u128::from(clips.num_clips()), chunks.sum_of_squares());
+        let (ranks, cached) = (u128::from(num_shards.max(1)), u128::from(options.cached_clips));
+        let block_size = options.block_size.unwrap_or_else(|| {
+            let block = match squares.checked_sub(num_clips) {
+                None | Some(0) => num_clips,
+                // 0.8 cached ranks 2k / (k - 1), where k = squares / num_clips.
+                Some(shared) => cached.saturating_mul(16 * ranks).saturating_mul(squares) / (10 * shared),
+            };
+            u64::try_from(block.min(num_clips)).unwrap_or(u64::MAX)
+        });
+        let num_streams = options.num_streams.unwrap_or_else(|| {
+            let fits = |streams: u32| {
+                batch_size % streams == 0
+                    && 8 * u128::from(streams) * squares <= cached.saturating_mul(num_clips)
+                    && 16 * ranks * u128::from(streams) <= u128::from(chunks.num_chunks)
+            };
+            let streams = [8, 4, 2].into_iter().find(|&streams| fits(streams)).unwrap_or(1);
+            num_shards.max(1).saturating_mul(streams)
+        });
+        Self { num_streams, block_size, max_chunk: options.max_chunk }
+    }
+}
+
 /// The chunks of a dataset.
 #[derive(Clone, Debug)]
 struct Chunks {
@@ -140,6 +202,30 @@ impl Chunks {
                 };
                 Self { clips, cuts, equal_len: None, num_chunks, max_len }
             }
+        }
+    }
+
+    /// Sum of the squares of the chunks' lengths.
+    fn sum_of_squares(&self) -> u128 {
+        let of_video = |clips: u64, parts: u64| {
+            let (length, longer) = (u128::from(clips / parts.max(1)), u128::from(clips % parts.max(1)));
+            let shorter = u128::from(parts) - longer.min(u128::from(parts));
+            longer * (length + 1) * (length + 1) + shorter * length * length
+        };
+        match (&self.clips, &self.cuts) {
+            (&VideoClips::Equal { videos, clips }, &Cuts::Equal(parts)) => {
+                u128::from(videos) * of_video(clips, parts)
+            }
+            (clips, cuts) => (0..clips.num_videos())
+                .map(|video| {
+                    let own = clips.clips_of(video);
+                    let parts = match cuts {
+                        Cuts::Equal(parts) => *parts,
+                        Cuts::Offsets(firsts) => firsts[video as usize + 1] - firsts[video as usize],
+                    };
+                    of_video(own.end - own.start, parts)
+                })
+                .sum(),
         }
     }
 
@@ -194,6 +280,11 @@ impl GroupedShuffle {
     /// Number of clips.
     pub fn num_clips(&self) -> u64 {
         self.num_clips
+    }
+
+    /// Whether every chunk is a single clip, so that a full shuffle mixes better at the same cost.
+    pub fn is_ungrouped(&self) -> bool {
+        self.chunks.max_len <= 1
     }
 
     /// Number of chunks.
@@ -272,6 +363,48 @@ struct Window {
     /// Place of the first clip.
     first: u64,
     clips: Vec<u64>,
+}
+
+/// A grouped shuffle as a batch sampler uses it, with the epochs that were read most recently.
+#[derive(Debug)]
+pub(super) struct GroupedSampler {
+    shuffle: Arc<GroupedShuffle>,
+    pub config: GroupedConfig,
+    seed: u64,
+    /// Two epochs, because a loader reads the start of the next epoch before the current one has ended.
+    cached: Mutex<VecDeque<(u64, GroupedEpoch)>>,
+}
+
+impl GroupedSampler {
+    pub fn new(clips: VideoClips, config: GroupedConfig, seed: u64) -> Result<Self> {
+        let shuffle = Arc::new(GroupedShuffle::new(clips, config)?);
+        Ok(Self { shuffle, config, seed, cached: Mutex::default() })
+    }
+
+    /// See [`GroupedShuffle::is_ungrouped`].
+    pub fn is_ungrouped(&self) -> bool {
+        self.shuffle.is_ungrouped()
+    }
+
+    /// Passes the clip at each of these positions of an epoch to `each`.
+    pub fn clips<T>(
+        &self,
+        epoch: u64,
+        positions: impl Iterator<Item = u64>,
+        mut each: impl FnMut(usize, u64) -> T,
+    ) -> Vec<T> {
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = cached.iter().position(|(number, _)| *number == epoch);
+        let at = found.unwrap_or_else(|| {
+            if cached.len() == 2 {
+                cached.pop_front();
+            }
+            cached.push_back((epoch, self.shuffle.epoch(self.seed, epoch)));
+            cached.len() - 1
+        });
+        let order = &mut cached[at].1;
+        positions.enumerate().map(|(n, position)| each(n, order.clip(position))).collect()
+    }
 }
 
 /// The order of one epoch.

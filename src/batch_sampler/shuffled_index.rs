@@ -31,7 +31,8 @@ impl ShuffledIndex {
             Shuffle::Off | Shuffle::Buffer { initial_fill: 0 | 1 } => IndexMapping::Identity,
             Shuffle::Buffer { initial_fill } => BufferShuffle::new(key, n, initial_fill)
                 .map_or_else(full, |buffer| IndexMapping::Buffer(Box::new(buffer))),
-            Shuffle::Full => full(),
+            // Groups need the clips of each video, which only `BatchSampler` knows.
+            Shuffle::Full | Shuffle::Grouped(_) => full(),
         };
         Self { clips, mapping }
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::stats::StatsCollector;
 use super::{Mixture, OnError};
 use crate::batch_sampler::rng::{purpose, RngKey};
+use crate::batch_sampler::grouped_shuffle::VideoClips;
 use crate::batch_sampler::MixConfig;
 use crate::clip_sampler::video_timing::{SegmentRange, VideoSegment};
 use crate::clip_sampler::{ClipIndices, ClipSamplerRef, VideoTiming};
@@ -188,6 +189,14 @@ impl VideoCatalog {
         match &self.clips_up_to {
             Some(up_to) => up_to.last().copied().unwrap_or(0),
             None => self.fixed_num_clips * self.samples.len() as u64,
+        }
+    }
+
+    /// The clips of each video.
+    pub(super) fn video_clips(&self) -> VideoClips {
+        match &self.clips_up_to {
+            Some(up_to) => VideoClips::Offsets(std::iter::once(0).chain(up_to.iter().copied()).collect()),
+            None => VideoClips::Equal { videos: self.samples.len() as u64, clips: self.fixed_num_clips },
         }
     }
 

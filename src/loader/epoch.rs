@@ -172,7 +172,9 @@ impl Epoch {
 
     /// Makes the clip requests of later batches visible.
     fn fill_lookahead(&mut self, context: &EpochContext<'_>) {
-        let target_len = u64::from(context.config.lookahead_clips);
+        let configured = u64::from(context.config.lookahead_clips);
+        // 0 disables the lookahead.
+        let target_len = if configured == 0 { 0 } else { configured.max(context.order.lookahead_clips()) };
         let mut ahead = context.scheduler.lookahead_len();
         while ahead < target_len {
             let Some(clips) = self.enqueue_next_batch(context) else { break };

@@ -108,7 +108,9 @@ def test_what_no_order_can_keep_is_refused(short_clips):
         ({"shuffle": "buffer", "order": "torch"}, 'order="torch"'),
         ({"shuffle": "full", "order": "dali"}, 'order="dali"'),
         ({"order": "random"}, "order must be"),
-        ({"shuffle": True}, 'use "full"'),
+        ({"shuffle": "all"}, "shuffle must be"),
+        ({"shuffle": "grouped", "order": "dali"}, 'needs order="framespool"'),
+        ({"shuffle": "grouped", "max_chunk": 0}, "max_chunk"),
         ({"worker_id": 2, "num_workers": 2}, "below num_workers=2, got 2"),
         ({"stick_to_shard": True, "num_shards": 20}, "at least num_shards=20"),
     ]:

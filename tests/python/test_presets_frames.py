@@ -401,7 +401,7 @@ OURS += ["videomae", "videomae_ssv2", "videomae_pretrain", "vjepa2", "internvide
 
 @pytest.mark.parametrize("name", OURS)
 def test_numbers_that_make_no_sense_are_refused(name: str) -> None:
-    from framespool.samplers._presets import PRESETS
+    from framespool.samplers._preset_table import PRESETS
 
     refused = 0
     needed = NEEDED.get(name, {})

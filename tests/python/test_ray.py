@@ -322,7 +322,7 @@ def test_argument_errors_match_the_local_loader(cluster, few):
         ({"in_flight": 0}, "in_flight"),
         ({"copy": 1}, "copy"),
         ({"address": 7}, "address"),
-        ({"shuffle": True}, "shuffle"),
+        ({"shuffle": "grouped"}, "shuffle"),
         ({"num_shards": 0}, "num_shards"),
     ]:
         with pytest.raises(fsp.ArgumentError, match=match):

@@ -7,46 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framespool.errors import ArgumentError
-from framespool.samplers import (
-    _cosmos_curate,
-    _dali,
-    _hf,
-    _internvideo2,
-    _lerobot,
-    _mmaction2,
-    _pytorchvideo,
-    _qwen_vl,
-    _slowfast,
-    _torchcodec,
-    _torchvision,
-    _tsn,
-    _videomae,
-    _vjepa2,
-)
 from framespool.samplers._base import ClipSampler, arguments
-from framespool.samplers._preset_spec import PresetSpec, Required
+from framespool.samplers._preset_table import PRESETS, PresetSpec, Required
 
 if TYPE_CHECKING:
     from framespool._framespool import SamplerArgs
-
-
-# One module per codebase.
-PRESETS: dict[str, PresetSpec] = {
-    **_cosmos_curate.PRESETS,
-    **_dali.PRESETS,
-    **_hf.PRESETS,
-    **_internvideo2.PRESETS,
-    **_lerobot.PRESETS,
-    **_mmaction2.PRESETS,
-    **_pytorchvideo.PRESETS,
-    **_qwen_vl.PRESETS,
-    **_slowfast.PRESETS,
-    **_torchcodec.PRESETS,
-    **_torchvision.PRESETS,
-    **_tsn.PRESETS,
-    **_videomae.PRESETS,
-    **_vjepa2.PRESETS,
-}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,151 @@
+"""The grouped shuffle in batch samplers and loaders: order, ranks, decode-once, checkpoints."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import framespool as fsp
+import grouped_oracle
+import pytest
+
+SMALL = [fsp.transforms.Resize((16, 16))]
+WINDOWS = fsp.samplers.windows(sequence_length=2, step=4)
+
+
+def sampler(**keywords):
+    return fsp.BatchSampler(**{"batch_size": 4, "shuffle": "grouped", "seed": 5, **keywords})
+
+
+def loader(dataset, **keywords):
+    return fsp.ClipLoader(
+        dataset, WINDOWS, **{"batch_size": 4, "transforms": SMALL, "shuffle": "grouped", "seed": 3, **keywords}
+    )
+
+
+def delivered(run):
+    return [batch.clip_ids[~batch.padding].tolist() for batch in run]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "num_streams", "block", "max_chunk"),
+    [
+        ([6] * 50, 4, 120, 64),
+        ([1, 40, 0, 3, 7, 200, 1, 1, 9] * 4, 6, 300, 16),
+        ([10_000], 2, 700, 64),
+        ([3] * 30, 1, 0, 64),
+        ([5] * 20, 3, 10**9, 2),
+        ([2] * 3, 8, 4, 64),
+    ],
+)
+def test_order_is_that_of_the_oracle(lengths, num_streams, block, max_chunk):
+    options = {"num_streams": num_streams, "shuffle_block_size": block, "max_chunk": max_chunk}
+    for epoch in (0, 3):
+        expected = grouped_oracle.order(lengths, num_streams, block, max_chunk, 5, epoch).tolist()
+        one = sampler(num_clips=sum(lengths), clips_per_video=lengths, **options)
+        assert [clip for batch in one.epoch(epoch) for clip in batch] == expected
+        assert one.grouped == (num_streams, block, max_chunk)
+
+
+@pytest.mark.parametrize("last_batch", ["partial", "drop", "fill"])
+@pytest.mark.parametrize("num_shards", [1, 2, 3, 6])
+def test_ranks_share_the_positions_by_remainder(num_shards, last_batch):
+    lengths, batch_size = [7] * 31, 12 // num_shards
+    expected = grouped_oracle.order(lengths, 6, 60, 64, 5, 2).tolist()
+    ranks = [
+        sampler(
+            num_clips=217,
+            clips_per_video=7,
+            batch_size=batch_size,
+            num_shards=num_shards,
+            shard_id=rank,
+            num_streams=6,
+            shuffle_block_size=60,
+            last_batch=last_batch,
+        )
+        for rank in range(num_shards)
+    ]
+    assert len({len(rank) for rank in ranks}) == 1 and len({rank.num_slots for rank in ranks}) == 1
+    found = []
+    for n in range(len(ranks[0])):
+        batches = [
+            [clip for clip, pad in zip(rank.batch(n, epoch=2), rank.padding(n, epoch=2), strict=True) if not pad]
+            for rank in ranks
+        ]
+        found += [batch[n] for n in range(batch_size) for batch in batches if n < len(batch)]
+    assert found == expected[: len(found)] and len(found) == (216 if last_batch == "drop" else 217)
+
+
+def test_single_clip_videos_are_shuffled_fully():
+    one = sampler(num_clips=100, clips_per_video=1)
+    assert one.grouped is None
+    assert list(one.epoch(4)) == list(sampler(num_clips=100, shuffle="full").epoch(4))
+    assert list(sampler(num_clips=100, clips_per_video=1, shuffle=True).epoch(4)) == list(one.epoch(4))
+
+
+def test_defaults_follow_from_arguments():
+    # 0.8 * 891 cached clips * 8 ranks * 2 * 16 / 15, rounded down; 8 streams of each rank divide the batch of 8 and
+    # fit: 8 * 16 <= 891 / 8 does not hold, 4 * 16 does.
+    one = sampler(num_clips=1_600_000, clips_per_video=16, batch_size=8, num_shards=8)
+    cached = 2**31 // (16 * 3 * 224 * 224)
+    assert one.grouped == (32, cached * 8 * 8 * 32 // 150, 64)
+
+
+def test_a_loader_decodes_each_video_once(short_clips):
+    videos = short_clips * 12
+    full = loader(videos, shuffle="full", memory_budget=30_000)
+    grouped = loader(videos, memory_budget=30_000)
+    assert grouped._native.grouped is not None
+    for run in (full, grouped):
+        clips = [clip for batch in delivered(run) for clip in batch]
+        assert sorted(clips) == list(range(run.num_clips))
+    ample = loader(videos, memory_budget="1GiB")
+    delivered(ample)
+    decoded = [run.stats()["frames_decoded"] for run in (full, grouped, ample)]
+    assert decoded[1] <= 1.1 * decoded[2] and decoded[0] > 1.5 * decoded[2], decoded
+    assert grouped.stats()["clip_cache_peak_bytes"] <= 30_000
+
+
+def test_true_is_grouped_and_falls_back_to_full(short_clips):
+    many = loader(short_clips, shuffle=True)
+    assert delivered(many) == delivered(loader(short_clips))
+    one = {"clip_sampler": fsp.samplers.random(sequence_length=2), "batch_size": 4, "transforms": SMALL, "seed": 3}
+    run = fsp.ClipLoader(short_clips, shuffle=True, **one)
+    full = fsp.ClipLoader(short_clips, shuffle="full", **one)
+    assert delivered(run) == delivered(full)
+    full.load_state_dict(run.state_dict())
+
+
+def test_checkpoint_resumes_on_other_ranks_with_other_memory(short_clips):
+    videos = short_clips * 4
+    make = lambda rank, ranks, **more: loader(  # noqa: E731
+        videos, shard_id=rank, num_shards=ranks, batch_size=8 // ranks, **more
+    )
+    before = [make(rank, 4, memory_budget=40_000) for rank in range(4)]
+    taken = []
+    for run in before:
+        batches = iter(run)
+        taken.append([next(batches) for _ in range(3)])
+    states = [run.state_dict() for run in before]
+    assert all(state == states[0] for state in states)
+    after = [make(rank, 2, memory_budget="1GiB") for rank in range(2)]
+    assert after[0]._native.grouped != before[0]._native.grouped
+    rest = []
+    for run in after:
+        run.load_state_dict(states[0])
+        assert list(run._native.grouped) == states[0]["grouped"]
+        rest.append(list(run))
+    clips = Counter(
+        clip for part in (*taken, *rest) for batch in part for clip in batch.clip_ids[~batch.padding].tolist()
+    )
+    assert sorted(clips) == list(range(after[0].num_clips)) and set(clips.values()) == {1}
+
+
+def test_states_without_the_groups_are_rejected(short_clips):
+    run = loader(short_clips)
+    state = run.state_dict()
+    with pytest.raises(fsp.ArgumentError, match="grouped=None, expected three ints"):
+        run.load_state_dict({key: value for key, value in state.items() if key != "grouped"})
+    with pytest.raises(fsp.ArgumentError, match="does not match"):
+        loader(short_clips, shuffle="full").load_state_dict(state)
+    with pytest.raises(fsp.ArgumentError, match="num_streams"):
+        run.load_state_dict({**state, "grouped": [0, 5, 5]})

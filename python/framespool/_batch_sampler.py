@@ -147,8 +147,8 @@ class BatchSampler:
         shuffle: ``"grouped"``: a new permutation of all videos each epoch; the clips of a video are spread over a block
             and stay on one rank, so that a loader decodes each video once. ``True``: the same, or ``"full"`` if videos
             have one clip each. ``"full"``: a new permutation of all clips each epoch. ``"buffer"``: a local shuffle
-            that moves no clip by 1.5 times ``initial_fill`` positions or more, so clips of one video stay close. ``False``:
-            no shuffle.
+            that moves no clip by 1.5 times ``initial_fill`` positions or more, so clips of one video stay close.
+            ``False``: no shuffle.
         initial_fill: Size of the shuffle buffer in clips.
         order: ``"framespool"``, ``"torch"`` or ``"dali"``.
         shard_id: Rank, from 0.

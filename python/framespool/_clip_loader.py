@@ -91,7 +91,7 @@ class ClipLoader(BaseLoader[Batch]):
             to the CPU with the same result; :meth:`stats` reports the reasons.
         nvdec_threads: Decode tasks that NVDEC runs at the same time, 1 to 64. ``None``: three per engine, fewer if the
             GPU is short of memory.
-        shuffle: ``"grouped"``: a new permutation of all videos each epoch. The clips of a video stay on one rank and are
+        shuffle: ``"grouped"``: a new permutation of all videos each epoch. The clips of a video stay on one rank,
             spread over as many batches as the clip cache permits, so each video is decoded once at any dataset size.
             ``True``: the same, or ``"full"`` if videos have one clip each. ``"full"``: a new permutation of all clips
             each epoch. ``"buffer"``: moves each clip by less than 1.5 times ``initial_fill`` positions, so that

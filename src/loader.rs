@@ -18,8 +18,8 @@ mod worker;
 use std::sync::Arc;
 
 use crate::batch::{BatchBuffer, MemoryPool};
-use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::grouped_shuffle::GroupedConfig;
+use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, Shuffle};
 use crate::clip_sampler::ClipSamplerRef;
 use crate::error::{Error, Result};
@@ -338,7 +338,9 @@ impl Loader {
         self.stop_epoch()?;
         let mut order = self.order.config().clone();
         let Shuffle::Grouped(options) = &mut order.shuffle else {
-            return Err(Error::Argument("the loader has no grouped shuffle; create it with shuffle=\"grouped\"".into()));
+            return Err(Error::Argument(
+                "the loader has no grouped shuffle; create it with shuffle=\"grouped\"".into(),
+            ));
         };
         options.num_streams = Some(grouped.num_streams);
         options.block_size = Some(grouped.block_size);

@@ -221,11 +221,11 @@ class BatchSampler:
                     "clips_per_video must be given with a grouped shuffle, got None; it states which clips are of one "
                     "video"
                 )
-            counts = as_sequence(self.clips_per_video)
+            lengths = as_sequence(self.clips_per_video)
             settings["clips_per_video"] = (
                 integer("clips_per_video", self.clips_per_video, least=1, most=_MAX_U64)
-                if counts is None
-                else [integer("clips_per_video", count, most=_MAX_U64) for count in counts]
+                if lengths is None
+                else [integer("clips_per_video", length, most=_MAX_U64) for length in lengths]
             )
         if self.mix is not None:
             mix = self.mix

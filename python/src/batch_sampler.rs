@@ -62,7 +62,7 @@ impl ClipsPerVideo {
     fn into_video_clips(self, num_clips: u64) -> Result<VideoClips> {
         match self {
             Self::Same(0) => Err(Error::Argument("clips_per_video must be at least 1, got 0".into())),
-            Self::Same(clips) if num_clips % clips == 0 => {
+            Self::Same(clips) if num_clips.is_multiple_of(clips) => {
                 Ok(VideoClips::Equal { videos: num_clips / clips, clips })
             }
             Self::Same(clips) => Err(Error::Argument(format!(

@@ -16,7 +16,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch_sampler::{self, parse_choice};
-use framespool::batch_sampler::grouped_shuffle::GroupedConfig;
 use crate::clip_sampler::{build_clip_sampler, with_cause, Callable, SamplerArgs};
 use crate::errors::{check_same_process, warn_hdr, OrRaise};
 use crate::images::params_to_python;
@@ -25,6 +24,7 @@ use crate::sample_table::SampleTable;
 use crate::tensor::{ElementType, Tensor};
 use crate::transforms::{pipeline, TransformArgs};
 use crate::video::{interrupt, interrupt_scope, or_raise_pending, parse_decoder, Source, SourceCache};
+use framespool::batch_sampler::grouped_shuffle::GroupedConfig;
 
 /// Keyword arguments of the loader other than dataset, clip sampler and transforms.
 #[derive(FromPyObject)]
@@ -328,13 +328,7 @@ impl Loader {
     }
 
     /// Uses these parameters for the grouped shuffle. Ends the current pass.
-    fn set_grouped(
-        &self,
-        py: Python<'_>,
-        num_streams: u32,
-        block_size: u64,
-        max_chunk: u32,
-    ) -> PyResult<()> {
+    fn set_grouped(&self, py: Python<'_>, num_streams: u32, block_size: u64, max_chunk: u32) -> PyResult<()> {
         self.with(py, |loader| loader.set_grouped(GroupedConfig { num_streams, block_size, max_chunk }))
     }
 

@@ -46,7 +46,7 @@ impl DaliSampler {
                 let cursor = Mutex::new(reader.start());
                 Some((reader, cursor))
             }
-            Shuffle::Off | Shuffle::Full => None,
+            Shuffle::Off | Shuffle::Full | Shuffle::Grouped(_) => None,
         };
         Ok(Self { shards, batches, shuffled })
     }

@@ -28,6 +28,10 @@ const FRACTION_BITS: u32 = 20;
 const CHUNKS_PER_SUM: u64 = 256;
 /// From this many chunks on, the sums of an epoch are computed on several threads.
 const PARALLEL_CHUNKS: u64 = 1 << 20;
+/// Maximum number of places of a stream over which a chunk is spread: some multiples of it are held in memory.
+const MAX_SPREAD: u64 = 1 << 18;
+/// Maximum number of chunks of different lengths: an epoch starts with a pass over all of them.
+const MAX_UNEQUAL_CHUNKS: u64 = 1 << 30;
 /// Minimum number of places that are computed at once.
 const MIN_WINDOW: u64 = 64;
 
@@ -142,22 +146,23 @@ impl GroupedConfig {
         let chunks = Chunks::new(clips.clone(), options.max_chunk);
         let (num_clips, squares) = (u128::from(clips.num_clips()), chunks.sum_of_squares());
         let (ranks, cached) = (u128::from(num_shards.max(1)), u128::from(options.cached_clips));
+        let num_streams = options.num_streams.unwrap_or_else(|| {
+            let fits = |streams: u32| {
+                batch_size.is_multiple_of(streams)
+                    && 8 * u128::from(streams) * squares <= cached.saturating_mul(num_clips)
+                    && 16 * ranks * u128::from(streams) <= u128::from(chunks.num_chunks)
+            };
+            let streams = [8, 4, 2].into_iter().find(|&streams| fits(streams)).unwrap_or(1);
+            num_shards.max(1).saturating_mul(streams)
+        });
         let block_size = options.block_size.unwrap_or_else(|| {
             let block = match squares.checked_sub(num_clips) {
                 None | Some(0) => num_clips,
                 // 0.8 cached ranks 2k / (k - 1), where k = squares / num_clips.
                 Some(shared) => cached.saturating_mul(16 * ranks).saturating_mul(squares) / (10 * shared),
             };
-            u64::try_from(block.min(num_clips)).unwrap_or(u64::MAX)
-        });
-        let num_streams = options.num_streams.unwrap_or_else(|| {
-            let fits = |streams: u32| {
-                batch_size % streams == 0
-                    && 8 * u128::from(streams) * squares <= cached.saturating_mul(num_clips)
-                    && 16 * ranks * u128::from(streams) <= u128::from(chunks.num_chunks)
-            };
-            let streams = [8, 4, 2].into_iter().find(|&streams| fits(streams)).unwrap_or(1);
-            num_shards.max(1).saturating_mul(streams)
+            let most = u128::from(MAX_SPREAD) * u128::from(num_streams);
+            u64::try_from(block.min(num_clips).min(most)).unwrap_or(u64::MAX)
         });
         Self { num_streams, block_size, max_chunk: options.max_chunk }
     }
@@ -274,7 +279,22 @@ impl GroupedShuffle {
         let num_clips = clips.num_clips();
         let num_streams = u64::from(config.num_streams);
         let chunks = Chunks::new(clips, config.max_chunk);
-        Ok(Self { chunks, num_clips, num_streams, spread: config.block_size.min(num_clips) / num_streams })
+        if chunks.equal_len.is_none() && chunks.num_chunks > MAX_UNEQUAL_CHUNKS {
+            return invalid_argument(format!(
+                "videos with {num_clips} clips make {} chunks of different lengths, more than {MAX_UNEQUAL_CHUNKS}; \
+                 increase max_chunk",
+                chunks.num_chunks
+            ));
+        }
+        let spread = config.block_size.min(num_clips) / num_streams;
+        if spread > MAX_SPREAD {
+            return invalid_argument(format!(
+                "shuffle_block_size={} must be at most {MAX_SPREAD} times num_streams={num_streams}; use \
+                 shuffle=\"full\" to spread clips further",
+                config.block_size
+            ));
+        }
+        Ok(Self { chunks, num_clips, num_streams, spread })
     }
 
     /// Number of clips.

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::stats::StatsCollector;
 use super::{Mixture, OnError};
-use crate::batch_sampler::rng::{purpose, RngKey};
 use crate::batch_sampler::grouped_shuffle::VideoClips;
+use crate::batch_sampler::rng::{purpose, RngKey};
 use crate::batch_sampler::MixConfig;
 use crate::clip_sampler::video_timing::{SegmentRange, VideoSegment};
 use crate::clip_sampler::{ClipIndices, ClipSamplerRef, VideoTiming};

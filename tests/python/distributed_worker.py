@@ -109,6 +109,9 @@ def main() -> None:
     rank = os.environ["RANK"]
     said = {"ranks": ranks, "accelerate": accelerate, "lightning": lightning}[what](dataset)
     (Path(folder) / f"{rank}.json").write_text(json.dumps(said))
+    if torch.distributed.is_initialized():
+        # The threads of a process group that is still open may abort the process at exit.
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

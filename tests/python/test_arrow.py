@@ -132,7 +132,7 @@ def test_unsupported_columns_are_named(tmp_path):
     for keywords, reason in [
         ({"source": "video"}, r"no column 'video' to use as the source; it has jpg, n"),
         ({"source": "n"}, "column 'n' contains neither text nor bytes"),
-        ({"source": "jpg", "label": "n"}, r"row 0: \"n\" is 1.5, not a label"),
+        ({"source": "jpg", "label": "n"}, r"row 0: \"n\" is 1.5, expected an integer"),
     ]:
         with pytest.raises(fsp.ArgumentError, match=reason):
             fsp.datasets.arrow(path, **keywords)

@@ -22,8 +22,12 @@ def loader(dataset, **keywords):
     )
 
 
+def real_clips(batch):
+    return [clip for clip, pad in zip(batch.clip_ids.tolist(), batch.padding.tolist(), strict=True) if not pad]
+
+
 def delivered(run):
-    return [batch.clip_ids[~batch.padding].tolist() for batch in run]
+    return [real_clips(batch) for batch in run]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +96,8 @@ def test_defaults_follow_from_arguments():
 
 def test_a_loader_decodes_each_video_once(short_clips):
     videos = short_clips * 12
-    full = loader(videos, shuffle="full", memory_budget=30_000)
-    grouped = loader(videos, memory_budget=30_000)
+    full = loader(videos, shuffle="full", memory_budget=120_000)
+    grouped = loader(videos, memory_budget=120_000)
     assert grouped._native.grouped is not None
     for run in (full, grouped):
         clips = [clip for batch in delivered(run) for clip in batch]
@@ -101,8 +105,8 @@ def test_a_loader_decodes_each_video_once(short_clips):
     ample = loader(videos, memory_budget="1GiB")
     delivered(ample)
     decoded = [run.stats()["frames_decoded"] for run in (full, grouped, ample)]
-    assert decoded[1] <= 1.1 * decoded[2] and decoded[0] > 1.5 * decoded[2], decoded
-    assert grouped.stats()["clip_cache_peak_bytes"] <= 30_000
+    assert decoded[1] <= 1.1 * decoded[2] and decoded[0] > 3 * decoded[2], decoded
+    assert grouped.stats()["clip_cache_peak_bytes"] <= 120_000
 
 
 def test_true_is_grouped_and_falls_back_to_full(short_clips):
@@ -134,9 +138,7 @@ def test_checkpoint_resumes_on_other_ranks_with_other_memory(short_clips):
         run.load_state_dict(states[0])
         assert list(run._native.grouped) == states[0]["grouped"]
         rest.append(list(run))
-    clips = Counter(
-        clip for part in (*taken, *rest) for batch in part for clip in batch.clip_ids[~batch.padding].tolist()
-    )
+    clips = Counter(clip for part in (*taken, *rest) for batch in part for clip in real_clips(batch))
     assert sorted(clips) == list(range(after[0].num_clips)) and set(clips.values()) == {1}
 
 

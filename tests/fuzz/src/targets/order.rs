@@ -2,6 +2,7 @@
 //! Batches must have the reported lengths and every clip once over all ranks, or an error results. Batch sizes are limited to some
 //! thousand clips.
 
+use framespool::batch_sampler::grouped_shuffle::{GroupedOptions, VideoClips};
 use framespool::batch_sampler::{
     BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, MixConfig, Shuffle,
 };
@@ -101,6 +102,16 @@ fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
     let sum = whole.map(|mix| mix.sizes.iter().fold(0u64, |sum, &size| sum.saturating_add(size)));
     let num_shards = case.count();
     let num_workers = case.count();
+    let lengths =
+        case.maybe(|case| case.some(12, |case| u64::from(case.count() % 100))).filter(|_| mix.is_none());
+    let video_clips = lengths.map(|lengths| {
+        let ends = lengths.iter().scan(0, |end, length| {
+            *end += length;
+            Some(*end)
+        });
+        VideoClips::Offsets(std::iter::once(0).chain(ends).collect())
+    });
+    let sum = sum.or(video_clips.as_ref().map(VideoClips::num_clips));
     BatchSamplerConfig {
         num_clips: sum.unwrap_or_else(|| case.long()),
         clip_order: if mix.is_some() {
@@ -110,6 +121,12 @@ fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
         },
         shuffle: match case.next_below(3) {
             _ if mix.is_some() => Shuffle::Full,
+            _ if video_clips.is_some() => Shuffle::Grouped(GroupedOptions {
+                num_streams: case.maybe(|case| case.count() % 40),
+                block_size: case.maybe(FuzzInput::long),
+                max_chunk: case.count() % 70,
+                cached_clips: case.long(),
+            }),
             0 => Shuffle::Off,
             1 => Shuffle::Full,
             _ => Shuffle::Buffer { initial_fill: case.count() },
@@ -131,5 +148,6 @@ fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
         batch_size: case.count(),
         last_batch: case.one_of(&[LastBatchPolicy::Partial, LastBatchPolicy::Drop, LastBatchPolicy::Fill]),
         mix,
+        video_clips,
     }
 }

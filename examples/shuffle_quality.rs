@@ -4,8 +4,10 @@
 //!
 //! "moved" is how far a clip is from the one that comes unshuffled, in the mean and at most, as a share of the dataset;
 //! "from last" is how far the place of a clip is from its place an epoch before, in the mean; "videos" is the mean number
-//! of different videos in a batch. Means are over five epochs.
+//! of different videos in a batch; "mixing" is the number of different videos in 10 batches, as a share of those expected
+//! of a full shuffle. Means are over five epochs.
 
+use framespool::batch_sampler::grouped_shuffle::{GroupedOptions, VideoClips};
 use framespool::batch_sampler::shuffle_quality::measure_shuffle;
 use framespool::batch_sampler::{BatchSampler, BatchSamplerConfig, ClipOrder, Shuffle};
 
@@ -16,17 +18,28 @@ fn main() {
     let mut number = |otherwise| numbers.next().unwrap_or(otherwise);
     let (videos, each, batch_size) = (number(1000), number(18), number(32) as u32);
     let clips = videos * each;
+    let video_clips = VideoClips::Equal { videos, clips: each };
     println!("{videos} videos of {each} clips, batches of {batch_size}\n");
-    println!("{:32} {:>10} {:>10} {:>10} {:>8}", "", "moved", "at most", "from last", "videos");
+    println!(
+        "{:36} {:>10} {:>10} {:>10} {:>8} {:>8}",
+        "", "moved", "at most", "from last", "videos", "mixing"
+    );
     let sizes = [1, 16, 64, 256, 1024, 4096, clips as u32];
     let buffers = |clip_order| sizes.map(|initial_fill| (clip_order, Shuffle::Buffer { initial_fill }));
+    let grouped = [128, 512, 2048].map(|cached_clips| {
+        let options = GroupedOptions { cached_clips, ..GroupedOptions::default() };
+        (ClipOrder::Framespool, Shuffle::Grouped(options))
+    });
     let others = [
         (ClipOrder::Framespool, Shuffle::Off),
         (ClipOrder::Framespool, Shuffle::Full),
         (ClipOrder::Torch, Shuffle::Full),
     ];
-    for (clip_order, shuffle) in
-        buffers(ClipOrder::Framespool).into_iter().chain(buffers(ClipOrder::Dali)).chain(others)
+    for (clip_order, shuffle) in buffers(ClipOrder::Framespool)
+        .into_iter()
+        .chain(buffers(ClipOrder::Dali))
+        .chain(grouped)
+        .chain(others)
     {
         let config = BatchSamplerConfig {
             num_clips: clips,
@@ -34,15 +47,17 @@ fn main() {
             shuffle,
             batch_size,
             seed: 1,
+            video_clips: Some(video_clips.clone()),
             ..BatchSamplerConfig::default()
         };
         let order = BatchSampler::new(config).expect("a valid order");
-        let (mut moved, mut most, mut mixed, mut since) = (0.0, 0.0_f64, 0.0, 0.0);
+        let (mut moved, mut most, mut mixed, mut mixing, mut since) = (0.0, 0.0_f64, 0.0, 0.0, 0.0);
         for epoch in 0..EPOCHS {
-            let found = measure_shuffle(&order, epoch, &|clip| clip / each).expect("not a mix").measured;
+            let found = measure_shuffle(&order, epoch, &video_clips).expect("not a mix").measured;
             moved += found.mean_share / EPOCHS as f64;
             most = most.max(found.max_share);
             mixed += found.videos_per_batch / EPOCHS as f64;
+            mixing += found.mixing / EPOCHS as f64;
         }
         for epoch in 0..EPOCHS {
             let (before, after) = (places(&order, epoch), places(&order, epoch + 1));
@@ -52,10 +67,11 @@ fn main() {
         let percent = |share: f64| format!("{:.2} %", share * 100.0);
         let name = match shuffle {
             Shuffle::Buffer { initial_fill } => format!("{clip_order:?}, buffer of {initial_fill}"),
+            Shuffle::Grouped(options) => format!("grouped, {} cached clips", options.cached_clips),
             other => format!("{clip_order:?}, {other:?}"),
         };
         println!(
-            "{name:32} {:>10} {:>10} {:>10} {mixed:>8.1}",
+            "{name:36} {:>10} {:>10} {:>10} {mixed:>8.1} {mixing:>8.2}",
             percent(moved),
             percent(most),
             percent(since)

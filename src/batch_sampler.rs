@@ -20,7 +20,7 @@ pub use config::{BatchSamplerConfig, ClipOrder, LastBatchPolicy, Shuffle};
 pub use mix::MixConfig;
 
 use dali::DaliSampler;
-use grouped_shuffle::{GroupedConfig, GroupedSampler};
+use grouped_shuffle::{Consumers, GroupedConfig, GroupedSampler};
 use mix::MixSampler;
 use rng::RngKey;
 use shard::{shard_range, ContiguousBatches, GlobalBatchSplit};
@@ -95,7 +95,8 @@ impl BatchSampler {
             }
             (ClipOrder::Framespool, None) => match (config.shuffle, &config.video_clips) {
                 (Shuffle::Grouped(options), Some(clips)) => {
-                    let grouped = GroupedConfig::derive(options, clips, num_shards, batch_size);
+                    let consumers = Consumers { num_shards, num_workers: config.num_workers, batch_size };
+                    let grouped = GroupedConfig::derive(options, clips, consumers);
                     let sampler = GroupedSampler::new(clips.clone(), grouped, config.seed)?;
                     if sampler.is_ungrouped() {
                         ShardingStrategy::GlobalBatches(split(num_clips))
@@ -122,12 +123,22 @@ impl BatchSampler {
         }
     }
 
-    /// Number of clip requests that a loader of this rank must see ahead to find the clips that share decoding.
+    /// The configuration, with the parameters of the grouped shuffle that it left open.
+    pub fn resolved_config(&self) -> BatchSamplerConfig {
+        let mut config = self.config.clone();
+        if let (Shuffle::Grouped(options), Some(grouped)) = (&mut config.shuffle, self.grouped()) {
+            options.num_streams = Some(grouped.num_streams);
+            options.block_size = Some(grouped.block_size);
+            options.max_chunk = grouped.max_chunk;
+        }
+        config
+    }
+
+    /// Number of clip requests that a loader of this worker must see ahead to find the clips that share decoding.
     pub fn lookahead_clips(&self) -> u64 {
-        let BatchSamplerConfig { num_shards, batch_size, .. } = self.config;
-        self.grouped().map_or(0, |grouped| {
-            (grouped.block_size / u64::from(num_shards.max(1))).saturating_add(batch_size.into())
-        })
+        let BatchSamplerConfig { num_shards, num_workers, batch_size, .. } = self.config;
+        let consumers = u64::from(num_shards.max(1)) * u64::from(num_workers.max(1));
+        self.grouped().map_or(0, |grouped| (grouped.block_size / consumers).saturating_add(batch_size.into()))
     }
 
     /// Batches per epoch of this worker; the same on all ranks and in all epochs.

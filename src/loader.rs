@@ -5,6 +5,8 @@
 mod backends;
 mod budget;
 pub mod catalog;
+mod config;
+mod cost_estimate;
 mod decode_task;
 mod epoch;
 mod lookahead;
@@ -18,138 +20,21 @@ mod worker;
 use std::sync::Arc;
 
 use crate::batch::{BatchBuffer, MemoryPool};
-use crate::batch_sampler::grouped_shuffle::GroupedConfig;
+use crate::batch_sampler::grouped_shuffle::{GroupedConfig, GroupedOptions};
 use crate::batch_sampler::rng::RngKey;
-use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, Shuffle};
-use crate::clip_sampler::ClipSamplerRef;
+use crate::batch_sampler::shuffle_quality::{cached_clips_for_mixing, measure_mixing};
+use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, ClipOrder, Shuffle};
 use crate::error::{Error, Result};
-use crate::index::cache::IndexCache;
 use crate::sync::{Mutex, PoisonError};
-use crate::transforms::{explain, ClipShape, ElementLut, SampledParams, TransformPipeline};
+use crate::transforms::{explain, ClipShape, SampledParams};
 
-use crate::dataset::SampleTable;
 pub use backends::DecoderBackend;
 use catalog::VideoCatalog;
+pub use config::{GpuConfig, LoaderConfig, Mixture, OnError, LOOK_AHEAD, MEMORY_BUDGET};
+use cost_estimate::CostModel;
 use epoch::{Epoch, EpochContext};
 use stats::{Failure, Stats, StatsCollector};
 use worker::WorkerPool;
-
-/// What happens when a clip cannot be made because of an error in its file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnError {
-    /// Raises the error in place of the batch that contains the clip; later batches are still delivered. A
-    /// failed batch allocation is handled differently, because no file causes it: see [`Loader::next_batch`].
-    #[default]
-    Raise,
-    /// Leaves the clip out: its batch is shorter.
-    Skip,
-    /// Replaces the clip with another one, chosen by (seed, epoch, clip, attempt).
-    Replace,
-}
-
-/// Datasets that are concatenated in the list of items and mixed by weight.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mixture {
-    /// Number of items in each dataset.
-    pub items: Vec<u32>,
-    /// Share of each dataset in the epoch, in any unit.
-    pub weights: Vec<f64>,
-    /// Whether a clip may repeat before all other clips of its dataset have been delivered.
-    pub replacement: bool,
-    /// Number of clips per epoch; by default the number of clips in all datasets together.
-    pub epoch_clips: Option<u64>,
-}
-
-/// Selects the work that runs on a GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GpuConfig {
-    /// The GPU whose memory holds the batches; host memory if `None`.
-    pub device: Option<u32>,
-    /// The decoder backend.
-    pub decoder: DecoderBackend,
-    /// Worker threads that decode on the GPU. Default: three per NVDEC engine, fewer if device memory is
-    /// short.
-    pub nvdec_threads: Option<u32>,
-}
-
-/// Configuration of a [`Loader`].
-#[derive(Clone)]
-pub struct LoaderConfig {
-    /// Videos or images, with their labels.
-    pub samples: Arc<SampleTable>,
-    /// Whether the files are images (JPEG, PNG): each clip has one frame.
-    pub images: bool,
-    /// Index of the stream to read in each file, counted among all streams; `None` selects the best stream of
-    /// each file.
-    pub stream: Option<u32>,
-    /// Clip sampler: selects the frames of each clip.
-    pub sampling: ClipSamplerRef,
-    /// Order of the clips. The loader fills in the number of clips and the mix once it has indexed the
-    /// videos.
-    pub order: BatchSamplerConfig,
-    /// Datasets that are mixed by weight.
-    pub mixture: Option<Mixture>,
-    /// What happens to clips that cannot be made.
-    pub on_error: OnError,
-    /// Transforms for each frame.
-    pub pipeline: TransformPipeline,
-    /// Number of worker threads, each with its own decoder.
-    pub threads: u32,
-    /// Number of batches made ahead of the one that the consumer waits for.
-    pub prefetch_batches: u32,
-    /// Bytes for cached clips: clips finished before their turn, because their frames were decoded for other
-    /// clips.
-    pub memory_budget: u64,
-    /// Number of clip requests after the open batches that are considered for the clip cache.
-    pub lookahead_clips: u32,
-    /// Store of video indices on disk.
-    pub index: Option<Arc<IndexCache>>,
-    /// Selects the work that runs on a GPU.
-    pub gpu: GpuConfig,
-}
-
-/// Default of `memory_budget`: 2 GiB.
-pub const MEMORY_BUDGET: u64 = 2 << 30;
-
-/// Default of `lookahead_clips`: more clips than a usual memory budget holds.
-pub const LOOK_AHEAD: u32 = 1 << 16;
-
-impl LoaderConfig {
-    /// The shape of all clips, if the sampling and the transforms give every clip the same shape.
-    fn clip_shape(&self) -> Option<ClipShape> {
-        let size = self.pipeline.fixed_size()?;
-        Some(self.pipeline.shape(self.sampling.sequence_length()? as usize, size))
-    }
-
-    /// The pipeline that produces cached clips as 8-bit codes, and the expansion of those codes into output
-    /// elements. `None` if cached clips have the output format.
-    fn cached_format(&self) -> Option<(TransformPipeline, ElementLut)> {
-        let plain =
-            self.clip_shape().is_some() && !self.sampling.pads_with_zeros() && self.gpu.device.is_none();
-        self.pipeline.as_codes().filter(|_| plain)
-    }
-
-    /// Bytes of a cached clip; of 224 x 224 RGB frames in 8 bits if the size varies.
-    fn cached_clip_bytes(&self) -> u64 {
-        let frames = self.sampling.sequence_length().unwrap_or(16) as usize;
-        let pipeline = self.cached_format().map(|(pipeline, _)| pipeline);
-        let shape = pipeline.as_ref().unwrap_or(&self.pipeline);
-        let shape = shape.fixed_size().map(|size| shape.shape(frames, size));
-        shape.and_then(|shape| shape.bytes()).unwrap_or(frames * 3 * 224 * 224) as u64
-    }
-
-    /// Threads per decoder: one if there are enough clips in progress to keep every worker busy, otherwise
-    /// the worker threads divided among those clips.
-    fn frame_threads(&self) -> u32 {
-        let clips = self.max_clips_in_flight().clamp(1, u64::from(u32::MAX)) as u32;
-        (self.threads / clips).max(1)
-    }
-
-    /// Maximum number of clips in the open batches at one time.
-    fn max_clips_in_flight(&self) -> u64 {
-        (u64::from(self.prefetch_batches) + 1) * u64::from(self.order.batch_size)
-    }
-}
 
 /// Maximum of `num_threads`: more than any machine has cores.
 const MAX_THREADS: u32 = 4096;
@@ -206,6 +91,40 @@ pub enum BatchData {
     /// Clips differ in size.
     Ragged(Vec<(BatchBuffer, ClipShape)>),
 }
+
+/// How well a grouped shuffle mixes videos.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ShuffleMixing {
+    /// See [`ShuffleStats::mixing`](crate::batch_sampler::shuffle_quality::ShuffleStats::mixing).
+    pub mixing: f64,
+    /// Whether the same videos recur so soon that the user is to be warned: a mixing of less than 0.5.
+    pub is_poor: bool,
+    /// If it is poor: the memory budget that gives 0.9, if one does.
+    pub memory_budget: Option<u64>,
+}
+
+/// Mean number of packets that are processed for a clip, by shuffle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostEstimate {
+    /// Each clip decoded by itself.
+    pub single: f64,
+    /// [`Shuffle::Full`].
+    pub full: f64,
+    /// [`Shuffle::Grouped`].
+    pub grouped: f64,
+    /// The mixing of the grouped shuffle; see [`ShuffleMixing`].
+    pub mixing: f64,
+}
+
+/// See [`ShuffleMixing`].
+const MIN_MIXING: f64 = 0.5;
+const GOOD_MIXING: f64 = 0.9;
+
+/// A grouped shuffle leaves a fifth of the clip cache free: idle workers make the clips that are due next.
+const WORK_AHEAD_SHARE: u64 = 5;
+
+/// Number of positions of the order that are inspected for [`Loader::shuffle_mixing`]: takes some milliseconds.
+const MIXING_POSITIONS: u64 = 20_000;
 
 /// One batch.
 pub struct Batch {
@@ -294,7 +213,7 @@ impl Loader {
             ..config.order.clone()
         };
         if let Shuffle::Grouped(options) = &mut order.shuffle {
-            options.cached_clips = config.memory_budget / config.cached_clip_bytes().max(1);
+            options.cached_clips = config.cached_clips();
         }
         let order = BatchSampler::new(order)?;
         let workers = WorkerPool::start(&config, catalog.clone(), stats.clone())?;
@@ -330,6 +249,66 @@ impl Loader {
         self.order.grouped()
     }
 
+    /// How well a grouped shuffle mixes videos; `None` if the clips are not grouped.
+    ///
+    /// # Errors
+    /// `Argument` if a batch sampler with more cached clips cannot be created.
+    pub fn shuffle_mixing(&self) -> Result<Option<ShuffleMixing>> {
+        let config = self.order.config();
+        let Some(clips) = config.video_clips.as_ref().filter(|_| self.order.grouped().is_some()) else {
+            return Ok(None);
+        };
+        let mixing = measure_mixing(&self.order, 0, clips, MIXING_POSITIONS)?;
+        let cached_clips = match mixing < MIN_MIXING {
+            true => cached_clips_for_mixing(config, clips, GOOD_MIXING, MIXING_POSITIONS)?,
+            false => None,
+        };
+        let memory_budget = cached_clips.map(|n| n.saturating_mul(self.config.cached_clip_bytes()));
+        Ok(Some(ShuffleMixing { mixing, is_poor: mixing < MIN_MIXING, memory_budget }))
+    }
+
+    /// Estimates the decoding cost of shuffles of this dataset, with this clip cache, from some of its videos.
+    ///
+    /// # Errors
+    /// `Argument` with a mixture or an order of another library; the error of a video if none of those that are opened
+    /// can be read; those of `interrupt`.
+    pub fn estimate_cost(&self, interrupt: &dyn Fn() -> Result<()>) -> Result<CostEstimate> {
+        self.check_process()?;
+        let config = self.order.config();
+        if config.mix.is_some() || config.clip_order != ClipOrder::Framespool || config.stick_to_shard {
+            return Err(Error::Argument(
+                "costs can be estimated only for order=\"framespool\" without a mix and stick_to_shard"
+                    .into(),
+            ));
+        }
+        let cached_clips = self.config.cached_clips();
+        let lookahead_clips = u64::from(self.config.lookahead_clips);
+        let model = |cached_clips| CostModel {
+            catalog: &self.catalog,
+            stats: &self.stats,
+            seed: config.seed,
+            cached_clips,
+            lookahead_clips,
+        };
+        let with = |shuffle| BatchSamplerConfig {
+            shuffle,
+            video_clips: Some(self.catalog.video_clips()),
+            ..config.clone()
+        };
+        let full = BatchSampler::new(with(Shuffle::Full))?;
+        let options = match config.shuffle {
+            Shuffle::Grouped(options) => options,
+            _ => GroupedOptions { cached_clips, ..GroupedOptions::default() },
+        };
+        let grouped = BatchSampler::new(with(Shuffle::Grouped(options)))?;
+        Ok(CostEstimate {
+            single: model(0).packets_per_clip(&full, interrupt)?,
+            full: model(cached_clips).packets_per_clip(&full, interrupt)?,
+            grouped: model(cached_clips).packets_per_clip(&grouped, interrupt)?,
+            mixing: measure_mixing(&grouped, 0, &self.catalog.video_clips(), MIXING_POSITIONS)?,
+        })
+    }
+
     /// Uses these parameters for the grouped shuffle, such as those of a checkpoint. Ends the current pass.
     ///
     /// # Errors
@@ -355,7 +334,10 @@ impl Loader {
         self.check_process()?;
         self.iterations += 1;
         let iteration = self.iterations;
-        self.workers.scheduler.start_epoch(iteration, epoch, self.config.clip_shape().is_some());
+        let work_ahead =
+            if self.grouped().is_some() { self.config.cached_clips() / WORK_AHEAD_SHARE } else { 0 };
+        let same_shape = self.config.clip_shape().is_some();
+        self.workers.scheduler.start_epoch(iteration, epoch, same_shape, work_ahead);
         self.epoch = Some(Epoch::new(iteration, (epoch, first_batch), self.pool.clone()));
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = (iteration, first_batch);
         Ok(iteration)

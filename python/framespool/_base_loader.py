@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from framespool import _checkpoint, _framespool
-from framespool._batch_sampler import grouped_settings, max_epoch, resolve_shuffle, validate_shuffle
+from framespool._batch_sampler import (
+    grouped_settings,
+    max_epoch,
+    resolve_shuffle,
+    validate_shuffle,
+    warn_if_poorly_mixed,
+)
 from framespool._index_cache import cache_location
 from framespool._validate_args import boolean, byte_size, choice, device_number, integer, stream_index
 from framespool.datasets import ArchiveMember, Dataset, ImageSequence, MixtureDataset, TableCell, VideoSegment
@@ -144,6 +150,8 @@ class BaseLoader(Generic[B]):
         self._companions: list[_framespool.Loader] = []
         if ordered["shuffle"] == "grouped" and self._native.grouped is None:
             ordered = {**ordered, "shuffle": "full"}  # each video has one clip: the orders are the same
+        elif ordered["shuffle"] == "grouped" and ordered["shard_id"] == ordered["worker_id"] == 0:
+            warn_if_poorly_mixed(self._native, self._settings["memory_budget"])
         self._order = _checkpoint.order(ordered, mixture)
         self._numbers = {
             "seed": ordered["seed"],

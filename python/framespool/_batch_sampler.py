@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-import itertools
+import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, overload
@@ -80,6 +81,25 @@ def grouped_settings(block_size: Any, num_streams: Any, max_chunk: Any) -> dict[
         "num_streams": None if num_streams is None else integer("num_streams", num_streams, least=1),
         "max_chunk": integer("max_chunk", max_chunk, least=1),
     }
+
+
+def warn_if_poorly_mixed(native: _framespool.Loader, memory_budget: int) -> None:
+    """Warns if the grouped shuffle of a loader mixes videos poorly.
+
+    Args:
+        native: The native loader.
+        memory_budget: Its memory budget in bytes.
+    """
+    mixing, is_poor, enough = native.shuffle_mixing() or (1.0, False, None)
+    if not is_poor:
+        return
+    remedy = "" if enough is None else f"memory_budget={math.ceil(enough / 2**20)}MiB gives 90 %; otherwise "
+    warnings.warn(
+        f"clips of one video come close together: 10 batches have {mixing:.0%} of the different videos that a full "
+        f"shuffle gives, with memory_budget={memory_budget / 2**20:.3g}MiB; {remedy}decrease max_chunk, which decodes "
+        'more, or use shuffle="full"',
+        stacklevel=4,  # where the loader is created
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +183,8 @@ class BatchSampler:
         mix: A :class:`Mixture` of ``num_clips`` clips; needs ``shuffle="full"``.
         clips_per_video: For ``"grouped"``: clips of every video, or of each video in turn.
         shuffle_block_size: For ``"grouped"``: positions over which the clips of a video are spread, over all ranks.
-            ``None``: as many as a clip cache of 2 GiB for clips of 16 frames of 224 x 224 permits.
+            ``None``: as many as a clip cache of 2 GiB for clips of 16 frames of 224 x 224 permits. With twice
+            ``num_clips`` or more, the clips of each stream are shuffled fully.
         num_streams: For ``"grouped"``: number of streams. If the number of ranks divides it, each video is on one rank.
             ``None``: a multiple of ``num_shards``.
         max_chunk: For ``"grouped"``: longer videos are cut into chunks of at most this many clips.
@@ -312,37 +333,52 @@ class BatchSampler:
         """
         return EpochBatches(self, self._epoch(epoch))
 
-    def quality(self, clips_per_video: int | Sequence[int] = 1, *, epoch: int = 0) -> dict[str, Any]:
-        """Measures how well an epoch is shuffled, for this worker.
+    def quality(self, clips_per_video: int | Sequence[int] | None = None, *, epoch: int = 0) -> dict[str, Any]:
+        """Measures how well an epoch is shuffled.
 
         It uses about 100,000 clips if there are more. Not available for a mixture, whose clips have no unshuffled
         position.
 
+        - ``mixing``: different videos in 10 consecutive batches of all ranks, divided by the number that a random
+          permutation of all clips is expected to have. 1 is as good as a full shuffle.
+        - ``repeats_per_batch``: clips of a batch of all ranks whose video has another clip before them in the batch.
+        - ``median_gap_batches``: median number of batches from a clip to the next clip of its video; ``None`` if most
+          are farther apart than the measured batches.
+        - ``mean_clips``, ``median_clips``, ``max_clips``: distance of a clip from its unshuffled position, in clips, on
+          this rank. ``mean_share``, ``median_share``, ``max_share``: the same as shares of the dataset.
+        - ``videos_per_batch``: mean number of different videos in a batch of this rank.
+        - ``full``: a dict of the same values for a full shuffle.
+
         Args:
             clips_per_video: Clips of every video, or of each video in turn, which must add up to ``num_clips``.
+                ``None``: those of this batch sampler, else 1.
             epoch: Number of the epoch.
 
         Returns:
-            dict: ``mean_clips``, ``median_clips`` and ``max_clips``: distance of a clip from its unshuffled position,
-            in clips; ``mean_share``, ``median_share`` and ``max_share``: the same as shares of the dataset;
-            ``videos_per_batch``: mean number of different videos in a batch; and ``full``: a dict of the same values
-            for a full shuffle.
+            dict: The values by name.
 
         Raises:
             ArgumentError: If an argument is invalid, or for a mixture.
+
+        Example:
+            >>> import framespool as fsp
+            >>> sampler = fsp.BatchSampler(num_clips=3200, batch_size=32, shuffle="full", seed=1)
+            >>> quality = sampler.quality(clips_per_video=16)
+            >>> round(quality["mixing"], 1)
+            1.0
         """
+        if clips_per_video is None:
+            return self._sampler.quality(None, self._epoch(epoch))
         counts = as_sequence(clips_per_video)
         if counts is None:
-            ends, each = [], integer("clips_per_video", clips_per_video, least=1, most=_MAX_U64)
-        else:
-            each = 1
-            ends = list(itertools.accumulate(integer("clips_per_video", count, most=_MAX_U64) for count in counts))
-            total = ends[-1] if ends else 0
-            if total != self.num_clips:
-                raise ArgumentError(
-                    f"clips_per_video must add up to num_clips={self.num_clips}, got {total}; give each video's number"
-                )
-        return self._sampler.quality(ends, each, self._epoch(epoch))
+            each = integer("clips_per_video", clips_per_video, least=1, most=_MAX_U64)
+            return self._sampler.quality(each, self._epoch(epoch))
+        lengths = [integer("clips_per_video", count, most=_MAX_U64) for count in counts]
+        if sum(lengths) != self.num_clips:
+            raise ArgumentError(
+                f"clips_per_video must add up to num_clips={self.num_clips}, got {sum(lengths)}; give that of each video"
+            )
+        return self._sampler.quality(lengths, self._epoch(epoch))
 
     def _place(self, n: int, epoch: int) -> tuple[int, int]:
         batch = integer("n", n, most=_MAX_U64)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from framespool._base_loader import BaseLoader
+from framespool._clip_loader import ClipLoader
 from framespool._validate_args import number
 from framespool.errors import ArgumentError, UnsupportedError
 
@@ -34,6 +35,7 @@ class BenchReport:
         frames_decoded_per_frame_delivered: Cost of a delivered frame.
         bytes_read: Bytes read from files.
         shares: Shares of the workers' time by activity; with ``"waiting"`` they sum to 1.
+        expected: For a :class:`ClipLoader` in framespool's own order: :meth:`ClipLoader.estimate_cost`, else ``None``.
         advice: Sentences, the most useful first.
         stats: :meth:`ClipLoader.stats` of the measured time; counters are differences.
     """
@@ -47,6 +49,7 @@ class BenchReport:
     frames_decoded_per_frame_delivered: float
     bytes_read: int
     shares: dict[str, float]
+    expected: dict[str, Any] | None
     advice: list[str]
     stats: dict[str, Any] = field(repr=False)
 
@@ -111,6 +114,7 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
     batches = iter(loader)
     next(batches)
     first = time.perf_counter() - began
+    expected = _expected(loader)
     before = loader.stats()
     start = time.perf_counter()
     while time.perf_counter() - start < budget:
@@ -138,9 +142,19 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
         frames_decoded_per_frame_delivered=each,
         bytes_read=stats["bytes_read"],
         shares=shares,
-        advice=_advice(shares, each, stats),
+        expected=expected,
+        advice=_advice(shares, each, stats, expected, loader._order["shuffle"]),
         stats=stats,
     )
+
+
+def _expected(loader: BaseLoader[Any]) -> dict[str, Any] | None:
+    if not isinstance(loader, ClipLoader):
+        return None
+    try:
+        return loader.estimate_cost()
+    except ArgumentError:
+        return None  # an order of another library, or a mixture
 
 
 def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
@@ -159,9 +173,17 @@ def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _advice(shares: dict[str, float], each: float, stats: dict[str, Any]) -> list[str]:
+def _advice(
+    shares: dict[str, float], each: float, stats: dict[str, Any], expected: dict[str, Any] | None, shuffle: str | None
+) -> list[str]:
     """Suggestions, the most useful first."""
     found = []
+    packets = {} if expected is None else expected["packets_per_clip"]
+    if shuffle == "full" and packets and packets["full"] > 1.2 * packets["grouped"]:
+        found.append(
+            f'shuffle="grouped" is expected to decode {packets["full"] / packets["grouped"]:.1f} times less than '
+            f'"full" over an epoch of this dataset.'
+        )
     if stats["index_cache_error"]:
         found.append(
             f"Indexes are not stored: {stats['index_cache_error']}. Set FRAMESPOOL_INDEX to a writable folder."

@@ -229,6 +229,33 @@ class ClipLoader(BaseLoader[Batch]):
         }
         super().__init__(dataset, clip_sampler._sampler_args(), options, own)
 
+    def estimate_cost(self) -> dict[str, Any]:
+        """Estimates what shuffles of this dataset cost with this clip cache, before anything is decoded.
+
+        It plans the decoding of a part of an epoch in the order of each shuffle, from the indexes of up to 32 of the
+        videos, and takes some seconds at most.
+
+        - ``packets_per_clip``: mean packets that are decoded, or read and skipped, for a clip: ``"grouped"`` and
+          ``"full"``, the shuffles; ``"single"``, each clip decoded by itself.
+        - ``mixing``: that of ``"grouped"``; see :meth:`BatchSampler.quality`.
+
+        Returns:
+            dict: The values by name.
+
+        Raises:
+            ArgumentError: With ``order`` other than ``"framespool"``, a mixture, or ``stick_to_shard``.
+            Error: If none of the videos can be read.
+
+        Example:
+            >>> import framespool as fsp
+            >>> dataset = fsp.datasets.folder("videos/")
+            >>> loader = fsp.ClipLoader(dataset, fsp.samplers.random(sequence_length=8), batch_size=2)
+            >>> sorted(loader.estimate_cost()["packets_per_clip"])
+            ['full', 'grouped', 'single']
+        """
+        single, full, grouped, mixing = self._native.estimate_cost()
+        return {"packets_per_clip": {"grouped": grouped, "full": full, "single": single}, "mixing": mixing}
+
     def _batch(self, made: list[dict[str, Any]]) -> Batch:
         batch = Batch(**{field.name: made[0][field.name] for field in fields(Batch)})
         return replace(batch, frames=finish(self._finish, batch.frames))

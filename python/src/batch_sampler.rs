@@ -179,20 +179,22 @@ impl BatchSampler {
         self.slots(py, batch, epoch).iter().map(|slot| slot.occurrence).collect()
     }
 
-    /// Measures how well the batches mix videos. `ends` holds, for each video, the number of its last clip
-    /// plus 1; if it is empty, every video has `each` clips.
+    /// Measures how well the batches mix videos. `clips_per_video` defaults to that of a grouped shuffle, else 1.
+    #[pyo3(signature = (clips_per_video, epoch))]
     fn quality<'py>(
         &self,
         py: Python<'py>,
-        ends: Vec<u64>,
-        each: u64,
+        clips_per_video: Option<ClipsPerVideo>,
         epoch: u64,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let video_of = |clip: u64| match &ends[..] {
-            [] => clip / each.max(1),
-            ends => ends.partition_point(|&end| end <= clip) as u64,
+        let config = self.0.config();
+        let measure = || {
+            let given = clips_per_video.map(|clips| clips.into_video_clips(config.num_clips)).transpose()?;
+            let clips = given.or_else(|| config.video_clips.clone());
+            let single = VideoClips::Equal { videos: config.num_clips, clips: 1 };
+            measure_shuffle(&self.0, epoch, &clips.unwrap_or(single))
         };
-        let quality = py.detach(|| measure_shuffle(&self.0, epoch, &video_of)).or_raise(py)?;
+        let quality = py.detach(measure).or_raise(py)?;
         let dict = shuffle_stats(py, quality.measured)?;
         dict.set_item("full", shuffle_stats(py, quality.full)?)?;
         Ok(dict)
@@ -214,5 +216,8 @@ fn shuffle_stats(py: Python<'_>, shuffle_stats: ShuffleStats) -> PyResult<Bound<
     dict.set_item("median_share", shuffle_stats.median_share)?;
     dict.set_item("max_share", shuffle_stats.max_share)?;
     dict.set_item("videos_per_batch", shuffle_stats.videos_per_batch)?;
+    dict.set_item("repeats_per_batch", shuffle_stats.repeats_per_batch)?;
+    dict.set_item("median_gap_batches", shuffle_stats.median_gap_batches)?;
+    dict.set_item("mixing", shuffle_stats.mixing)?;
     Ok(dict)
 }

@@ -327,6 +327,19 @@ impl Loader {
         self.with(py, |loader| Ok(loader.grouped().map(batch_sampler::grouped_args)))
     }
 
+    /// The mixing of a grouped shuffle, whether it is poor, and the memory budget that gives 0.9 then; `None` if the
+    /// clips are not grouped.
+    fn shuffle_mixing(&self, py: Python<'_>) -> PyResult<Option<(f64, bool, Option<u64>)>> {
+        let found = self.with(py, |loader| loader.shuffle_mixing())?;
+        Ok(found.map(|found| (found.mixing, found.is_poor, found.memory_budget)))
+    }
+
+    /// Estimated packets per clip: each clip by itself, full shuffle, grouped shuffle; and the mixing of the latter.
+    fn estimate_cost(&self, py: Python<'_>) -> PyResult<(f64, f64, f64, f64)> {
+        let found = self.with(py, |loader| loader.estimate_cost(&interrupt()))?;
+        Ok((found.single, found.full, found.grouped, found.mixing))
+    }
+
     /// Uses these parameters for the grouped shuffle. Ends the current pass.
     fn set_grouped(&self, py: Python<'_>, num_streams: u32, block_size: u64, max_chunk: u32) -> PyResult<()> {
         self.with(py, |loader| loader.set_grouped(GroupedConfig { num_streams, block_size, max_chunk }))

@@ -9,7 +9,8 @@
 //! 3. L is cut into `num_streams` contiguous streams whose lengths differ by at most one clip.
 //! 4. A stream delivers its clips in the order of integer keys. With `D = block_size / num_streams`, the i-th of the `k`
 //!    clips of a chunk that starts at place `x` of the stream has the key `x + D (i + u) / k`, in units of 2^-20 with `u`
-//!    uniform in [0, 1): one random place in each k-th of a window of `D` places.
+//!    uniform in [0, 1): one random place in each k-th of a window of `D` places. With a `block_size` of twice all clips
+//!    or more, all keys are random: each stream is shuffled fully.
 //!
 //! Position `p` of the order is place `p / num_streams` of stream `p % num_streams`.
 
@@ -45,7 +46,8 @@ const MIN_WINDOW: u64 = 64;
 pub struct GroupedConfig {
     /// Number of streams. A number of ranks that divides it gives each video to one rank.
     pub num_streams: u32,
-    /// Number of positions of the order over which the clips of a chunk are spread.
+    /// Number of positions of the order over which the clips of a chunk are spread. From twice the number of clips on,
+    /// each stream is shuffled fully.
     pub block_size: u64,
     /// Maximum number of clips of a chunk.
     pub max_chunk: u32,
@@ -60,7 +62,7 @@ pub struct GroupedOptions {
     pub block_size: Option<u64>,
     /// See [`GroupedConfig::max_chunk`].
     pub max_chunk: u32,
-    /// Number of finished clips that one rank can hold before they are delivered.
+    /// Number of finished clips that one worker of a rank can hold before they are delivered.
     pub cached_clips: u64,
 }
 
@@ -81,18 +83,40 @@ impl Default for GroupedOptions {
     }
 }
 
+/// Who takes the clips of a grouped shuffle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Consumers {
+    /// Number of ranks.
+    pub num_shards: u32,
+    /// Number of workers of each rank.
+    pub num_workers: u32,
+    /// Clips per batch of one rank.
+    pub batch_size: u32,
+}
+
 impl GroupedConfig {
     /// Derives what `options` leaves open, from the arguments alone.
     ///
     /// With `k` the mean length of the chunk of a clip, a rank holds about `(block_size / ranks) (k - 1) / 2k` clips.
-    /// The block is chosen so that 0.8 of the cached clips suffice; the rest is for chunks that start at the same time.
+    /// The block is chosen so that 0.8 of the cached clips suffice; the rest is for chunks that start at the same time. If
+    /// all clips of a rank fit, its streams are shuffled fully.
     /// Each rank has up to eight streams, as far as they divide the batch, few enough that the chunks that start
     /// together fit (`streams * k <= cached_clips / 8`) and that few chunks are cut (16 chunks per stream).
-    pub fn derive(options: GroupedOptions, clips: &VideoClips, num_shards: u32, batch_size: u32) -> Self {
+    ///
+    /// The workers of a rank have caches of their own. With as many streams as all workers of all ranks have clip slots
+    /// in a batch, each slot of each worker has a stream of its own, so that no video is decoded by two workers. If
+    /// that left less than two chunks per stream, workers share streams.
+    pub fn derive(options: GroupedOptions, clips: &VideoClips, consumers: Consumers) -> Self {
+        let Consumers { num_shards, num_workers, batch_size } = consumers;
         let chunks = Chunks::new(clips.clone(), options.max_chunk);
         let (num_clips, squares) = (u128::from(clips.num_clips()), chunks.sum_of_squares());
-        let (ranks, cached) = (u128::from(num_shards.max(1)), u128::from(options.cached_clips));
+        let cached = u128::from(options.cached_clips).saturating_mul(u128::from(num_workers.max(1)));
+        let ranks = u128::from(num_shards.max(1));
         let num_streams = options.num_streams.unwrap_or_else(|| {
+            let slots = num_shards.checked_mul(num_workers).and_then(|n| n.checked_mul(batch_size));
+            if let Some(slots) = slots.filter(|&n| num_workers > 1 && 2 * u64::from(n) <= chunks.num_chunks) {
+                return slots;
+            }
             let fits = |streams: u32| {
                 batch_size.is_multiple_of(streams)
                     && 8 * u128::from(streams) * squares <= cached.saturating_mul(num_clips)
@@ -102,12 +126,15 @@ impl GroupedConfig {
             num_shards.max(1).saturating_mul(streams)
         });
         let block_size = options.block_size.unwrap_or_else(|| {
+            let most = u128::from(MAX_SPREAD) * u128::from(num_streams);
+            if cached.saturating_mul(ranks) >= num_clips && num_clips <= most {
+                return clips.num_clips().saturating_mul(2);
+            }
             let block = match squares.checked_sub(num_clips) {
                 None | Some(0) => num_clips,
                 // 0.8 cached ranks 2k / (k - 1), where k = squares / num_clips.
                 Some(shared) => cached.saturating_mul(16 * ranks).saturating_mul(squares) / (10 * shared),
             };
-            let most = u128::from(MAX_SPREAD) * u128::from(num_streams);
             u64::try_from(block.min(num_clips).min(most)).unwrap_or(u64::MAX)
         });
         Self { num_streams, block_size, max_chunk: options.max_chunk }
@@ -122,6 +149,8 @@ pub struct GroupedShuffle {
     num_streams: u64,
     /// Places of a stream over which the clips of a chunk are spread.
     spread: u64,
+    /// Whether each stream is shuffled fully.
+    uniform: bool,
 }
 
 impl GroupedShuffle {
@@ -158,7 +187,9 @@ impl GroupedShuffle {
                 config.block_size
             ));
         }
-        Ok(Self { chunks, num_clips, num_streams, spread })
+        let uniform = config.block_size / 2 >= num_clips;
+        let spread = if uniform { num_clips.div_ceil(num_streams) } else { spread };
+        Ok(Self { chunks, num_clips, num_streams, spread, uniform })
     }
 
     /// Number of clips.
@@ -349,11 +380,12 @@ impl GroupedEpoch {
                 if !(first..last).contains(&x) || !part.contains(&x) {
                     continue;
                 }
-                let random = mix(x, self.spread_key) >> (u64::BITS - FRACTION_BITS);
-                let within = u128::from(x - part.start) << FRACTION_BITS | u128::from(random);
-                let key = (u128::from(part.start - stream.start) << FRACTION_BITS)
+                let random = mix(x, self.spread_key);
+                let within = u128::from(x - part.start) << FRACTION_BITS
+                    | u128::from(random >> (u64::BITS - FRACTION_BITS));
+                let spread_key = (u128::from(part.start - stream.start) << FRACTION_BITS)
                     + u128::from(shuffle.spread) * within / u128::from(part.end - part.start);
-                found.push((key, x, clip));
+                found.push((if shuffle.uniform { u128::from(random) } else { spread_key }, x, clip));
             }
             (at, start) = (at + 1, end);
         }

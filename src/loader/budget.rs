@@ -38,7 +38,6 @@ impl MemoryBudget {
     }
 
     /// Bytes reserved now.
-    #[cfg(test)]
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Acquire)
     }

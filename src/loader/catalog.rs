@@ -2,11 +2,12 @@
 //! Indices stay in memory within a byte budget and are rebuilt after eviction. Few file handles are kept,
 //! because a dataset has more files than a process may open.
 
-use std::collections::{HashMap, VecDeque};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use lru::LruCache;
 
 use super::stats::StatsCollector;
 use super::{Mixture, OnError};
@@ -70,10 +71,9 @@ impl CachedIndex {
     }
 }
 
-#[derive(Default)]
+/// The indices of the videos that were used last.
 struct IndexLru {
-    indices: HashMap<u32, CachedIndex>,
-    oldest_first: VecDeque<u32>,
+    indices: LruCache<u32, CachedIndex>,
     bytes: usize,
 }
 
@@ -87,7 +87,7 @@ impl VideoCatalog {
     ) -> Self {
         let fixed_num_clips = sampling.fixed_num_clips().unwrap_or(0);
         let first_samples = samples.first_sample_of_file();
-        let index_cache = Mutex::default();
+        let index_cache = Mutex::new(IndexLru { indices: LruCache::unbounded(), bytes: 0 });
         let readers = Mutex::default();
         Self {
             samples,
@@ -432,21 +432,17 @@ impl VideoCatalog {
 impl IndexLru {
     fn insert(&mut self, video: u32, cached: CachedIndex) {
         let bytes = cached.memory_bytes();
-        if let Some(old) = self.indices.remove(&video) {
+        if let Some(old) = self.indices.pop(&video) {
             self.bytes -= old.memory_bytes();
-            self.oldest_first.retain(|&v| v != video);
         }
         if bytes > MAX_INDEX_BYTES {
             return;
         }
         while self.bytes + bytes > MAX_INDEX_BYTES {
-            let Some(oldest) = self.oldest_first.pop_front() else { break };
-            if let Some(old) = self.indices.remove(&oldest) {
-                self.bytes -= old.memory_bytes();
-            }
+            let Some((_, old)) = self.indices.pop_lru() else { break };
+            self.bytes -= old.memory_bytes();
         }
         self.bytes += bytes;
-        self.indices.insert(video, cached);
-        self.oldest_first.push_back(video);
+        self.indices.push(video, cached);
     }
 }

@@ -25,7 +25,7 @@ use crate::units::DecodeIndex;
 use crate::video::{AnyDecoder, ClipOutput, LazyClipOutput};
 
 pub(super) use frames::{fill_padding, SlotOutput};
-pub(super) use plan::{metadata, plan, TaskParams, TaskPlan};
+pub(super) use plan::{metadata, plan, PacketRangeSet, TaskParams, TaskPlan, MAX_PACKETS_PER_TASK};
 
 /// The transform executors of one worker.
 pub(super) struct TransformExecutors {

@@ -2,6 +2,7 @@
 //! The `scheduler` decides which request is processed next.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
 
 use super::budget::MemoryReservation;
 use super::ClipMetadata;
@@ -14,7 +15,7 @@ pub(super) type SequenceNumber = u64;
 
 /// Maximum number of requests of one video that are considered for a task: enough for any budget, few enough
 /// to plan quickly.
-const MAX_REQUESTS_PER_TASK: usize = 4096;
+pub(super) const MAX_REQUESTS_PER_TASK: usize = 4096;
 
 /// A clip in the clip cache: finished before its turn.
 pub(super) struct CachedClip {
@@ -106,6 +107,14 @@ impl LookaheadWindow {
         (self.first..end.min(self.end())).zip(&self.entries)
     }
 
+    /// The first pending request in a range that may share decoding.
+    pub fn first_pending(&self, range: Range<SequenceNumber>) -> Option<SequenceNumber> {
+        let offset = |at: SequenceNumber| at.clamp(self.first, self.end()) - self.first;
+        let entries = self.entries.range(offset(range.start) as usize..offset(range.end) as usize);
+        let pending = |entry: &RequestEntry| matches!(entry.state, RequestState::Pending) && !entry.unshared;
+        (range.start.max(self.first)..).zip(entries).find(|(_, entry)| pending(entry)).map(|(at, _)| at)
+    }
+
     /// Pending requests of a video that may share decoding, earliest deadline first.
     pub fn pending_for_video(&self, video: u32) -> Vec<SequenceNumber> {
         let is_pending = |at: &SequenceNumber| {
@@ -166,5 +175,7 @@ mod tests {
         );
         assert_eq!((lookahead.first(), lookahead.end()), (2, 6));
         assert!(lookahead.get(1).is_none() && lookahead.get(6).is_none());
+        assert_eq!(lookahead.first_pending(0..6), Some(4));
+        assert_eq!((lookahead.first_pending(5..9), lookahead.first_pending(2..4)), (Some(5), None));
     }
 }

@@ -3,6 +3,7 @@
 //! requests of the same video that can share its decoding.
 
 mod decoder_pool;
+mod work;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,13 +15,14 @@ use super::decode_task::DecodeTask;
 use super::lookahead::{CachedClip, LookaheadWindow, RequestState, SequenceNumber};
 use super::stats::StatsCollector;
 use super::{ClipMetadata, ClipOutcome, LoaderConfig};
-use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot, MemoryPool};
+use crate::batch::{BufferBuilder, ClipSlot, MemoryPool};
 use crate::batch_sampler::SampledClip;
 use crate::decode::{ImageReader, SoftwareDecoder};
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use crate::transforms::ClipShape;
+
+pub(super) use work::{ClipData, ClipRequest, VideoRequests, Work};
 
 /// Maximum number of suspended tasks, unless there are many workers: each holds an open file and possibly a
 /// decoder.
@@ -30,59 +32,11 @@ const MAX_SUSPENDED: usize = 8;
 /// device.
 const MAX_FREE_CACHE_BLOCKS: usize = 64;
 
+/// Idle workers make clips ahead of their turn while more than this part of the memory budget is free.
+const MIN_FREE_SHARE: u64 = 8;
+
 /// Value of `earliest_deadline` if no due request is available.
 const NO_DEADLINE: SequenceNumber = SequenceNumber::MAX;
-
-/// A clip request that a worker processes.
-pub(super) struct ClipRequest {
-    pub seq: SequenceNumber,
-    pub slot: SampledClip,
-    /// Its clip slot in the batch buffer, if its batch is open and all clips have the same shape.
-    pub buffer_slot: Option<ClipSlot>,
-    /// Whether its batch is open. A due clip is always made, whatever it costs.
-    pub due: bool,
-}
-
-/// Clip requests of one video, earliest deadline first.
-pub(super) struct VideoRequests {
-    pub iteration: u64,
-    pub epoch: u64,
-    pub video: u32,
-    pub requests: Vec<ClipRequest>,
-    /// Whether an attempt to make the clip together with others, or on the GPU, failed.
-    pub unshared: bool,
-}
-
-/// One unit of work for a worker.
-pub(super) enum Work {
-    /// Plan a decode task and run it.
-    Decode(VideoRequests),
-    /// Resume a suspended decode task.
-    Resume(Box<DecodeTask>),
-    /// Copy a cached clip into its batch buffer.
-    CopyCached { iteration: u64, seq: SequenceNumber, cached: Box<CachedClip>, buffer_slot: ClipSlot },
-}
-
-impl Work {
-    /// (iteration, sequence number, clip) of each clip request in this work.
-    pub fn requests(&self) -> Vec<(u64, SequenceNumber, u64)> {
-        match self {
-            Work::Decode(g) => g.requests.iter().map(|t| (g.iteration, t.seq, t.slot.clip)).collect(),
-            Work::Resume(task) => task.requests(),
-            Work::CopyCached { iteration, seq, cached, .. } => {
-                vec![(*iteration, *seq, cached.metadata.clip_id)]
-            }
-        }
-    }
-}
-
-/// Location of the pixels of a finished clip.
-pub(super) enum ClipData {
-    /// In the batch buffer.
-    InBatch,
-    /// In a buffer of their own.
-    Owned(BatchBuffer, ClipShape, Option<MemoryReservation>),
-}
 
 /// A batch that is being filled.
 pub(super) struct PendingBatch {
@@ -103,6 +57,10 @@ struct EpochState {
     lookahead_disabled: bool,
     /// Whether all clips have the same shape, so that each batch has one batch buffer.
     same_shape: bool,
+    /// Number of requests after the open batches that idle workers take.
+    work_ahead: u64,
+    /// Whether no such request could be made; cleared when the next batch is opened.
+    work_ahead_failed: bool,
 }
 
 #[derive(Default)]
@@ -184,7 +142,8 @@ impl Scheduler {
     // ---- methods for the consumer
 
     /// Begins a pass and drops the work of earlier passes.
-    pub fn start_epoch(&self, iteration: u64, epoch: u64, same_shape: bool) {
+    /// `work_ahead`: number of requests after the open batches that idle workers take, while the clip cache has room.
+    pub fn start_epoch(&self, iteration: u64, epoch: u64, same_shape: bool, work_ahead: u64) {
         let mut state = self.lock();
         let epoch_state = EpochState {
             iteration,
@@ -194,6 +153,8 @@ impl Scheduler {
             open_end: 0,
             same_shape,
             lookahead_disabled: self.lookahead_disabled,
+            work_ahead: if self.lookahead_disabled { 0 } else { work_ahead },
+            work_ahead_failed: false,
         };
         state.epoch_state = Some(epoch_state);
         state.suspended.clear();
@@ -253,6 +214,7 @@ impl Scheduler {
         let Some(epoch_state) = &mut guard.epoch_state else { return };
         let first = epoch_state.open_end;
         epoch_state.open_end += clips as u64;
+        epoch_state.work_ahead_failed = false;
         let (memory, slots) = memory.map_or((None, Vec::new()), |(builder, slots)| (Some(builder), slots));
         let outcomes = (0..clips).map(|_| None).collect();
         epoch_state.open.push_back(PendingBatch { first, memory, clips: outcomes, clips_remaining: clips });
@@ -316,7 +278,8 @@ impl Scheduler {
             if state.closed {
                 return None;
             }
-            if let Some(work) = state.pick_work() {
+            let has_room = self.budget.bytes() - self.budget.used() > self.budget.bytes() / MIN_FREE_SHARE;
+            if let Some(work) = state.pick_work(has_room) {
                 self.notify(&state);
                 return Some(work);
             }
@@ -396,6 +359,13 @@ impl Scheduler {
         });
     }
 
+    /// Requeues clip requests that were taken ahead of their turn and cannot be made now. No others are taken until
+    /// the next batch is opened.
+    pub fn requeue_ahead(&self, iteration: u64, requests: Vec<ClipRequest>) {
+        self.update(iteration, |epoch_state| epoch_state.work_ahead_failed = true);
+        self.requeue(iteration, requests, false);
+    }
+
     fn update(&self, iteration: u64, change: impl FnOnce(&mut EpochState)) {
         let mut state = self.lock();
         if let Some(epoch_state) = state.epoch_state.as_mut().filter(|p| p.iteration == iteration) {
@@ -429,12 +399,14 @@ impl SchedulerState {
         waiting.into_iter().chain(suspended).min()
     }
 
-    fn pick_work(&mut self) -> Option<Work> {
-        let Some((seq, suspended)) = self.earliest_request() else {
-            // No request is due: resume the suspended task with the earliest deadline.
-            let next = self.suspended.iter().enumerate().min_by_key(|(_, e)| e.due()).map(|(i, _)| i)?;
-            return Some(Work::Resume(self.suspended.swap_remove(next)));
-        };
+    /// `has_room`: whether the memory budget has room for clips ahead of their turn.
+    fn pick_work(&mut self, has_room: bool) -> Option<Work> {
+        let (seq, suspended) = self.earliest_request().or_else(|| {
+            // No request is due: resume the suspended task with the earliest deadline, or work ahead.
+            let next = self.suspended.iter().enumerate().map(|(i, e)| (e.due(), Some(i))).min();
+            let ahead = || self.epoch_state.as_ref().filter(|_| has_room)?.next_ahead();
+            next.or_else(|| ahead().map(|seq| (seq, None)))
+        })?;
         if let Some(at) = suspended {
             return Some(Work::Resume(self.suspended.swap_remove(at)));
         }
@@ -482,6 +454,12 @@ impl EpochState {
                 batch.clips_remaining -= 1;
             }
         }
+    }
+
+    /// The next request after the open batches that an idle worker takes.
+    fn next_ahead(&self) -> Option<SequenceNumber> {
+        let until = self.open_end.saturating_add(if self.work_ahead_failed { 0 } else { self.work_ahead });
+        self.lookahead.first_pending(self.open_end..until)
     }
 
     /// Whether the workers would have more work if the consumer took the complete first batch.

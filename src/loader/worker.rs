@@ -237,6 +237,7 @@ impl Worker {
             shape: self.shape,
             cached_shape: if self.executors.has_high_bit_depth { self.shape } else { self.cached_shape },
         };
+        let ahead = group.requests.iter().all(|request| !request.due);
         let scheduler = self.scheduler.clone();
         let interrupt = || scheduler.check(iteration);
         let executor = &mut self.executors.batch;
@@ -244,6 +245,9 @@ impl Worker {
         let task_plan = decode_task::plan(group, &task_params, executor, &scheduler, &self.stats, &interrupt);
         self.stats.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
         let Ok(TaskPlan { task, returned, unshared }) = task_plan else { return };
+        if ahead && task.is_none() {
+            return scheduler.requeue_ahead(iteration, returned);
+        }
         scheduler.requeue(iteration, returned, false);
         for request in unshared {
             self.decode_single_clip(iteration, epoch, request);

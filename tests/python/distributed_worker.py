@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -103,11 +104,49 @@ def lightning(dataset) -> dict:
     return said
 
 
+def training(dataset) -> dict:
+    """Trains with DDP on a grouped shuffle until rank 1 is killed, or from the last checkpoint to the end of the epoch.
+
+    Each rank appends the clips of each batch that it trained on to a file.
+    """
+    folder = Path(sys.argv[2])
+    torch.distributed.init_process_group("gloo")
+    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    windows = fsp.samplers.windows(sequence_length=2, step=4)
+    options = {**KEYWORDS, "batch_size": 8 // ranks, "shuffle": "grouped", "seed": 5, "memory_budget": 40_000}
+    loader = fsp.ClipLoader(dataset * 4, windows, **options, **rank_and_world())
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    checkpoint = folder / "checkpoint.pt"
+    if checkpoint.exists():
+        state = torch.load(checkpoint)
+        loader.load_state_dict(state["loader"])
+        model.load_state_dict(state["model"])
+    # Ranks have equally many batches, so no join of uneven inputs is needed.
+    for batch in loader:
+        optimizer.zero_grad()
+        means = batch.frames.torch().float().mean(dim=(0, 1, 2, 3)) / 255
+        model(means).sum().backward()
+        optimizer.step()
+        _, number = loader._position()
+        clips = [clip for clip, pad in zip(batch.clip_ids.tolist(), batch.padding.tolist(), strict=True) if not pad]
+        with open(folder / f"{ranks}-{rank}.txt", "a") as log:
+            log.write(json.dumps([number, clips]) + "\n")
+        if rank == 0 and ranks == 4 and number % 3 == 0:
+            written = folder / "written.pt"
+            torch.save({"loader": loader.state_dict(), "model": model.state_dict()}, written)
+            os.replace(written, checkpoint)
+        if ranks == 4 and rank == 1 and number == 11:
+            os.kill(os.getpid(), signal.SIGKILL)
+    weights = model.module.weight.detach().flatten().tolist()
+    return {"grouped": loader._native.grouped, "clips": loader.num_clips, "weights": weights}
+
+
 def main() -> None:
     what, folder, *paths = sys.argv[1:]
     dataset = [(path, label) for label, path in enumerate(paths)]
     rank = os.environ["RANK"]
-    said = {"ranks": ranks, "accelerate": accelerate, "lightning": lightning}[what](dataset)
+    said = {"ranks": ranks, "accelerate": accelerate, "lightning": lightning, "training": training}[what](dataset)
     (Path(folder) / f"{rank}.json").write_text(json.dumps(said))
     if torch.distributed.is_initialized():
         # The threads of a process group that is still open may abort the process at exit.

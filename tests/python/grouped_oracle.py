@@ -89,7 +89,8 @@ def order(
         clip_at[places[np.argsort(mix(places, clip_key), kind="stable")]] = clips
         chunk_at[places] = number
     spread = min(block_size, total) // num_streams
-    random = (mix(np.arange(total), spread_key) >> np.uint64(44)).astype(np.int64)
+    uniform = mix(np.arange(total), spread_key)
+    random = (uniform >> np.uint64(44)).astype(np.int64)
     found = np.zeros(total, np.int64)
     low = 0
     for stream in range(num_streams):
@@ -98,6 +99,8 @@ def order(
         start = np.maximum(starts[chunk_at[places]], low)
         end = np.minimum(starts[chunk_at[places] + 1], high)
         keys = (start - low) * _ONE + spread * ((places - start) * _ONE + random[places]) // np.maximum(end - start, 1)
+        if block_size >= 2 * total:
+            keys = uniform[places]
         found[stream::num_streams] = clip_at[places[np.lexsort((places, keys))]]
         low = high
     return found

@@ -73,7 +73,7 @@ def stats(**more):
 )
 def test_advice_fits_what_was_seen(shares, each, more, words):
     nothing = dict.fromkeys(("planning", "reading", "decoding", "transform", "other work", "waiting"), 0.0)
-    (sentence,) = _bench._advice(nothing | shares, each, stats(**more))
+    (sentence,) = _bench._advice(nothing | shares, each, stats(**more), None, "full")
     assert words in sentence
 
 
@@ -82,3 +82,19 @@ def test_wrong_arguments_are_rejected(short_clips):
         fsp.bench(loader(short_clips), seconds=0)
     with pytest.raises(fsp.ArgumentError, match="no batch"):
         fsp.bench(loader(short_clips[:2], last_batch="drop"))
+
+
+def test_grouped_shuffle_is_advised_where_it_decodes_less():
+    nothing = dict.fromkeys(["planning", "reading", "decoding", "transform", "other work", "waiting"], 0.0)
+    expected = {"packets_per_clip": {"grouped": 20.0, "full": 90.0, "single": 120.0}, "mixing": 1.0}
+    (sentence,) = _bench._advice(nothing, 1.0, stats(), expected, "full")
+    assert 'shuffle="grouped" is expected to decode 4.5 times less' in sentence
+    assert _bench._advice(nothing, 1.0, stats(), expected, "grouped") == ["Nothing stands out."]
+
+
+def test_bench_reports_the_expected_cost(short_clips):
+    sampler = fsp.samplers.windows(sequence_length=2, step=4)
+    report = fsp.bench(fsp.ClipLoader(short_clips, sampler, batch_size=4, shuffle="full"), seconds=0.1)
+    packets = report.expected["packets_per_clip"]
+    assert packets["grouped"] <= packets["full"] < packets["single"] and report.as_dict()["expected"] == report.expected
+    assert fsp.bench(fsp.ClipLoader(short_clips, sampler, batch_size=4, order="torch"), seconds=0.1).expected is None

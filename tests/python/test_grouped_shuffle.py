@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+import warnings
 from collections import Counter
 
 import framespool as fsp
@@ -94,6 +97,18 @@ def test_defaults_follow_from_arguments():
     assert one.grouped == (32, cached * 8 * 8 * 32 // 150, 64)
 
 
+def test_dataset_that_fits_is_shuffled_fully_within_streams():
+    one = sampler(num_clips=800, clips_per_video=40, batch_size=8)
+    assert one.grouped[1] == 1600
+    quality = one.quality()
+    assert quality["mixing"] > 0.97 and 0.95 < quality["mean_share"] * 3 < 1.05
+    # A block of all clips has few videos at the start of the epoch.
+    spread = sampler(num_clips=800, clips_per_video=40, batch_size=8, shuffle_block_size=800)
+    assert len({clip // 40 for batch in spread.epoch(0)[:10] for clip in batch}) < 15
+    assert len({clip // 40 for batch in one.epoch(0)[:10] for clip in batch}) > 18
+
+
+@pytest.mark.filterwarnings("ignore:clips of one video")
 def test_a_loader_decodes_each_video_once(short_clips):
     videos = short_clips * 12
     full = loader(videos, shuffle="full", memory_budget=120_000)
@@ -109,6 +124,24 @@ def test_a_loader_decodes_each_video_once(short_clips):
     assert grouped.stats()["clip_cache_peak_bytes"] <= 120_000
 
 
+@pytest.mark.filterwarnings("ignore:clips of one video")
+@pytest.mark.parametrize("shuffle", ["grouped", "full"])
+@pytest.mark.parametrize("budget", [200_000, 1_000_000])
+def test_estimated_cost_is_that_of_an_epoch(short_clips, shuffle, budget):
+    run = loader(short_clips * 12, shuffle=shuffle, memory_budget=budget, num_threads=1)
+    estimate = run.estimate_cost()["packets_per_clip"]
+    delivered(run)
+    stats = run.stats()
+    packets = (stats["frames_decoded"] + stats["packets_skipped"]) / stats["clips"]
+    assert estimate[shuffle] == pytest.approx(packets, rel=0.15)
+    assert estimate["grouped"] < estimate["full"] < estimate["single"]
+
+
+def test_cost_of_other_orders_is_not_estimated(short_clips):
+    with pytest.raises(fsp.ArgumentError, match='order="framespool"'):
+        loader(short_clips, shuffle="full", order="torch").estimate_cost()
+
+
 def test_true_is_grouped_and_falls_back_to_full(short_clips):
     many = loader(short_clips, shuffle=True)
     assert delivered(many) == delivered(loader(short_clips))
@@ -119,6 +152,7 @@ def test_true_is_grouped_and_falls_back_to_full(short_clips):
     full.load_state_dict(run.state_dict())
 
 
+@pytest.mark.filterwarnings("ignore:clips of one video")
 def test_checkpoint_resumes_on_other_ranks_with_other_memory(short_clips):
     videos = short_clips * 4
     make = lambda rank, ranks, **more: loader(  # noqa: E731
@@ -140,6 +174,58 @@ def test_checkpoint_resumes_on_other_ranks_with_other_memory(short_clips):
         rest.append(list(run))
     clips = Counter(clip for part in (*taken, *rest) for batch in part for clip in real_clips(batch))
     assert sorted(clips) == list(range(after[0].num_clips)) and set(clips.values()) == {1}
+
+
+@pytest.mark.parametrize("num_shards", [1, 2])
+def test_each_worker_has_its_own_videos(num_shards):
+    options = {"num_clips": 6400, "clips_per_video": 16, "batch_size": 8, "num_shards": num_shards, "num_workers": 3}
+    ranks = range(num_shards)
+    workers = [[sampler(**options, shard_id=rank, worker_id=w) for w in range(3)] for rank in ranks]
+    streams = 3 * 8 * num_shards
+    assert workers[0][0].grouped[0] == streams
+    owners = {}
+    for rank in ranks:
+        block = workers[rank][0].grouped[1]
+        one = sampler(**{**options, "num_workers": 1}, shard_id=rank, num_streams=streams, shuffle_block_size=block)
+        assert one.grouped == workers[rank][0].grouped
+        for n in range(len(one)):
+            assert workers[rank][n % 3].batch(n // 3) == one.batch(n)
+            for clip in one.batch(n):
+                owners.setdefault(clip // 16, set()).add((rank, n % 3))
+    shared = sum(len(found) > 1 for found in owners.values())
+    assert len(owners) == 400 and shared <= streams - 1, "only chunks at the ends of streams have two owners"
+
+
+def test_mixing_is_the_share_of_different_videos():
+    counts = [5, 30, 12] * 40
+    options = {"num_clips": sum(counts), "clips_per_video": counts, "num_shards": 2, "shuffle_block_size": 200}
+    ranks = [sampler(**options, shard_id=rank, last_batch="drop") for rank in range(2)]
+    quality = ranks[0].quality()
+    video_of = [video for video, count in enumerate(counts) for _ in range(count)]
+    n, found, drawn = sum(counts), [], 10 * 8
+    for first in range(len(ranks[0]) - 9):
+        clips = [clip for batch in range(first, first + 10) for rank in ranks for clip in rank.batch(batch)]
+        found.append(len({video_of[clip] for clip in clips}))
+    # math.comb(n - count, drawn) / math.comb(n, drawn): no clip of a video with `count` clips is drawn.
+    expected = sum(1 - math.comb(n - count, drawn) / math.comb(n, drawn) for count in counts)
+    assert quality["mixing"] == pytest.approx(sum(found) / len(found) / expected, abs=0.03)
+    assert quality["mixing"] < 0.8 < quality["full"]["mixing"]
+    assert quality == ranks[0].quality(counts) and ranks[0].quality(1)["mixing"] == pytest.approx(1, abs=1e-6)
+    assert quality["median_gap_batches"] < quality["full"]["median_gap_batches"]
+    assert quality["repeats_per_batch"] > quality["full"]["repeats_per_batch"]
+
+
+def test_poor_mixing_is_a_warning_that_names_the_memory(short_clips):
+    videos = short_clips * 30
+    with pytest.warns(UserWarning, match=r"of the different videos.*memory_budget=\d+MiB gives 90 %") as caught:
+        loader(videos, memory_budget=60_000, batch_size=8)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    enough = re.search(r"memory_budget=(\d+MiB) gives", str(caught[0].message))[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert loader(videos, memory_budget=enough, batch_size=8)._native.shuffle_mixing()[0] > 0.85
+        loader(videos, memory_budget=60_000, batch_size=8, shuffle="full")
+        loader(videos, memory_budget=60_000, batch_size=8, num_shards=2, shard_id=1)
 
 
 def test_states_without_the_groups_are_rejected(short_clips):

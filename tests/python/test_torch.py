@@ -223,15 +223,15 @@ def test_a_torch_loader_is_the_loader_with_tensors(short_clips):
 # ---- several ranks ----
 
 
-def run_torchrun(what, short_clips, folder, timeout):
+def run_torchrun(what, short_clips, folder, timeout, ranks=2, *, fails=False):
     side = Path(__file__).with_name("distributed_worker.py")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", side, what]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), side]
     videos = [path for path, _ in short_clips[:5]]
     done = subprocess.run(
-        [*command, folder, *videos], capture_output=True, text=True, timeout=timeout, env=few_threads()
+        [*command, what, folder, *videos], capture_output=True, text=True, timeout=timeout, env=few_threads()
     )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1)]
+    assert (done.returncode != 0) == fails, done.stderr[-4000:]
+    return [] if fails else [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]
 
 
 def few_threads():
@@ -251,6 +251,21 @@ def test_ranks_get_their_shard_in_any_process(short_clips, tmp_path):
         assert sorted(flat(own["all"])) == list(range(10))
     assert said[0]["alone"] == {"shard_id": 0, "num_shards": 1}
     assert sorted(flat(said[0]["forked"]) + flat(said[1]["forked"])) == list(range(10))
+
+
+@pytest.mark.timeout(300)
+def test_killed_run_of_four_ranks_ends_on_two(short_clips, tmp_path):
+    run_torchrun("training", short_clips, tmp_path, 140, 4, fails=True)
+    state = torch.load(tmp_path / "checkpoint.pt")["loader"]
+    assert (state["epoch"], state["batch"]) == (0, 9), "the last checkpoint before the kill at batch 11"
+    ended = run_torchrun("training", short_clips, tmp_path, 140, 2)
+    logs = {ranks: [(tmp_path / f"{ranks}-{rank}.txt").read_text() for rank in range(ranks)] for ranks in (4, 2)}
+    steps = {ranks: [json.loads(line) for log in lines for line in log.splitlines()] for ranks, lines in logs.items()}
+    # What was trained after the checkpoint is lost with the model, and trained again.
+    trained = [clip for number, clips in steps[4] if number <= 9 for clip in clips]
+    trained += flat(clips for _, clips in steps[2])
+    assert sorted(trained) == list(range(ended[0]["clips"]))
+    assert ended[0] == ended[1] and ended[0]["grouped"] == state["grouped"]
 
 
 @pytest.mark.timeout(200)

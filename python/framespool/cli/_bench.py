@@ -67,6 +67,13 @@ def _print(report: BenchReport) -> None:
         f"{report.frames_decoded_per_frame_delivered:.2f} frames decoded per frame delivered, "
         f"{report.bytes_read / max(1, report.clips) / 1e3:.0f} KB read per clip"
     )
+    if report.expected is not None:
+        packets = report.expected["packets_per_clip"]
+        print(
+            f'expected packets per clip over an epoch: {packets["grouped"]:.0f} with shuffle="grouped" (mixing '
+            f'{report.expected["mixing"]:.2f}), {packets["full"]:.0f} with "full", {packets["single"]:.0f} for each '
+            "clip alone"
+        )
     print("workers: " + ", ".join(f"{name} {share:.0%}" for name, share in report.shares.items()))
     for sentence in report.advice:
         print(textwrap.fill(sentence, 100, initial_indent="- ", subsequent_indent="  "))

@@ -58,11 +58,6 @@ class _Distributed:
         self._copy = boolean("copy", copy)
         if not boolean("distribute_mode", distribute_mode):
             return
-        # A worker makes every n-th batch of a rank, so that clips of one video would be decoded on several workers.
-        if keywords.get("shuffle") == "grouped":
-            raise ArgumentError('shuffle must be "full", "buffer" or a bool with Ray\'s workers, got "grouped"')
-        if keywords.get("shuffle") is True and keywords.get("order", "framespool") == "framespool":
-            keywords["shuffle"] = "full"
         self._pool_options = pool_options
         if device_number(keywords.get("device", "cpu")) is not None:
             raise ArgumentError(

@@ -97,10 +97,13 @@ class RemoteEngine:
             mixture = SimpleNamespace(**{name: getattr(mixture, name) for name in names})
         settings = {**settings, "mixture": mixture}
         self._number = pool.put(WorkerConfig(os.getcwd(), sent, rule, steps, settings, self._turns))
-        facts: tuple[int, int] = self._ask("facts", 0)
-        self._num_clips, first = facts
+        facts: tuple[int, int, tuple[int, int, int] | None, Any] = self._ask("facts", 0)
+        self._num_clips, first, self._grouped, self._mixing = facts
         clips = self._num_clips if mixture is None or mixture.epoch_clips is None else mixture.epoch_clips
-        self._len = len(_framespool.BatchSampler({**settings["order"], "num_clips": clips, "mix": None}))
+        order = {**settings["order"], "num_clips": clips, "mix": None}
+        if order["shuffle"] == "grouped":
+            order["shuffle"] = "full"  # has as many batches, and needs no clips of each video
+        self._len = len(_framespool.BatchSampler(order))
         if first != -(-self._len // self._turns):
             raise InternalError(
                 f"{self._len} batches over {self._turns} workers give {first} for the first; report this"
@@ -113,6 +116,32 @@ class RemoteEngine:
     def num_clips(self) -> int:
         """Clips of the complete dataset."""
         return self._num_clips
+
+    @property
+    def grouped(self) -> tuple[int, int, int] | None:
+        """``num_streams``, ``shuffle_block_size`` and ``max_chunk``; ``None`` if the clips are not grouped."""
+        return self._grouped
+
+    def shuffle_mixing(self) -> tuple[float, bool, int | None] | None:
+        """Returns how well a grouped shuffle mixes videos.
+
+        Returns:
+            The mixing, whether it is poor, and the memory budget that gives 0.9 then; ``None`` if the clips are not
+            grouped.
+        """
+        mixing: tuple[float, bool, int | None] | None = self._mixing
+        return mixing
+
+    def set_grouped(self, num_streams: int, block_size: int, max_chunk: int) -> None:
+        """Uses these parameters for the grouped shuffle. Ends the pass in progress.
+
+        Args:
+            num_streams: Number of streams.
+            block_size: Positions over which the clips of a video are spread.
+            max_chunk: Clips of a chunk at most.
+        """
+        self.cancel()
+        self._grouped = (num_streams, block_size, max_chunk)
 
     def start_epoch(self, epoch: int, first_batch: int) -> int:
         """Starts a pass; a pass in progress ends.
@@ -216,7 +245,9 @@ class RemoteEngine:
         if not request.worker.is_ready:
             return
         place = request.batch // self._turns
-        request.call = request.worker.actor.make.remote(request.key(self._number), self._epoch, place, self._pass)
+        request.call = request.worker.actor.make.remote(
+            request.key(self._number), self._epoch, place, self._pass, self._grouped
+        )
 
     def _wait(self, began: float) -> tuple[str, Any]:
         """Returns the answer to the next request, whichever worker it comes from."""

@@ -121,22 +121,25 @@ class Worker:
         self._dropped[number] = before
 
     def facts(self, number: int, turn: int) -> tuple[str, Any, Any]:
-        """Returns the number of clips of the dataset, and of batches of a turn.
+        """Returns what the workers have in common, as a turn's engine has it.
 
         Args:
             number: Number of the task.
             turn: Turn, from 0.
 
         Returns:
-            ``MADE`` or ``FAILED``, the two numbers or the error, and ``None``.
+            ``MADE`` or ``FAILED``; the number of clips, the number of batches of the turn, the parameters of the
+            grouped shuffle and its mixing, or the error; and ``None``.
         """
         try:
             native = self._engine((number, turn, False)).native
-            return MADE, (native.num_clips, len(native)), None
+            return MADE, (native.num_clips, len(native), native.grouped, native.shuffle_mixing()), None
         except Exception as error:
             return self._failure(error)
 
-    def make(self, key: Key, epoch: int, batch: int, pass_: int) -> tuple[str, Any, Any]:
+    def make(
+        self, key: Key, epoch: int, batch: int, pass_: int, grouped: tuple[int, int, int] | None
+    ) -> tuple[str, Any, Any]:
         """Makes a batch.
 
         Args:
@@ -144,6 +147,8 @@ class Worker:
             epoch: Epoch, from 0.
             batch: Index of the batch among those of the turn.
             pass_: Number of the pass.
+            grouped: Parameters of the grouped shuffle; an engine derives others if its memory budget differs, as it
+                does in one that makes batches alone.
 
         Returns:
             ``MADE``, ``FAILED`` or ``DROPPED``; the arrays by name or the error; and a snapshot of the engine's
@@ -153,6 +158,9 @@ class Worker:
             return DROPPED, None, None
         try:
             engine = self._engine(key)
+            if grouped is not None and engine.native.grouped != grouped:
+                engine.native.set_grouped(*grouped)
+                engine.at = (-1, -1)
             made = engine.make(epoch, batch)
             return MADE, {name: as_arrays(value) for name, value in made.items()}, self._snapshot(engine)
         except Exception as error:

@@ -1,5 +1,6 @@
 //! The clips of each video of a dataset, and the chunks into which a grouped shuffle cuts them.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -31,6 +32,20 @@ impl VideoClips {
         match self {
             Self::Equal { videos, clips } => videos.saturating_mul(*clips),
             Self::Offsets(offsets) => offsets.last().copied().unwrap_or(0),
+        }
+    }
+
+    /// Number of videos of each length in clips.
+    pub fn lengths(&self) -> BTreeMap<u64, u64> {
+        match self {
+            Self::Equal { videos, clips } => BTreeMap::from([(*clips, *videos)]),
+            Self::Offsets(offsets) => {
+                let mut lengths = BTreeMap::new();
+                for video in offsets.windows(2) {
+                    *lengths.entry(video[1] - video[0]).or_default() += 1;
+                }
+                lengths
+            }
         }
     }
 

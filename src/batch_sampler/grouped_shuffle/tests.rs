@@ -48,11 +48,9 @@ fn by_definition(shuffle: &Arc<GroupedShuffle>, seed: u64, epoch: u64) -> (Vec<u
             let end = (part..stream.end).find(|&y| list[y as usize].1 != *chunk).unwrap_or(stream.end);
             let u = u128::from(mix(x, state.spread_key) >> 44);
             let spread = u128::from(shuffle.spread) * (u128::from(x - part) * (1 << 20) + u);
-            keys.push((
-                u128::from(part - stream.start) * (1 << 20) + spread / u128::from(end - part),
-                x,
-                *clip,
-            ));
+            let spread_key = u128::from(part - stream.start) * (1 << 20) + spread / u128::from(end - part);
+            let key = if shuffle.uniform { u128::from(mix(x, state.spread_key)) } else { spread_key };
+            keys.push((key, x, *clip));
         }
         keys.sort_unstable();
         streams.push(keys);

@@ -21,7 +21,7 @@ use crate::video::LazyClipOutput;
 
 /// Maximum number of packets that one task decodes: overlapping clips could otherwise chain a whole film
 /// together.
-const MAX_PACKETS_PER_TASK: u64 = 4096;
+pub(in super::super) const MAX_PACKETS_PER_TASK: u64 = 4096;
 
 /// Parameters that are the same for all tasks.
 pub(in super::super) struct TaskParams<'a> {
@@ -268,13 +268,13 @@ fn clip_bytes(
 
 /// The packet ranges that the task decodes anyway: disjoint and ascending.
 #[derive(Default)]
-struct PacketRangeSet {
+pub(in super::super) struct PacketRangeSet {
     spans: Vec<(DecodeIndex, DecodeIndex)>,
 }
 
 impl PacketRangeSet {
     /// Whether any of these spans overlaps the set.
-    fn touches(&self, spans: &[(DecodeIndex, DecodeIndex)]) -> bool {
+    pub fn touches(&self, spans: &[(DecodeIndex, DecodeIndex)]) -> bool {
         spans.iter().any(|&(start, end)| {
             let at = self.spans.partition_point(|s| s.1 < start);
             self.spans.get(at).is_some_and(|s| s.0 <= end)
@@ -282,13 +282,13 @@ impl PacketRangeSet {
     }
 
     /// The number of packets in the set if these spans were added.
-    fn with(&self, spans: &[(DecodeIndex, DecodeIndex)]) -> u64 {
+    pub fn with(&self, spans: &[(DecodeIndex, DecodeIndex)]) -> u64 {
         let mut sum = PacketRangeSet { spans: self.spans.clone() };
         sum.add(spans);
         sum.spans.iter().map(|(start, end)| u64::from(end.0 - start.0) + 1).sum()
     }
 
-    fn add(&mut self, spans: &[(DecodeIndex, DecodeIndex)]) {
+    pub fn add(&mut self, spans: &[(DecodeIndex, DecodeIndex)]) {
         self.spans.extend_from_slice(spans);
         self.spans.sort_unstable();
         self.spans.dedup_by(|next, kept| {

@@ -1,0 +1,132 @@
+//! Configuration of a loader, and the sizes that follow from it.
+
+use std::sync::Arc;
+
+use super::backends::DecoderBackend;
+use crate::batch_sampler::BatchSamplerConfig;
+use crate::clip_sampler::ClipSamplerRef;
+use crate::dataset::SampleTable;
+use crate::index::cache::IndexCache;
+use crate::transforms::{ClipShape, ElementLut, TransformPipeline};
+
+/// What happens when a clip cannot be made because of an error in its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Raises the error in place of the batch that contains the clip; later batches are still delivered. A
+    /// failed batch allocation is handled differently, because no file causes it: see [`Loader::next_batch`].
+    #[default]
+    Raise,
+    /// Leaves the clip out: its batch is shorter.
+    Skip,
+    /// Replaces the clip with another one, chosen by (seed, epoch, clip, attempt).
+    Replace,
+}
+
+/// Datasets that are concatenated in the list of items and mixed by weight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixture {
+    /// Number of items in each dataset.
+    pub items: Vec<u32>,
+    /// Share of each dataset in the epoch, in any unit.
+    pub weights: Vec<f64>,
+    /// Whether a clip may repeat before all other clips of its dataset have been delivered.
+    pub replacement: bool,
+    /// Number of clips per epoch; by default the number of clips in all datasets together.
+    pub epoch_clips: Option<u64>,
+}
+
+/// Selects the work that runs on a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GpuConfig {
+    /// The GPU whose memory holds the batches; host memory if `None`.
+    pub device: Option<u32>,
+    /// The decoder backend.
+    pub decoder: DecoderBackend,
+    /// Worker threads that decode on the GPU. Default: three per NVDEC engine, fewer if device memory is
+    /// short.
+    pub nvdec_threads: Option<u32>,
+}
+
+/// Configuration of a [`Loader`].
+#[derive(Clone)]
+pub struct LoaderConfig {
+    /// Videos or images, with their labels.
+    pub samples: Arc<SampleTable>,
+    /// Whether the files are images (JPEG, PNG): each clip has one frame.
+    pub images: bool,
+    /// Index of the stream to read in each file, counted among all streams; `None` selects the best stream of
+    /// each file.
+    pub stream: Option<u32>,
+    /// Clip sampler: selects the frames of each clip.
+    pub sampling: ClipSamplerRef,
+    /// Order of the clips. The loader fills in the number of clips and the mix once it has indexed the
+    /// videos.
+    pub order: BatchSamplerConfig,
+    /// Datasets that are mixed by weight.
+    pub mixture: Option<Mixture>,
+    /// What happens to clips that cannot be made.
+    pub on_error: OnError,
+    /// Transforms for each frame.
+    pub pipeline: TransformPipeline,
+    /// Number of worker threads, each with its own decoder.
+    pub threads: u32,
+    /// Number of batches made ahead of the one that the consumer waits for.
+    pub prefetch_batches: u32,
+    /// Bytes for cached clips: clips finished before their turn, because their frames were decoded for other
+    /// clips.
+    pub memory_budget: u64,
+    /// Number of clip requests after the open batches that are considered for the clip cache.
+    pub lookahead_clips: u32,
+    /// Store of video indices on disk.
+    pub index: Option<Arc<IndexCache>>,
+    /// Selects the work that runs on a GPU.
+    pub gpu: GpuConfig,
+}
+
+/// Default of `memory_budget`: 2 GiB.
+pub const MEMORY_BUDGET: u64 = 2 << 30;
+
+/// Default of `lookahead_clips`: more clips than a usual memory budget holds.
+pub const LOOK_AHEAD: u32 = 1 << 16;
+
+impl LoaderConfig {
+    /// The shape of all clips, if the sampling and the transforms give every clip the same shape.
+    pub(super) fn clip_shape(&self) -> Option<ClipShape> {
+        let size = self.pipeline.fixed_size()?;
+        Some(self.pipeline.shape(self.sampling.sequence_length()? as usize, size))
+    }
+
+    /// The pipeline that produces cached clips as 8-bit codes, and the expansion of those codes into output
+    /// elements. `None` if cached clips have the output format.
+    pub(super) fn cached_format(&self) -> Option<(TransformPipeline, ElementLut)> {
+        let plain =
+            self.clip_shape().is_some() && !self.sampling.pads_with_zeros() && self.gpu.device.is_none();
+        self.pipeline.as_codes().filter(|_| plain)
+    }
+
+    /// Bytes of a cached clip; of 224 x 224 RGB frames in 8 bits if the size varies.
+    pub(super) fn cached_clip_bytes(&self) -> u64 {
+        let frames = self.sampling.sequence_length().unwrap_or(16) as usize;
+        let pipeline = self.cached_format().map(|(pipeline, _)| pipeline);
+        let shape = pipeline.as_ref().unwrap_or(&self.pipeline);
+        let shape = shape.fixed_size().map(|size| shape.shape(frames, size));
+        shape.and_then(|shape| shape.bytes()).unwrap_or(frames * 3 * 224 * 224) as u64
+    }
+
+    /// Number of clips for which the clip cache has memory.
+    pub(super) fn cached_clips(&self) -> u64 {
+        self.memory_budget / self.cached_clip_bytes().max(1)
+    }
+
+    /// Threads per decoder: one if there are enough clips in progress to keep every worker busy, otherwise
+    /// the worker threads divided among those clips.
+    pub(super) fn frame_threads(&self) -> u32 {
+        let clips = self.max_clips_in_flight().clamp(1, u64::from(u32::MAX)) as u32;
+        (self.threads / clips).max(1)
+    }
+
+    /// Maximum number of clips in the open batches at one time.
+    pub(super) fn max_clips_in_flight(&self) -> u64 {
+        (u64::from(self.prefetch_batches) + 1) * u64::from(self.order.batch_size)
+    }
+}

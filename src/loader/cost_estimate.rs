@@ -1,0 +1,203 @@
+//! Estimates how many packets a loader processes per clip, by planning the decode tasks of a part of an epoch without
+//! decoding them. It follows the scheduler: earliest deadline first, sharing within the lookahead window, eviction of
+//! the clips that are due last.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::catalog::VideoCatalog;
+use super::decode_task::{PacketRangeSet, MAX_PACKETS_PER_TASK};
+use super::lookahead::MAX_REQUESTS_PER_TASK;
+use super::stats::StatsCollector;
+use crate::batch_sampler::grouped_shuffle::VideoClips;
+use crate::batch_sampler::rng::RngKey;
+use crate::batch_sampler::BatchSampler;
+use crate::decode::plan::plan_decode_ranges;
+use crate::error::{Error, Result};
+use crate::index::VideoIndex;
+use crate::units::{DecodeIndex, PresentationIndex};
+
+/// Number of videos that are opened; all others are taken to be like these.
+const MAX_SAMPLED_VIDEOS: u64 = 32;
+
+/// Limit on the number of planned clips.
+const MAX_CLIPS: u64 = 60_000;
+
+/// What an estimate needs to know of a loader.
+pub(super) struct CostModel<'a> {
+    pub catalog: &'a VideoCatalog,
+    pub stats: &'a StatsCollector,
+    pub seed: u64,
+    /// Number of clips that the clip cache holds.
+    pub cached_clips: u64,
+    /// Number of clip requests after the open batches that are considered.
+    pub lookahead_clips: u64,
+}
+
+/// A video whose clips stand for those of others.
+struct SampledVideo {
+    index: Arc<VideoIndex>,
+    first_clip: u64,
+    num_clips: u64,
+}
+
+/// The packets that clips need.
+struct ClipModel<'a> {
+    model: &'a CostModel<'a>,
+    video_clips: VideoClips,
+    videos: Vec<SampledVideo>,
+}
+
+impl CostModel<'_> {
+    /// Mean number of packets that are processed for a clip: of a long epoch, in its middle, when the clip cache is in
+    /// use.
+    ///
+    /// # Errors
+    /// The error of the last video if none of the sampled ones can be read, and those of `interrupt`.
+    pub fn packets_per_clip(&self, order: &BatchSampler, interrupt: &dyn Fn() -> Result<()>) -> Result<f64> {
+        let clips = self.sample_videos(interrupt)?;
+        let config = order.config();
+        let lookahead = self.lookahead_clips.max(order.lookahead_clips()).min(MAX_CLIPS);
+        // Until the clip cache is as full as in the rest of the epoch, more is decoded.
+        let warm_up = (2 * self.cached_clips).max(lookahead.min(4 * self.cached_clips)).min(MAX_CLIPS / 3);
+        let measured = warm_up.clamp(2000, MAX_CLIPS / 3);
+        let each = u64::from(config.batch_size.max(1));
+        let (batches, part) = (order.len_batches(), (warm_up + measured).div_ceil(each));
+        let is_part = part < batches;
+        let first = if is_part { (batches - part) / 2 } else { 0 };
+        let until = (first + part + lookahead.div_ceil(each)).min(batches);
+        let slots = (first..until).flat_map(|batch| order.batch(0, batch));
+        let requests: Vec<u64> = slots.filter(|slot| !slot.padding).map(|slot| slot.clip).collect();
+        let counted = if is_part { warm_up..warm_up + measured } else { 0..requests.len() as u64 };
+        self.simulate(&clips, &requests, lookahead, counted, interrupt)
+    }
+
+    /// Opens some videos at even distances.
+    fn sample_videos(&self, interrupt: &dyn Fn() -> Result<()>) -> Result<ClipModel<'_>> {
+        let video_clips = self.catalog.video_clips();
+        let count = video_clips.num_videos().min(MAX_SAMPLED_VIDEOS);
+        let mut videos = Vec::new();
+        let mut failed = None;
+        for n in 0..count {
+            let video = (u128::from(video_clips.num_videos()) * u128::from(n) / u128::from(count)) as u64;
+            let clips = video_clips.clips_of(video);
+            if clips.is_empty() {
+                continue;
+            }
+            match self.catalog.open(video as u32, self.stats, interrupt) {
+                Ok(opened) => videos.push(SampledVideo {
+                    index: opened.index().clone(),
+                    first_clip: clips.start,
+                    num_clips: clips.end - clips.start,
+                }),
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            Some(error) if videos.is_empty() => Err(error),
+            _ => Ok(ClipModel { model: self, video_clips, videos }),
+        }
+    }
+
+    /// Packets per clip of the requests in `counted`.
+    fn simulate(
+        &self,
+        clips: &ClipModel<'_>,
+        requests: &[u64],
+        lookahead: u64,
+        counted: std::ops::Range<u64>,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<f64> {
+        let video_of: Vec<u32> = requests.iter().map(|&clip| self.catalog.locate(clip).0).collect();
+        let mut by_video: HashMap<u32, VecDeque<u64>> = HashMap::new();
+        let (mut end, mut packets) = (0_usize, 0.0);
+        let (mut held, mut done) = (BTreeSet::new(), vec![false; requests.len()]);
+        // The packets of a task are divided among its clips, of which some are counted.
+        let mut cost = vec![0.0; requests.len()];
+        for at in 0..counted.end.min(requests.len() as u64) {
+            while end < requests.len() && end as u64 <= at + lookahead {
+                by_video.entry(self.catalog.file_of(video_of[end])).or_default().push_back(end as u64);
+                end += 1;
+            }
+            let video = self.catalog.file_of(video_of[at as usize]);
+            if !held.remove(&at) {
+                interrupt()?;
+                let pending =
+                    by_video.get(&video).into_iter().flatten().copied().filter(|&n| !done[n as usize]);
+                let pending = pending.take(MAX_REQUESTS_PER_TASK);
+                let mut chosen = Vec::new();
+                let mut ranges = PacketRangeSet::default();
+                let mut left: Vec<(u64, Vec<_>)> =
+                    pending.map(|n| (n, clips.spans(video_of[n as usize], requests[n as usize]))).collect();
+                loop {
+                    let before = chosen.len();
+                    left.retain(|(n, spans)| {
+                        let near = ranges.touches(spans) && ranges.with(spans) <= MAX_PACKETS_PER_TASK;
+                        if !chosen.is_empty() && !near {
+                            return true;
+                        }
+                        if *n != at && !self.make_room(&mut held, &mut done, *n) {
+                            return true;
+                        }
+                        if *n != at {
+                            held.insert(*n);
+                        }
+                        ranges.add(spans);
+                        done[*n as usize] = true;
+                        chosen.push(*n);
+                        false
+                    });
+                    if chosen.len() == before {
+                        break;
+                    }
+                }
+                let each = ranges.with(&[]) as f64 / chosen.len().max(1) as f64;
+                chosen.iter().for_each(|&n| cost[n as usize] += each);
+            }
+            done[at as usize] = true;
+            // Requests are processed in order, so this is the first one of its video.
+            by_video.get_mut(&video).map(VecDeque::pop_front);
+            if counted.contains(&at) {
+                packets += cost[at as usize];
+            }
+        }
+        let count = counted.end.min(requests.len() as u64).saturating_sub(counted.start);
+        Ok(packets / count.max(1) as f64)
+    }
+
+    /// Makes room in the clip cache for the clip that is due at `due`; returns whether there is room.
+    fn make_room(&self, held: &mut BTreeSet<u64>, done: &mut [bool], due: u64) -> bool {
+        if (held.len() as u64) < self.cached_clips {
+            return true;
+        }
+        let Some(&last) = held.last().filter(|&&last| last > due) else { return false };
+        held.remove(&last);
+        done[last as usize] = false;
+        true
+    }
+}
+
+impl ClipModel<'_> {
+    /// A sampled video that has about as many clips as a video: one of all that come equally close.
+    fn like(&self, video: u32) -> Option<&SampledVideo> {
+        let clips = self.video_clips.clips_of(u64::from(video));
+        let num_clips = clips.end - clips.start;
+        let closest = self.videos.iter().map(|sampled| sampled.num_clips.abs_diff(num_clips)).min()?;
+        let equal = || self.videos.iter().filter(|sampled| sampled.num_clips.abs_diff(num_clips) == closest);
+        equal().nth(video as usize % equal().count().max(1))
+    }
+
+    /// The packets of a clip of a video, as those of a sampled video's clip.
+    fn spans(&self, video: u32, clip: u64) -> Vec<(DecodeIndex, DecodeIndex)> {
+        let Some(sampled) = self.like(video) else { return Vec::new() };
+        let (_, number) = self.model.catalog.locate(clip);
+        // Other random numbers for each video for which a sampled one stands.
+        let epoch = u64::from(video) / self.videos.len() as u64;
+        let like = sampled.first_clip + number.min(sampled.num_clips - 1);
+        let key = RngKey { seed: self.model.seed, epoch, clip: like, occurrence: 0 };
+        let Ok(sample) = self.model.catalog.sample(&sampled.index, key) else { return Vec::new() };
+        let frames: Vec<_> = sample.indices.iter().map(|&i| PresentationIndex(i)).collect();
+        plan_decode_ranges(&sampled.index, &frames).iter().map(|r| (r.start, r.end)).collect()
+    }
+}

@@ -376,7 +376,7 @@ class BatchSampler:
         lengths = [integer("clips_per_video", count, most=_MAX_U64) for count in counts]
         if sum(lengths) != self.num_clips:
             raise ArgumentError(
-                f"clips_per_video must add up to num_clips={self.num_clips}, got {sum(lengths)}; give that of each video"
+                f"clips_per_video must add up to num_clips={self.num_clips}, got {sum(lengths)}; give each video"
             )
         return self._sampler.quality(lengths, self._epoch(epoch))
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 from framespool import _checkpoint, _framespool, samplers
-from framespool._base_loader import BaseLoader, LoaderOptions, cores
+from framespool._base_loader import BaseLoader
 from framespool._framespool import Tensor
+from framespool._loader_options import LoaderOptions, cores
 from framespool._validate_args import boolean, choice, integer
 from framespool.datasets import ArchiveMember, Dataset, ImageSequence, MixtureDataset, TableCell, VideoSegment
 from framespool.datasets._dataset import as_dataset

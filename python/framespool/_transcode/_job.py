@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from framespool._base_loader import cores, failure_record
+from framespool._base_loader import failure_record
+from framespool._loader_options import cores
 from framespool._transcode import _ffmpeg, _output_paths
 from framespool._transcode._encode import encode
 from framespool._transcode._ffmpeg import CancelToken

@@ -13,9 +13,9 @@ from framespool._epoch_iterator import EpochIterator
 from framespool._index_cache import cache_location
 from framespool._loader_options import LoaderOptions, cores
 from framespool._validate_args import byte_size, device_number, integer, stream_index
-from framespool.datasets import ArchiveMember, Dataset, ImageSequence, MixtureDataset, TableCell, VideoSegment
-from framespool.datasets._dataset import as_dataset, write_failures
-from framespool.datasets._sources import Source
+from framespool.datasets import Dataset, MixtureDataset
+from framespool.datasets._dataset import as_dataset
+from framespool.datasets._failures import failure_record, write_failures
 from framespool.transforms._compose import split
 
 #: Version of the keys of ``stats()``; raised when a key changes its name or meaning.
@@ -355,28 +355,3 @@ class BaseLoader(Generic[B]):
             The counters by name.
         """
         return {"version": STATS_VERSION, **self._native.stats()}
-
-
-def failure_record(source: Source, kind: str) -> dict[str, Any]:
-    """The fields of a failure that identify the source.
-
-    Args:
-        source: The source as the dataset has it.
-        kind: Kind of the error, a key of ``errors.BY_KIND``.
-
-    Returns:
-        dict: ``path``, and ``part``, ``frames``, ``member`` or ``cell`` where they apply.
-    """
-    fields: dict[str, Any] = {}
-    if kind == "clip_sampling" and isinstance(source, VideoSegment):
-        fields["part"] = source.bounds()  # the file itself may be valid
-    source = source.source if isinstance(source, VideoSegment) else source
-    if isinstance(source, ImageSequence):
-        # The message names the file; the dataset has the folder.
-        return fields | {"path": os.fspath(source.folder), "frames": source._which}
-    if isinstance(source, ArchiveMember):
-        return fields | {"path": os.fspath(source.file), "member": source._which}
-    if isinstance(source, TableCell):
-        return fields | {"path": os.fspath(source.file), "cell": source._which}
-    # The path of the dataset: messages omit credentials of URLs and undecodable characters.
-    return fields | {"path": None if isinstance(source, bytes) else os.fspath(source)}

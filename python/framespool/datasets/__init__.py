@@ -5,6 +5,7 @@ file, an :class:`ArchiveMember`, a :class:`TableCell`, an :class:`ImageSequence`
 columns of a list are in :attr:`Dataset.columns`. For an overview of the readers see docs/howto/datasets.md.
 """
 
+from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 from framespool.datasets._annotations import (
     activitynet,
     annotation_file,
@@ -21,12 +22,12 @@ from framespool.datasets._annotations import (
     ucf101,
 )
 from framespool.datasets._archives import recordio, tfrecord, webdataset
-from framespool.datasets._dataset import Dataset, MixtureDataset, mix
+from framespool.datasets._dataset import Dataset
 from framespool.datasets._folders import file_list, folder, frame_folder, image_folder
 from framespool.datasets._lerobot import lerobot
 from framespool.datasets._lmdb import lmdb
+from framespool.datasets._mixture import MixtureDataset, mix
 from framespool.datasets._parquet import arrow, parquet
-from framespool.datasets._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 
 __all__ = [
     "TableCell",

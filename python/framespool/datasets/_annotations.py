@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
+from framespool._sources import ImageSequence, Source, VideoSegment
 from framespool._validate_args import as_sequence, boolean, choice, integer, number
+from framespool._video import Video
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._sample_list import SampleList
-from framespool.datasets._sources import ImageSequence, Source, VideoSegment
 from framespool.errors import ArgumentError
 
 _Path = str | os.PathLike[str]
@@ -213,8 +214,6 @@ def _counted_from_begin(
     entries: Sequence[tuple[str, int, tuple[int, int | None] | None]],
 ) -> tuple[list[tuple[Source, int]], list[str]]:
     """Resolves negative frames, and returns the samples and the segments without frames."""
-    from framespool._video import Video  # which imports the datasets
-
     lengths: dict[str, int] = {}
     kept: list[tuple[Source, int]] = []
     empty = []

@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 
 from framespool import _framespool
+from framespool._sources import ImageSequence
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._sample_list import SampleList
-from framespool.datasets._sources import ImageSequence
 
 
 def folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None) -> Dataset:

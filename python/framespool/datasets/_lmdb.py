@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
+from framespool._sources import ArchiveMember
 from framespool._validate_args import boolean, choice
 from framespool.datasets._archives import _files, _listed, _names, _Paths, _threads, _warn_left_out
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._sources import ArchiveMember
 from framespool.errors import ArgumentError
 
 #: Source of a sample's label: a related key, names of fields of the JSON under one, or a function of its own key.

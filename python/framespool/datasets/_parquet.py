@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
+from framespool._sources import ArchiveMember, TableCell
 from framespool._validate_args import boolean, choice, is_url
 from framespool.datasets._archives import _files, _names, _Paths, _threads, _warn_left_out
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._sample_list import SampleList, with_segment
-from framespool.datasets._sources import ArchiveMember, TableCell
 from framespool.errors import ArgumentError
 
 

@@ -16,7 +16,8 @@ from framespool._images import ImageBatch, ImageLoader, decode_image, decode_ima
 from framespool._preview import preview
 from framespool._transcode import TranscodeEstimate, TranscodeReport, estimate_transcode, transcode
 from framespool._validate_dataset import ValidationReport, validate
-from framespool._video import FrameBatch, StreamInfo, Video, VideoInfo
+from framespool._video import FrameBatch, Video
+from framespool._video_info import StreamInfo, VideoInfo
 from framespool.errors import (
     ArgumentError,
     CancelledError,

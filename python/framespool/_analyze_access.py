@@ -6,9 +6,10 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from framespool._sources import ArchiveMember, ImageSequence
 from framespool._validate_args import integer
-from framespool._video import Video, VideoInfo
-from framespool.datasets import ArchiveMember, ImageSequence
+from framespool._video import Video
+from framespool._video_info import VideoInfo
 from framespool.errors import Error
 
 

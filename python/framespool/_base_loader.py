@@ -4,105 +4,24 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from framespool import _checkpoint, _framespool
-from framespool._batch_sampler import (
-    grouped_settings,
-    max_epoch,
-    resolve_shuffle,
-    validate_shuffle,
-    warn_if_poorly_mixed,
-)
+from framespool._batch_sampler import max_epoch, warn_if_poorly_mixed
+from framespool._epoch_iterator import EpochIterator
 from framespool._index_cache import cache_location
-from framespool._validate_args import boolean, byte_size, choice, device_number, integer, stream_index
-from framespool.datasets import ArchiveMember, Dataset, ImageSequence, MixtureDataset, TableCell, VideoSegment
-from framespool.datasets._dataset import as_dataset, write_failures
-from framespool.datasets._sources import Source
+from framespool._loader_options import LoaderOptions, cores
+from framespool._validate_args import byte_size, device_number, integer, stream_index
+from framespool.datasets import Dataset, MixtureDataset
+from framespool.datasets._dataset import as_dataset
+from framespool.datasets._failures import failure_record, write_failures
 from framespool.transforms._compose import split
 
 #: Version of the keys of ``stats()``; raised when a key changes its name or meaning.
 STATS_VERSION = 2
 
 B = TypeVar("B")
-
-
-def cores() -> int:
-    """Number of cores that this process may use, by its CPU affinity and the quota of its control group.
-
-    Returns:
-        Number of cores, at least 1.
-    """
-    return _framespool.cores()
-
-
-@dataclass(frozen=True)
-class LoaderOptions:
-    """The keyword arguments that all loaders share, as the caller gave them."""
-
-    batch_size: int
-    transforms: Sequence[Any] | None
-    device: Any
-    shuffle: Any
-    initial_fill: int
-    order: str
-    shard_id: int
-    num_shards: int
-    stick_to_shard: bool
-    worker_id: int
-    num_workers: int
-    seed: int
-    last_batch: str
-    on_error: str
-    num_threads: int | None
-    prefetch_batches: int
-    dtype: str
-    hdr: str
-    shuffle_block_size: int | None = None
-    num_streams: int | None = None
-    max_chunk: int = 64
-
-    def validate(self) -> None:
-        """Checks the arguments that take one of several words.
-
-        Raises:
-            ArgumentError: If a value is not one of the known words.
-        """
-        validate_shuffle(self.shuffle)
-        choice("order", self.order, ("framespool", "dali", "torch"))
-        choice("dtype", self.dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
-        choice("hdr", self.hdr, ("warn", "ignore"))
-        choice("last_batch", self.last_batch, ("partial", "drop", "fill"))
-        choice("on_error", self.on_error, ("raise", "skip", "replace"))
-
-    def order_settings(self, *, mixed: bool) -> dict[str, Any]:
-        """The settings that determine the order of clips.
-
-        Args:
-            mixed: Whether the dataset is a mixture.
-
-        Returns:
-            The settings by name, as the engine takes them.
-        """
-        return {
-            "num_clips": 0,  # set when the videos are known
-            "batch_size": integer("batch_size", self.batch_size),
-            "shuffle": resolve_shuffle(self.shuffle, self.order, mixed=mixed),
-            **grouped_settings(self.shuffle_block_size, self.num_streams, self.max_chunk),
-            "clips_per_video": None,  # set when the videos are known
-            "initial_fill": integer("initial_fill", self.initial_fill),
-            "order": self.order,
-            "shard_id": integer("shard_id", self.shard_id),
-            "num_shards": integer("num_shards", self.num_shards),
-            "stick_to_shard": boolean("stick_to_shard", self.stick_to_shard),
-            "worker_id": integer("worker_id", self.worker_id),
-            "num_workers": integer("num_workers", self.num_workers),
-            "seed": integer("seed", self.seed, most=2**64 - 1),
-            "last_batch": self.last_batch,
-            "mix": None,  # set when the clips of its datasets are known
-        }
 
 
 class BaseLoader(Generic[B]):
@@ -438,82 +357,3 @@ class BaseLoader(Generic[B]):
             The counters by name.
         """
         return {"version": STATS_VERSION, **self._native.stats()}
-
-
-def failure_record(source: Source, kind: str) -> dict[str, Any]:
-    """The fields of a failure that identify the source.
-
-    Args:
-        source: The source as the dataset has it.
-        kind: Kind of the error, a key of ``errors.BY_KIND``.
-
-    Returns:
-        dict: ``path``, and ``part``, ``frames``, ``member`` or ``cell`` where they apply.
-    """
-    fields: dict[str, Any] = {}
-    if kind == "clip_sampling" and isinstance(source, VideoSegment):
-        fields["part"] = source.bounds()  # the file itself may be valid
-    source = source.source if isinstance(source, VideoSegment) else source
-    if isinstance(source, ImageSequence):
-        # The message names the file; the dataset has the folder.
-        return fields | {"path": os.fspath(source.folder), "frames": source._which}
-    if isinstance(source, ArchiveMember):
-        return fields | {"path": os.fspath(source.file), "member": source._which}
-    if isinstance(source, TableCell):
-        return fields | {"path": os.fspath(source.file), "cell": source._which}
-    # The path of the dataset: messages omit credentials of URLs and undecodable characters.
-    return fields | {"path": None if isinstance(source, bytes) else os.fspath(source)}
-
-
-class _LostBatch(Exception):
-    """Marks a batch that was made and did not arrive."""
-
-
-class EpochIterator(Iterator[B]):
-    """One pass over the dataset. After an error the following batches remain available.
-
-    Args:
-        loaders: The native loaders, each with its own number of the pass.
-        make: Builds a batch from the results of all loaders.
-    """
-
-    def __init__(
-        self, loaders: list[tuple[_framespool.Loader, int]], make: Callable[[list[dict[str, Any]]], B]
-    ) -> None:
-        self._loaders = loaders
-        self._make = make
-        #: Results of the first loaders for the next batch. All loaders stay at the same batch, even if one fails:
-        #: results are kept until the last loader has returned its own.
-        self._given: list[dict[str, Any] | Exception | None] = []
-        #: The number of that batch.
-        self._coming: int | None = None
-
-    def __next__(self) -> B:
-        while len(self._given) < len(self._loaders):
-            if not self._given:
-                numbers = [native.next_batch_index(number) for native, number in self._loaders]
-                self._coming = min((number for number in numbers if number is not None), default=None)
-            native, number = self._loaders[len(self._given)]
-            before = native.next_batch_index(number)
-            if before is not None and self._coming is not None and before > self._coming:
-                # A signal arrived between the engine's return and the append: KeyboardInterrupt dropped the
-                # batch, so the results of the other loaders for it are dropped too.
-                self._given.append(_LostBatch())
-                continue
-            try:
-                self._given.append(native.next_batch(number))
-            except Exception as error:
-                if native.next_batch_index(number) == before:
-                    raise  # nothing was taken: the next call requests the same batch
-                self._given.append(error)
-        given, self._given = self._given, []
-        if any(isinstance(batch, _LostBatch) for batch in given):
-            return next(self)
-        made = [batch for batch in given if isinstance(batch, dict)]
-        for batch in given:
-            if isinstance(batch, Exception):
-                raise batch
-        if len(made) < len(self._loaders) or not made:
-            self._loaders = []
-            raise StopIteration
-        return self._make(made)

@@ -9,8 +9,9 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 from framespool._validate_args import as_sequence, integer
-from framespool.datasets import ArchiveMember, Dataset, ImageSequence, MixtureDataset, TableCell, VideoSegment
+from framespool.datasets import Dataset, MixtureDataset
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from framespool._base_loader import BaseLoader, LoaderOptions
+from framespool._base_loader import BaseLoader
 from framespool._framespool import Tensor
+from framespool._loader_options import LoaderOptions
 from framespool._validate_args import choice, integer
 from framespool.datasets import Dataset
 from framespool.errors import ArgumentError

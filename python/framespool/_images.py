@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 from framespool import _checkpoint, _framespool, samplers
-from framespool._base_loader import BaseLoader, LoaderOptions, cores
+from framespool._base_loader import BaseLoader
 from framespool._framespool import Tensor
+from framespool._loader_options import LoaderOptions, cores
+from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 from framespool._validate_args import boolean, choice, integer
-from framespool.datasets import ArchiveMember, Dataset, ImageSequence, MixtureDataset, TableCell, VideoSegment
+from framespool.datasets import Dataset, MixtureDataset
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError, InternalError

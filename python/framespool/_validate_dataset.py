@@ -14,10 +14,11 @@ from framespool._base_loader import BaseLoader
 from framespool._clip_loader import ClipLoader
 from framespool._framespool import image_extensions, video_extensions
 from framespool._images import ImageBatch, ImageLoader, decode_image
+from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 from framespool._validate_args import integer
-from framespool.datasets import ArchiveMember, Dataset, ImageSequence, TableCell, VideoSegment
-from framespool.datasets._dataset import as_dataset, sample_key, write_failures
-from framespool.datasets._sources import Source
+from framespool.datasets import Dataset
+from framespool.datasets._dataset import as_dataset
+from framespool.datasets._failures import sample_key, write_failures
 from framespool.errors import ArgumentError, Error
 from framespool.samplers import random, windows
 

@@ -7,14 +7,14 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, Protocol, TypeGuard, overload
 
 from framespool import _framespool
 from framespool._framespool import Tensor
 from framespool._index_cache import cache_location
+from framespool._sources import ArchiveMember, ImageSequence, TableCell
 from framespool._validate_args import choice, device_number, integer, stream_index
-from framespool.datasets import ArchiveMember, ImageSequence, TableCell
+from framespool._video_info import StreamInfo, VideoInfo
 from framespool.errors import ArgumentError
 from framespool.transforms import Transform
 from framespool.transforms._compose import finish, split
@@ -58,128 +58,6 @@ def is_file_object(source: object) -> TypeGuard[FileObject]:
         Whether it has ``read`` and ``seek`` and is no path.
     """
     return not isinstance(source, (str, bytes, os.PathLike)) and hasattr(source, "read") and hasattr(source, "seek")
-
-
-@dataclass(frozen=True)
-class StreamInfo:
-    """One of the streams of a file, as its container describes it.
-
-    Attributes:
-        index: Index among all streams of the file, from 0, as FFmpeg counts them; the value for ``stream=``.
-        kind: ``"video"``, ``"attached_picture"`` (cover art), ``"audio"``, ``"subtitle"``, ``"attachment"`` or
-            ``"data"``.
-        codec: FFmpeg's name of the codec, ``"none"`` if there is none.
-        width: Pixels of a video stream, before rotation, else 0.
-        height: Pixels of a video stream, before rotation, else 0.
-        num_frames: Frames of a video stream that the container states, else ``None``.
-        default: Whether the container marks the stream as the default.
-    """
-
-    index: int
-    kind: str
-    codec: str
-    width: int
-    height: int
-    num_frames: int | None
-    default: bool
-
-
-@dataclass(frozen=True)
-class VideoInfo:
-    """Metadata of a video, from its container. Only the color metadata requires decoding a frame.
-
-    The names of colors are FFmpeg's names of the values of ITU-T H.273, such as ``"bt2020"``, ``"smpte2084"`` (PQ),
-    ``"arib-std-b67"`` (HLG) and ``"bt2020nc"``. They are ``None`` if neither the stream nor the container states them.
-    Most streams state them only in the coded pictures, so reading one decodes the first frame and may raise as decoding
-    does.
-
-    Attributes:
-        path: As it was given.
-        container: FFmpeg's name of the container.
-        codec: FFmpeg's name of the codec.
-        num_frames: Number of displayable frames.
-        width: Pixels, after rotation.
-        height: Pixels, after rotation.
-        average_fps: Frames per second over the duration.
-        begin_seconds: Presentation time of the first frame, not always 0.
-        end_seconds: End of the last frame.
-        rotation: Clockwise rotation in degrees that is applied to all frames.
-        mirrored: Whether frames are flipped left to right before the rotation.
-        time_base: (num, den), seconds per tick of the file's timestamps.
-        sample_aspect: (num, den), width / height of a pixel, if stated.
-        keyframes: Presentation indices of the frames at which decoding can start.
-        damaged_units: Units of the container that are unreadable or incomplete; frames may be missing there. 0 for a
-            valid file.
-        num_packets: Packets of the video stream; may be more than the frames.
-        direct: Whether packets are read by their offsets in the file, without a demuxer.
-        stream: Index of the video stream that is read.
-        streams: All streams of the file.
-    """
-
-    path: str
-    container: str
-    codec: str
-    num_frames: int
-    width: int
-    height: int
-    average_fps: float
-    begin_seconds: float
-    end_seconds: float
-    rotation: int
-    mirrored: bool
-    time_base: tuple[int, int]
-    sample_aspect: tuple[int, int] | None
-    keyframes: tuple[int, ...]
-    damaged_units: int
-    num_packets: int
-    direct: bool
-    stream: int
-    streams: tuple[StreamInfo, ...]
-
-    @property
-    def duration_seconds(self) -> float:
-        """``end_seconds - begin_seconds``."""
-        return self.end_seconds - self.begin_seconds
-
-    @cached_property
-    def _color(self) -> tuple[str | None, str | None, str | None, str | None, str | None]:
-        video: _framespool.Video | None = self.__dict__.get("_video")
-        if video is None:
-            raise ArgumentError(
-                f"{self.path}: this VideoInfo is a copy without the video; read the color from Video.info"
-            )
-        return video.color_names()
-
-    @property
-    def color_primaries(self) -> str | None:
-        """Name of the color primaries."""
-        return self._color[0]
-
-    @property
-    def color_transfer(self) -> str | None:
-        """Name of the transfer function."""
-        return self._color[1]
-
-    @property
-    def color_matrix(self) -> str | None:
-        """Name of the matrix between YUV and RGB."""
-        return self._color[2]
-
-    @property
-    def color_range(self) -> str | None:
-        """``"limited"`` or ``"full"``."""
-        return self._color[3]
-
-    @property
-    def hdr(self) -> str | None:
-        """``"PQ"`` or ``"HLG"`` for high dynamic range, else ``None``."""
-        return self._color[4]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The metadata with the color metadata, without the video."""
-        state = {**self.__dict__, "_color": self._color}
-        state.pop("_video", None)
-        return state
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
-from framespool import _base_loader
+from framespool import _epoch_iterator
 from framespool import transforms as t
 from PIL import Image, ImageOps
 
@@ -322,7 +322,7 @@ class Stubborn:
 def test_aligned_loaders_stay_in_step(kind):
     first = Stubborn(6, [(2, kind, 0), (4, kind, 1)])
     second = Stubborn(6, [(1, kind, 0), (1, kind, 0), (3, RuntimeError, 1)])
-    epoch = _base_loader.EpochIterator([(first, 1), (second, 2)], lambda made: [m["batch"] for m in made])
+    epoch = _epoch_iterator.EpochIterator([(first, 1), (second, 2)], lambda made: [m["batch"] for m in made])
     got = []
     while True:
         try:

@@ -8,12 +8,13 @@ from fractions import Fraction
 from typing import Any
 
 from framespool._clip_loader import ClipLoader
+from framespool._sources import VideoSegment
 from framespool._transcode import _ffmpeg, _mp4
 from framespool._transcode._ffmpeg import CancelToken
 from framespool._transcode._mp4 import Clock
 from framespool._transcode._options import Options
-from framespool._video import Video, VideoInfo
-from framespool.datasets import VideoSegment
+from framespool._video import Video
+from framespool._video_info import VideoInfo
 from framespool.errors import DecodeError, InternalError
 from framespool.samplers import windows
 

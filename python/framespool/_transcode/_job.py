@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from framespool._base_loader import cores, failure_record
+from framespool._loader_options import cores
 from framespool._transcode import _ffmpeg, _output_paths
 from framespool._transcode._encode import encode
 from framespool._transcode._ffmpeg import CancelToken
@@ -20,7 +20,8 @@ from framespool._transcode._options import Options
 from framespool._validate_args import choice, integer
 from framespool._validate_dataset import file_state
 from framespool.datasets import Dataset, VideoSegment
-from framespool.datasets._dataset import as_dataset, write_failures
+from framespool.datasets._dataset import as_dataset
+from framespool.datasets._failures import failure_record, write_failures
 from framespool.errors import BY_KIND, ArgumentError, Error, ReadError
 
 #: The list of the results, in their folder.

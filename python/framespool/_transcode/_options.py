@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from framespool import transforms
 from framespool._validate_args import choice, integer, number
-from framespool._video import VideoInfo
+from framespool._video_info import VideoInfo
 from framespool.errors import ArgumentError
 
 CODECS = ("h264", "hevc")

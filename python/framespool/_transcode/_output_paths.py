@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from framespool._framespool import image_extensions, video_extensions
+from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 from framespool._validate_args import is_url
-from framespool.datasets import ArchiveMember, Dataset, ImageSequence, TableCell, VideoSegment
-from framespool.datasets._dataset import sample_key
-from framespool.datasets._sources import Source
+from framespool.datasets import Dataset
+from framespool.datasets._failures import sample_key
 
 _DROPPED = frozenset((*video_extensions, *image_extensions))
 

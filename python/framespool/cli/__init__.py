@@ -39,6 +39,7 @@ per line and nothing else on stdout. Progress is shown only on a terminal.
 def parser() -> Parser:
     """Returns the parser of the complete command line."""
     made = Parser(prog="framespool", description=_DESCRIPTION, epilog=_EPILOG)
+    made.set_defaults(top=made)  # for completions
     made.add_argument("--version", action="version", version=f"framespool {__version__}")
     subparsers = made.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
     for command in _COMMANDS:

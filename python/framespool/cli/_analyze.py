@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from framespool._analyze_access import AccessReport, analyze_access, color_metadata
-from framespool._video import StreamInfo
+from framespool._video_info import StreamInfo
 from framespool.cli._parser import add_json, command, count, index
 from framespool.errors import Error
 

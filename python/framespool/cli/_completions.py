@@ -38,9 +38,7 @@ def add(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
-    from framespool.cli import parser  # imported here, since that module imports this one
-
-    script = _shells.SHELLS[arguments.shell](words(parser()))
+    script = _shells.SHELLS[arguments.shell](words(arguments.top))
     if arguments.json:
         print(json.dumps({"command": "completions", "shell": arguments.shell, "script": script}))
     else:

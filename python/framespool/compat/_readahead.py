@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from framespool._framespool import Tensor
+from framespool._sources import ArchiveMember
 from framespool._video import Dtype, FrameBatch, Video, is_file_object
-from framespool.datasets import ArchiveMember
 from framespool.errors import DecodeError, LimitError
 from framespool.transforms import Transform
 

@@ -5,28 +5,25 @@ file, an :class:`ArchiveMember`, a :class:`TableCell`, an :class:`ImageSequence`
 columns of a list are in :attr:`Dataset.columns`. For an overview of the readers see docs/howto/datasets.md.
 """
 
-from framespool.datasets._annotations import (
+from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
+from framespool.datasets._action_recognition import (
     activitynet,
-    annotation_file,
     ava,
-    dali_file_list,
     epic_kitchens,
-    gluon_list,
     hmdb51,
     jester,
-    json_lines,
     kinetics,
-    rawframes,
     something_something,
     ucf101,
 )
 from framespool.datasets._archives import recordio, tfrecord, webdataset
-from framespool.datasets._dataset import Dataset, MixtureDataset, mix
-from framespool.datasets._folders import file_list, folder, frame_folder, image_folder
+from framespool.datasets._dataset import Dataset
+from framespool.datasets._folders import folder, frame_folder, image_folder
 from framespool.datasets._lerobot import lerobot
+from framespool.datasets._lists import annotation_file, dali_file_list, file_list, gluon_list, json_lines, rawframes
 from framespool.datasets._lmdb import lmdb
+from framespool.datasets._mixture import MixtureDataset, mix
 from framespool.datasets._parquet import arrow, parquet
-from framespool.datasets._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 
 __all__ = [
     "TableCell",

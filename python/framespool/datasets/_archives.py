@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from framespool import _framespool
-from framespool._validate_args import as_sequence, boolean, choice, is_url
+from framespool._validate_args import boolean, is_url
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._sample_list import SampleList
+from framespool.datasets._readers import StrPaths, archive_dataset, expand_paths, listing_threads, string_list
 from framespool.errors import ArgumentError
-
-_Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 #: Extensions of videos and images; of several in a sample, the first of these is used.
 _EXTENSIONS = (*_framespool.video_extensions, *_framespool.image_extensions)
-#: Minimum number of files to list in parallel: most of the time is disk latency.
-_THREADS = 8
-#: Maximum number of files that a pattern may expand to.
-_MAX_FILES = 1_000_000
 
 
 def webdataset(
-    shards: _Paths,
+    shards: StrPaths,
     *,
     video: str | Sequence[str] = _EXTENSIONS,
     label: str | Sequence[str] | None = "cls",
     columns: str | Sequence[str] = (),
-    index: bool | _Paths = False,
+    index: bool | StrPaths = False,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
     """Reads the shards of a WebDataset: tar files in which consecutive members with the same key are one sample.
@@ -77,23 +68,22 @@ def webdataset(
         >>> shards.columns["__key__"]
         ['a', 'phone']
     """
-    files = _files("shards", shards)
-    extensions = [video] if isinstance(video, str) else _names("video", video)
+    files = expand_paths("shards", shards)
+    extensions = [video] if isinstance(video, str) else string_list("video", video)
     where = None
     if label is not None:
-        extension, *names = [label] if isinstance(label, str) else _names("label", label)
+        extension, *names = [label] if isinstance(label, str) else string_list("label", label)
         where = (extension, names)
-    kept = [columns] if isinstance(columns, str) else _names("columns", columns) if columns else []
+    kept = [columns] if isinstance(columns, str) else string_list("columns", columns) if columns else []
     indices = None
     if isinstance(index, bool):
         if index:
             indices = [_index_file_of(file) for file in files]
     else:
-        indices = _files("index", index)
-    return _listed(
-        files,
+        indices = expand_paths("index", index)
+    return archive_dataset(
         on_error,
-        lambda: _framespool.read_webdataset(files, indices, extensions, where, kept, on_error, _threads()),
+        lambda: _framespool.read_webdataset(files, indices, extensions, where, kept, on_error, listing_threads()),
     )
 
 
@@ -105,7 +95,7 @@ def _index_file_of(shard: str) -> str:
 
 
 def tfrecord(
-    files: _Paths,
+    files: StrPaths,
     *,
     source: str = "image/encoded",
     label: str | None = "image/class/label",
@@ -136,12 +126,12 @@ def tfrecord(
         TruncatedError: If a file is cut short; the message names the byte.
         NotFoundError: If a file is missing.
     """
-    paths = _files("files", files)
-    feature = _names("source", [source])[0]
-    of_label = None if label is None else _names("label", [label])[0]
+    paths = expand_paths("files", files)
+    feature = string_list("source", [source])[0]
+    of_label = None if label is None else string_list("label", [label])[0]
     whole = boolean("check", check)
-    return _listed(
-        paths, on_error, lambda: _framespool.read_tfrecord(paths, feature, of_label, whole, on_error, _threads())
+    return archive_dataset(
+        on_error, lambda: _framespool.read_tfrecord(paths, feature, of_label, whole, on_error, listing_threads())
     )
 
 
@@ -177,82 +167,4 @@ def recordio(
         if path is not None and not isinstance(path, (str, os.PathLike)):
             raise ArgumentError(f"{name} must be a path, got {path!r}")
     file, index = os.fspath(rec), None if idx is None else os.fspath(idx)
-    return _listed([file], on_error, lambda: _framespool.read_recordio(file, index, on_error))
-
-
-def _threads() -> int:
-    return max(_THREADS, _framespool.cores())
-
-
-def _names(name: str, value: Any) -> list[str]:
-    words = as_sequence(value)
-    if not words or not all(isinstance(word, str) and word for word in words):
-        raise ArgumentError(f"{name} must be a string or a list of strings, none of them empty, got {value!r}")
-    return list(words)
-
-
-def _listed(files: list[str], on_error: str, read: Callable[[], Any]) -> Dataset:
-    """Builds the dataset from what was read, and warns of the samples left out."""
-    choice("on_error", on_error, ("raise", "skip"))
-    table, columns, left_out, reasons = read()
-    _warn_left_out(left_out, reasons, stacklevel=4)
-    return Dataset(SampleList(table), columns=columns)
-
-
-def _warn_left_out(left_out: int, reasons: Sequence[str], stacklevel: int = 3) -> None:
-    """Warns of what was left out, if anything was; by default at the line that called the public function."""
-    if left_out:
-        more = f", and {left_out - len(reasons)} more" if left_out > len(reasons) else ""
-        warnings.warn(f"{left_out} left out: {'; '.join(reasons)}{more}", stacklevel=stacklevel)
-
-
-def _files(name: str, paths: _Paths) -> list[str]:
-    """Returns the paths, with patterns expanded."""
-    if isinstance(paths, (str, os.PathLike)):
-        paths = [paths]
-    given = as_sequence(paths)
-    if given is None or not all(isinstance(path, (str, os.PathLike)) for path in given):
-        raise ArgumentError(f"{name} must be a path, a pattern or a list of them, got {paths!r}")
-    files: list[str] = []
-    for path in map(os.fspath, given):
-        if not isinstance(path, str):
-            raise ArgumentError(f"{name} must be strings, got {path!r}")
-        # A file whose name is the pattern itself takes precedence.
-        plain = "{" not in path or (not is_url(path) and os.path.exists(path))
-        found = [path] if plain else itertools.islice(_expanded(path), _MAX_FILES + 1)
-        files.extend(found)
-        if len(files) > _MAX_FILES:
-            raise ArgumentError(f"{name} must be at most {_MAX_FILES} files, exceeded at {path!r}")
-    if not files:
-        raise ArgumentError(f"{name} must name at least one file, got {paths!r}")
-    return files
-
-
-_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
-
-
-def _expanded(pattern: str) -> Iterator[str]:
-    """Expands ``a-{00..02}-{x,y}`` as the shell does; the last braces vary fastest."""
-    match = re.search(r"\{([^{}]*)\}", pattern)
-    if match is None:
-        yield pattern
-        return
-    before, inside, behind = pattern[: match.start()], match[1], pattern[match.end() :]
-    numbers = _RANGE.fullmatch(inside)
-    choices: Iterable[str]
-    if numbers is not None:
-        first, last = numbers[1], numbers[2]
-        # Leading zeros are kept: numbers are padded to the digits of the longer bound.
-        padded = any(bound.lstrip("-").startswith("0") and len(bound.lstrip("-")) > 1 for bound in (first, last))
-        width = max(len(first), len(last)) if padded else 0
-        step = 1 if int(last) >= int(first) else -1
-        choices = (f"{number:0{width}d}" for number in range(int(first), int(last) + step, step))
-    elif "," in inside:
-        choices = inside.split(",")
-    else:
-        raise ArgumentError(
-            f"{{{inside}}} in {pattern!r} must be a range such as {{000..127}} or a list such as {{a,b}}"
-        )
-    for choice_ in choices:
-        for rest in _expanded(behind):
-            yield before + choice_ + rest
+    return archive_dataset(on_error, lambda: _framespool.read_recordio(file, index, on_error))

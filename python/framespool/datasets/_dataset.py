@@ -1,17 +1,17 @@
-"""Lists of labeled sources, their unions and mixtures."""
+"""Lists of labeled sources and their unions."""
 
 from __future__ import annotations
 
-import json
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, repeat
+from itertools import repeat
 from typing import Any, overload
 
-from framespool._validate_args import integer, is_url, number, stream_index
+from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
+from framespool._validate_args import stream_index
+from framespool.datasets._failures import read_failures, sample_key
 from framespool.datasets._sample_list import SampleList, joined
-from framespool.datasets._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 from framespool.errors import ArgumentError
 
 
@@ -47,6 +47,9 @@ class Dataset(Sequence[tuple[Source, int]]):
         >>> len(dataset + dataset), len(dataset.subset([1]))
         (4, 1)
     """
+
+    #: Whether the samples have weights, as in a mixture: it is not joined with, or equal to, a dataset without them.
+    _weighted = False
 
     def __init__(
         self,
@@ -95,16 +98,16 @@ class Dataset(Sequence[tuple[Source, int]]):
         """
         if not isinstance(other, Dataset):
             return NotImplemented
-        if isinstance(other, MixtureDataset):
+        if other._weighted:
             raise ArgumentError(
                 "a mixture cannot be added to a dataset; pass mix() the other dataset too, with its weight"
             )
         classes = self.classes if self.classes == other.classes else ()
-        stream = _common_stream([self, other])
-        return Dataset(joined([self.samples, other.samples]), classes, _joined([self, other]), stream)
+        stream = common_stream([self, other])
+        return Dataset(joined([self.samples, other.samples]), classes, joined_columns([self, other]), stream)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Dataset) or isinstance(other, MixtureDataset) != isinstance(self, MixtureDataset):
+        if not isinstance(other, Dataset) or other._weighted != self._weighted:
             return NotImplemented
         mine = (self.samples, self.classes, self.columns, self.stream)
         return mine == (other.samples, other.classes, other.columns, other.stream)
@@ -191,7 +194,7 @@ class Dataset(Sequence[tuple[Source, int]]):
             ArgumentError: If a line of the file is not a JSON object with a ``path``.
         """
         if isinstance(failures, (str, os.PathLike)):
-            bad = set(_read_failures(failures))
+            bad = set(read_failures(failures))
         else:
             bad = {key for key in map(sample_key, failures) if key is not None}
 
@@ -219,136 +222,18 @@ class Dataset(Sequence[tuple[Source, int]]):
         return f"Dataset({len(self.samples)} entries, {len(self.classes)} classes{columns})"
 
 
-class MixtureDataset(Dataset):
-    """Several datasets, mixed by weight; :func:`mix` creates it.
-
-    A slice or a :meth:`subset` of it is a plain dataset without weights. Columns are joined as ``+`` joins them.
+def common_stream(datasets: Sequence[Dataset]) -> int | None:
+    """Returns the stream that all datasets read: a loader reads the same one from all files.
 
     Args:
-        datasets: The datasets.
-        weights: One positive weight per dataset, in any unit.
-        replacement: Whether each draw is independent.
-        epoch_clips: Clips of an epoch over all ranks; ``None`` for as many as all datasets have.
-    """
-
-    def __init__(
-        self, datasets: Sequence[Dataset], weights: Sequence[float], replacement: bool, epoch_clips: int | None
-    ) -> None:
-        classes = datasets[0].classes
-        super().__init__(
-            joined([dataset.samples for dataset in datasets]),
-            classes if all(dataset.classes == classes for dataset in datasets) else (),
-            _joined(datasets),
-            _common_stream(datasets),
-        )
-        self.lengths = [len(dataset) for dataset in datasets]
-        self.weights = list(weights)
-        self.replacement = replacement
-        self.epoch_clips = epoch_clips
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, MixtureDataset):
-            return NotImplemented
-        mine = (self.lengths, self.weights, self.replacement, self.epoch_clips)
-        same = mine == (other.lengths, other.weights, other.replacement, other.epoch_clips)
-        return same and super().__eq__(other) is True
-
-    def __add__(self, other: Dataset) -> Dataset:
-        raise ArgumentError("a mixture cannot be added to; pass mix() the other dataset too, with its weight")
-
-    def with_stream(self, stream: int | None) -> MixtureDataset:
-        """Returns the same mixture with another video stream selected; see :meth:`Dataset.with_stream`.
-
-        Args:
-            stream: Index of the stream among all streams of a file; ``None`` for the default stream.
-
-        Returns:
-            A new mixture with the same weights.
-        """
-        return self._with([part.with_stream(stream) for part in self._parts()])
-
-    def exclude(self, failures: str | os.PathLike[str] | Iterable[Any]) -> MixtureDataset:
-        """Returns the mixture without the files of a failure list; see :meth:`Dataset.exclude`.
-
-        Args:
-            failures: A failure list, as in :meth:`Dataset.exclude`.
-
-        Returns:
-            A new mixture with the same weights.
-        """
-        if not isinstance(failures, (str, os.PathLike)):
-            failures = list(failures)
-        return self._with([part.exclude(failures) for part in self._parts()])
-
-    def filter(self, predicate: Callable[[Source, int, dict[str, Any]], Any]) -> MixtureDataset:
-        """Returns the mixture with the samples for which a predicate is true; see :meth:`Dataset.filter`.
-
-        Args:
-            predicate: Function ``predicate(source, label, row)``, as in :meth:`Dataset.filter`.
-
-        Returns:
-            A new mixture with the same weights.
-        """
-        return self._with([part.filter(predicate) for part in self._parts()])
-
-    def _parts(self) -> list[Dataset]:
-        ends = list(accumulate(self.lengths))
-        return [self[end - length : end] for length, end in zip(self.lengths, ends, strict=True)]
-
-    def _with(self, parts: Sequence[Dataset]) -> MixtureDataset:
-        return MixtureDataset(parts, self.weights, self.replacement, self.epoch_clips)
-
-
-def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: int | None = None) -> MixtureDataset:
-    """Mixes datasets by weight; the loader needs ``shuffle="full"``.
-
-    In an epoch, and in any long range of it, clips of the datasets occur in proportion to the weights. A clip that
-    occurs again in the same epoch is sampled and augmented again. See docs/concepts/batch-sampler.md.
-
-    ``video_ids`` and ``clip_ids`` count through the datasets in their order. ``classes`` are kept if all datasets have
-    the same. ``a + b`` is a plain union instead, with each clip once.
-
-    Args:
-        datasets: Pairs of (dataset, weight). Weights are positive, in any unit.
-        replacement: ``False``: the clips of a dataset occur equally often, to within one, in another order each time
-            (see :class:`framespool.Mixture` for the exact rule). ``True``: each draw is independent.
-        epoch_clips: Clips of an epoch over all ranks. By default as many as all datasets have together.
+        datasets: At least one dataset.
 
     Returns:
-        A mixture, to be passed to a loader as its dataset.
+        Index of the stream, or ``None`` for the default one.
 
     Raises:
-        ArgumentError: If there is no dataset, a dataset is empty or a mixture itself, or a weight is not positive.
-
-    Example:
-        >>> import framespool as fsp
-        >>> mixture = fsp.datasets.mix((fsp.datasets.folder("videos/"), 0.7), (["a.mp4", "phone.mp4"], 0.3))
-        >>> len(mixture), mixture.weights
-        (5, [0.7, 0.3])
+        ArgumentError: If the datasets read different streams.
     """
-    if not datasets:
-        raise ArgumentError("mix needs at least one (dataset, weight), got none")
-    parts, weights = [], []
-    for place, pair in enumerate(datasets):
-        try:
-            dataset, weight = pair
-        except (TypeError, ValueError):
-            raise ArgumentError(f"mix takes pairs of (dataset, weight), got {pair!r} at index {place}") from None
-        part = as_dataset(dataset)
-        if isinstance(part, MixtureDataset):
-            raise ArgumentError(
-                f"mix cannot contain another mixture, got one at index {place}; list its datasets instead"
-            )
-        if not len(part):
-            raise ArgumentError(f"the dataset at index {place} is empty; remove it")
-        parts.append(part)
-        weights.append(number("weight", weight, above=0))
-    most = None if epoch_clips is None else integer("epoch_clips", epoch_clips, least=1, most=2**62)
-    return MixtureDataset(parts, weights, bool(replacement), most)
-
-
-def _common_stream(datasets: Sequence[Dataset]) -> int | None:
-    """Returns the stream that all datasets read: a loader reads the same one from all files."""
     first = datasets[0].stream
     for dataset in datasets[1:]:
         if dataset.stream != first:
@@ -359,8 +244,15 @@ def _common_stream(datasets: Sequence[Dataset]) -> int | None:
     return first
 
 
-def _joined(datasets: Sequence[Dataset]) -> dict[str, list[Any]]:
-    """Concatenates the columns of datasets; ``None`` where a dataset does not have a column."""
+def joined_columns(datasets: Sequence[Dataset]) -> dict[str, list[Any]]:
+    """Concatenates the columns of datasets.
+
+    Args:
+        datasets: The datasets.
+
+    Returns:
+        Lists by column name; ``None`` where a dataset does not have a column.
+    """
     names = dict.fromkeys(name for dataset in datasets for name in dataset.columns)
     return {
         name: [value for dataset in datasets for value in dataset.columns.get(name) or [None] * len(dataset)]
@@ -396,74 +288,6 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
             f"VideoSegment, got {type(source).__name__}"
         )
     return (source, label)
-
-
-def sample_key(entry: Any) -> tuple[str, str, str] | None:
-    """Returns the key that identifies a sample, or a failure, in failure lists.
-
-    Args:
-        entry: A source, or a mapping from a failure list.
-
-    Returns:
-        The path, which frames or which archive member of it (or ""), and the bounds of the segment (or ""). ``None``
-        for bytes.
-    """
-    frames: Any = {}
-    bounds: Any = {}
-    if isinstance(entry, Mapping):
-        member = {name: value for name, value in entry.get("member", {}).items() if name != "name"}
-        entry, frames, bounds = entry.get("path"), entry.get("frames", entry.get("cell", member)), entry.get("part", {})
-    if isinstance(entry, VideoSegment):
-        entry, bounds = entry.source, entry.bounds()
-    if isinstance(entry, ImageSequence):
-        entry, frames = entry.folder, entry._which
-    if isinstance(entry, ArchiveMember):
-        entry, frames = entry.file, {"offset_bytes": entry.offset_bytes, "num_bytes": entry.num_bytes}
-    if isinstance(entry, TableCell):
-        entry, frames = entry.file, entry._which
-    if entry is None or isinstance(entry, bytes):
-        return None
-    path = os.fspath(entry)
-    # A URL is kept unchanged: the server interprets "//" and "..".
-    return path if is_url(path) else os.path.normpath(path), _facts_text(frames), _facts_text(bounds)
-
-
-def _facts_text(facts: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in sorted(facts.items()))
-
-
-def write_failures(path: str | os.PathLike[str], failures: Iterable[Mapping[str, Any]]) -> int:
-    """Writes failures to a file, one JSON object per line; an existing file is replaced.
-
-    Bytes have no path; a failure list cannot exclude them, and they are not written.
-
-    Args:
-        path: File to write.
-        failures: What :meth:`ClipLoader.failures` returns.
-
-    Returns:
-        The number of failures written.
-    """
-    kept = [failure for failure in failures if failure["path"] is not None]
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.writelines(json.dumps(failure) + "\n" for failure in kept)
-    return len(kept)
-
-
-def _read_failures(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str]]:
-    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                bad = sample_key(json.loads(line))
-            except (ValueError, TypeError, AttributeError):
-                bad = None
-            if bad is None:
-                raise ArgumentError(
-                    f'{os.fspath(path)}, line {number}: expected an object with a "path", got {line.strip()[:80]!r}'
-                )
-            yield bad
 
 
 def as_dataset(dataset: Any) -> Dataset:

@@ -1,4 +1,4 @@
-"""Datasets from folders and plain lists."""
+"""Lists folders as datasets."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 
 from framespool import _framespool
+from framespool._sources import ImageSequence
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._sample_list import SampleList
-from framespool.datasets._sources import ImageSequence
 
 
 def folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None) -> Dataset:
@@ -101,36 +101,3 @@ def frame_folder(
         (ImageSequence(folder, pattern=pattern, fps=fps), -1 if flat else label) for folder, label in folders.items()
     ]
     return Dataset(entries, () if flat else classes)
-
-
-def file_list(
-    path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None, delimiter: str | None = None
-) -> Dataset:
-    """Reads a text file with ``path label`` on each line.
-
-    Lines are split from the right, so that paths may contain spaces. A missing label is -1. Blank lines and lines that
-    start with ``#`` are skipped.
-
-    Args:
-        path: Text file.
-        root: Folder that relative paths start from. By default the folder of the text file.
-        delimiter: Separator of path and label, for instance ``","``. By default spaces and tabs.
-
-    Returns:
-        A dataset with one sample per line, in the order of the lines.
-
-    Raises:
-        NotFoundError: If the text file does not exist.
-        ReadError: If the text file cannot be read.
-        ArgumentError: If a label is not a number; the message names the line.
-
-    Example:
-        >>> import framespool as fsp
-        >>> with open("train.txt", "w") as lines:
-        ...     print("a.mp4 0", file=lines)
-        ...     print("videos/bird/bird.mkv 1", file=lines)
-        >>> [label for _, label in fsp.datasets.file_list("train.txt")]
-        [0, 1]
-    """
-    table, classes = _framespool.read_file_list(path, root, delimiter)
-    return Dataset(SampleList(table), classes)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from framespool import _framespool
 from framespool._validate_args import as_sequence, integer
-from framespool.datasets._annotations import _dataset
 from framespool.datasets._dataset import Dataset
+from framespool.datasets._readers import annotated_dataset
 from framespool.errors import ArgumentError
 
 
@@ -67,4 +67,4 @@ def lerobot(
         if given is None:
             raise ArgumentError(f"episodes must be a list of ints, got {episodes!r}")
         numbers = [integer("episodes", number, most=2**63 - 1) for number in given]
-    return _dataset(_framespool.read_lerobot(root, camera, numbers))
+    return annotated_dataset(_framespool.read_lerobot(root, camera, numbers))

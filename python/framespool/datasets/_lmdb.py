@@ -8,10 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
+from framespool._sources import ArchiveMember
 from framespool._validate_args import boolean, choice
-from framespool.datasets._archives import _files, _listed, _names, _Paths, _threads, _warn_left_out
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._sources import ArchiveMember
+from framespool.datasets._readers import (
+    StrPaths,
+    archive_dataset,
+    expand_paths,
+    listing_threads,
+    string_list,
+    warn_left_out,
+)
 from framespool.errors import ArgumentError
 
 #: Source of a sample's label: a related key, names of fields of the JSON under one, or a function of its own key.
@@ -22,7 +29,7 @@ _REASONS = 8
 
 
 def lmdb(
-    path: _Paths,
+    path: StrPaths,
     *,
     database: str | None = None,
     layout: Literal["plain", "caffe"] = "plain",
@@ -69,8 +76,8 @@ def lmdb(
             values each (``dupsort``).
         NotFoundError: If a file is missing.
     """
-    files = [os.path.join(file, "data.mdb") if os.path.isdir(file) else file for file in _files("path", path)]
-    name = None if database is None else _names("database", [database])[0]
+    files = [os.path.join(file, "data.mdb") if os.path.isdir(file) else file for file in expand_paths("path", path)]
+    name = None if database is None else string_list("database", [database])[0]
     choice("layout", layout, ("plain", "caffe"))
     if not isinstance(key, str):
         raise ArgumentError(f"key must be a string such as 'image-{{}}', got {key!r}")
@@ -83,14 +90,13 @@ def lmdb(
     elif callable(label):
         of_key = label
     elif label is not None:
-        pattern, *names = [label] if isinstance(label, str) else _names("label", label)
+        pattern, *names = [label] if isinstance(label, str) else string_list("label", label)
         beside = (pattern, names)
     whole = boolean("check", check)
     wanted = key if layout == "plain" else None
-    dataset = _listed(
-        files,
+    dataset = archive_dataset(
         on_error,
-        lambda: _framespool.read_lmdb(files, name, wanted, beside, whole, on_error, _threads()),
+        lambda: _framespool.read_lmdb(files, name, wanted, beside, whole, on_error, listing_threads()),
     )
     return dataset if of_key is None else _labelled(dataset, of_key, on_error)
 
@@ -132,7 +138,7 @@ def _labelled(dataset: Dataset, of_key: Callable[[Any], int], on_error: str) -> 
             continue
         kept.append(place)
         entries.append((source, operator.index(label)))
-    _warn_left_out(len(reasons), reasons[:_REASONS], stacklevel=4)
+    warn_left_out(len(reasons), reasons[:_REASONS], stacklevel=4)
     if not entries:
         raise ArgumentError(f"nothing to load: label has no value for any of the {len(dataset)} keys")
     columns = {name: [values[place] for place in kept] for name, values in dataset.columns.items()}

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
+from framespool._sources import ArchiveMember, TableCell
 from framespool._validate_args import boolean, choice, is_url
-from framespool.datasets._archives import _files, _names, _Paths, _threads, _warn_left_out
 from framespool.datasets._dataset import Dataset
+from framespool.datasets._readers import StrPaths, expand_paths, listing_threads, string_list, warn_left_out
 from framespool.datasets._sample_list import SampleList, with_segment
-from framespool.datasets._sources import ArchiveMember, TableCell
 from framespool.errors import ArgumentError
 
 
 def parquet(
-    path: _Paths,
+    path: StrPaths,
     *,
     source: str = "uri",
     label: str = "label",
@@ -79,7 +79,7 @@ def parquet(
 
 
 def arrow(
-    path: _Paths,
+    path: StrPaths,
     *,
     source: str = "uri",
     label: str = "label",
@@ -127,7 +127,7 @@ def arrow(
 
 def _read(
     kind: Literal["parquet", "arrow"],
-    path: _Paths,
+    path: StrPaths,
     names: tuple[str, str, str, str],
     *,
     in_frames: bool,
@@ -139,27 +139,27 @@ def _read(
     choice("on_error", on_error, ("raise", "skip"))
     source, label, start, end = names
     keys = (
-        _names("source", [source])[0],
-        _names("label", [label])[0],
-        _names("start", [start])[0],
-        _names("end", [end])[0],
+        string_list("source", [source])[0],
+        string_list("label", [label])[0],
+        string_list("start", [start])[0],
+        string_list("end", [end])[0],
     )
     kept = None
     if columns is not None:
-        kept = [columns] if isinstance(columns, str) else _names("columns", columns) if columns else []
+        kept = [columns] if isinstance(columns, str) else string_list("columns", columns) if columns else []
     table, rows, classes, found, left_out, reasons = _framespool.read_tables(
-        kind, files, keys, boolean("in_frames", in_frames), kept, root, on_error, _threads()
+        kind, files, keys, boolean("in_frames", in_frames), kept, root, on_error, listing_threads()
     )
-    _warn_left_out(left_out, reasons)
+    warn_left_out(left_out, reasons)
     if table is not None:
         return Dataset(SampleList(table), classes, found)
     return Dataset(((with_segment(_source(files, where), part), label) for where, label, part in rows), classes, found)
 
 
-def _tables(path: _Paths, kind: str) -> list[str]:
+def _tables(path: StrPaths, kind: str) -> list[str]:
     """Returns the files, with folders and patterns expanded."""
     files: list[str] = []
-    for place in _files("path", path):
+    for place in expand_paths("path", path):
         if is_url(place):
             files.append(place)  # the question mark of a query is not a wildcard
         elif os.path.isdir(place):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 from framespool import _framespool
-from framespool.datasets._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
+from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 
 #: Unit ("frames" or "seconds"), start and end.
 _Part = tuple[str, Any, Any]

@@ -1,9 +1,9 @@
-"""Metadata of a stream."""
+"""Metadata of a stream, and whether the CPU decodes it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
@@ -39,16 +39,16 @@ class StreamMetadata:
         read: Callable[[], dict[str, Any]] | None = self.__dict__.get("_read_header")
         if read is None or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        for field, value in read().items():
-            self.__dict__.setdefault(field, value)
+        for key, value in read().items():
+            self.__dict__.setdefault(key, value)
         self.__dict__.pop("_read_header", None)
         return getattr(self, name)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __repr__(self) -> str:
-        rows = (f"  {field.name}: {_shown(field.name, getattr(self, field.name))}" for field in fields(self))
+        rows = (f"  {each.name}: {_shown(each.name, getattr(self, each.name))}" for each in fields(self))
         return "\n".join([f"{type(self).__name__}:", *rows]) + "\n"
 
 
@@ -98,6 +98,34 @@ class VideoStreamMetadata(StreamMetadata):
     end_stream_seconds: float | None
     num_frames: int | None
     average_fps: float | None
+
+
+@dataclass
+class CpuFallbackStatus:
+    """Whether the CPU decodes a video whose frames are on a GPU; true if it does.
+
+    ``str()`` of it gives the reason. Get it from :attr:`VideoDecoder.cpu_fallback`.
+
+    Attributes:
+        status_known: Whether the status has been determined.
+    """
+
+    status_known: bool = False
+    _is_fallback: bool = field(default=False, init=False)
+    _reason: str = field(default="", init=False)
+    _backend: str = field(default="CPU", init=False)
+
+    def __bool__(self) -> bool:
+        return self.status_known and self._is_fallback
+
+    def __str__(self) -> str:
+        if not self.status_known:
+            status = "Unknown"
+        elif self._is_fallback:
+            status = f"Falling back due to: Video not supported ({self._reason})"
+        else:
+            status = "No fallback required"
+        return f"[{self._backend}] Fallback status: {status}"
 
 
 def metadata(video: Video, stream_index: int, times: tuple[float, float, int], *, scanned: bool) -> VideoStreamMetadata:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import io
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, Literal
 
-from framespool._video import Video
-from framespool.compat._readahead import ReadaheadReader, readable
+from framespool.compat._readahead import ReadaheadReader
 from framespool.compat.torchcodec._frame import Frame, FrameBatch
 from framespool.compat.torchcodec._images import (
     ImageReadMode,
@@ -25,10 +22,11 @@ from framespool.compat.torchcodec._images import (
     decode_webp,
 )
 from framespool.compat.torchcodec._mappings import mapped_frames
-from framespool.compat.torchcodec._metadata import StreamMetadata, VideoStreamMetadata, metadata
+from framespool.compat.torchcodec._metadata import CpuFallbackStatus, StreamMetadata, VideoStreamMetadata, metadata
+from framespool.compat.torchcodec._open import open_video
 from framespool.compat.torchcodec._torch import needed
 from framespool.compat.torchcodec.transforms import translate
-from framespool.errors import Error, NoVideoError
+from framespool.errors import Error
 
 __all__ = [
     "CpuFallbackStatus",
@@ -46,34 +44,6 @@ __all__ = [
     "decode_webp",
     "set_cuda_backend",
 ]
-
-
-@dataclass
-class CpuFallbackStatus:
-    """Whether the CPU decodes a video whose frames are on a GPU; true if it does.
-
-    ``str()`` of it gives the reason. Get it from :attr:`VideoDecoder.cpu_fallback`.
-
-    Attributes:
-        status_known: Whether the status has been determined.
-    """
-
-    status_known: bool = False
-    _is_fallback: bool = field(default=False, init=False)
-    _reason: str = field(default="", init=False)
-    _backend: str = field(default="CPU", init=False)
-
-    def __bool__(self) -> bool:
-        return self.status_known and self._is_fallback
-
-    def __str__(self) -> str:
-        if not self.status_known:
-            status = "Unknown"
-        elif self._is_fallback:
-            status = f"Falling back due to: Video not supported ({self._reason})"
-        else:
-            status = "No fallback required"
-        return f"[{self._backend}] Fallback status: {status}"
 
 
 @contextlib.contextmanager
@@ -162,7 +132,7 @@ class VideoDecoder:
         device = torch.get_default_device() if device is None else device
         threads = min(num_ffmpeg_threads, 256) if num_ffmpeg_threads > 0 else None
         try:
-            video = _open(_source(source), stream_index, str(device), threads)
+            video = open_video(source, stream_index, str(device), threads)
             made = translate(() if transforms is None else transforms, video.info.height, video.info.width)
             if output_dtype == "auto":
                 deep = (video._video.header()["bit_depth"] or 8) > 8
@@ -458,37 +428,6 @@ class VideoDecoder:
 
 
 SimpleVideoDecoder = VideoDecoder
-
-
-def _source(source: Any) -> Any:
-    """Converts a source for :class:`framespool.Video`."""
-    torch = needed()
-    if isinstance(source, torch.Tensor):
-        if source.dtype != torch.uint8 or source.ndim != 1:
-            raise ValueError(f"a tensor as source must be 1-D uint8, got {tuple(source.shape)} {source.dtype}")
-        return source.contiguous().numpy().tobytes()
-    if isinstance(source, io.TextIOBase):
-        raise TypeError("source was opened for reading text; did you mean open(..., 'rb'), for binary reading?")
-    found = readable(source)
-    if found is None:
-        raise TypeError(
-            f"Unknown source type {type(source).__name__}: give a path, bytes, a uint8 tensor or a file object with "
-            "read(size) and seek(offset, whence)"
-        )
-    return found
-
-
-def _open(source: Any, stream_index: int | None, device: str, threads: int | None) -> Video:
-    if stream_index is not None and (not isinstance(stream_index, Integral) or stream_index < 0):
-        raise ValueError(f"{stream_index!r} is not a valid stream: stream_index is an int from 0 on, or None")
-    try:
-        return Video(source, device=device, num_threads=threads, stream=stream_index, hdr="ignore")
-    except NoVideoError as reason:
-        if stream_index is None:
-            raise
-        exists = int(stream_index) < len(Video(source, num_threads=threads).info.streams)
-        what = "a video stream" if exists else "a valid stream"
-        raise ValueError(f"The stream at index {stream_index} is not {what}: {reason}") from reason
 
 
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:

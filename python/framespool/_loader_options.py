@@ -1,0 +1,87 @@
+"""The keyword arguments that all loaders share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from framespool import _framespool
+from framespool._batch_sampler import grouped_settings, resolve_shuffle, validate_shuffle
+from framespool._validate_args import boolean, choice, integer
+
+
+def cores() -> int:
+    """Number of cores that this process may use, by its CPU affinity and the quota of its control group.
+
+    Returns:
+        Number of cores, at least 1.
+    """
+    return _framespool.cores()
+
+
+@dataclass(frozen=True)
+class LoaderOptions:
+    """The keyword arguments that all loaders share, as the caller gave them."""
+
+    batch_size: int
+    transforms: Sequence[Any] | None
+    device: Any
+    shuffle: Any
+    initial_fill: int
+    order: str
+    shard_id: int
+    num_shards: int
+    stick_to_shard: bool
+    worker_id: int
+    num_workers: int
+    seed: int
+    last_batch: str
+    on_error: str
+    num_threads: int | None
+    prefetch_batches: int
+    dtype: str
+    hdr: str
+    shuffle_block_size: int | None = None
+    num_streams: int | None = None
+    max_chunk: int = 64
+
+    def validate(self) -> None:
+        """Checks the arguments that take one of several words.
+
+        Raises:
+            ArgumentError: If a value is not one of the known words.
+        """
+        validate_shuffle(self.shuffle)
+        choice("order", self.order, ("framespool", "dali", "torch"))
+        choice("dtype", self.dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
+        choice("hdr", self.hdr, ("warn", "ignore"))
+        choice("last_batch", self.last_batch, ("partial", "drop", "fill"))
+        choice("on_error", self.on_error, ("raise", "skip", "replace"))
+
+    def order_settings(self, *, mixed: bool) -> dict[str, Any]:
+        """The settings that determine the order of clips.
+
+        Args:
+            mixed: Whether the dataset is a mixture.
+
+        Returns:
+            The settings by name, as the engine takes them.
+        """
+        return {
+            "num_clips": 0,  # set when the videos are known
+            "batch_size": integer("batch_size", self.batch_size),
+            "shuffle": resolve_shuffle(self.shuffle, self.order, mixed=mixed),
+            **grouped_settings(self.shuffle_block_size, self.num_streams, self.max_chunk),
+            "clips_per_video": None,  # set when the videos are known
+            "initial_fill": integer("initial_fill", self.initial_fill),
+            "order": self.order,
+            "shard_id": integer("shard_id", self.shard_id),
+            "num_shards": integer("num_shards", self.num_shards),
+            "stick_to_shard": boolean("stick_to_shard", self.stick_to_shard),
+            "worker_id": integer("worker_id", self.worker_id),
+            "num_workers": integer("num_workers", self.num_workers),
+            "seed": integer("seed", self.seed, most=2**64 - 1),
+            "last_batch": self.last_batch,
+            "mix": None,  # set when the clips of its datasets are known
+        }

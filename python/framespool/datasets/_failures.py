@@ -1,0 +1,116 @@
+"""Failure lists: which samples of a dataset failed, in memory and as files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
+from framespool._validate_args import is_url
+from framespool.errors import ArgumentError
+
+
+def failure_record(source: Source, kind: str) -> dict[str, Any]:
+    """The fields of a failure that identify the source.
+
+    Args:
+        source: The source as the dataset has it.
+        kind: Kind of the error, a key of ``errors.BY_KIND``.
+
+    Returns:
+        dict: ``path``, and ``part``, ``frames``, ``member`` or ``cell`` where they apply.
+    """
+    fields: dict[str, Any] = {}
+    if kind == "clip_sampling" and isinstance(source, VideoSegment):
+        fields["part"] = source.bounds()  # the file itself may be valid
+    source = source.source if isinstance(source, VideoSegment) else source
+    if isinstance(source, ImageSequence):
+        # The message names the file; the dataset has the folder.
+        return fields | {"path": os.fspath(source.folder), "frames": source._which}
+    if isinstance(source, ArchiveMember):
+        return fields | {"path": os.fspath(source.file), "member": source._which}
+    if isinstance(source, TableCell):
+        return fields | {"path": os.fspath(source.file), "cell": source._which}
+    # The path of the dataset: messages omit credentials of URLs and undecodable characters.
+    return fields | {"path": None if isinstance(source, bytes) else os.fspath(source)}
+
+
+def sample_key(entry: Any) -> tuple[str, str, str] | None:
+    """Returns the key that identifies a sample, or a failure, in failure lists.
+
+    Args:
+        entry: A source, or a mapping from a failure list.
+
+    Returns:
+        The path, which frames or which archive member of it (or ""), and the bounds of the segment (or ""). ``None``
+        for bytes.
+    """
+    frames: Any = {}
+    bounds: Any = {}
+    if isinstance(entry, Mapping):
+        member = {name: value for name, value in entry.get("member", {}).items() if name != "name"}
+        entry, frames, bounds = entry.get("path"), entry.get("frames", entry.get("cell", member)), entry.get("part", {})
+    if isinstance(entry, VideoSegment):
+        entry, bounds = entry.source, entry.bounds()
+    if isinstance(entry, ImageSequence):
+        entry, frames = entry.folder, entry._which
+    if isinstance(entry, ArchiveMember):
+        entry, frames = entry.file, {"offset_bytes": entry.offset_bytes, "num_bytes": entry.num_bytes}
+    if isinstance(entry, TableCell):
+        entry, frames = entry.file, entry._which
+    if entry is None or isinstance(entry, bytes):
+        return None
+    path = os.fspath(entry)
+    # A URL is kept unchanged: the server interprets "//" and "..".
+    return path if is_url(path) else os.path.normpath(path), _facts_text(frames), _facts_text(bounds)
+
+
+def _facts_text(facts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in sorted(facts.items()))
+
+
+def write_failures(path: str | os.PathLike[str], failures: Iterable[Mapping[str, Any]]) -> int:
+    """Writes failures to a file, one JSON object per line; an existing file is replaced.
+
+    Bytes have no path; a failure list cannot exclude them, and they are not written.
+
+    Args:
+        path: File to write.
+        failures: What :meth:`ClipLoader.failures` returns.
+
+    Returns:
+        The number of failures written.
+    """
+    kept = [failure for failure in failures if failure["path"] is not None]
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.writelines(json.dumps(failure) + "\n" for failure in kept)
+    return len(kept)
+
+
+def read_failures(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str]]:
+    """Reads a file that :func:`write_failures` wrote.
+
+    Args:
+        path: The file.
+
+    Yields:
+        The key of each failure, see :func:`sample_key`.
+
+    Raises:
+        ArgumentError: If a line is not a JSON object with a ``path``.
+    """
+    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                bad = sample_key(json.loads(line))
+            except (ValueError, TypeError, AttributeError):
+                bad = None
+            if bad is None:
+                raise ArgumentError(
+                    f'{os.fspath(path)}, line {number}: expected an object with a "path", got {line.strip()[:80]!r}'
+                )
+            yield bad

@@ -107,7 +107,8 @@ def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[
         fsp.samplers.random(sequence_length=CLIP, stride=STRIDE, clips_per_video=4),
         # No flip: it would turn a motion to the left into one to the right.
         transforms=[fsp.transforms.RandomResizedCrop(PIXELS, scale=(0.7, 1.0)), normalize],
-        shuffle="full",
+        shuffle=arguments.shuffle,
+        memory_budget=arguments.memory_budget,
         **common,
     )
     testing = fsp.ClipLoader(
@@ -123,6 +124,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser, epochs=10, batch_size=16)
     parser.add_argument("--videos", type=int, default=24, help="training videos to generate per class")
+    parser.add_argument("--shuffle", default="grouped", choices=["grouped", "full"])
+    parser.add_argument("--memory-budget", default="2GiB", help="of the training loader's clip cache")
     arguments = parser.parse_args()
     if arguments.short:
         arguments.videos, arguments.epochs = min(arguments.videos, 20), min(arguments.epochs, 9)

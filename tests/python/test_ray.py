@@ -322,7 +322,6 @@ def test_argument_errors_match_the_local_loader(cluster, few):
         ({"in_flight": 0}, "in_flight"),
         ({"copy": 1}, "copy"),
         ({"address": 7}, "address"),
-        ({"shuffle": "grouped"}, "shuffle"),
         ({"num_shards": 0}, "num_shards"),
     ]:
         with pytest.raises(fsp.ArgumentError, match=match):
@@ -394,6 +393,29 @@ def once(dataset, marker, *, there):
         return sorted(rng.choices(range(info.num_frames), k=3))
 
     return fsp.samplers.custom(frames, sequence_length=3, clips_per_video=4)
+
+
+@pytest.mark.filterwarnings("ignore:clips of one video")
+def test_grouped_shuffle_gives_workers_their_own_videos(cluster, few):
+    many, grouped = few * 6, {"sampling": WINDOWS, "shuffle": True, "batch_size": 2}
+    with spread(many, num_workers=2, **grouped) as there:
+        state = there.state_dict()
+        assert state["grouped"][0] == 4, "one stream for each clip slot of each worker"
+        here = local(many, **grouped)
+        here.load_state_dict(state)
+        assert digests(there) == digests(here)
+        decoded = there.stats()["frames_decoded"], here.stats()["frames_decoded"]
+        assert decoded[0] <= 1.25 * decoded[1]
+    with spread(many, num_workers=2, memory_budget=100_000, **grouped) as there:
+        assert there.state_dict()["grouped"][1] < state["grouped"][1]
+        there.load_state_dict(state)
+        here.set_epoch(0)
+        expected, found = digests(here), []
+        for number, batch in enumerate(there):
+            found.append(digest(batch))
+            if number == 3:
+                ray.kill(there._pool.workers[1].actor)
+        assert found == expected and there.stats()["workers_lost"] == 1
 
 
 def test_batch_that_kills_workers_fails_alone(cluster, few, tmp_path):

@@ -21,6 +21,7 @@ pub use mix::MixConfig;
 
 use dali::DaliSampler;
 use grouped_shuffle::{Consumers, GroupedConfig, GroupedSampler};
+use mix::grouped::GroupedMixSampler;
 use mix::MixSampler;
 use rng::RngKey;
 use shard::{shard_range, ContiguousBatches, GlobalBatchSplit};
@@ -36,9 +37,24 @@ pub struct SampledClip {
     /// random crops. With a [`MixConfig`] it is the pass over its dataset or, with replacement, the number of the
     /// draw.
     pub occurrence: u32,
+    /// The number of the repeat: repeats have the same frames and different random transforms.
+    pub repeat: u32,
     /// Whether the clip only equalizes the ranks or fills a batch; the same clip is also delivered as a real
     /// one.
     pub padding: bool,
+}
+
+impl SampledClip {
+    /// The random numbers that select the frames of `clip`: this one, or its replacement.
+    pub fn sampling_key(&self, seed: u64, epoch: u64, clip: u64) -> RngKey {
+        RngKey { seed, epoch, clip, occurrence: self.occurrence.into() }
+    }
+
+    /// The random numbers of the transforms of `clip`: this one, or its replacement.
+    pub fn transform_key(&self, seed: u64, epoch: u64, clip: u64) -> RngKey {
+        let occurrence = u64::from(self.repeat) << 32 | u64::from(self.occurrence);
+        RngKey { seed, epoch, clip, occurrence }
+    }
 }
 
 /// The sequence of batches that one rank delivers.
@@ -69,6 +85,7 @@ enum ShardingStrategy {
     Grouped(GlobalBatchSplit, GroupedSampler),
     PerRank(ContiguousBatches),
     Mix(GlobalBatchSplit, MixSampler),
+    GroupedMix(GlobalBatchSplit, GroupedMixSampler),
     Torch(TorchSampler),
     Dali(DaliSampler),
 }
@@ -79,12 +96,22 @@ impl BatchSampler {
         config.check()?;
         let &BatchSamplerConfig { num_clips, num_shards, batch_size, last_batch, .. } = &config;
         let split = |num_clips| GlobalBatchSplit { num_clips, batch_size, num_shards, last_batch };
+        let consumers = Consumers { num_shards, num_workers: config.num_workers, batch_size };
         let strategy = match (config.clip_order, &config.mix) {
             (ClipOrder::Torch, _) => ShardingStrategy::Torch(TorchSampler::new(&config)?),
             (ClipOrder::Dali, _) => ShardingStrategy::Dali(DaliSampler::new(&config)?),
-            (ClipOrder::Framespool, Some(mix)) => {
-                ShardingStrategy::Mix(split(mix.clips_per_epoch()), MixSampler::new(mix)?)
-            }
+            (ClipOrder::Framespool, Some(mix)) => match (config.shuffle, &config.video_clips) {
+                (Shuffle::Grouped(options), Some(clips)) => {
+                    let grouped = GroupedConfig::derive(options, clips, consumers);
+                    let sampler = GroupedMixSampler::new(mix, clips, grouped, config.seed)?;
+                    if sampler.is_ungrouped() {
+                        ShardingStrategy::Mix(split(mix.clips_per_epoch()), MixSampler::new(mix)?)
+                    } else {
+                        ShardingStrategy::GroupedMix(split(mix.clips_per_epoch()), sampler)
+                    }
+                }
+                _ => ShardingStrategy::Mix(split(mix.clips_per_epoch()), MixSampler::new(mix)?),
+            },
             (ClipOrder::Framespool, None) if config.stick_to_shard => {
                 let ranks = u64::from(num_shards);
                 let length = match last_batch {
@@ -95,7 +122,6 @@ impl BatchSampler {
             }
             (ClipOrder::Framespool, None) => match (config.shuffle, &config.video_clips) {
                 (Shuffle::Grouped(options), Some(clips)) => {
-                    let consumers = Consumers { num_shards, num_workers: config.num_workers, batch_size };
                     let grouped = GroupedConfig::derive(options, clips, consumers);
                     let sampler = GroupedSampler::new(clips.clone(), grouped, config.seed)?;
                     if sampler.is_ungrouped() {
@@ -119,6 +145,7 @@ impl BatchSampler {
     pub fn grouped(&self) -> Option<GroupedConfig> {
         match &self.strategy {
             ShardingStrategy::Grouped(_, sampler) => Some(sampler.config),
+            ShardingStrategy::GroupedMix(_, sampler) => Some(sampler.config),
             _ => None,
         }
     }
@@ -136,9 +163,12 @@ impl BatchSampler {
 
     /// Number of clip requests that a loader of this worker must see ahead to find the clips that share decoding.
     pub fn lookahead_clips(&self) -> u64 {
+        let repeats = u64::from(self.config.repeats);
         let BatchSamplerConfig { num_shards, num_workers, batch_size, .. } = self.config;
         let consumers = u64::from(num_shards.max(1)) * u64::from(num_workers.max(1));
-        self.grouped().map_or(0, |grouped| (grouped.block_size / consumers).saturating_add(batch_size.into()))
+        self.grouped().map_or(0, |grouped| {
+            (grouped.block_size / consumers).saturating_add(batch_size.into()).saturating_mul(repeats)
+        })
     }
 
     /// Batches per epoch of this worker; the same on all ranks and in all epochs.
@@ -147,7 +177,7 @@ impl BatchSampler {
         self.rank_len().0.saturating_sub(u64::from(worker_id)).div_ceil(u64::from(num_workers.max(1)))
     }
 
-    /// Slots per epoch of this worker, including padding; the same on all ranks and in all epochs.
+    /// Slots per epoch of this worker, including padding and repeats; the same on all ranks and in all epochs.
     pub fn num_samples(&self) -> u64 {
         let (batches, slots) = self.rank_len();
         let Some(last) = self.len_batches().checked_sub(1) else { return 0 };
@@ -157,15 +187,26 @@ impl BatchSampler {
         } else {
             each
         };
-        last * each + length
+        (last * each + length).saturating_mul(self.config.repeats.into())
     }
 
-    /// The slots of batch `batch` of an epoch, real clips first. Empty past the last batch.
+    /// The slots of batch `batch` of an epoch, real clips first, the repeats of a clip one after another. Empty past the
+    /// last batch.
     ///
     /// With [`ClipOrder::Torch`] the first call for an epoch shuffles the whole epoch. With [`ClipOrder::Dali`] and a
     /// shuffle buffer, batches are cheap in ascending order. Concurrent calls from other threads block in
     /// these two cases.
     pub fn batch(&self, epoch: u64, batch: u64) -> Vec<SampledClip> {
+        let clips = self.clips(epoch, batch);
+        if self.config.repeats <= 1 {
+            return clips;
+        }
+        let repeats = |slot| (0..self.config.repeats).map(move |repeat| SampledClip { repeat, ..slot });
+        clips.into_iter().flat_map(repeats).collect()
+    }
+
+    /// The clips of a batch, each once.
+    fn clips(&self, epoch: u64, batch: u64) -> Vec<SampledClip> {
         let Some(batch) = self.rank_batch_number(batch) else { return Vec::new() };
         match &self.strategy {
             ShardingStrategy::GlobalBatches(split) => {
@@ -173,18 +214,24 @@ impl BatchSampler {
                 self.rank_clips(split, batch, |at| (shuffled.clip(at), 0))
             }
             ShardingStrategy::Grouped(split, sampler) => {
-                // Rank r has the positions that leave the remainder r: all places of its own streams.
-                let BatchSamplerConfig { shard_id, num_shards, batch_size, .. } = self.config;
-                let Some(share) = split.rank_slice(batch, shard_id) else { return Vec::new() };
-                let ranks = u64::from(num_shards);
-                let first = batch * u64::from(batch_size) * ranks + u64::from(shard_id);
-                let clips = (0..share.clips).map(|n| first + n * ranks);
-                let padding = share.padding_first..share.padding_first + share.padding;
-                sampler.clips(epoch, clips.chain(padding), |n, clip| SampledClip {
+                let Some((clips, positions)) = self.strided_positions(split, batch) else {
+                    return Vec::new();
+                };
+                let slot =
+                    |n, clip| SampledClip { clip, occurrence: 0, repeat: 0, padding: n as u64 >= clips };
+                sampler.clips(epoch, positions, slot)
+            }
+            ShardingStrategy::GroupedMix(split, sampler) => {
+                let Some((clips, positions)) = self.strided_positions(split, batch) else {
+                    return Vec::new();
+                };
+                let slot = |n, clip, occurrence| SampledClip {
                     clip,
-                    occurrence: 0,
-                    padding: n as u64 >= share.clips,
-                })
+                    occurrence,
+                    repeat: 0,
+                    padding: n as u64 >= clips,
+                };
+                sampler.clips(epoch, positions, slot)
             }
             ShardingStrategy::Mix(split, mixed) => {
                 let mut draws = mixed.epoch(self.config.seed, epoch);
@@ -195,12 +242,32 @@ impl BatchSampler {
                 let own = shard_range(num_clips, num_shards, shard_id);
                 let length = own.end - own.start;
                 let mut shuffled = self.shuffled_index(epoch, shard_id, own);
-                let slot = |at| SampledClip { clip: shuffled.clip(at), occurrence: 0, padding: at >= length };
+                let slot = |at| SampledClip {
+                    clip: shuffled.clip(at),
+                    occurrence: 0,
+                    repeat: 0,
+                    padding: at >= length,
+                };
                 chunks.positions(batch).map_or_else(Vec::new, |own| own.map(slot).collect())
             }
             ShardingStrategy::Torch(torch) => torch.batch(epoch, batch),
             ShardingStrategy::Dali(dali) => dali.batch(epoch, batch),
         }
+    }
+
+    /// The number of real clips of this rank in a global batch, and the positions of these and of the padding. Rank r has
+    /// the positions that leave the remainder r: all places of its own streams.
+    fn strided_positions(
+        &self,
+        split: &GlobalBatchSplit,
+        batch: u64,
+    ) -> Option<(u64, impl Iterator<Item = u64> + use<>)> {
+        let BatchSamplerConfig { shard_id, num_shards, batch_size, .. } = self.config;
+        let share = split.rank_slice(batch, shard_id)?;
+        let ranks = u64::from(num_shards);
+        let first = batch * u64::from(batch_size) * ranks + u64::from(shard_id);
+        let clips = (0..share.clips).map(move |n| first + n * ranks);
+        Some((share.clips, clips.chain(share.padding_first..share.padding_first + share.padding)))
     }
 
     /// This rank's share of a global batch; `clip` returns the clip and its occurrence at a position.
@@ -215,7 +282,7 @@ impl BatchSampler {
         let padding = (share.padding_first..share.padding_first + share.padding).map(|at| (at, true));
         let slot = |(at, padding)| {
             let (clip, occurrence) = clip(at);
-            SampledClip { clip, occurrence, padding }
+            SampledClip { clip, occurrence, repeat: 0, padding }
         };
         clips.chain(padding).map(slot).collect()
     }
@@ -223,7 +290,7 @@ impl BatchSampler {
     /// The order of a range of the dataset. `shard` selects the random stream: the rank if each rank shuffles
     /// its own range, 0 if all ranks share the order.
     fn shuffled_index(&self, epoch: u64, shard: u32, clips: std::ops::Range<u64>) -> ShuffledIndex {
-        let key = RngKey { seed: self.config.seed, epoch, clip: 0, occurrence: shard };
+        let key = RngKey { seed: self.config.seed, epoch, clip: 0, occurrence: shard.into() };
         ShuffledIndex::new(self.config.shuffle, key, clips)
     }
 
@@ -240,6 +307,7 @@ impl BatchSampler {
         match &self.strategy {
             ShardingStrategy::GlobalBatches(shared)
             | ShardingStrategy::Grouped(shared, _)
+            | ShardingStrategy::GroupedMix(shared, _)
             | ShardingStrategy::Mix(shared, _) => split(shared),
             ShardingStrategy::PerRank(own) => chunks(own),
             ShardingStrategy::Torch(torch) => chunks(torch.batches()),

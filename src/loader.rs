@@ -255,7 +255,9 @@ impl Loader {
     /// `Argument` if a batch sampler with more cached clips cannot be created.
     pub fn shuffle_mixing(&self) -> Result<Option<ShuffleMixing>> {
         let config = self.order.config();
-        let Some(clips) = config.video_clips.as_ref().filter(|_| self.order.grouped().is_some()) else {
+        let Some(clips) =
+            config.video_clips.as_ref().filter(|_| config.mix.is_none() && self.order.grouped().is_some())
+        else {
             return Ok(None);
         };
         let mixing = measure_mixing(&self.order, 0, clips, MIXING_POSITIONS)?;

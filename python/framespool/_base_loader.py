@@ -39,7 +39,7 @@ class BaseLoader(Generic[B]):
         options.validate()
         self.dataset = as_dataset(dataset)
         mixture = self.dataset if isinstance(self.dataset, MixtureDataset) else None
-        ordered = options.order_settings(mixed=mixture is not None)
+        ordered = options.order_settings(replacement=mixture is not None and mixture.replacement)
         threads = options.num_threads
         self._settings: dict[str, Any] = {
             "order": ordered,

@@ -32,19 +32,19 @@ def validate_shuffle(shuffle: Any) -> None:
         raise ArgumentError(f'shuffle must be "grouped", "full", "buffer" or a bool, got {shuffle!r}')
 
 
-def resolve_shuffle(shuffle: Any, order: str, *, mixed: bool) -> Any:
+def resolve_shuffle(shuffle: Any, order: str, *, replacement: bool) -> Any:
     """The shuffle that ``True`` stands for.
 
     Args:
         shuffle: A valid value of ``shuffle``.
         order: As for :class:`BatchSampler`.
-        mixed: Whether several datasets are mixed by weight.
+        replacement: Whether datasets are mixed with replacement.
 
     Returns:
         ``"grouped"``, ``"full"``, ``"buffer"`` or ``None``.
     """
     if shuffle is True:
-        return {"torch": "full", "dali": "buffer"}.get(order, "full" if mixed else "grouped")
+        return {"torch": "full", "dali": "buffer"}.get(order, "full" if replacement else "grouped")
     return shuffle or None
 
 
@@ -107,7 +107,8 @@ class Mixture:
     """Several datasets, numbered consecutively, from which epochs are drawn by weight.
 
     Any prefix of an epoch that ends with a block contains each dataset's share to within less than one clip. Blocks
-    have 1024 clips or slightly more, and clips are shuffled within a block.
+    have 1024 clips or slightly more, and clips are shuffled within a block. With ``shuffle="grouped"`` this holds for
+    each stream, with blocks of 16 clips.
 
     Attributes:
         sizes: Number of clips of each dataset.
@@ -180,7 +181,8 @@ class BatchSampler:
         worker_id: Worker of this rank, from 0.
         num_workers: Workers of this rank. Worker ``w`` gets batches ``w``, ``w + num_workers`` and so on, as in
             PyTorch's ``DataLoader``.
-        mix: A :class:`Mixture` of ``num_clips`` clips; needs ``shuffle="full"``.
+        mix: A :class:`Mixture` of ``num_clips`` clips; needs ``shuffle="full"`` or ``"grouped"``. With ``"grouped"``
+            each dataset has a grouped shuffle, and in each stream the datasets take turns by weight.
         clips_per_video: For ``"grouped"``: clips of every video, or of each video in turn.
         shuffle_block_size: For ``"grouped"``: positions over which the clips of a video are spread, over all ranks.
             ``None``: as many as a clip cache of 2 GiB for clips of 16 frames of 224 x 224 permits. With twice
@@ -188,6 +190,8 @@ class BatchSampler:
         num_streams: For ``"grouped"``: number of streams. If the number of ranks divides it, each video is on one rank.
             ``None``: a multiple of ``num_shards``.
         max_chunk: For ``"grouped"``: longer videos are cut into chunks of at most this many clips.
+        repeats: How many times each clip is delivered, one after another in its batch. A batch has ``batch_size *
+            repeats`` slots.
 
     Raises:
         ArgumentError: If an argument is invalid, or if two contradict each other.
@@ -218,6 +222,7 @@ class BatchSampler:
     shuffle_block_size: int | None = None
     num_streams: int | None = None
     max_chunk: int = 64
+    repeats: int = 1
     _sampler: _framespool.BatchSampler = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -228,8 +233,11 @@ class BatchSampler:
         settings: dict[str, Any] = {name: integer(name, getattr(self, name)) for name in counts}
         settings |= {name: integer(name, getattr(self, name), most=_MAX_U64) for name in ("num_clips", "seed")}
         settings |= {
-            "shuffle": resolve_shuffle(self.shuffle, self.order, mixed=self.mix is not None),
+            "shuffle": resolve_shuffle(
+                self.shuffle, self.order, replacement=self.mix is not None and self.mix.replacement
+            ),
             **grouped_settings(self.shuffle_block_size, self.num_streams, self.max_chunk),
+            "repeats": integer("repeats", self.repeats, least=1, most=1024),
             "clips_per_video": None,
             "order": choice("order", self.order, ("framespool", "dali", "torch")),
             "last_batch": choice("last_batch", self.last_batch, ("partial", "drop", "fill")),

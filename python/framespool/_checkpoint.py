@@ -93,6 +93,8 @@ def order(settings: Mapping[str, Any], mixture: MixtureDataset | None) -> dict[s
         names += ["stick_to_shard", "num_shards"]
     if settings["num_workers"] > 1:
         names += ["num_workers"]
+    if settings["repeats"] > 1:
+        names += ["repeats"]
     rest: dict[str, Any] = {}
     if mixture is not None:
         rest = {"mix": (mixture.lengths, mixture.weights, mixture.replacement, mixture.epoch_clips)}

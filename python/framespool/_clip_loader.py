@@ -118,6 +118,8 @@ class ClipLoader(BaseLoader[Batch]):
             ``"replace"`` it by another clip chosen by (seed, epoch, clip). :meth:`stats` counts errors,
             :meth:`failures` lists them.
         num_threads: Worker threads, each with a single-threaded decoder. ``None``: one per available core.
+        repeats: How many times each clip of a batch is delivered, one after another: the same frames with other random
+            transforms (repeated augmentation). A batch then has ``batch_size * repeats`` clips.
         prefetch_batches: Batches made ahead.
         memory_budget: Size of the clip cache, in bytes or as ``"512MiB"``. The cache holds clips that are decoded
             before their turn because they share frames with another clip. It never changes what is delivered.
@@ -175,6 +177,7 @@ class ClipLoader(BaseLoader[Batch]):
         last_batch: Literal["partial", "drop", "fill"] = "partial",
         on_error: Literal["raise", "skip", "replace"] = "raise",
         num_threads: int | None = None,
+        repeats: int = 1,
         prefetch_batches: int = 2,
         memory_budget: int | str = "2GiB",
         lookahead_clips: int = 65536,
@@ -199,6 +202,7 @@ class ClipLoader(BaseLoader[Batch]):
             transforms=transforms,
             device=device,
             shuffle=shuffle,
+            repeats=repeats,
             initial_fill=initial_fill,
             order=order,
             shard_id=shard_id,

@@ -105,6 +105,8 @@ class ImageLoader(BaseLoader[ImageBatch]):
         last_batch: ``"partial"``, ``"drop"`` or ``"fill"``, as for :class:`~framespool.ClipLoader`.
         on_error: ``"raise"``, ``"skip"`` or ``"replace"``, as for :class:`~framespool.ClipLoader`.
         num_threads: Worker threads. ``None``: one per available core.
+        repeats: How many times each image of a batch is delivered, one after another: the same pixels with other random
+            transforms (repeated augmentation). A batch then has ``batch_size * repeats`` images.
         prefetch_batches: Batches made ahead.
         layout: ``"NHWC"`` or ``"NCHW"``.
         dtype: As for :class:`~framespool.ClipLoader`.
@@ -146,6 +148,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         last_batch: Literal["partial", "drop", "fill"] = "partial",
         on_error: Literal["raise", "skip", "replace"] = "raise",
         num_threads: int | None = None,
+        repeats: int = 1,
         prefetch_batches: int = 2,
         layout: Literal["NHWC", "NCHW"] = "NHWC",
         dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
@@ -165,6 +168,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             transforms=transforms,
             device=device,
             shuffle=shuffle,
+            repeats=repeats,
             initial_fill=initial_fill,
             order=order,
             shard_id=shard_id,

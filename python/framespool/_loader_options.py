@@ -45,6 +45,7 @@ class LoaderOptions:
     shuffle_block_size: int | None = None
     num_streams: int | None = None
     max_chunk: int = 64
+    repeats: int = 1
 
     def validate(self) -> None:
         """Checks the arguments that take one of several words.
@@ -59,11 +60,11 @@ class LoaderOptions:
         choice("last_batch", self.last_batch, ("partial", "drop", "fill"))
         choice("on_error", self.on_error, ("raise", "skip", "replace"))
 
-    def order_settings(self, *, mixed: bool) -> dict[str, Any]:
+    def order_settings(self, *, replacement: bool) -> dict[str, Any]:
         """The settings that determine the order of clips.
 
         Args:
-            mixed: Whether the dataset is a mixture.
+            replacement: Whether the dataset is a mixture whose clips are drawn with replacement.
 
         Returns:
             The settings by name, as the engine takes them.
@@ -71,7 +72,8 @@ class LoaderOptions:
         return {
             "num_clips": 0,  # set when the videos are known
             "batch_size": integer("batch_size", self.batch_size),
-            "shuffle": resolve_shuffle(self.shuffle, self.order, mixed=mixed),
+            "repeats": integer("repeats", self.repeats, least=1, most=1024),
+            "shuffle": resolve_shuffle(self.shuffle, self.order, replacement=replacement),
             **grouped_settings(self.shuffle_block_size, self.num_streams, self.max_chunk),
             "clips_per_video": None,  # set when the videos are known
             "initial_fill": integer("initial_fill", self.initial_fill),

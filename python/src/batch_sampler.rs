@@ -20,6 +20,8 @@ pub struct BatchSamplerArgs {
     #[pyo3(item)]
     batch_size: u32,
     #[pyo3(item)]
+    repeats: u32,
+    #[pyo3(item)]
     shuffle: Option<String>,
     #[pyo3(item)]
     initial_fill: u32,
@@ -124,6 +126,7 @@ pub fn config(s: BatchSamplerArgs) -> Result<BatchSamplerConfig> {
         worker_id: s.worker_id,
         num_workers: s.num_workers,
         batch_size: s.batch_size,
+        repeats: s.repeats,
         last_batch: parse_choice("last_batch", &s.last_batch, &policies)?,
         mix: s.mix.map(|(sizes, weights, replacement, epoch_clips)| MixConfig {
             sizes,

@@ -75,6 +75,8 @@ pub struct BatchSamplerConfig {
     pub num_workers: u32,
     /// Clips per batch of one rank.
     pub batch_size: u32,
+    /// How many times each clip of a batch is delivered, with the same frames and other random transforms.
+    pub repeats: u32,
     /// How to handle the last batch.
     pub last_batch: LastBatchPolicy,
     /// Datasets to mix by weight.
@@ -97,6 +99,7 @@ impl Default for BatchSamplerConfig {
             worker_id: 0,
             num_workers: 1,
             batch_size: 1,
+            repeats: 1,
             last_batch: LastBatchPolicy::default(),
             mix: None,
             video_clips: None,
@@ -117,6 +120,9 @@ impl BatchSamplerConfig {
             return invalid_argument(
                 "batch_size must be at least 1, got 0; it is the number of clips per batch",
             );
+        }
+        if self.repeats == 0 {
+            return invalid_argument("repeats must be at least 1, got 0; 1 delivers each clip once");
         }
         if num_shards == 0 {
             return invalid_argument("num_shards must be at least 1, got 0; use 1 when there is one rank");
@@ -192,9 +198,15 @@ impl BatchSamplerConfig {
                 "order must be \"framespool\" with a mix; the others do not support weights",
             );
         }
-        if shuffle != Shuffle::Full {
+        let grouped = matches!(shuffle, Shuffle::Grouped(_));
+        if shuffle != Shuffle::Full && !grouped {
             return invalid_argument(
-                "shuffle must be \"full\" with a mix; each of its datasets is shuffled fully",
+                "shuffle must be \"full\" or \"grouped\" with a mix; its datasets take turns in a random order",
+            );
+        }
+        if grouped && mix.replacement {
+            return invalid_argument(
+                "shuffle must be \"full\" with replacement=True, got \"grouped\"; draws with replacement are independent",
             );
         }
         if stick_to_shard {

@@ -59,7 +59,8 @@ impl DaliSampler {
         let Some(positions) = self.batches.positions(batch) else { return Vec::new() };
         let clips = self.shards.epoch_range(epoch);
         let last = (clips.end - clips.start).saturating_sub(1);
-        let slot = |position: u64, clip| SampledClip { clip, occurrence: 0, padding: position > last };
+        let slot =
+            |position: u64, clip| SampledClip { clip, occurrence: 0, repeat: 0, padding: position > last };
         match &self.shuffled {
             None => positions.map(|position| slot(position, clips.start + position.min(last))).collect(),
             Some((reader, cursor)) => {

@@ -209,7 +209,11 @@ impl GroupedShuffle {
 
     /// Prepares an epoch. If chunks differ in length, this takes a pass over all chunks.
     pub fn epoch(self: &Arc<Self>, seed: u64, epoch: u64) -> GroupedEpoch {
-        let key = RngKey { seed, epoch, clip: 0, occurrence: 0 };
+        self.order(RngKey { seed, epoch, clip: 0, occurrence: 0 })
+    }
+
+    /// The order with the random numbers of this key; see [`Self::epoch`].
+    pub fn order(self: &Arc<Self>, key: RngKey) -> GroupedEpoch {
         let mut rng = key.rng(purpose::GROUPED_SPREAD);
         let permutation = Permutation::keyed(key, purpose::GROUPED_CHUNKS, self.chunks.num_chunks);
         let sums = match self.chunks.equal_len {
@@ -224,6 +228,17 @@ impl GroupedShuffle {
             spread_key: rng.next_u64(),
             windows: HashMap::new(),
         }
+    }
+
+    /// Number of streams.
+    pub fn num_streams(&self) -> u64 {
+        self.num_streams
+    }
+
+    /// Number of clips of a stream.
+    pub fn stream_len(&self, stream: u64) -> u64 {
+        let range = self.stream(stream);
+        range.end - range.start
     }
 
     /// The part of L that is a stream.

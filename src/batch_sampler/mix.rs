@@ -2,6 +2,7 @@
 //! [`WeightedInterleave`] selects the dataset and the draw, keyed permutations select the clip. Memory does
 //! not grow with the epoch.
 
+pub mod grouped;
 pub mod interleave;
 
 use super::config::invalid_argument;
@@ -122,7 +123,7 @@ impl MixEpoch<'_> {
     pub fn clip(&mut self, position: u64) -> (u64, u32) {
         let draw = self.draws.at(position);
         let DatasetRange { first, size } = self.sampler.datasets[draw.dataset];
-        let occurrence = draw.dataset as u32;
+        let occurrence = draw.dataset as u64;
         if self.sampler.replacement {
             let key = RngKey { clip: draw.index, occurrence, ..self.key };
             return (first + key.rng(purpose::MIX_DRAW).next_below(size), draw.index as u32);

@@ -54,9 +54,9 @@ pub struct RngKey {
     pub epoch: u64,
     /// The clip: its index in the dataset, not its position in the order.
     pub clip: u64,
-    /// How many times the clip was delivered earlier in this epoch: nonzero only if datasets are mixed by
-    /// weight.
-    pub occurrence: u32,
+    /// How many times the clip was delivered earlier in this epoch, nonzero only if datasets are mixed by weight; in
+    /// the upper 32 bits the number of the repeat, for its transforms.
+    pub occurrence: u64,
 }
 
 /// Identifies the layout of the key material; any other layout must use another value.
@@ -76,7 +76,7 @@ impl RngKey {
         key[24..28].copy_from_slice(&stream.to_le_bytes());
         key[28..].copy_from_slice(&KEY_FORMAT);
         let mut rng = ChaCha8Rng::from_seed(key);
-        rng.set_stream(u64::from(self.occurrence));
+        rng.set_stream(self.occurrence);
         Rng(rng)
     }
 }

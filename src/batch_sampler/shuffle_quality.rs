@@ -189,7 +189,8 @@ struct AllRanks<'a> {
 
 impl<'a> AllRanks<'a> {
     fn new(order: &BatchSampler, epoch: u64, clips: &'a VideoClips) -> Result<Self> {
-        let config = BatchSamplerConfig { worker_id: 0, num_workers: 1, ..order.resolved_config() };
+        let config =
+            BatchSamplerConfig { worker_id: 0, num_workers: 1, repeats: 1, ..order.resolved_config() };
         let num_shards = config.num_shards;
         let own = config.clip_order == ClipOrder::Framespool;
         let grouped = order.grouped().is_some_and(|g| g.num_streams.is_multiple_of(num_shards));

@@ -360,7 +360,10 @@ fn invalid_number_is_named_in_the_error() {
             with(&|c| (c.mix, c.clip_order) = (mix.clone(), ClipOrder::Torch)),
             "order must be \"framespool\" with a mix",
         ),
-        (with(&|c| (c.mix, c.shuffle) = (mix.clone(), Shuffle::Off)), "shuffle must be \"full\" with a mix"),
+        (
+            with(&|c| (c.mix, c.shuffle) = (mix.clone(), Shuffle::Off)),
+            "shuffle must be \"full\" or \"grouped\" with a mix",
+        ),
         (
             with(&|c| (c.mix, c.stick_to_shard) = (mix.clone(), true)),
             "stick_to_shard must be False with a mix, got True",

@@ -90,7 +90,12 @@ impl TorchSampler {
             u128::from(position % self.length.max(1)) * u128::from(self.ranks) + u128::from(self.rank);
         let there = u64::try_from(dealt).ok().filter(|&at| at < self.num_clips);
         let at = there.unwrap_or_else(|| (dealt % u128::from(self.num_clips.max(1))) as u64);
-        SampledClip { clip: clip(at), occurrence: 0, padding: position >= self.length || there.is_none() }
+        SampledClip {
+            clip: clip(at),
+            occurrence: 0,
+            repeat: 0,
+            padding: position >= self.length || there.is_none(),
+        }
     }
 }
 

@@ -127,6 +127,8 @@ impl LoaderConfig {
 
     /// Maximum number of clips in the open batches at one time.
     pub(super) fn max_clips_in_flight(&self) -> u64 {
-        (u64::from(self.prefetch_batches) + 1) * u64::from(self.order.batch_size)
+        (u64::from(self.prefetch_batches) + 1)
+            * u64::from(self.order.batch_size)
+            * u64::from(self.order.repeats)
     }
 }

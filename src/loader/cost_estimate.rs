@@ -67,7 +67,9 @@ impl CostModel<'_> {
         let first = if is_part { (batches - part) / 2 } else { 0 };
         let until = (first + part + lookahead.div_ceil(each)).min(batches);
         let slots = (first..until).flat_map(|batch| order.batch(0, batch));
-        let requests: Vec<u64> = slots.filter(|slot| !slot.padding).map(|slot| slot.clip).collect();
+        // Repeats of a clip cost nothing but their transforms.
+        let requests: Vec<u64> =
+            slots.filter(|slot| !slot.padding && slot.repeat == 0).map(|slot| slot.clip).collect();
         let counted = if is_part { warm_up..warm_up + measured } else { 0..requests.len() as u64 };
         self.simulate(&clips, &requests, lookahead, counted, interrupt)
     }

@@ -155,9 +155,9 @@ mod tests {
 
     fn lookahead(videos: &[u32]) -> LookaheadWindow {
         let mut lookahead = LookaheadWindow::default();
-        videos
-            .iter()
-            .for_each(|&v| lookahead.push(SampledClip { clip: 0, occurrence: 0, padding: false }, v));
+        videos.iter().for_each(|&v| {
+            lookahead.push(SampledClip { clip: 0, occurrence: 0, repeat: 0, padding: false }, v)
+        });
         lookahead
     }
 

@@ -10,8 +10,7 @@ use super::scheduler::ClipRequest;
 use super::stats::StatsCollector;
 use super::{ClipMetadata, DecoderBackend, LoaderConfig, OnError};
 use crate::batch::{BatchBuffer, ClipSlot};
-use crate::batch_sampler::rng::{purpose, RngKey};
-use crate::batch_sampler::SampledClip;
+use crate::batch_sampler::rng::purpose;
 use crate::error::{Error, Result};
 use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::PresentationIndex;
@@ -97,9 +96,8 @@ impl SingleClipDecoder {
         mut error: Error,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<MadeClip> {
-        let SampledClip { clip, occurrence, .. } = request.slot;
-        let mut others =
-            RngKey { seed: self.config.order.seed, epoch, clip, occurrence }.rng(purpose::REPLACEMENT);
+        let key = request.slot.sampling_key(self.config.order.seed, epoch, request.slot.clip);
+        let mut others = key.rng(purpose::REPLACEMENT);
         for _ in 0..ATTEMPTS {
             let other = others.next_below(self.catalog.num_clips());
             match self.attempt(epoch, request, other, interrupt) {
@@ -137,8 +135,9 @@ impl SingleClipDecoder {
         let begun = std::time::Instant::now();
         let video = self.catalog.open(self.catalog.locate(clip).0, &self.stats, interrupt)?;
         let index = video.index().clone();
-        let key = RngKey { seed: self.config.order.seed, epoch, clip, occurrence: request.slot.occurrence };
-        let sample = self.catalog.sample(&index, key)?;
+        let sampling_key = request.slot.sampling_key(self.config.order.seed, epoch, clip);
+        let key = request.slot.transform_key(self.config.order.seed, epoch, clip);
+        let sample = self.catalog.sample(&index, sampling_key)?;
         let frames: Vec<PresentationIndex> = sample.indices.iter().map(|&i| PresentationIndex(i)).collect();
         self.stats.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
         let mut growing = self.clip_decoder.output();

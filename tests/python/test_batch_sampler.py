@@ -127,7 +127,7 @@ def test_orders_travel_and_compare():
         ({"mix": 3}, "mix must be a framespool.Mixture or None, got 3"),
         ({"mix": fsp.Mixture(sizes=[20], weights=[1])}, "sizes must add up to num_clips=23, got 20"),
         ({"mix": fsp.Mixture(sizes=[23], weights=[-1])}, "weights must be finite and greater than 0, got -1"),
-        ({"mix": fsp.Mixture(sizes=[23], weights=[1]), "shuffle": False}, 'shuffle must be "full" with a mix'),
+        ({"mix": fsp.Mixture(sizes=[23], weights=[1]), "shuffle": False}, '"full" or "grouped" with a mix'),
     ],
 )
 def test_a_wrong_value_is_repeated_back(keywords, part):

@@ -228,6 +228,54 @@ def test_poor_mixing_is_a_warning_that_names_the_memory(short_clips):
         loader(videos, memory_budget=60_000, batch_size=8, num_shards=2, shard_id=1)
 
 
+@pytest.mark.filterwarnings("ignore:clips of one video")
+def test_mix_keeps_the_clips_of_a_video_together(short_clips):
+    mixed = fsp.datasets.mix((short_clips * 8, 3), (short_clips[:6] * 8, 1), epoch_clips=1600)
+    full = loader(mixed, shuffle="full", memory_budget=100_000)
+    run = loader(mixed, shuffle=True, memory_budget=100_000)
+    clips = [clip for batch in delivered(run) for clip in batch]
+    boundary = loader(short_clips * 8, shuffle=False).num_clips
+    assert len(clips) == 1600 and abs(sum(clip < boundary for clip in clips) - 1200) <= 8
+    delivered(full)
+    assert run.stats()["frames_decoded"] < 0.5 * full.stats()["frames_decoded"]
+    # The same order from any batch, and on two ranks.
+    state = {**run.state_dict(), "epoch": 0, "batch": 100}
+    ranks = [loader(mixed, memory_budget=100_000, batch_size=2, num_shards=2, shard_id=rank) for rank in range(2)]
+    rest = []
+    for rank in ranks:
+        rank.load_state_dict(state)
+        rest += [clip for batch in delivered(rank) for clip in batch]
+    assert Counter(rest) == Counter(clips[400:])
+    with pytest.raises(fsp.ArgumentError, match="replacement=True"):
+        loader(fsp.datasets.mix((short_clips, 1), replacement=True))
+    assert loader(fsp.datasets.mix((short_clips, 1), replacement=True), shuffle=True)._native.grouped is None
+
+
+def test_repeats_have_the_same_frames_and_other_transforms(short_clips):
+    crops = [fsp.transforms.RandomResizedCrop((16, 16), scale=(0.2, 0.5))]
+    options = {"transforms": crops, "batch_size": 2, "shuffle": "full"}
+    sampling = fsp.samplers.random(sequence_length=3)
+    once = list(fsp.ClipLoader(short_clips, sampling, **options))
+    run = fsp.ClipLoader(short_clips, sampling, repeats=3, **options)
+    thrice = list(run)
+    assert len(thrice) == len(once) == len(run) and run.num_clips == 13
+    for one, three in zip(once, thrice, strict=True):
+        assert three.clip_ids.tolist() == [clip for clip in one.clip_ids.tolist() for _ in range(3)]
+        assert three.indices.tolist() == [frames for frames in one.indices.tolist() for _ in range(3)]
+        pixels, single = three.frames.numpy(), one.frames.numpy()
+        assert (pixels[::3] == single).all(), "the first repeat is the clip without repeats"
+        assert all((pixels[n] != pixels[n + 1]).any() for n in range(0, len(pixels), 3))
+    # The frames are decoded once for all repeats.
+    plain = fsp.ClipLoader(short_clips, sampling, **options)
+    list(plain)
+    assert run.stats()["frames_decoded"] == plain.stats()["frames_decoded"]
+    with pytest.raises(fsp.ArgumentError, match="does not match"):
+        plain.load_state_dict(run.state_dict())
+    assert fsp.BatchSampler(num_clips=4, batch_size=2, shuffle=False, repeats=2).batch(0) == [0, 0, 1, 1]
+    with pytest.raises(fsp.ArgumentError, match="repeats"):
+        fsp.ClipLoader(short_clips, sampling, repeats=0, **options)
+
+
 def test_states_without_the_groups_are_rejected(short_clips):
     run = loader(short_clips)
     state = run.state_dict()

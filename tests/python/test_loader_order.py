@@ -160,7 +160,7 @@ def test_mixes_are_checked_and_resume(short_clips):
     assert clips(run) == rest
     with pytest.raises(fsp.ArgumentError, match="the order was .*mix"):
         loader(short_clips, shuffle="full").load_state_dict(state)
-    with pytest.raises(fsp.ArgumentError, match='shuffle must be "full" with a mix'):
+    with pytest.raises(fsp.ArgumentError, match='shuffle must be "full" or "grouped" with a mix'):
         loader(mixed)
     for wrong, message in [
         ((), "at least one"),

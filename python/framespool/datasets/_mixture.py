@@ -97,7 +97,7 @@ class MixtureDataset(Dataset):
 
 
 def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: int | None = None) -> MixtureDataset:
-    """Mixes datasets by weight; the loader needs ``shuffle="full"``.
+    """Mixes datasets by weight; the loader needs ``shuffle=True``, ``"grouped"`` or ``"full"``.
 
     In an epoch, and in any long range of it, clips of the datasets occur in proportion to the weights. A clip that
     occurs again in the same epoch is sampled and augmented again. See docs/concepts/batch-sampler.md.

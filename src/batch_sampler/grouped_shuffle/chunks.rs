@@ -49,6 +49,22 @@ impl VideoClips {
         }
     }
 
+    /// The videos of some clips, whose clips are numbered from 0; `None` if the range begins or ends within a video.
+    pub fn part(&self, clips: Range<u64>) -> Option<Self> {
+        match self {
+            Self::Equal { clips: each, .. } => {
+                let fits = clips.start.is_multiple_of(*each) && clips.end.is_multiple_of(*each);
+                fits.then(|| Self::Equal { videos: (clips.end - clips.start) / each, clips: *each })
+            }
+            Self::Offsets(offsets) => {
+                let first = offsets.partition_point(|&start| start < clips.start);
+                let last = offsets.partition_point(|&start| start < clips.end);
+                let fits = offsets.get(first) == Some(&clips.start) && offsets.get(last) == Some(&clips.end);
+                fits.then(|| Self::Offsets(offsets[first..=last].iter().map(|o| o - clips.start).collect()))
+            }
+        }
+    }
+
     /// The clips of a video.
     pub fn clips_of(&self, video: u64) -> Range<u64> {
         match self {

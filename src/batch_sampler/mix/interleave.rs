@@ -10,6 +10,9 @@ use crate::error::Result;
 /// Length of a block, unless a weight is too small for it.
 const MIN_BLOCK_LEN: u64 = 1024;
 
+/// The fractional part of the golden ratio, in units of 2^-64.
+const GOLDEN_RATIO: u64 = 0x9E37_79B9_7F4A_7C15;
+
 /// The share 1 in fixed-point representation; shares are stored in units of 2^-64.
 const SHARE_ONE: u128 = 1 << 64;
 
@@ -44,6 +47,11 @@ pub struct DatasetDraw {
 impl WeightedInterleave {
     /// The interleave of an epoch of `epoch_len` positions by these weights.
     pub fn new(weights: &[f64], epoch_len: u64) -> Result<Self> {
+        Self::with_min_block(weights, epoch_len, MIN_BLOCK_LEN)
+    }
+
+    /// The interleave with blocks of at least this length.
+    pub fn with_min_block(weights: &[f64], epoch_len: u64, min_block: u64) -> Result<Self> {
         if let Some(bad) = weights.iter().find(|&&w| !(w.is_finite() && w > 0.0)) {
             return invalid_argument(format!(
                 "weights must be finite and greater than 0, got {bad}; leave out unused datasets"
@@ -70,7 +78,7 @@ impl WeightedInterleave {
                 "weights must be at least 2^-40 of their sum, got {weights:?}; leave out the smallest, or raise them"
             ));
         }
-        let block = MIN_BLOCK_LEN.max(SHARE_ONE.div_ceil(min_share) as u64);
+        let block = min_block.max(SHARE_ONE.div_ceil(min_share) as u64);
         Ok(Self { ends, epoch_len, blocks: (epoch_len / block).max(1) })
     }
 
@@ -81,6 +89,15 @@ impl WeightedInterleave {
         // and products that are integers would otherwise be rounded wrongly.
         let rounding = (key.rng(purpose::MIX_ROUNDING).next_below((1 << 16) - 1) + 1) << 48;
         EpochDraws { interleave: self, key, rounding, block: None }
+    }
+
+    /// The draws of one of several streams of an epoch. The roundings of consecutive streams differ by the golden ratio,
+    /// so that they are evenly distributed and all streams together follow the weights.
+    pub fn draws_of_stream(&self, seed: u64, epoch: u64, stream: u32) -> EpochDraws<'_> {
+        let draws = self.draws(seed, epoch);
+        let rounding = draws.rounding.wrapping_add(u64::from(stream).wrapping_mul(GOLDEN_RATIO));
+        let rounding = rounding.clamp(1 << 48, u64::MAX - (1 << 48));
+        EpochDraws { key: RngKey { occurrence: u64::from(stream), ..draws.key }, rounding, ..draws }
     }
 
     /// First position of a block.

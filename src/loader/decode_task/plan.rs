@@ -218,10 +218,11 @@ fn resolve(
     epoch: u64,
     request: ClipRequest,
 ) -> Result<ResolvedRequest, ClipRequest> {
-    let SampledClip { clip, occurrence, .. } = request.slot;
-    let key = RngKey { seed: task_params.seed, epoch, clip, occurrence };
+    let clip = request.slot.clip;
+    let sampling_key = request.slot.sampling_key(task_params.seed, epoch, clip);
+    let key = request.slot.transform_key(task_params.seed, epoch, clip);
     // A panic also affects only this clip: the clips planned with it must not be lost.
-    let sampled = catch_unwind(AssertUnwindSafe(|| task_params.catalog.sample(index, key)));
+    let sampled = catch_unwind(AssertUnwindSafe(|| task_params.catalog.sample(index, sampling_key)));
     let Ok(Ok(sample)) = sampled else { return Err(request) };
     let frames: Vec<PresentationIndex> = sample.indices.iter().map(|&i| PresentationIndex(i)).collect();
     let spans = plan_decode_ranges(index, &frames).iter().map(|r| (r.start, r.end)).collect();

@@ -38,9 +38,10 @@ fn run(input: &[u8]) {
     }
     let Ok(order) = check_error(BatchSampler::new(config.clone())) else { return };
     let (batches, slots) = (order.len_batches(), order.num_samples());
-    assert!(u128::from(slots) <= u128::from(batches) * u128::from(config.batch_size));
+    let most = u64::from(config.batch_size) * u64::from(config.repeats);
+    assert!(u128::from(slots) <= u128::from(batches) * u128::from(most));
     assert!(order.batch(0, batches).is_empty() && order.batch(1, u64::MAX).is_empty());
-    if u64::from(config.batch_size) > MAX_CLIPS {
+    if most > MAX_CLIPS {
         return;
     }
     // DALI's ring is advanced from the first epoch, so Python limits the epoch.
@@ -49,20 +50,17 @@ fn run(input: &[u8]) {
     for batch in [0, 1, batches / 2, batches.saturating_sub(2), batches.saturating_sub(1)] {
         let found = order.batch(epoch, batch);
         assert_eq!(found.is_empty(), batch >= batches, "batch {batch} of {batches}");
-        assert!(found.len() as u64 <= u64::from(config.batch_size));
+        assert!(found.len() as u64 <= most);
         assert!(found.iter().all(|slot| slot.clip < config.num_clips), "{found:?}");
         assert!(found.is_sorted_by_key(|slot| slot.padding), "real clips come first");
         assert_eq!(found, order.batch(epoch, batch), "different clips the second time");
     }
-    if batches.saturating_mul(config.batch_size.into()) > MAX_CLIPS
-        || config.num_shards > 8
-        || config.num_clips > MAX_CLIPS
-    {
+    if batches.saturating_mul(most) > MAX_CLIPS || config.num_shards > 8 || config.num_clips > MAX_CLIPS {
         return;
     }
     let mine: u64 = (0..batches).map(|batch| order.batch(epoch, batch).len() as u64).sum();
     assert_eq!(mine, slots, "the reported number of slots");
-    if mix.is_some() || config.num_workers > 4 {
+    if mix.is_some() || config.num_workers > 4 || config.repeats != 1 {
         return;
     }
     let mut seen = vec![0u32; config.num_clips as usize];
@@ -87,6 +85,12 @@ fn run(input: &[u8]) {
 
 fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
     let sizes = case.maybe(|case| case.some(6, FuzzInput::long));
+    // Of a grouped mix: every video has as many clips.
+    let each = case.maybe(|case| u64::from(case.count() % 8 + 1)).filter(|_| sizes.is_some());
+    let sizes = sizes.map(|sizes| match each {
+        Some(each) => sizes.into_iter().map(|size| size % (1 << 20) * each).collect(),
+        None => sizes,
+    });
     let mix = sizes.map(|sizes| MixConfig {
         weights: if case.flag() {
             vec![1.0; sizes.len()]
@@ -111,6 +115,11 @@ fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
         });
         VideoClips::Offsets(std::iter::once(0).chain(ends).collect())
     });
+    let total = sum.filter(|_| each.is_some());
+    let video_clips = video_clips.or_else(|| {
+        let clips = each?;
+        Some(VideoClips::Equal { videos: total? / clips, clips })
+    });
     let sum = sum.or(video_clips.as_ref().map(VideoClips::num_clips));
     BatchSamplerConfig {
         num_clips: sum.unwrap_or_else(|| case.long()),
@@ -120,7 +129,7 @@ fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
             case.one_of(&[ClipOrder::Framespool, ClipOrder::Torch, ClipOrder::Dali])
         },
         shuffle: match case.next_below(3) {
-            _ if mix.is_some() => Shuffle::Full,
+            0 if mix.is_some() => Shuffle::Full,
             _ if video_clips.is_some() => Shuffle::Grouped(GroupedOptions {
                 num_streams: case.maybe(|case| case.count() % 40),
                 block_size: case.maybe(FuzzInput::long),
@@ -131,6 +140,7 @@ fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
             1 => Shuffle::Full,
             _ => Shuffle::Buffer { initial_fill: case.count() },
         },
+        repeats: if case.flag() { 1 } else { case.count() },
         seed: case.long(),
         shard_id: if !case.byte().is_multiple_of(8) {
             case.count() % num_shards.max(1)

@@ -48,9 +48,9 @@ fmt: ## format Rust and Python
 	@bash scripts/setup.sh tools
 	@source scripts/env.sh && cargo fmt --all && ruff check --quiet --fix --select I $(PYTHON_CODE) && ruff format $(PYTHON_CODE)
 
-lint: ## clippy and ruff
+lint: ## clippy, ruff, and the check of names, prose and docstrings
 	@bash scripts/setup.sh tools
-	@source scripts/env.sh && cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test -- -D warnings && ruff check $(PYTHON_CODE)
+	@source scripts/env.sh && cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test -- -D warnings && ruff check $(PYTHON_CODE) && python scripts/prose_check.py
 
 clean: ## remove target, the virtual environments and demo-out (FFmpeg stays in its cache)
 	rm -rf target .venv .venv-* demo-out

@@ -46,9 +46,9 @@ def expected_minutes(bench: Bench, records: record.Records, short: bool) -> floa
     """Duration of the last run on such a machine, else the expected one of the list."""
     if short:
         return bench.short_minutes
-    facts = machine.facts()
+    properties = machine.properties()
     for _, known in reversed(records.records):
-        same = all(known["machine"].get(what) == facts[what] for what in ("cpu", "cores"))
+        same = all(known["machine"].get(what) == properties[what] for what in ("cpu", "cores"))
         if known["bench"] == bench.name and same and known.get("seconds"):
             return known["seconds"] / 60
     return bench.minutes
@@ -57,7 +57,7 @@ def expected_minutes(bench: Bench, records: record.Records, short: bool) -> floa
 def say_plan(chosen: list[Bench], run: running.Run, records: record.Records) -> None:
     """Prints what will run and its expected duration."""
     made = environments()
-    print(f"run {run.name}: {machine.in_words(machine.facts())}; {running.elsewhere_now()}")
+    print(f"run {run.name}: {machine.in_words(machine.properties())}; {running.elsewhere_now()}")
     total = 0.0
     for bench in chosen:
         done = run.has(bench)

@@ -1,9 +1,9 @@
-"""Memory of a loader that decodes 1080p, by codec and threads: `benches/memory.py [--corpus PLACE]`.
+"""Memory of a loader, by video and threads: `benches/memory.py [--corpus FOLDER | FILE...]`.
 
-Each figure comes from its own process: a loader of eight clips of 16 frames at 112x112, batches of one, no
-memory for cached clips, and one prefetched batch for each further thread, so that mostly decoding memory grows. The
-peak is the kernel's (`ru_maxrss`), the slope that of a straight line through the medians. Bytes are compared with those
-of one thread before anything is printed.
+Without files, five 1080p videos of the corpus are measured, one for each codec. Each figure comes from its own process:
+a loader of eight clips of 16 frames at 112x112, batches of one, no memory for cached clips, and one prefetched batch
+for each further thread, so that mostly decoding memory grows. The peak is the kernel's (`ru_maxrss`), the slope that of
+a straight line through the medians. Bytes are compared with those of one thread before anything is printed.
 """
 
 from __future__ import annotations
@@ -53,13 +53,17 @@ def measured(path: Path, threads: int) -> tuple[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", default=os.environ.get("FRAMESPOOL_CORPUS"), help="(default: FRAMESPOOL_CORPUS)")
-    if not (place := parser.parse_args().corpus):
-        sys.exit("no corpus: set FRAMESPOOL_CORPUS to its folder, or give --corpus")
-    corpus = Path(place)
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="videos of at least 16 frames")
+    arguments = parser.parse_args()
+    if not arguments.files and not arguments.corpus:
+        sys.exit("no corpus: set FRAMESPOOL_CORPUS to its folder, or give --corpus or files")
+    clips = {path.stem: path for path in arguments.files} or {
+        name: Path(arguments.corpus) / "video" / clip for name, clip in _CLIPS.items()
+    }
     print(f"peak memory in MiB by threads, median of {_REPEATS}")
     print(f"  {'':14}" + "".join(f"{threads:>8}" for threads in _THREADS) + "   each thread")
-    for name, clip in _CLIPS.items():
-        runs = {n: [measured(corpus / "video" / clip, n) for _ in range(_REPEATS)] for n in _THREADS}
+    for name, clip in clips.items():
+        runs = {n: [measured(clip, n) for _ in range(_REPEATS)] for n in _THREADS}
         if len({digest for some in runs.values() for digest, _ in some}) != 1:
             print(f"{name}: the bytes depend on the number of threads", file=sys.stderr)
             return 1

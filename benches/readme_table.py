@@ -10,6 +10,7 @@ library is needed.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 from suite import machine
 from suite.benches import BENCHES
-from suite.published_tables import FACTS, HEADLINES, PLOTS
+from suite.published_tables import HEADLINES, PLOTS, SENTENCES, Headline
 from suite.record import Found, Records
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,8 +31,8 @@ LONGEST_NOTE = 25
 COLUMNS = 120
 
 HEADER = """\
-| task | framespool | fastest peer with correct output | ratio | ratios of all such peers, number | record |
-| --- | --- | --- | --- | --- | --- |"""
+| task | data | framespool | fastest peer with correct output | ratio | fastest peer | record |
+| --- | --- | --- | --- | --- | --- | --- |"""
 
 
 def number(value: float) -> str:
@@ -51,56 +52,75 @@ def times(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
 
 
-class Notes:
-    """The origin of the figures; the machines are named once, below the table."""
+def machine_words(found: Found) -> str:
+    return machine.in_words({**found.record["machine"], "python": None, "kernel": None})
 
-    def __init__(self, links: str) -> None:
+
+class Notes:
+    """The origin of the figures; the machines are named once, below the table, and by letters if there are several."""
+
+    def __init__(self, links: str, machines: list[str]) -> None:
         self.links = links
-        self.machines: list[str] = []
+        self.machines = machines
 
     def place(self, found: Found) -> str:
-        words = machine.in_words({**found.record["machine"], "python": None, "kernel": None})
+        words = machine_words(found)
         if words not in self.machines:
             self.machines.append(words)
-        letter = chr(ord("A") + self.machines.index(words))
+        letter = f", machine {chr(ord('A') + self.machines.index(words))}" if len(self.machines) > 1 else ""
         quiet = {True: "", False: ", not quiet", None: ", load not noted"}[found.record["load"]["quiet"]]
         shown = f"[{found.record['date']}]({self.links}benches/record/{found.path.name})"
-        return f"{shown}, machine {letter}{quiet}"
+        return f"{shown}{letter}{quiet}"
 
     def machines_in_words(self) -> str:
-        return "; ".join(f"{chr(ord('A') + n)}: {words}" for n, words in enumerate(self.machines))
+        if len(self.machines) == 1:
+            return f"Machine: {self.machines[0]}."
+        listed = "; ".join(f"{chr(ord('A') + n)}: {words}" for n, words in enumerate(self.machines))
+        return f"Machines: {listed}."
 
 
-def line(words: str, found: Found, notes: Notes) -> str | None:
-    """A row: framespool's figure and the peers with correct output, the fastest first."""
+def line(headline: Headline, found: Found, notes: Notes) -> str | None:
+    """A row: framespool's figure, the fastest peer with correct output, and the fastest of all peers."""
     base = found.baseline
-    peers = [row for row in found.table["rows"] if not row["own"] and row["right"] and row["ratio"]]
-    if base is None or not peers:
-        return None
     lower = found.table["better"] == "lower"
-    peers.sort(key=lambda row: row["ratio"]["median"], reverse=not lower)
-    nearest, last = peers[0], peers[-1]
-    note = nearest["note"].partition(":")[0]
-    note = f" ({note})" if 0 < len(note) <= LONGEST_NOTE else ""
-    ratios = f"{times(nearest['ratio']['median'])} to {times(last['ratio']['median'])}, {len(peers)}"
+    peers = sorted(
+        (row for row in found.table["rows"] if not row["own"] and row["right"] is not None and row["ratio"]),
+        key=lambda row: row["ratio"]["median"],
+        reverse=not lower,
+    )
+    correct = [row for row in peers if row["right"]]
+    if base is None or not correct:
+        return None
+    fastest = peers[0]
+    ratio = times(fastest["ratio"]["median"])
+    wrong = re.sub(r"^no answer for (\d+) files?", r"no output for \1 of the files", fastest["answers"])
+    wrong = wrong.replace("WRONG", "wrong output for")
     cells = [
-        f"{words}, {found.table['unit']}",
+        f"{headline.task}; {found.table['unit']}",
+        headline.data,
         number(base["value"]["median"]),
-        f"{nearest['label']}{note}: {number(nearest['value']['median'])}",
-        ratio_words(nearest["ratio"]),
-        ratios if len(peers) > 1 else "",
+        peer(correct[0]),
+        ratio_words(correct[0]["ratio"]),
+        "the same" if fastest is correct[0] else f"{peer(fastest)}, ratio {ratio}, {wrong}",
         notes.place(found),
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def fact(words: str, label: str, found: Found, notes: Notes) -> str | None:
+def peer(row: dict[str, Any]) -> str:
+    """Name and figure of a peer, with its note if that is short."""
+    note = row["note"].partition(":")[0]
+    note = f" ({note})" if 0 < len(note) <= LONGEST_NOTE else ""
+    return f"{row['label']}{note}: {number(row['value']['median'])}"
+
+
+def sentence(words: str, label: str, found: Found, notes: Notes) -> str | None:
     row = next((row for row in found.table["rows"] if row["label"] == label), None)
     if row is None:
         return None
     ratio = ratio_words(row["ratio"]) if row["ratio"] else ""
-    sentence = words.format(value=number(row["value"]["median"]), ratio=ratio)
-    return wrapped(f"- {sentence[0].upper()}{sentence[1:]} ({notes.place(found)}).")
+    text = words.format(value=number(row["value"]["median"]), ratio=ratio)
+    return wrapped(f"- {text[0].upper()}{text[1:]} ({notes.place(found)}).")
 
 
 def wrapped(text: str) -> str:
@@ -111,25 +131,28 @@ def wrapped(text: str) -> str:
 
 def block(records: Records, short: bool, links: str) -> str:
     """The text between the two marker lines."""
-    notes = Notes(links)
+    shown_tables = [each for each in (*HEADLINES, *SENTENCES) if each.readme or not short]
+    origins = [found for each in shown_tables if (found := records.newest(each.bench, each.table))]
+    notes = Notes(links, list(dict.fromkeys(map(machine_words, origins))))
     rows = []
     for headline in HEADLINES:
         found = records.newest(headline.bench, headline.table)
         if found and (headline.readme or not short):
-            rows += [row] if (row := line(headline.words, found, notes)) else []
-    facts = []
-    for each in FACTS:
+            rows += [row] if (row := line(headline, found, notes)) else []
+    sentences = []
+    for each in SENTENCES:
         found = records.newest(each.bench, each.table)
         if found and (each.readme or not short):
-            facts += [row] if (row := fact(each.words, each.label, found, notes)) else []
+            sentences += [row] if (row := sentence(each.words, each.label, found, notes)) else []
     legend = wrapped(
         "Figures are medians of the CPU time of the whole process, unless the row has another unit. The output of "
-        "every library is verified before its time counts; the libraries run in turns. The ratio is the peer's figure "
-        "divided by framespool's: the median over pairs measured side by side, in brackets the middle half or the "
-        "range, where the record has them. Below 1 the peer is faster. Peers with wrong output are left out. "
-        f"Machines: {notes.machines_in_words()}."
+        "every library is verified; the libraries run in turns. The ratio is the peer's figure divided by "
+        "framespool's: the median over pairs measured side by side, in brackets the middle half or the range, where "
+        "the record has them. Below 1 the peer is faster. The fastest peer is that of all peers, also of those with "
+        "wrong output. `memory_budget` limits framespool's clip cache; peers have none. "
+        f"{notes.machines_in_words()}"
     )
-    return "\n".join(["", HEADER, *rows, "", *facts, "", legend, "", *([] if short else shown(records))])
+    return "\n".join(["", HEADER, *rows, "", *sentences, "", legend, "", *([] if short else shown(records))])
 
 
 def shown(records: Records) -> list[str]:

@@ -54,7 +54,7 @@ def main() -> None:
         list_bytes = path.stat().st_size
         print(f"{count:,} entries, a list of {list_bytes / 1e6:,.0f} MB")
         before = peak_bytes()
-        dataset = timed("file_list", lambda: fsp.datasets.file_list(path))
+        dataset = timed("annotation_file", lambda: fsp.datasets.annotation_file(path))
         listed = peak_bytes()
     draws = random.Random(0)
     for number in [0, count - 1, *(draws.randrange(count) for _ in range(1000))]:

@@ -1,8 +1,6 @@
-//! In: image files, named on the command line.
-//! Out: for each a line: md5 of the RGB bytes that exact decoding gives, size, kind, turn, file; or the error.
-//! Never: judges; `Pillow`'s bytes are compared with these outside.
-//!
-//! With `--time N` instead: milliseconds of the fastest of N decodings, as planes and exactly, at each size.
+//! Prints a line for each image file: the MD5 of the RGB bytes of exact decoding, size, color model, coding,
+//! orientation and file name, or the error. The digests are compared with those of Pillow's output.
+//! With `--time N`, prints milliseconds instead: the fastest of N decodes, as planes and exact, at each size.
 
 use std::path::Path;
 use std::time::Instant;

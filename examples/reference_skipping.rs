@@ -1,5 +1,5 @@
-//! What it is worth to decode only the pictures that wanted ones refer to: the engine against the same clips with
-//! leaves left out. Both read from the page cache, in one thread, in turn; what counts is that thread's own time.
+//! Measures the gain of decoding only the pictures that requested ones refer to, compared with skipping only
+//! disposable pictures. Both read from the page cache, in one thread, in turn; the thread's CPU time counts.
 //!
 //! `cargo run --release --example reference_skipping -- FILE...`
 
@@ -27,7 +27,17 @@ fn main() -> Result<()> {
     println!("ms per clip, median of {CLIPS} clips and of the ratios; the engine's reading; packets fed of those on the way; MB read");
     println!(
         "{:36} {:>6} {:>8} {:>8} {:>6} {:>8} {:>7} {:>7} {:>7} {:>6} {:>6}",
-        "file", "clip", "leaves", "engine", "ratio", "reading", "all", "leaves", "engine", "leaves", "engine"
+        "file",
+        "clip",
+        "disposable",
+        "engine",
+        "ratio",
+        "reading",
+        "all",
+        "disposable",
+        "engine",
+        "disposable",
+        "engine"
     );
     for file in &files {
         for (length, stride) in [(16, 4), (8, 1), (1, 1)] {
@@ -41,7 +51,7 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
     let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(Path::new(file))?);
     let index = Arc::new(build(&source, &Limits::default(), &|| Ok(()))?);
     let mut reader = PacketReader::new(source, index.clone());
-    let mut leaves =
+    let mut disposable =
         DisposableSkipper { decoder: Decoder::open(&index.site, &index.info.params, 1)?, fed: 0 };
     let mut engine = SoftwareDecoder::new();
     let (mut rows, mut all, mut read) = (Vec::new(), 0, [0; 2]);
@@ -59,7 +69,7 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
             let begun = ThreadClock::start();
             for run in &passes {
                 shown[turn as usize] += match turn {
-                    0 => leaves.run(&index, &mut reader, run)?,
+                    0 => disposable.run(&index, &mut reader, run)?,
                     _ => {
                         let mut shown = 0;
                         engine.run(&mut reader, run, &|| Ok(()), |_, _| {
@@ -92,7 +102,7 @@ fn measure(file: &str, length: u32, stride: u32) -> Result<()> {
         median(|r| r.2),
         engine.times.reading.as_secs_f64() * 1000.0 / CLIPS as f64,
         per_clip(all.into()),
-        per_clip(leaves.fed),
+        per_clip(disposable.fed),
         per_clip(engine.stats.frames_decoded),
         per_clip(read[0]) / 1e6,
         per_clip(read[1]) / 1e6
@@ -121,7 +131,7 @@ impl ThreadClock {
     }
 }
 
-/// Leaves out what the packets' own headers call leaves, one packet after another.
+/// Skips the pictures that the packets' own headers mark as disposable, one packet after another.
 struct DisposableSkipper {
     decoder: Decoder,
     fed: u64,
@@ -141,10 +151,10 @@ impl DisposableSkipper {
         };
         for at in (run.start.0..=run.end.0).map(DecodeIndex) {
             reader.read_with_prefetch(at, at == run.start, run.end, &mut packet, &|| Ok(()))?;
-            let leaf = matches!(parser.parse(packet.data()), Dependency::Disposable { layer } if layer >= parser.highest_layer());
+            let is_disposable = matches!(parser.parse(packet.data()), Dependency::Disposable { layer } if layer >= parser.highest_layer());
             let record = &index.packets[at.as_usize()];
             let kept = record.is_sync() || record.is_second_field() || run.wanted.binary_search(&at).is_ok();
-            if leaf && !kept {
+            if is_disposable && !kept {
                 continue;
             }
             self.fed += 1;

@@ -5,6 +5,7 @@
 #
 # FRAMESPOOL_FFMPEG_TARBALL, FRAMESPOOL_DAV1D_TARBALL   local release tarballs, for a machine without network
 # FRAMESPOOL_RELEASE                                    if set, pinned versions only, for a release wheel
+# FRAMESPOOL_SANITIZE=address                           instruments FFmpeg's C code, without assembly (scripts/dynamic_analysis.sh asan)
 # FRAMESPOOL_CACHE                                      default: ${XDG_CACHE_HOME:-~/.cache}/framespool
 #
 # Sources are upstream's release tarballs, pinned by SHA-256, and scripts/ffmpeg.patch, which states its purpose. Each is taken from the first of: the variables above, the
@@ -43,6 +44,7 @@ CONFIGURE=(
   --enable-demuxer="$DEMUXERS" --enable-decoder="$DECODERS" --enable-parser="$PARSERS" --enable-bsf="$BSFS"
   --enable-libdav1d --pkg-config-flags=--static
 )
+[ "${FRAMESPOOL_SANITIZE:-}" != address ] || CONFIGURE+=(--toolchain=gcc-asan --disable-asm)
 
 say() { printf 'build_ffmpeg: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }

@@ -221,7 +221,7 @@ def main(arguments: list[str]) -> int:
         found = faults(Path(argument))
         code |= bool(found)
         size = Path(argument).stat().st_size / 1e6
-        print(f"{Path(argument).name}: {size:.1f} MB, {'sound' if not found else f'{len(found)} faults'}")
+        print(f"{Path(argument).name}: {size:.1f} MB, {'valid' if not found else f'{len(found)} faults'}")
         for fault in found:
             print(f"  {fault}")
     return code

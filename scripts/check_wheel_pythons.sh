@@ -27,8 +27,8 @@ PYTHONPATH=$work/reference .venv/bin/python scripts/check_wheel_reference.py "$m
 
 failed=0
 left_out() {
-  echo "smoke: left out: $1: $2"
-  [ -z "${FRAMESPOOL_OUTCOMES:-}" ] || printf 'left out\t%s\t%s\n' "$1" "$2" >>"$FRAMESPOOL_OUTCOMES"
+  echo "smoke: skipped: $1: $2"
+  [ -z "${FRAMESPOOL_OUTCOMES:-}" ] || printf 'skipped\t%s\t%s\n' "$1" "$2" >>"$FRAMESPOOL_OUTCOMES"
 }
 smoke() {
   local version=$1 python=$2

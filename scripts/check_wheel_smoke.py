@@ -128,7 +128,7 @@ def main() -> None:
         raise AssertionError("a file that is not a video was accepted")
     build = "free-threaded, " if not getattr(sys, "_is_gil_enabled", lambda: True)() else ""
     python = f"{sys.implementation.name} {sys.version.split()[0]}"
-    print(f"smoke: sound on {python} ({build}framespool {fsp.__version__}; {', '.join(codecs)})")
+    print(f"smoke: passed on {python} ({build}framespool {fsp.__version__}; {', '.join(codecs)})")
 
 
 if __name__ == "__main__":

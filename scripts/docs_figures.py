@@ -355,15 +355,15 @@ def crops() -> Drawing:
     )
     d.text(30, 46, "from loader.describe_clip(0, epoch=e), without decoding", size=12, color="#555555")
     for epoch in range(8):
-        facts = loader.describe_clip(0, epoch=epoch)
-        crop, flip = facts["transforms"][0], facts["transforms"][1]
+        properties = loader.describe_clip(0, epoch=epoch)
+        crop, flip = properties["transforms"][0], properties["transforms"][1]
         x, y = 30 + epoch % 4 * (width + gap), 84 + epoch // 4 * (height + 46)
         d.text(x, y - 7, f"epoch {epoch}", size=12, bold=True)
         d.box(x, y, width, height, "#fafafa", edge="#bbbbbb")
         scale = width / info.width
         box = [crop[name] * scale for name in ("left", "top", "width", "height")]
         d.box(x + box[0], y + box[1], box[2], box[3], "#cfe3f1", edge=BLUE)
-        frames = f"frames {facts['indices'][0]} to {facts['indices'][-1]}"
+        frames = f"frames {properties['indices'][0]} to {properties['indices'][-1]}"
         d.text(x, y + height + 16, frames + (", flipped" if flip["applied"] else ""), size=11)
     return d
 

@@ -20,7 +20,8 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 #: Folder of the site with copies of repository files.
 _COPIES = "repository"
-_LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]+)((?:#[^)\s]*)?\))")
+#: An inline link, or the definition of one that is referred to by name.
+_LINK = re.compile(r"(\]\(|^\[[^\]\n]+\]: )((?:\.\./)+[^)#\s]+)((?:#[^)\s]*)?\)?)", re.MULTILINE)
 _FENCE = re.compile(r"^( *```)(\w+) (before|output|raises \w+)$", re.MULTILINE)
 _TITLES = {"before": ' title="the other library, not run"', "output": ' title="prints"', "raises": ' title="raises"'}
 _SHIM = "https://unpkg.com/iframe-worker/shim"

@@ -1,7 +1,7 @@
-"""Converts the docstrings of the package to Markdown for the reference pages; an extension of griffe.
+"""Links names in docstrings on the reference pages; an extension of griffe.
 
-Docstrings are Google style, with roles such as ``:class:`Video``` and code blocks after ``::``. Roles become links and
-literal blocks become Python blocks. A role of a public object that resolves to nothing public fails the build.
+Docstrings are Google style with Markdown. A name in backquotes that is public becomes a link to its entry: a class
+(`Video`), a call (`state_dict()`) or a dotted name (`datasets.folder`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,15 @@ from typing import Any
 
 import griffe
 
-_ROLE = re.compile(r":(?:class|func|meth|mod|attr|data):`(~?)([^`<]*?)(?: <([\w.]+)>)?`", re.DOTALL)
-_LITERAL = re.compile(r"^( *)(.*?):?:\n\n((?:\1 {4,}.*\n|\n)+)", re.MULTILINE)
+_NAME = re.compile(r"(?<![`\[])`([A-Za-z_][\w.]*)(\(\))?`(?!`)")
 #: griffe recognizes the plural only.
 _EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
+#: A list directly after a line of text; Markdown needs an empty line between them.
+_LIST = re.compile(r"^( *)(?!- )(\S.*)\n(?= *- )", re.MULTILINE)
+#: Pages are named by their paths, as in the repository.
+_PAGE = re.compile(r"\bdocs/([\w/-]+)\.md\b")
+#: Sphinx roles are shown as plain names.
+_ROLE = re.compile(r":(?:class|func|meth|mod|attr|data):`~?(?:framespool\.)?([^`]*)`")
 
 #: Modules with public names, the longest first.
 MODULES = (
@@ -37,8 +42,8 @@ MODULES = (
 )
 
 
-class MarkdownDocstrings(griffe.Extension):
-    """Converts all docstrings after griffe has read the package."""
+class LinkedDocstrings(griffe.Extension):
+    """Adds links to all docstrings after griffe has read the package."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Converts the docstrings of framespool. griffe calls this for each loaded package."""
@@ -57,19 +62,20 @@ class MarkdownDocstrings(griffe.Extension):
                 self._walk(member, seen)
 
     def markdown(self, text: str, item: griffe.Object) -> str:
-        """Converts a docstring to Markdown; sections remain Google style."""
-        text = _EXAMPLE.sub("Examples:", _LITERAL.sub(_code, text + "\n").rstrip())
-        return _ROLE.sub(lambda found: self._link(found, item), text)
+        """Adds the links to a docstring; code blocks and sections remain as they are."""
+        lines = _ROLE.sub(r"`\1`", _EXAMPLE.sub("Examples:", text)).split("\n")
+        lines = _PAGE.sub(r"[docs/\1.md](../\1.html)", _LIST.sub(r"\g<0>\n", "\n".join(lines))).split("\n")
+        code = re.compile(r"^ *(?:>>>|\.\.\.) ")
+        return "\n".join(line if code.match(line) else _NAME.sub(lambda m: self._link(m, item), line) for line in lines)
 
     def _link(self, found: re.Match[str], item: griffe.Object) -> str:
-        name = found[3] or found[2]
-        shown = name.rpartition(".")[2] if found[1] else found[2].removeprefix("framespool.")
-        for path in _candidates(name, item):
-            if path in self.public:
-                return f"[`{shown}`][{self.public[path]}]"
-        if item.path in self.public:
-            raise griffe.GriffeError(f"{item.path}: '{found[0]}' resolves to nothing public; correct the role")
-        return f"`{shown}`"
+        name, call = found[1], found[2] or ""
+        # A plain lower-case word is a parameter or a value.
+        if call or "." in name or name[0].isupper():
+            for path in _candidates(name, item):
+                if path in self.public and self.public[path] != item.path:
+                    return f"[`{name}{call}`][{self.public[path]}]"
+        return found[0]
 
 
 def _public(package: griffe.Module) -> dict[str, str]:
@@ -111,7 +117,7 @@ def _public(package: griffe.Module) -> dict[str, str]:
 
 
 def _candidates(name: str, item: griffe.Object) -> list[str]:
-    """Paths that a name in a role can refer to, the nearest scope first."""
+    """Paths that a name can refer to, the nearest scope first."""
     around, holder = [], item
     while holder is not None:
         around.append(f"{holder.path}.{name}")
@@ -120,11 +126,3 @@ def _candidates(name: str, item: griffe.Object) -> list[str]:
     # Methods shared by all loaders are documented at ClipLoader.
     more = [f"{module}.{name}" for module in MODULES]
     return [*around, name, *more, f"framespool.ClipLoader.{name}"]
-
-
-def _code(found: re.Match[str]) -> str:
-    """Formats the block after ``::`` as a fenced Python block."""
-    lines = found[3].rstrip("\n").split("\n")
-    deep = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
-    lead = f"{found[1]}{found[2]}:\n\n" if found[2] else ""
-    return lead + "```python\n" + "\n".join(line[deep:] for line in lines) + "\n```\n\n"

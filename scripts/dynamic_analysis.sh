@@ -5,15 +5,14 @@
 #   scripts/dynamic_analysis.sh mutants     one bug at a time in a copy of the loader, each of which the model must detect
 #   scripts/dynamic_analysis.sh mutate      mutation testing: the share of mutants of plan, index, batch_sampler, batch and transforms that the tests kill,
 #                                on a sample (cargo-mutants; --minutes 45; scripts/mutation_testing.py)
-#   scripts/dynamic_analysis.sh asan        the unit tests and 200 odd files under AddressSanitizer and LeakSanitizer, C included (a nightly Rust)
+#   scripts/dynamic_analysis.sh asan        the unit tests and 4,000 odd files under AddressSanitizer and LeakSanitizer, C and FFmpeg included (a nightly Rust)
 #   scripts/dynamic_analysis.sh miri        batch buffers, which threads write concurrently, under Miri (a nightly Rust with miri)
 #   scripts/dynamic_analysis.sh tsan        shows whether ThreadSanitizer supports this toolchain's locks (a nightly Rust)
 #   scripts/dynamic_analysis.sh valgrind    a Python loop under memcheck: no error of ours, no leak that grows with the batches (valgrind)
 #   scripts/dynamic_analysis.sh soak [...]  an hour of all operations, measured (tests/python/soak.py, which gets the options)
 #   scripts/dynamic_analysis.sh             model, mutants, asan and valgrind
 #
-# .venv's. Videos and images are the test media (scripts/setup.sh tests).
-# .venv's. Videos and pictures are the test media (scripts/setup.sh tests).
+# Python is .venv's; FRAMESPOOL_PYTHON names another. Videos and images are the test media (scripts/setup.sh tests).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/env.sh
@@ -29,17 +28,21 @@ model() { cargo test --features model --lib loader::shuttle_tests "$@"; }
 mutants() { python scripts/loader_mutants.py "$@"; }
 mutate() { python scripts/mutation_testing.py "$@"; }
 
-# Rust is instrumented by rustc. The C code that cargo builds (libjpeg-turbo, its glue, SQLite) is instrumented by gcc, whose reports
-# rustc's runtime understands. FFmpeg is prebuilt and is not instrumented, but its leaks are still reported at the end of a test.
+# Rust is instrumented by rustc; C (FFmpeg, libjpeg-turbo, its glue, SQLite) by gcc, whose reports rustc's runtime understands. dav1d is
+# not instrumented, but its leaks are still reported at the end of a test. Duplicate globals are not checked: the check reports the static
+# locals of FFmpeg's templates.
 asan() {
   nightly
   local flags="-fsanitize=address -fno-omit-frame-pointer -g"
+  local ffmpeg
+  ffmpeg=$(FRAMESPOOL_SANITIZE=address scripts/build_ffmpeg.sh | tail -n 1)
   local run=(env -u CARGO_ENCODED_RUSTFLAGS "CFLAGS_${host//-/_}=$flags" RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target/asan"
-    ASAN_OPTIONS="detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1:${ASAN_OPTIONS:-}"
+    PKG_CONFIG_PATH="$ffmpeg/lib/pkgconfig"
+    ASAN_OPTIONS="detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1:detect_odr_violation=0:${ASAN_OPTIONS:-}"
     cargo +nightly test --target "$host" --package framespool)
   "${run[@]}" --lib "$@"
   [ $# -eq 0 ] || return 0
-  "$python" tests/adversarial/run.py --cases 200 --write "$target/odd-files"
+  "$python" tests/adversarial/run.py --cases 4000 --seed 9 --write "$target/odd-files"
   FRAMESPOOL_ODD_FILES=$(realpath "$target/odd-files") "${run[@]}" --test engine -- --ignored odd_files
 }
 
@@ -56,7 +59,7 @@ tsan() {
   nightly
   local folder said
   folder=$(mktemp -d)
-  cat >"$folder/sound.rs" <<'RUST'
+  cat >"$folder/mutex.rs" <<'RUST'
 use std::sync::{Arc, Mutex};
 fn main() {
     let sums = Arc::new(Mutex::new(vec![0u64; 4]));
@@ -69,8 +72,8 @@ fn main() {
     println!("{:?}", sums.lock().unwrap());
 }
 RUST
-  rustc +nightly -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer -O -g "$folder/sound.rs" -o "$folder/sound"
-  said=$("$folder/sound" 2>&1 || true)
+  rustc +nightly -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer -O -g "$folder/mutex.rs" -o "$folder/mutex"
+  said=$("$folder/mutex" 2>&1 || true)
   rm -r "$folder"
   if grep -q 'WARNING: ThreadSanitizer: data race' <<<"$said"; then
     echo "false positive for data behind a Mutex: ThreadSanitizer needs a std built for it"

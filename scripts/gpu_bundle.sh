@@ -15,7 +15,7 @@ set -euo pipefail
 here=$PWD
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-MAX_BYTES=60000000
+MAX_BYTES=56000000
 wheel='' out=$root/target/gpu-bundle.tar peers='' extra=()
 say() { printf 'gpu-bundle: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -53,7 +53,7 @@ cp -r benches/gpu "$bundle/benches/gpu"
 cp docs/gpu-verification.md "$bundle/" 2>/dev/null || true
 if [ -d tests/python/gpu ]; then
   cp -r tests/python/gpu "$bundle/tests/python/gpu"
-  cp tests/python/{conftest,servers}.py "$bundle/tests/python/"
+  cp tests/python/{conftest,docs_snippets,servers}.py "$bundle/tests/python/"
 fi
 find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
 for file in ${extra[@]+"${extra[@]}"}; do
@@ -64,8 +64,9 @@ cp -rL "$media" "$bundle/media"
 
 cat >"$bundle/run.sh" <<'RUN'
 #!/usr/bin/env bash
-# Tests framespool on this machine's GPU: run.sh [check|bench|all|python] [arguments of the program]
+# Tests framespool on this machine's GPU: run.sh [smoke|core|peers|check|bench|all|python] [arguments of the program]
 #
+#   run.sh smoke                           3 minutes: what is correct; then core and peers, 8 minutes each
 #   run.sh                                 check, then bench
 #   run.sh check --only decode             items by regular expression (--list names them)
 #   run.sh bench --only 'ceiling|dense'
@@ -77,7 +78,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 what=${1:-all}
 [ $# -eq 0 ] || shift
-case $what in check | bench | all | python) ;; *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
+case $what in smoke | core | peers | check | bench | all | python) ;; *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
 export FRAMESPOOL_MEDIA=$here/media FRAMESPOOL_INDEX=off PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 [ ! -d "$here/corpus" ] || export FRAMESPOOL_CORPUS=$here/corpus
 
@@ -104,6 +105,7 @@ run() {
   return $code
 }
 case $what in
+smoke | core | peers) "$python" "$here/benches/gpu/plan.py" "$what" ${OUT:+--out "$OUT"} "$@" ;;
 check | bench) run "$what" "$@" ;;
 all)
   code=0
@@ -154,7 +156,7 @@ if kept:
     manifest |= {"left_out": left_out, "files": [known[name] for name in kept]}
     (bundle / "corpus" / "manifest.json").write_text(json.dumps(manifest, indent=1))
 for name in left_out:
-    print(f"gpu-bundle: left out, no room: corpus/{name}", file=sys.stderr)
+    print(f"gpu-bundle: skipped, no room: corpus/{name}", file=sys.stderr)
 PYTHON
 fi
 

@@ -52,8 +52,8 @@ MUTANTS = [
     Mutant(
         "workers-are-not-notified-of-work",
         SCHEDULER,
-        "if earliest_deadline != NO_DEADLINE || !state.suspended.is_empty() {",
-        "if !{on} && (earliest_deadline != NO_DEADLINE || !state.suspended.is_empty()) {",
+        "if earliest_deadline != NO_DEADLINE || !state.suspended.is_empty() || (self.has_room() && has_ahead())",
+        "if !{on} && (earliest_deadline != NO_DEADLINE || !state.suspended.is_empty())",
     ),
     Mutant(
         "the-end-is-looked-for-once",
@@ -86,8 +86,9 @@ MUTANTS = [
     Mutant(
         "what-is-given-up-is-not-made-again",
         LOOKAHEAD,
-        "self.get(last) {\n            entry.state = RequestState::Pending;",
-        "self.get(last) {\n            entry.state = if {on} { RequestState::Done } else { RequestState::Pending };",
+        "self.get(last) {\n            (entry.state, entry.evicted) = (RequestState::Pending, true);",
+        "self.get(last) {\n            let state = if {on} { RequestState::Done } else { RequestState::Pending };\n"
+        "            (entry.state, entry.evicted) = (state, true);",
     ),
     Mutant(
         "an-open-batch-has-no-place-for-what-was-cached",
@@ -105,8 +106,8 @@ MUTANTS = [
     Mutant(
         "requests-that-do-not-fit-are-forgotten",
         WORKER,
-        "scheduler.requeue(iteration, returned, false);",
-        "if !{on} { scheduler.requeue(iteration, returned, false); }",
+        "scheduler.requeue(iteration, returned, failed);",
+        "if !{on} { scheduler.requeue(iteration, returned, failed); }",
     ),
     Mutant(
         "the-budget-is-read-and-written-in-two-steps",

@@ -3,10 +3,12 @@
 
 Reports, with file and line:
 
-- words of a list, each with its plain replacement, in every source, stub and documentation file;
+- words of a list, each with its plain replacement, in every source, stub, script and documentation file, also as a part
+  of an identifier in snake case or camel case;
 - Markdown lines of more than 120 characters outside tables and code blocks;
 - docstring paragraphs of more than five lines;
-- public Python functions and classes whose docstring lacks a Google-style section that their signature calls for.
+- Python functions and classes whose docstring lacks a Google-style section: `Args:`, `Returns:` and `Raises:` where
+  the code has arguments, a result or a `raise`, and `Example:` for every name that a public module exports.
 
 Run it from anywhere: `scripts/prose_check.py [FILE...]`. It needs no package.
 """
@@ -14,6 +16,7 @@ Run it from anywhere: `scripts/prose_check.py [FILE...]`. It needs no package.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -21,9 +24,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SUFFIXES = {".rs", ".py", ".pyi", ".md", ".cu", ".h", ".c", ".toml", ".sh", ".yml"}
+SUFFIXES = {".rs", ".py", ".pyi", ".md", ".cu", ".h", ".c", ".cpp", ".toml", ".sh", ".yml"}
+NAMES = {"Makefile"}
 # Generated files, records of measurements, licences of others, and the word list itself.
-LEFT_OUT = re.compile(r"benches/record/|licenses/|nvdec/src/sys/bindings\.rs|scripts/prose_check\.py")
+EXCLUDED = re.compile(r"benches/record/|licenses/|nvdec/src/sys/bindings\.rs|scripts/prose_check\.py")
 
 MAX_MARKDOWN_COLUMNS = 120
 MAX_PARAGRAPH_LINES = 5
@@ -42,12 +46,17 @@ WORDS = {
     r"ledgers?": "picture tracker or call log",
     r"moods?": "mode",
     r"spooled|spools|spool": "loader",
+    r"twins?": "copy, counterpart or reference",
+    r"spots?": "slot, position or output",
+    r"stand_ins?|stand-ins?": "substitute or placeholder",
+    r"footage": "video",
     r"workbench(?:es)?": "clip decoder",
     r"kinship|kin": "and similar",
     # Words that people, not programs, are described with.
     r"told|tells": "reports, reported, listed or distinguished",
     r"complain(?:s|ed|ts?|ing)?": "error message or decoder error",
     r"verdicts?": "result or decision",
+    r"(?<!in )facts?": "metadata, properties or info",
     r"vouch(?:es|ed|ing)?": "guarantees or verifies",
     r"heed(?:s|ed|ing)?": "supports, honors or applies",
     r"believ(?:e|es|ed|ing)": "trusts, accepts or assumes",
@@ -62,6 +71,13 @@ WORDS = {
     r"nobody|somebody": "no caller, a caller, idle or unused",
     # Inverted or old phrases.
     r"anew": "again or from scratch",
+    r"beside": "next to or in addition to",
+    r"alike": "the same way, equally or identical",
+    r"whatever|whichever": "any, every or regardless of",
+    r"cut (?:short|off)": "truncated",
+    r"(?:leav(?:e|es|ing)|left) (?:\w+ )?out": "omit or skip",
+    r"ask(?:s|ed|ing)? for": "request",
+    r"^ *//! *(?:In|Out|Never):": "a plain sentence",
     r"mend(?:s|ed|ing)?": "fix or repair",
     r"dear(?:er|est)?": "expensive",
     r"without a word": "silently",
@@ -75,11 +91,11 @@ WORDS = {
     r"left to the cpu": "fallback to the CPU",
     r"l(?:ies|ay) (?:in|at|on|beside|behind|before)": "is in, is at or is stored in",
     r"whole numbers?": "integer",
-    r"(?:a|the|this|each|every|one) stretch(?:es)?|stretches of": "range",
+    r"(?:a|the|this|each|every|one) stretch(?:es)?|stretches of|frame_stretch(?:es)?": "range",
     r"sealed": "checksummed",
     r"spar(?:es|ed) (?:a|the|its|no|every) ": "skips",
     r"in (?:\w+'s|\w+s'|the|their|its) words": "with the argument names of",
-    r"sound (?:files?|headers?|videos?|streams?|data|pictures?|ones?)": "valid",
+    r"sound": "valid or intact; audio",
     r"as (?:\w+ )?(?:it|they|one) comes?": "unchanged",
     r"how often": "count of",
     r"no such thing": "nothing of the kind",
@@ -91,18 +107,24 @@ PATTERNS = [
     (re.compile(rf"(?<![A-Za-z])(?:{pattern})(?![a-z])", re.IGNORECASE), advice) for pattern, advice in WORDS.items()
 ]
 ANY = re.compile("|".join(pattern.pattern for pattern, _ in PATTERNS), re.IGNORECASE)
+# Where a word begins within a camel-case identifier, and the escapes that would hide one.
+HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+ESCAPE = re.compile(r"\\[nrt]")
 
-# Where a section would only repeat the one-line summary.
-NO_SECTIONS = re.compile(r"__\w+__")
+# Exceptions that are part of a protocol, or that a caller cannot provoke.
+CONSTRUCTORS = {"__init__", "__new__", "__post_init__"}
+UNDOCUMENTED = {"AssertionError", "AttributeError", "NotImplementedError", "StopIteration"}
 
 
 def words(path: Path, lines: list[str]) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
-        if not ANY.search(line):
-            continue
-        for pattern, advice in PATTERNS:
-            for found in pattern.finditer(line):
-                yield f"{path}:{number}: '{found[0]}': write {advice}"
+        split = HUMP.sub(" ", ESCAPE.sub(" ", line))
+        for text in dict.fromkeys((line, split)):
+            if not ANY.search(text):
+                continue
+            for pattern, advice in PATTERNS:
+                for found in pattern.finditer(text):
+                    yield f"{path}:{number}: '{found[0].strip()}': write {advice}"
 
 
 def markdown(path: Path, lines: list[str]) -> Iterator[str]:
@@ -143,8 +165,52 @@ def public(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.Cl
                 yield from public(node.body, f"{prefix}{node.name}.")
 
 
+@functools.cache
+def exported() -> set[tuple[str, str]]:
+    """The public names of the package: the file that defines each, and the name. Without those of other libraries."""
+    found = set()
+    package = ROOT / "python" / "framespool"
+    modules = [path for path in package.rglob("__init__.py") if "compat" not in path.parts]
+    for path in [*modules, *package.glob("gpu.py")]:
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        listed = [
+            node.value for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        ]
+        public_names = {each.value for node in listed for each in ast.walk(node) if isinstance(each, ast.Constant)}
+        origins = {
+            alias.asname or alias.name: node.module
+            for node in body
+            if isinstance(node, ast.ImportFrom) and node.module
+            for alias in node.names
+        }
+        for name in public_names:
+            file = path
+            if name in origins:
+                module = ROOT / "python" / Path(*origins[name].split("."))
+                file = next(
+                    (f for f in (module.with_suffix(s) for s in (".py", ".pyi")) if f.is_file()), module / "__init__.py"
+                )
+            found.add((file.relative_to(ROOT).as_posix(), name))
+    return found
+
+
+def raised(function: ast.FunctionDef) -> set[str]:
+    """Exceptions that the body of a function raises by name, without those of functions within it."""
+    found, open_nodes = set(), list(function.body)
+    while open_nodes:
+        node = open_nodes.pop()
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            found.add(ast.unparse(node.exc.func).split(".")[-1])
+        if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            open_nodes.extend(ast.iter_child_nodes(node))
+    return {name for name in found if name[:1].isupper() and name not in UNDOCUMENTED}
+
+
 def sections(path: Path, tree: ast.Module) -> Iterator[str]:
+    own = {name for file, name in exported() if file == path.as_posix()}
     for name, node, method in public(tree.body):
+        if path.suffix == ".pyi" and name.partition(".")[0] not in own:
+            continue
         where = f"{path}:{node.lineno}: {name}"
         decorators = {ast.unparse(d).split("(")[0].split(".")[-1] for d in node.decorator_list}
         if decorators & {"overload", "setter", "override"}:
@@ -155,11 +221,21 @@ def sections(path: Path, tree: ast.Module) -> Iterator[str]:
             continue
         if "\n" in text and text.split("\n")[1].strip():
             yield f"{where}: the summary is one line, followed by an empty one"
+        bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
+        is_error = any(re.search(r"(?:Error|Exception|Warning)$", base) for base in bases)
+        if not method and name in own and not is_error and not re.search(r"^Example:$", text, re.M):
+            yield f"{where}: no section 'Example:'"
         function = node
         if isinstance(node, ast.ClassDef):
             function = next((f for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"), None)
+            constructors = [f for f in node.body if isinstance(f, ast.FunctionDef) and f.name in CONSTRUCTORS]
+            errors = set().union(*map(raised, constructors))
+            if errors and not re.search(r"^Raises:$", text, re.M):
+                yield f"{where}: no section 'Raises:' for {', '.join(sorted(errors))}"
             if function is None:
                 continue
+        elif (errors := raised(node)) and not re.search(r"^Raises:$", text, re.M):
+            yield f"{where}: no section 'Raises:' for {', '.join(sorted(errors))}"
         if decorators & {"property", "cached_property"}:
             continue
         arguments = function.args
@@ -189,7 +265,7 @@ def check(path: Path) -> Iterator[str]:
     yield from words(shown, lines)
     if path.suffix == ".md":
         yield from markdown(shown, lines)
-    if path.suffix == ".py":
+    if path.suffix in {".py", ".pyi"}:
         tree = ast.parse(text)
         if str(shown).startswith("python/"):
             yield from docstrings(shown, tree)
@@ -203,7 +279,9 @@ def main() -> int:
     findings = [
         finding
         for file in files
-        if file.suffix in SUFFIXES and file.is_file() and not LEFT_OUT.search(file.relative_to(ROOT).as_posix())
+        if (file.suffix in SUFFIXES or file.name in NAMES)
+        and file.is_file()
+        and not EXCLUDED.search(file.relative_to(ROOT).as_posix())
         for finding in check(file)
     ]
     print("\n".join(findings))

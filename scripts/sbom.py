@@ -99,7 +99,7 @@ def _strings(data: bytes, pattern: bytes) -> list[str]:
     return [found.decode() for found in re.findall(rb"(?<![ -~])" + pattern + rb"(?=\0)", data)]
 
 
-def ffmpeg_facts(data: bytes) -> dict[str, str]:
+def ffmpeg_properties(data: bytes) -> dict[str, str]:
     """Version, configuration and license, from the bytes of a libavutil, or of a library that contains it."""
     version = _strings(data, rb"FFmpeg version [^\0]+")
     line = [text for text in _strings(data, rb"--[^\0]+") if "--prefix" in text or "--disable-" in text]
@@ -139,7 +139,7 @@ def _found(crate: str, file: str, pattern: str) -> str:
 @cache
 def libraries() -> list[dict[str, Any]]:
     """C libraries and the Rust standard library, each with the crate or library that contains it."""
-    ffmpeg = ffmpeg_facts((_prefix() / "lib" / "libavutil.a").read_bytes())
+    ffmpeg = ffmpeg_properties((_prefix() / "lib" / "libavutil.a").read_bytes())
     found = [
         {
             "name": "FFmpeg",

@@ -15,13 +15,13 @@ case $tier in promised | rest) ;; *) echo "test: unknown tier '$tier'; nothing, 
 corpus=${FRAMESPOOL_CORPUS:-}
 unset FRAMESPOOL_CORPUS
 
-# Skipped tests: "left out <tab> test <tab> reason"; a test that ran in another step has a line "passed <tab> test". The second
+# Skipped tests: "skipped <tab> test <tab> reason"; a test that ran in another step has a line "passed <tab> test". The second
 # tier continues with the file of the first one, so that it also counts tests that only the first one has run.
 table=()
 mkdir -p target
 export FRAMESPOOL_OUTCOMES=$PWD/target/test-outcomes.tsv
 [ "$tier" = rest ] || : >"$FRAMESPOOL_OUTCOMES"
-left_out() { printf 'left out\t%s\t%s\n' "$1" "$2" >>"$FRAMESPOOL_OUTCOMES"; }
+left_out() { printf 'skipped\t%s\t%s\n' "$1" "$2" >>"$FRAMESPOOL_OUTCOMES"; }
 
 summary() {
   printf '\n%8s  %-6s  %s\n' seconds result step
@@ -29,7 +29,7 @@ summary() {
   printf '%8d  in all\n' "$SECONDS"
   awk -F '\t' '
     $1 == "passed" { passed[$2] = 1 }
-    $1 == "left out" { reason[$2] = $3 }
+    $1 == "skipped" { reason[$2] = $3 }
     END {
       for (test in reason) {
         if (test in passed) continue
@@ -41,7 +41,7 @@ summary() {
         split(line, part, "\t")
         printf "  %5d  %-44s  %s\n", count[line], part[1], part[2]
       }
-    }' "$FRAMESPOOL_OUTCOMES" | sort -k 2 | sed '1i\\nleft out, and why (number of tests, file, reason)'
+    }' "$FRAMESPOOL_OUTCOMES" | sort -k 2 | sed '1i\\nskipped, and why (number of tests, file, reason)'
 }
 
 step() {
@@ -110,6 +110,7 @@ if [ "$tier" = promised ]; then
 else
   lints
   corpus_tier
+  step "base files of the odd files" python tests/adversarial/run.py --intact
   step "odd files" python tests/adversarial/run.py --cases 300 --seed 1
   step "loaders dropped while decoding mutated files" python tests/adversarial/leaks.py --loaders 1000
   step "nvJPEG's own header and library" scripts/kernels.py nvjpeg

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 if [ "${FRAMESPOOL_FRAMEWORKS:-on}" = off ]; then
   [ -z "${CI:-}" ] || { echo "test_frameworks: FRAMESPOOL_FRAMEWORKS=off, but CI must run these tests" >&2; exit 2; }
-  echo "test_frameworks: left out, since FRAMESPOOL_FRAMEWORKS=off"
+  echo "test_frameworks: skipped, since FRAMESPOOL_FRAMEWORKS=off"
   exit 0
 fi
 [ -x .venv/bin/python ] && compgen -G 'target/wheels/framespool-*.whl' >/dev/null ||
@@ -53,7 +53,7 @@ export LD_LIBRARY_PATH=$PWD/$venv/lib/ffmpeg:$(echo "$PWD/$venv"/lib/python*/sit
 tests=()
 # Pages of README.md and docs/ need some of these packages too, and tests of tables write files with
 # pyarrow.
-for name in torch training tensor compat jax ray docs tables arrow lerobot; do
+for name in torch torchvision training tensor compat_decord compat_torchcodec jax ray ray_faults docs tables arrow lerobot; do
   [ ! -e "tests/python/test_$name.py" ] || tests+=("tests/python/test_$name.py")
 done
 [ $# -eq 0 ] || tests=("$@")

@@ -17,10 +17,12 @@ pub mod torch;
 use crate::error::Result;
 
 pub use config::{BatchSamplerConfig, ClipOrder, LastBatchPolicy, Shuffle};
+pub use grouped_shuffle::WeightConfig;
 pub use mix::MixConfig;
 
 use dali::DaliSampler;
-use grouped_shuffle::{Consumers, GroupedConfig, GroupedSampler};
+use grouped_shuffle::weighted::{Unit, WeightedVideos};
+use grouped_shuffle::{Consumers, GroupedConfig, GroupedSampler, GroupedShuffle, VideoClips};
 use mix::grouped::GroupedMixSampler;
 use mix::MixSampler;
 use rng::RngKey;
@@ -60,8 +62,8 @@ impl SampledClip {
 /// The sequence of batches that one rank delivers.
 ///
 /// Over all ranks and their workers, the slots that are not padding hold every clip exactly once per epoch
-/// (with [`LastBatchPolicy::Drop`] at most once, with a [`MixConfig`] by weight). All ranks have the same number of
-/// batches, of the same lengths.
+/// (with [`LastBatchPolicy::Drop`] at most once, with a [`MixConfig`] or a [`WeightConfig`] by weight). All ranks have
+/// the same number of batches, of the same lengths.
 ///
 /// The batches of a rank are positions in an order of clips, assigned in one of two ways:
 ///
@@ -83,6 +85,7 @@ pub struct BatchSampler {
 enum ShardingStrategy {
     GlobalBatches(GlobalBatchSplit),
     Grouped(GlobalBatchSplit, GroupedSampler),
+    Weighted(GlobalBatchSplit, GroupedSampler),
     PerRank(ContiguousBatches),
     Mix(GlobalBatchSplit, MixSampler),
     GroupedMix(GlobalBatchSplit, GroupedMixSampler),
@@ -121,9 +124,11 @@ impl BatchSampler {
                 ShardingStrategy::PerRank(ContiguousBatches::new(length, batch_size, last_batch))
             }
             (ClipOrder::Framespool, None) => match (config.shuffle, &config.video_clips) {
+                (shuffle, _) if config.weights.is_some() => weighted(&config, shuffle, consumers)?,
                 (Shuffle::Grouped(options), Some(clips)) => {
                     let grouped = GroupedConfig::derive(options, clips, consumers);
-                    let sampler = GroupedSampler::new(clips.clone(), grouped, config.seed)?;
+                    let shuffle = GroupedShuffle::new(clips.clone(), grouped)?;
+                    let sampler = GroupedSampler::new(shuffle, grouped, config.seed);
                     if sampler.is_ungrouped() {
                         ShardingStrategy::GlobalBatches(split(num_clips))
                     } else {
@@ -169,6 +174,14 @@ impl BatchSampler {
         self.grouped().map_or(0, |grouped| {
             (grouped.block_size / consumers).saturating_add(batch_size.into()).saturating_mul(repeats)
         })
+    }
+
+    /// Prepares an epoch in the background, where its first batch would take long otherwise.
+    pub fn prepare_epoch(&self, epoch: u64) {
+        if let ShardingStrategy::Grouped(_, sampler) | ShardingStrategy::Weighted(_, sampler) = &self.strategy
+        {
+            sampler.prepare(epoch);
+        }
     }
 
     /// Batches per epoch of this worker; the same on all ranks and in all epochs.
@@ -217,10 +230,17 @@ impl BatchSampler {
                 let Some((clips, positions)) = self.strided_positions(split, batch) else {
                     return Vec::new();
                 };
-                let slot =
-                    |n, clip| SampledClip { clip, occurrence: 0, repeat: 0, padding: n as u64 >= clips };
+                let slot = |n, clip, occurrence| SampledClip {
+                    clip,
+                    occurrence,
+                    repeat: 0,
+                    padding: n as u64 >= clips,
+                };
                 sampler.clips(epoch, positions, slot)
             }
+            ShardingStrategy::Weighted(split, sampler) => self.rank_clips(split, batch, |at| {
+                sampler.clips(epoch, std::iter::once(at), |_, clip, occurrence| (clip, occurrence))[0]
+            }),
             ShardingStrategy::GroupedMix(split, sampler) => {
                 let Some((clips, positions)) = self.strided_positions(split, batch) else {
                     return Vec::new();
@@ -307,6 +327,7 @@ impl BatchSampler {
         match &self.strategy {
             ShardingStrategy::GlobalBatches(shared)
             | ShardingStrategy::Grouped(shared, _)
+            | ShardingStrategy::Weighted(shared, _)
             | ShardingStrategy::GroupedMix(shared, _)
             | ShardingStrategy::Mix(shared, _) => split(shared),
             ShardingStrategy::PerRank(own) => chunks(own),
@@ -314,6 +335,29 @@ impl BatchSampler {
             ShardingStrategy::Dali(dali) => chunks(dali.batches()),
         }
     }
+}
+
+/// Videos, or with a full shuffle clips, that come as often as their weights call for.
+fn weighted(config: &BatchSamplerConfig, shuffle: Shuffle, consumers: Consumers) -> Result<ShardingStrategy> {
+    let Some(weights) = &config.weights else { unreachable!("called with weights") };
+    let clips = config.videos();
+    let &BatchSamplerConfig { num_clips, num_shards, batch_size, last_batch, seed, .. } = config;
+    let num_clips = weights.epoch_clips.unwrap_or(num_clips);
+    let split = GlobalBatchSplit { num_clips, batch_size, num_shards, last_batch };
+    if let Shuffle::Grouped(options) = shuffle {
+        let videos = WeightedVideos::new(clips.clone(), weights, Unit::Video)?;
+        let grouped = GroupedConfig::derive_weighted(options, &clips, consumers, Some(&videos));
+        let shuffle = GroupedShuffle::weighted(clips.clone(), grouped, videos)?;
+        if !shuffle.is_ungrouped() {
+            return Ok(ShardingStrategy::Grouped(split, GroupedSampler::new(shuffle, grouped, seed)));
+        }
+    }
+    // A full shuffle is one stream of chunks of one clip.
+    let single = GroupedConfig { num_streams: 1, block_size: 0, max_chunk: 1 };
+    let each = VideoClips::Equal { videos: clips.num_clips(), clips: 1 };
+    let videos = WeightedVideos::new(clips, weights, Unit::Clip)?;
+    let shuffle = GroupedShuffle::weighted(each, single, videos)?;
+    Ok(ShardingStrategy::Weighted(split, GroupedSampler::new(shuffle, single, seed)))
 }
 
 #[cfg(test)]

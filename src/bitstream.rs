@@ -3,10 +3,16 @@
 //! Knows no container and no index; a packet that is damaged or not understood is reported as such.
 
 pub(crate) mod av1;
-pub(crate) mod color_info;
 pub mod disposable;
+pub(crate) mod h264;
 pub mod header_parser;
-pub(crate) mod hevc;
+mod hevc;
+pub(crate) mod intra;
+mod mpeg12;
+mod mpeg4;
 pub(crate) mod nal;
 pub(crate) mod parameter_set_tracker;
+pub mod picture_info;
 pub mod references;
+pub(crate) mod vp8;
+pub(crate) mod vp9;

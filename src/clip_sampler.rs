@@ -135,7 +135,7 @@ mod tests {
         fn next_below(&mut self, n: u64) -> u64 {
             let (&first, rest) = self.0.split_first().expect("drew more often than the test expects");
             self.0 = rest;
-            assert!(first < n, "the test draws {first}, the rule asks for 0..{n}");
+            assert!(first < n, "the test draws {first}, the rule requests 0..{n}");
             first
         }
 

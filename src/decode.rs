@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use crate::decode::plan::DecodeRange;
 use crate::error::{Error, Result, Site};
+use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::{Decoder, Frame, Packet};
 use crate::index::VideoIndex;
 use crate::media::{CodecKind, CodecParams};
@@ -132,18 +133,20 @@ impl SoftwareDecoder {
     /// `Unsupported` or `Malformed` if no decoder can be opened.
     pub fn begin(&mut self, index: &Arc<VideoIndex>, range: DecodeRange) -> Result<()> {
         self.stop();
+        let kind = index.info.params.codec.kind;
+        let predicted_other = kind == CodecKind::Other && !is_intra_only(&index.info.params);
         // For a few pictures, waking the threads costs more time than they save. In the codecs of `conceals_errors`,
         // libavcodec also conceals damage differently with several threads than with one, without reporting
         // it.
         let conceals_errors =
-            matches!(index.info.params.codec.kind, CodecKind::Vp8 | CodecKind::Mpeg12 | CodecKind::Mpeg4);
+            matches!(kind, CodecKind::Vp8 | CodecKind::Mpeg12 | CodecKind::Mpeg4) || predicted_other;
         let alone = range.packets() < MIN_THREADED_PACKETS || conceals_errors;
         let threads = if alone { 1 } else { self.threads };
         let last_index = Arc::downgrade(index);
-        let kind = index.info.params.codec.kind;
-        // A damaged MPEG-4 picture may change the layout of the video object layer unnoticed: that state must
-        // not outlive its decode range.
+        // A damaged MPEG-4 picture may change the layout of the video object layer unnoticed, and a flush leaves
+        // the last picture in some decoders (Cinepak): that state must not outlive its decode range.
         if kind == CodecKind::Mpeg4
+            || predicted_other
             || !is_stateless_at_sync(kind) && !Weak::ptr_eq(&self.last_index, &last_index)
         {
             self.open = None;
@@ -181,7 +184,7 @@ impl SoftwareDecoder {
                 // it gets every packet. Also, only a decoder with one thread can attribute a logged error to
                 // a packet. Also, a packet that the container marks as a random access point may not be one.
                 if matches!(error, Error::Decode { .. })
-                    && (state.retry_without_skipping() || state.retry_from_earlier_sync_point())
+                    && (state.retry_without_threads_or_skipping() || state.retry_from_earlier_sync_point())
                 {
                     self.stats.ranges_repeated += 1;
                     self.ensure_open(&state.index.site, &state.index.info.params, 1)?;

@@ -126,7 +126,7 @@ pub enum Error {
         streams: String,
     },
     /// Valid, but not supported by this build.
-    #[error("{site}: {what} is not supported by this build; convert the file or leave it out")]
+    #[error("{site}: {what} is not supported by this build; convert the file or omit it")]
     Unsupported {
         /// Where.
         site: Site,
@@ -240,6 +240,11 @@ fn hint(error: &std::io::Error) -> &'static str {
     }
 }
 
+/// An [`Error::Argument`] as the result of a function.
+pub(crate) fn invalid_argument<T>(text: impl Into<String>) -> Result<T> {
+    Err(Error::Argument(text.into()))
+}
+
 impl Error {
     /// Name of the error's kind: the key in statistics. Each kind maps to one Python class.
     pub fn kind(&self) -> &'static str {
@@ -326,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_names_file_position_facts_and_next_step() {
+    fn error_names_file_position_values_and_next_step() {
         let site = Site::file(&Arc::from("a.mp4")).with(Location::Packet(3, Some(4096)));
         let text = Error::Truncated { site, offset: 4096, end: 5000, len: 4500 }.to_string();
         for part in ["a.mp4", "packet 3", "4096..5000", "4500", "skip it"] {

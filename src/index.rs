@@ -6,6 +6,8 @@ pub mod cache;
 mod frame_order;
 mod frame_times;
 pub mod image;
+mod in_band_headers;
+mod packet_prefixes;
 
 use crate::error::{Error, Location, Result, Site};
 use crate::ffmpeg::Packet;

@@ -1,6 +1,5 @@
-//! Decodes videos and images into shuffled batches for training. Modules, in the order of the data flow:
-//! `source → demux → index → clip_sampler → dataset → batch_sampler → plan → decode → transforms → batch → loader`.
-//! `error`, `units`, `media` and `limits` define shared types; `ffmpeg` and `image` wrap the codec libraries.
+//! Decodes videos and images into shuffled batches of clips for training.
+//! ARCHITECTURE.md has the data flow and the table of modules, with the modules that each of them may use.
 
 pub mod batch;
 pub mod batch_sampler;

@@ -11,6 +11,10 @@ const INDEX_BYTES_PER_PACKET: usize = 256;
 /// within the limit.
 const MIN_PACKET_LIMIT: u64 = 1 << 16;
 const MIN_BYTES_PER_PACKET: u64 = 4;
+/// Payload that any file may have in total, and how many times its own size a larger one may have: packets of
+/// Matroska may be compressed, and samples may share bytes.
+const MIN_PAYLOAD_LIMIT: u64 = 1 << 28;
+const MAX_PAYLOAD_FACTOR: u64 = 16;
 
 /// Limits on the resources of one video. Generous for valid files, small enough to contain damaged ones.
 #[derive(Clone, Debug)]
@@ -53,6 +57,12 @@ impl Limits {
     /// Maximum number of packets, over all streams, of a file of `len` bytes.
     pub fn max_packets_of(len: u64) -> u64 {
         (MIN_PACKET_LIMIT + len / MIN_BYTES_PER_PACKET).min(len)
+    }
+
+    /// Maximum size of all packets of a file of `len` bytes. Tables may place every packet in the same bytes, so
+    /// that reading all of them takes far longer than reading the file.
+    pub fn max_payload_of(len: u64) -> u64 {
+        len.saturating_mul(MAX_PAYLOAD_FACTOR).max(MIN_PAYLOAD_LIMIT)
     }
 
     /// Returns `value` if it is at most `cap`; `what` names the value in the error.

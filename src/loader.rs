@@ -4,6 +4,7 @@
 
 mod backends;
 mod budget;
+mod byte_lru;
 pub mod catalog;
 mod config;
 mod cost_estimate;
@@ -11,6 +12,7 @@ mod decode_task;
 mod epoch;
 mod lookahead;
 mod scheduler;
+mod shuffle_report;
 #[cfg(all(test, feature = "model"))]
 mod shuttle_tests;
 mod single_clip;
@@ -20,10 +22,9 @@ mod worker;
 use std::sync::Arc;
 
 use crate::batch::{BatchBuffer, MemoryPool};
-use crate::batch_sampler::grouped_shuffle::{GroupedConfig, GroupedOptions};
+use crate::batch_sampler::grouped_shuffle::GroupedConfig;
 use crate::batch_sampler::rng::RngKey;
-use crate::batch_sampler::shuffle_quality::{cached_clips_for_mixing, measure_mixing};
-use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, ClipOrder, Shuffle};
+use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, Shuffle};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, PoisonError};
 use crate::transforms::{explain, ClipShape, SampledParams};
@@ -31,8 +32,8 @@ use crate::transforms::{explain, ClipShape, SampledParams};
 pub use backends::DecoderBackend;
 use catalog::VideoCatalog;
 pub use config::{GpuConfig, LoaderConfig, Mixture, OnError, LOOK_AHEAD, MEMORY_BUDGET};
-use cost_estimate::CostModel;
 use epoch::{Epoch, EpochContext};
+pub use shuffle_report::{CostEstimate, LargeCachedClips, ShuffleMixing};
 use stats::{Failure, Stats, StatsCollector};
 use worker::WorkerPool;
 
@@ -92,39 +93,14 @@ pub enum BatchData {
     Ragged(Vec<(BatchBuffer, ClipShape)>),
 }
 
-/// How well a grouped shuffle mixes videos.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ShuffleMixing {
-    /// See [`ShuffleStats::mixing`](crate::batch_sampler::shuffle_quality::ShuffleStats::mixing).
-    pub mixing: f64,
-    /// Whether the same videos recur so soon that the user is to be warned: a mixing of less than 0.5.
-    pub is_poor: bool,
-    /// If it is poor: the memory budget that gives 0.9, if one does.
-    pub memory_budget: Option<u64>,
-}
-
-/// Mean number of packets that are processed for a clip, by shuffle.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CostEstimate {
-    /// Each clip decoded by itself.
-    pub single: f64,
-    /// [`Shuffle::Full`].
-    pub full: f64,
-    /// [`Shuffle::Grouped`].
-    pub grouped: f64,
-    /// The mixing of the grouped shuffle; see [`ShuffleMixing`].
-    pub mixing: f64,
-}
-
-/// See [`ShuffleMixing`].
-const MIN_MIXING: f64 = 0.5;
-const GOOD_MIXING: f64 = 0.9;
-
 /// A grouped shuffle leaves a fifth of the clip cache free: idle workers make the clips that are due next.
 const WORK_AHEAD_SHARE: u64 = 5;
 
-/// Number of positions of the order that are inspected for [`Loader::shuffle_mixing`]: takes some milliseconds.
-const MIXING_POSITIONS: u64 = 20_000;
+/// In dataset order the clip cache has no other use: idle workers make clips ahead in half of it.
+const WORK_AHEAD_SHARE_IN_ORDER: u64 = 2;
+
+/// Up to this number of workers, the open batches have enough work for all of them.
+const MAX_WORKERS_WITHOUT_WORK_AHEAD: u32 = 2;
 
 /// One batch.
 pub struct Batch {
@@ -142,6 +118,8 @@ pub struct Loader {
     stats: Arc<StatsCollector>,
     workers: WorkerPool,
     epoch: Option<Epoch>,
+    /// Whether [`Self::take_large_cached_clips`] has reported them.
+    large_clips_reported: bool,
     /// Pool of batch buffers, reused from epoch to epoch.
     pool: Arc<MemoryPool>,
     iterations: u64,
@@ -171,7 +149,7 @@ impl Loader {
         }
         if config.threads == 0 {
             return Err(Error::Argument(
-                "num_threads must be at least 1, got 0; leave it out to use all cores".into(),
+                "num_threads must be at least 1, got 0; omit it to use all cores".into(),
             ));
         }
         if config.threads > MAX_THREADS {
@@ -209,7 +187,11 @@ impl Loader {
         let mut order = BatchSamplerConfig {
             num_clips: catalog.num_clips(),
             mix: config.mixture.as_ref().map(|mixture| catalog.mix(mixture)).transpose()?,
-            video_clips: grouped.then(|| catalog.video_clips()),
+            video_clips: match &config.order.weights {
+                // Each sample has a weight of its own, even if it is a part of a file.
+                Some(_) => Some(catalog.sample_clips()),
+                None => grouped.then(|| catalog.video_clips(config.mixture.as_ref())),
+            },
             ..config.order.clone()
         };
         if let Shuffle::Grouped(options) = &mut order.shuffle {
@@ -227,6 +209,7 @@ impl Loader {
             stats,
             workers,
             epoch: None,
+            large_clips_reported: false,
             pool,
             iterations: 0,
             progress: Arc::default(),
@@ -247,68 +230,6 @@ impl Loader {
     /// The parameters of the grouped shuffle; `None` if the clips are not grouped.
     pub fn grouped(&self) -> Option<GroupedConfig> {
         self.order.grouped()
-    }
-
-    /// How well a grouped shuffle mixes videos; `None` if the clips are not grouped.
-    ///
-    /// # Errors
-    /// `Argument` if a batch sampler with more cached clips cannot be created.
-    pub fn shuffle_mixing(&self) -> Result<Option<ShuffleMixing>> {
-        let config = self.order.config();
-        let Some(clips) =
-            config.video_clips.as_ref().filter(|_| config.mix.is_none() && self.order.grouped().is_some())
-        else {
-            return Ok(None);
-        };
-        let mixing = measure_mixing(&self.order, 0, clips, MIXING_POSITIONS)?;
-        let cached_clips = match mixing < MIN_MIXING {
-            true => cached_clips_for_mixing(config, clips, GOOD_MIXING, MIXING_POSITIONS)?,
-            false => None,
-        };
-        let memory_budget = cached_clips.map(|n| n.saturating_mul(self.config.cached_clip_bytes()));
-        Ok(Some(ShuffleMixing { mixing, is_poor: mixing < MIN_MIXING, memory_budget }))
-    }
-
-    /// Estimates the decoding cost of shuffles of this dataset, with this clip cache, from some of its videos.
-    ///
-    /// # Errors
-    /// `Argument` with a mixture or an order of another library; the error of a video if none of those that are opened
-    /// can be read; those of `interrupt`.
-    pub fn estimate_cost(&self, interrupt: &dyn Fn() -> Result<()>) -> Result<CostEstimate> {
-        self.check_process()?;
-        let config = self.order.config();
-        if config.mix.is_some() || config.clip_order != ClipOrder::Framespool || config.stick_to_shard {
-            return Err(Error::Argument(
-                "costs can be estimated only for order=\"framespool\" without a mix and stick_to_shard"
-                    .into(),
-            ));
-        }
-        let cached_clips = self.config.cached_clips();
-        let lookahead_clips = u64::from(self.config.lookahead_clips);
-        let model = |cached_clips| CostModel {
-            catalog: &self.catalog,
-            stats: &self.stats,
-            seed: config.seed,
-            cached_clips,
-            lookahead_clips,
-        };
-        let with = |shuffle| BatchSamplerConfig {
-            shuffle,
-            video_clips: Some(self.catalog.video_clips()),
-            ..config.clone()
-        };
-        let full = BatchSampler::new(with(Shuffle::Full))?;
-        let options = match config.shuffle {
-            Shuffle::Grouped(options) => options,
-            _ => GroupedOptions { cached_clips, ..GroupedOptions::default() },
-        };
-        let grouped = BatchSampler::new(with(Shuffle::Grouped(options)))?;
-        Ok(CostEstimate {
-            single: model(0).packets_per_clip(&full, interrupt)?,
-            full: model(cached_clips).packets_per_clip(&full, interrupt)?,
-            grouped: model(cached_clips).packets_per_clip(&grouped, interrupt)?,
-            mixing: measure_mixing(&grouped, 0, &self.catalog.video_clips(), MIXING_POSITIONS)?,
-        })
     }
 
     /// Uses these parameters for the grouped shuffle, such as those of a checkpoint. Ends the current pass.
@@ -336,8 +257,18 @@ impl Loader {
         self.check_process()?;
         self.iterations += 1;
         let iteration = self.iterations;
-        let work_ahead =
-            if self.grouped().is_some() { self.config.cached_clips() / WORK_AHEAD_SHARE } else { 0 };
+        let requests = self.config.cache_budget() / self.config.cached_clip_bytes().max(1);
+        let workers = self.config.num_workers(&self.workers.scheduler.backends);
+        // The clips of open batches are often of one or two videos, which keep only as many workers busy. Each image
+        // is a file of its own. A consumer that wants nothing made ahead sets `prefetch_batches` to 0.
+        let ahead_in_order = workers > MAX_WORKERS_WITHOUT_WORK_AHEAD
+            && !self.config.images
+            && self.config.prefetch_batches > 0;
+        let work_ahead = match self.config.order.shuffle {
+            Shuffle::Grouped(_) => requests / WORK_AHEAD_SHARE,
+            Shuffle::Off if ahead_in_order => requests / WORK_AHEAD_SHARE_IN_ORDER,
+            _ => 0,
+        };
         let same_shape = self.config.clip_shape().is_some();
         self.workers.scheduler.start_epoch(iteration, epoch, same_shape, work_ahead);
         self.epoch = Some(Epoch::new(iteration, (epoch, first_batch), self.pool.clone()));

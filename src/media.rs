@@ -1,4 +1,4 @@
-//! Defines plain data types that describe video streams, whatever reader filled them.
+//! Defines plain data types that describe video streams, for all readers.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub enum CodecKind {
     /// MPEG-1 and MPEG-2 video.
     Mpeg12,
     /// A file that is one image (JPEG, PNG), read by `image`. Never the codec of a container's stream,
-    /// whatever its name.
+    /// for any name of it.
     Image,
     /// Anything else.
     Other,
@@ -233,8 +233,15 @@ pub struct DisplayOrientation {
 
 impl DisplayOrientation {
     /// From a container's 2x2 display matrix `[a b; c d]` (x' = a x + c y, y' = b x + d y, y down). Matrices
-    /// that are more than a degree away from a quarter turn mean no rotation, as in FFmpeg.
+    /// that are more than a degree away from a quarter turn mean no rotation, as in FFmpeg, and so do those
+    /// that stretch one axis beyond recognition: they are damaged.
     pub fn from_matrix(a: f64, b: f64, c: f64, d: f64) -> Self {
+        const MAX_STRETCH: f64 = 256.0;
+        // Not `hypot`, whose symbol needs glibc 2.35.
+        let (across, down) = ((a * a + b * b).sqrt(), (c * c + d * d).sqrt());
+        if across.max(down) > MAX_STRETCH * across.min(down) {
+            return Self::default();
+        }
         let mirror = a * d - b * c < 0.0;
         // Mirroring first means x -> -x before the rotation, which negates the first column.
         let (a, b) = if mirror { (-a, -b) } else { (a, b) };
@@ -404,6 +411,7 @@ mod tests {
         assert_eq!(orientation(-1., 0., 0., 1.), (true, 0)); // mirrored left-right
         assert_eq!(orientation(1., 0., 0., -1.), (true, 180)); // mirrored top-bottom
         assert_eq!(orientation(0., 0., 0., 0.), (false, 0));
+        assert_eq!(orientation(-1. / 65536., 0., 0., 1.), (false, 0), "damaged");
         let angle = |degrees: f64| {
             let (sin, cos) = degrees.to_radians().sin_cos();
             orientation(cos, sin, -sin, cos).1

@@ -12,6 +12,7 @@ mod hdr;
 mod nvdec_frame;
 mod nvjpeg;
 mod params;
+mod pass_id;
 mod shape;
 pub mod transform;
 
@@ -295,7 +296,7 @@ struct Outside<'a> {
 
 impl<'a> Outside<'a> {
     /// # Errors
-    /// `Argument` for a step that one pass cannot apply after the earlier ones, whatever parameters are
+    /// `Argument` for a step that one pass cannot apply after the earlier ones, for any parameters that are
     /// drawn.
     fn take(&mut self, transform: &'a Transform) -> Result<()> {
         let name = transform.name();

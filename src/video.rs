@@ -113,7 +113,7 @@ impl ClipOutput for LazyClipOutput {
         if self.made.is_none() {
             let too_large = || {
                 Error::Argument(format!(
-                    "a clip of {shape} does not fit into memory; ask for fewer frames or smaller ones"
+                    "a clip of {shape} does not fit into memory; request fewer frames or smaller ones"
                 ))
             };
             let bytes = shape.bytes().ok_or_else(too_large)?;

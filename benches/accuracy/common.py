@@ -305,7 +305,7 @@ class Tally:
     def within(self, most: int) -> float:
         return float(self.counts[: most + 1].sum() / self.counts.sum())
 
-    def facts(self) -> dict[str, float]:
+    def properties(self) -> dict[str, float]:
         shares = {f"within_{most}": self.within(most) for most in (0, 1, 2, 3)}
         return {"max": self.worst, "mean": self.mean, **shares}
 

@@ -104,7 +104,7 @@ def measure(name: str) -> tuple[dict, list[dict]]:
         raise RuntimeError(
             f"{name}: framespool's full size is {same.worst} off the exact RGB; check that it is the same frame"
         )
-    facts = {
+    properties = {
         "file": name,
         "pix_fmt": picture.pix_fmt,
         "size": f"{picture.size[1]}x{picture.size[0]}",
@@ -126,7 +126,7 @@ def measure(name: str) -> tuple[dict, list[dict]]:
             "clipped_last": Tally((ours, to_8_bit(resize(unclipped, size)))),
         }
         rows.append(row)
-    return facts, rows
+    return properties, rows
 
 
 def main() -> int:
@@ -139,13 +139,13 @@ def main() -> int:
     print(HEAD)
     files, rows = [], []
     for name in arguments.files:
-        facts, measured = measure(name)
-        files.append(facts)
+        source, measured = measure(name)
+        files.append(source)
         rows += measured
-        about = " ".join(facts[key] for key in ("file", "pix_fmt", "size", "matrix", "range"))
+        about = " ".join(source[key] for key in ("file", "pix_fmt", "size", "matrix", "range"))
         print(
-            f"{about}; outside RGB: {100 * facts['outside']:.2f} % of values, on average by {facts['by']:.1f};"
-            f" {100 * facts['mixed']:.2f} % of {BLOCK}x{BLOCK} blocks have values inside and outside"
+            f"{about}; outside RGB: {100 * source['outside']:.2f} % of values, on average by {source['by']:.1f};"
+            f" {100 * source['mixed']:.2f} % of {BLOCK}x{BLOCK} blocks have values inside and outside"
         )
         for row in measured:
             print(line(row["factor"], row), flush=True)
@@ -162,8 +162,8 @@ def main() -> int:
             if row["torchvision"].within(2) < GUARANTEED_WITHIN_2 or row["torchvision"].mean >= GUARANTEED_MEAN
         ]
         print(f"  {factor:<5} {len(together) - len(breaches)} of {len(together)}", *breaches, sep="\n          not: ")
-    facts = [{k: v.facts() if isinstance(v, Tally) else v for k, v in row.items()} for row in rows]
-    write_json(arguments.json, "resize", using, files=files, rows=facts)
+    properties = [{k: v.properties() if isinstance(v, Tally) else v for k, v in row.items()} for row in rows]
+    write_json(arguments.json, "resize", using, files=files, rows=properties)
     worst = max(row["clipped_last"].worst for row in rows)
     print(f"largest difference from the float64 resize that clips last: {worst}")
     return int(worst > GUARANTEED_CLIPPED_LAST)

@@ -13,8 +13,8 @@ compared), and decoded by framespool from memory. The images:
 
 libswscale converts to rgb24 with the defaults of PyAV's `reformat`, then with the flags accurate_rnd,
 full_chroma_int and full_chroma_inp (`careful`). It interpolates chroma, which the exact formula here repeats; that
-difference is an error of neither. In 4:4:4 and 4:0:0 nothing is interpolated. It treats 4:0:0 as full range, whatever
-range is specified.
+difference is an error of neither. In 4:4:4 and 4:0:0 nothing is interpolated. It treats 4:0:0 as full range, also if
+another range is specified.
 Exits with 1 if a value is more than 1 from the exact formula.
 """
 
@@ -174,8 +174,8 @@ def main() -> int:
     for pictures in dict.fromkeys(row["pictures"] for row in rows):
         outside = [row["out_of_gamut"] for row in rows if row["pictures"] == pictures]
         print(f"  {pictures:<6} {100 * min(outside):.2f} to {100 * max(outside):.2f}")
-    facts = [{k: v.facts() if isinstance(v, Tally) else v for k, v in row.items()} for row in rows]
-    write_json(arguments.json, "rgb", using, rows=facts)
+    properties = [{k: v.properties() if isinstance(v, Tally) else v for k, v in row.items()} for row in rows]
+    write_json(arguments.json, "rgb", using, rows=properties)
     worst = max(row["exact"].worst for row in rows)
     print(f"\nlargest difference from the exact formula: {worst}")
     return int(worst > GUARANTEED)

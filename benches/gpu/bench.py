@@ -60,7 +60,7 @@ def main() -> int:
     return 1 if any(row.result == FAILED for row in rows) else 0
 
 
-def run(arguments: argparse.Namespace, place: Path, facts: dict[str, Any]) -> list[Row]:
+def run(arguments: argparse.Namespace, place: Path, properties: dict[str, Any]) -> list[Row]:
     """Runs the items; writes the record after each, so that an interrupted run loses only the last one."""
     from measurements.measured_ceilings import collect
 
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace, place: Path, facts: dict[str, Any]) -> li
         rows += found
         kept = [row for row in record.get("rows", []) if row["item"] != entry.name]
         stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        made = {"what": "bench", "date": stamp, "machine": facts, "rows": kept + [asdict(row) for row in found]}
+        made = {"what": "bench", "date": stamp, "machine": properties, "rows": kept + [asdict(row) for row in found]}
         write(place, made)
         print(f"{entry.name:20} {time.monotonic() - started:6.1f} s  {len(found)} rows", flush=True)
     return rows

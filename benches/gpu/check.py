@@ -17,6 +17,7 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import checks
 from common import devices_or_exit, is_simulated, machine, record_place, short, table, write
@@ -54,20 +55,13 @@ def main() -> int:
     print(f"{device.name}, {device.engines} NVDEC engines; writing the record to {place}")
     if is_simulated(device):
         print("SIMULATED DRIVER: this tests the script, not a GPU.")
-    rows = run(arguments)
-    record = {
-        "what": "check",
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": machine(device),
-        "results": count_results(rows),
-        "rows": [asdict(row) for row in rows],
-    }
-    write(place, record)
+    rows = run(arguments, place, machine(device))
     print(report(rows))
     return 1 if any(row.result == FAILED for row in rows) else 0
 
 
-def run(arguments: argparse.Namespace) -> list[Row]:
+def run(arguments: argparse.Namespace, place: Path, properties: dict[str, Any]) -> list[Row]:
+    """Runs the items; writes the record after each, so that an interrupted run keeps the earlier ones."""
     begun = time.monotonic()
     rows: list[Row] = []
     passed_on = ["--match", arguments.match]
@@ -76,6 +70,7 @@ def run(arguments: argparse.Namespace) -> list[Row]:
         if left < 15:
             why = f"the {arguments.total:.0f} s of --total were used up; --only '{entry.name}' runs it"
             rows.append(Row(entry.name, "the item runs", IMPOSSIBLE, why, item=entry.name))
+            write(place, record_of(rows, properties))
             continue
         budget = min(arguments.budget or entry.budget_seconds, left)
         started = time.monotonic()
@@ -84,7 +79,18 @@ def run(arguments: argparse.Namespace) -> list[Row]:
         summary = ", ".join(f"{count} {result}" for result, count in counts.items())
         print(f"{entry.name:20} {time.monotonic() - started:6.1f} s  {summary}", flush=True)
         rows += found
+        write(place, record_of(rows, properties))
     return rows
+
+
+def record_of(rows: list[Row], properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "what": "check",
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": properties,
+        "results": count_results(rows),
+        "rows": [asdict(row) for row in rows],
+    }
 
 
 def count_results(rows: list[Row]) -> dict[str, int]:

@@ -39,14 +39,14 @@ class Clip:
 
     name: str
     path: Path
-    facts: dict[str, Any]
+    properties: dict[str, Any]
     #: Why it is in the list: "exact", "damaged", "bench", …
     groups: frozenset[str]
 
     @property
     def frames(self) -> int | None:
         """Number of frames recorded in the manifest."""
-        return self.facts.get("frames_decoded") if self.facts.get("frame_hashes") else None
+        return self.properties.get("frames_decoded") if self.properties.get("frame_hashes") else None
 
 
 def media() -> Path:
@@ -74,12 +74,12 @@ def listed(name: str) -> list[tuple[str, frozenset[str]]]:
 
 def tier(root: Path, lines: list[tuple[str, frozenset[str]]], prefix: str) -> list[Clip]:
     """The files of a manifest that a list selects, in the list's order."""
-    facts = {entry["path"]: entry for entry in json.loads((root / "manifest.json").read_text())["files"]}
+    properties = {entry["path"]: entry for entry in json.loads((root / "manifest.json").read_text())["files"]}
     groups: dict[str, frozenset[str]] = {}
     for pattern, more in lines:
-        for path in fnmatch.filter(facts, pattern):
+        for path in fnmatch.filter(properties, pattern):
             groups[path] = groups.get(path, frozenset()) | more
-    return [Clip(prefix + path, root / path, facts[path], those) for path, those in groups.items()]
+    return [Clip(prefix + path, root / path, properties[path], those) for path, those in groups.items()]
 
 
 def clips(group: str, match: str = "") -> list[Clip]:
@@ -91,7 +91,7 @@ def clips(group: str, match: str = "") -> list[Clip]:
 
 
 def timed(group: str, match: str = "") -> list[Clip]:
-    """Clips to measure: those of the corpus, which are camera footage, or of the media if it has none."""
+    """Clips to measure: those of the corpus, which are camera videos, or of the media if it has none."""
     found = clips(group, match)
     of_corpus = [clip for clip in found if clip.name.startswith(CORPUS)]
     return of_corpus if of_corpus and not TRY else [clip for clip in found if clip not in of_corpus]
@@ -162,7 +162,7 @@ def machine(device: Any) -> dict[str, Any]:
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         cpu = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    smi = nvidia_smi("driver_version", "clocks.video", "clocks.max.video", "mig.mode.current", "power.limit")
+    smi = nvidia_smi("driver_version", "clocks.video", "mig.mode.current", "power.limit")
     return {
         "gpu": device.name,
         "simulated": is_simulated(device),

@@ -6,6 +6,7 @@ TOLERANCE, since color conversions differ) and closer to it than to its neighbor
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import threading
 from collections.abc import Iterator, Sequence
@@ -101,7 +102,7 @@ class Peer:
             off = {i: float((frame - right[i]).abs().mean()) for i in (index - 1, index, index + 1) if i in right}
             if off[index] > TOLERANCE:
                 return f"frame {index} differs by {off[index]:.2f} in the mean; {TOLERANCE} would pass"
-            # Without motion, neighbors look alike.
+            # Without motion, neighbors look the same.
             if off[index] > min(off.values()) + 0.5:
                 return f"frame {index} looks like frame {min(off, key=off.__getitem__)}"
         return ""
@@ -115,24 +116,38 @@ class TorchCodec(Peer):
     def open(self, path: str) -> Any:
         from torchcodec import decoders
 
-        if hasattr(decoders, "set_cuda_backend"):
-            with decoders.set_cuda_backend("beta"):
-                return decoders.VideoDecoder(path, device="cuda", num_ffmpeg_threads=1)
-        return decoders.VideoDecoder(path, device="cuda", num_ffmpeg_threads=1)
+        # "beta" is the NVDEC backend of every version that has this function; since 0.17 it is named "nvdec" too.
+        select = getattr(decoders, "set_cuda_backend", lambda _: contextlib.nullcontext())
+        with select("beta"):
+            reader = decoders.VideoDecoder(path, device="cuda", num_ffmpeg_threads=1)
+        # It falls back to the CPU without a message. The state may be known only after the first frame.
+        reader[0]
+        if getattr(reader, "cpu_fallback", None):
+            raise RuntimeError(f"torchcodec decodes on the CPU: {reader.cpu_fallback}")
+        return reader
 
     def read(self, reader: Any, indices: Sequence[int]) -> Any:
         return reader.get_frames_at(list(indices)).data
 
 
 class PyNvVideoCodec(Peer):
-    """SimpleDecoder with RGB output in device memory."""
+    """SimpleDecoder with RGB output in device memory, on the stream of the thread."""
 
     name = module = "PyNvVideoCodec"
 
     def open(self, path: str) -> Any:
         import PyNvVideoCodec as nvc
+        import torch
 
-        return nvc.SimpleDecoder(path, gpu_id=0, use_device_memory=True, output_color_type=nvc.OutputColorType.RGBP)
+        # Its default is the legacy default stream, which all threads would share. torch's streams do not wait for
+        # that one, so the next call could write to surfaces that are still read.
+        return nvc.SimpleDecoder(
+            path,
+            gpu_id=0,
+            cuda_stream=torch.cuda.current_stream().cuda_stream,
+            use_device_memory=True,
+            output_color_type=nvc.OutputColorType.RGBP,
+        )
 
     def read(self, reader: Any, indices: Sequence[int]) -> Any:
         import torch

@@ -13,7 +13,7 @@ from pathlib import Path
 import image_sets
 import numpy as np
 import reference
-from processes import Worker, WorkerError
+from processes import WorkerError, WorkerProcess
 from tasks import BATCH, Job, geometry_only, pinned, timed
 
 # Compared images of each set, and draws that are read back.
@@ -55,7 +55,7 @@ class Result:
 
 
 def pipelines(task: str) -> list[Entry]:
-    aliases = {"kernel": "two taps", "note": "aliases: two pixels for each, whatever the scale"}
+    aliases = {"kernel": "two taps", "note": "aliases: two pixels for each, at every scale"}
     by_steps = CUT_OFF if task == "augment" else ROUNDED
     once = {"kernel": "once", "note": "of the two resizes one is made"} if task == "augment" else {}
     entries = [
@@ -100,7 +100,7 @@ ENTRIES["decode"] = [
 ]
 
 
-def check(worker: Worker, entry: Entry, source: Path, folder: Path) -> dict[str, Result]:
+def check(worker: WorkerProcess, entry: Entry, source: Path, folder: Path) -> dict[str, Result]:
     """Results by name of the check, up to the first failure."""
     results: dict[str, Result] = {}
     steps = {"pixels": pixels, "draws": draws, "batches": batches}
@@ -116,7 +116,7 @@ def check(worker: Worker, entry: Entry, source: Path, folder: Path) -> dict[str,
     return results
 
 
-def images_of(worker: Worker, job: Job, count: int) -> tuple[list[np.ndarray], list[int]]:
+def images_of(worker: WorkerProcess, job: Job, count: int) -> tuple[list[np.ndarray], list[int]]:
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "answer.npz"
         worker.ask({"do": "check", "job": job.to_json(), "count": count, "path": str(path)})
@@ -124,7 +124,7 @@ def images_of(worker: Worker, job: Job, count: int) -> tuple[list[np.ndarray], l
             return [saved[name] for name in sorted(saved.files) if name != "labels"], saved["labels"].tolist()
 
 
-def pixels(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
+def pixels(worker: WorkerProcess, entry: Entry, source: Path, folder: Path) -> Result:
     """All random parameters pinned; images are tested one by one, since pinning a crop depends on their shape."""
     apart = []
     for name in image_sets.SETS:
@@ -141,7 +141,7 @@ def pixels(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
     return Result(f"off by {mean:.2f} (max {largest:.0f})", wrong=not mean <= entry.tolerance)
 
 
-def draws(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
+def draws(worker: WorkerProcess, entry: Entry, source: Path, folder: Path) -> Result:
     """Repeated draws for one image."""
     plain = geometry_only(timed(entry.task))
     files = [(image_sets.coordinates(folder), 0)] * DRAWS
@@ -151,7 +151,7 @@ def draws(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
     return Result(failure or "fair dice", wrong=bool(failure))
 
 
-def batches(worker: Worker, entry: Entry, source: Path, folder: Path) -> Result:
+def batches(worker: WorkerProcess, entry: Entry, source: Path, folder: Path) -> Result:
     """Two batches as timed: type, shape, an order that differs from the files', plausible values."""
     files = image_sets.make("imagenet", source, folder, 3 * BATCH)
     job = Job(entry.task, files, entry.variant, draws=timed(entry.task), seed=3)

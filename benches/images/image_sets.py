@@ -22,12 +22,6 @@ COORDINATES = (512, 384)
 FIRST, LAST = 16.0, 240.0
 
 
-def corpus() -> Path:
-    if not (place := os.environ.get("FRAMESPOOL_CORPUS")):
-        raise SystemExit("no corpus: set FRAMESPOOL_CORPUS to its folder, or give --pictures a folder")
-    return Path(place)
-
-
 def photographs(folder: Path) -> list[tuple[Path, str]]:
     found = sorted(path for path in folder.glob("*/*") if path.suffix.lower() in (".jpg", ".jpeg"))
     if not found:
@@ -74,7 +68,7 @@ def coordinates(folder: Path) -> str:
     return str(path)
 
 
-def facts(files: list[tuple[str, int]]) -> str:
+def properties(files: list[tuple[str, int]]) -> str:
     """Mean size of the distinct images among the files."""
     different = {Path(path).stem[:-4]: path for path, _ in files}.values()
     sizes = []

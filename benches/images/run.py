@@ -21,11 +21,12 @@ from pathlib import Path
 import checks
 import image_sets
 from checks import Entry
-from processes import Worker, WorkerError
+from processes import WorkerError, WorkerProcess, start
 from tasks import TASKS, Job, timed
 
 # Appended to the path: modules that all benches share.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
+from harness.folders import corpus  # noqa: E402
 from suite.machine import cpu_model  # noqa: E402
 
 #: Numbers of worker processes that a DataLoader may have, by thread count of the others.
@@ -72,7 +73,7 @@ class Line:
         return {"label": self.label, "entry": self.entry.label, "note": self.entry.note, "turns": self.turns}
 
 
-def run_round(workers: list[Worker], jobs: list[Job], batches: int, warm_up: int) -> dict:
+def run_round(workers: list[WorkerProcess], jobs: list[Job], batches: int, warm_up: int) -> dict:
     """All shards get ready, then start together; the turn's wall time is that of the slowest."""
     for worker, job in zip(workers, jobs, strict=True):
         worker.send({"do": "prepare", "job": job.to_json()})
@@ -101,11 +102,11 @@ class Run:
         chosen = self.arguments.sides
         return [entry for entry in checks.ENTRIES[task] if not chosen or entry.side in chosen]
 
-    def start(self, side: str) -> Worker | None:
+    def start(self, side: str) -> WorkerProcess | None:
         if side in self.left_out:
             return None
         try:
-            worker = Worker(side)
+            worker = start(side)
         except WorkerError as error:
             self.left_out[side] = str(error)
             return None
@@ -126,7 +127,7 @@ class Run:
         ).to_json()
         return [Job.from_json({**job, "shard_id": shard}) for shard in range(table.shards)]
 
-    def calibrate(self, table: Table, line: Line, workers: list[Worker]) -> None:
+    def calibrate(self, table: Table, line: Line, workers: list[WorkerProcess]) -> None:
         """The number of workers with the highest throughput."""
         rates = {}
         for line.workers in WORKERS[table.threads]:
@@ -136,7 +137,7 @@ class Run:
         listed = ", ".join(f"{count}: {rate['images_per_s']:.0f}" for count, rate in rates.items())
         line.notes.append(f"images/s by workers: {listed}")
 
-    def measure(self, table: Table, workers: dict[str, list[Worker]]) -> list[Line]:
+    def measure(self, table: Table, workers: dict[str, list[WorkerProcess]]) -> list[Line]:
         """Each line has one turn per round, in rotating order, so that noise affects all equally."""
         lines = [
             Line(entry)
@@ -233,7 +234,7 @@ def parse_arguments() -> argparse.Namespace:
         for name in getattr(arguments, kind):
             if name not in known:
                 parser.error(f"--{kind}: no {name!r}; there are {', '.join(known)}")
-    arguments.pictures = arguments.pictures or image_sets.corpus() / "images" / "classes"
+    arguments.pictures = arguments.pictures or corpus() / "images" / "classes"
     return arguments
 
 
@@ -249,7 +250,7 @@ def main() -> None:
             check(run, task)
         record = []
         for table in [] if arguments.check else tables(arguments):
-            workers: dict[str, list[Worker]] = {}
+            workers: dict[str, list[WorkerProcess]] = {}
             for side in dict.fromkeys(entry.side for entry in run.entries(table.task)):
                 started = [run.start(side) for _ in range(table.shards)]
                 if all(started):
@@ -264,20 +265,20 @@ def main() -> None:
         loads.append(os.getloadavg()[0])
         print(f"\n{cpu_model()}, {os.cpu_count()} cores; load {loads[0]:.1f} before, {loads[1]:.1f} after")
         sizes = {
-            name: image_sets.facts(image_sets.make(name, arguments.pictures, folder, 1)) for name in arguments.sets
+            name: image_sets.properties(image_sets.make(name, arguments.pictures, folder, 1)) for name in arguments.sets
         }
         for name, words in sizes.items():
             print(f"{name}: {words}")
         print("; ".join(run.versions.values()))
         for name, reason in run.left_out.items():
-            print(f"{name}: left out ({reason})")
+            print(f"{name}: omitted ({reason})")
         if arguments.json:
             answers = {
                 entry.task + " " + entry.label: {n: vars(r) for n, r in of.items()} for entry, of in run.results.items()
             }
-            facts = {"cpu": cpu_model(), "loads": loads, "versions": run.versions, "left_out": run.left_out}
-            facts |= {"pictures": sizes, "tasks": {task: TASKS[task] for task in arguments.tasks}}
-            arguments.json.write_text(json.dumps({**facts, "answers": answers, "tables": record}, indent=1))
+            properties = {"cpu": cpu_model(), "loads": loads, "versions": run.versions, "left_out": run.left_out}
+            properties |= {"pictures": sizes, "tasks": {task: TASKS[task] for task in arguments.tasks}}
+            arguments.json.write_text(json.dumps({**properties, "answers": answers, "tables": record}, indent=1))
     if any(result.wrong for of in run.results.values() for result in of.values()):
         sys.exit("some lines have wrong output and were not timed")
 

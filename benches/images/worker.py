@@ -15,10 +15,15 @@ import multiprocessing
 import os
 import sys
 import time
+from pathlib import Path
 
 import adapters
 import numpy as np
 from tasks import Job
+
+# Appended to the path: modules that all benches share.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from harness.processes import Answers, memory_bytes  # noqa: E402
 
 
 def cpu_seconds() -> float:
@@ -29,11 +34,6 @@ def cpu_seconds() -> float:
     # The clock of another process, as numbered by clock_getcpuclockid().
     clocks = [(~child.pid << 3) | 2 for child in multiprocessing.active_children()]
     return time.process_time() + sum(map(time.clock_gettime, clocks))
-
-
-def peak_bytes() -> int:
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
 
 
 class Worker:
@@ -71,33 +71,27 @@ class Worker:
         self.running = None
         # Loaders in reference cycles end here, not during the next library's turn.
         gc.collect()
-        return {"images": images, "wall_s": wall, "cpu_s": cpu, "peak_bytes": peak_bytes()}
+        return {"images": images, "wall_s": wall, "cpu_s": cpu, "peak_bytes": memory_bytes("VmHWM")}
 
 
 def main() -> None:
-    # Libraries that print to stdout must not break the protocol.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
-    def answer(fields: dict) -> None:
-        print(json.dumps(fields), file=answers, flush=True)
-
+    answers = Answers()
     try:
         worker = Worker(sys.argv[1])
-        answer({"version": worker.side.version()})
+        answers.send(version=worker.side.version())
     except Exception as error:  # noqa: BLE001 - any import error is the answer
-        answer({"error": f"{type(error).__name__}: {error}"})
+        answers.send_error(error)
         return
     for line in sys.stdin:
         request = json.loads(line)
         try:
             if request["do"] == "go":
-                answer(worker.go(request["warm_up"], request["batches"]))
+                answers.send(**worker.go(request["warm_up"], request["batches"]))
             else:
                 request["job"] = Job.from_json(request["job"])
-                answer(getattr(worker, request.pop("do"))(**request))
+                answers.send(**getattr(worker, request.pop("do"))(**request))
         except Exception as error:  # noqa: BLE001 - any error of a library is its answer
-            answer({"error": f"{type(error).__name__}: {error}"})
+            answers.send_error(error)
     # Skips the interpreter's exit, in which some libraries hang.
     os._exit(0)
 

@@ -38,9 +38,9 @@ def main() -> int:
     corpus = Path(place)
     rows: dict[str, list[tuple[str, int, int, float]]] = defaultdict(list)
     skipped = []
-    for facts in json.loads((corpus / "manifest.json").read_text())["files"]:
-        path = facts["path"]
-        if not path.startswith("video/") or "/corrupt/" in path or not facts.get("frames_decoded"):
+    for properties in json.loads((corpus / "manifest.json").read_text())["files"]:
+        path = properties["path"]
+        if not path.startswith("video/") or "/corrupt/" in path or not properties.get("frames_decoded"):
             continue
         try:
             video = fsp.Video(corpus / path)
@@ -54,7 +54,7 @@ def main() -> int:
         # If the two decoders order or conceal frames differently, the frames do not correspond.
         difference = np.abs(ours.astype(np.int16) - theirs)
         beyond = float((difference > 3).mean())
-        rows[facts["pix_fmt"]].append((path, len(ours), int(difference.max()), beyond))
+        rows[properties["pix_fmt"]].append((path, len(ours), int(difference.max()), beyond))
     print(f"{'pixel format':<14} {'files':>5} {'frames':>6} {'worst':>5}  {'values off by over 3':>22}")
     for pix_fmt, files in sorted(rows.items()):
         worst, beyond = max(f[2] for f in files), max(f[3] for f in files)

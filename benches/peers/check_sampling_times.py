@@ -31,7 +31,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from environment import worker_environment
+from oneshot import worker_environment
 
 if str(Path(sys.prefix) / "lib" / "ffmpeg") not in os.environ.get("LD_LIBRARY_PATH", ""):
     # torchcodec finds FFmpeg by a path that must be set when the process starts.

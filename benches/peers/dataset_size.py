@@ -9,18 +9,24 @@ README.md describes the measurement and its limits.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import platform
 import statistics
 import sys
+import tarfile
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import av
+import cv2
 import long_gop
 import numpy as np
 import oneshot
 import reference
+from dataset_size_worker import jpeg_paths
 from random_clips import corpus, cpu_model, default_work_folder
 
 MIB = 1 << 20
@@ -71,7 +77,9 @@ ROWS = {
         Row(1920, 1080, 250, 8),
     )
 }
-SIDES = ("grouped", "full", "torchcodec", "decord")
+SIDES = ("grouped", "full", "torchcodec", "decord", "spdl", "jpeg")
+#: Extracted frames: shorter side in pixels, and JPEG quality of OpenCV's default.
+JPEG_SIDE, JPEG_QUALITY = 256, 95
 
 
 def videos(row: Row, count: int, sources: list[Path], folder: Path) -> list[str]:
@@ -87,6 +95,29 @@ def videos(row: Row, count: int, sources: list[Path], folder: Path) -> list[str]
         if not path.exists():
             os.link(masters[number % MASTERS], path)
     return [str(path) for path in paths]
+
+
+def extract_frames(video: str) -> dict:
+    """Writes all frames of a video as JPEG files in one tar, unless they exist; returns bytes and CPU seconds."""
+    tar, offsets = jpeg_paths(video)
+    cost = Path(f"{video}.jpeg.cost.json")
+    if not cost.exists():
+        cv2.setNumThreads(0)
+        places, began = [], time.process_time()
+        with av.open(video) as reading, open(tar, "wb") as file, tarfile.open(fileobj=file, mode="w|") as archive:
+            reading.streams.video[0].thread_type = "NONE"
+            for number, frame in enumerate(reading.decode(video=0)):
+                scale = JPEG_SIDE / min(frame.width, frame.height)
+                size = (round(frame.width * scale), round(frame.height * scale))
+                pixels = cv2.resize(frame.to_ndarray(format="bgr24"), size, None, 0, 0, cv2.INTER_AREA)
+                data = cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])[1].tobytes()
+                entry = tarfile.TarInfo(f"{number:06}.jpg")
+                entry.size = len(data)
+                places.append((archive.offset + tarfile.BLOCKSIZE, entry.size))
+                archive.addfile(entry, io.BytesIO(data))
+        Path(offsets).write_text(json.dumps(places))
+        cost.write_text(json.dumps({"bytes": os.path.getsize(tar), "seconds": time.process_time() - began}))
+    return json.loads(cost.read_text())
 
 
 def check(answer: dict, paths: list[str], references: dict) -> int:
@@ -108,6 +139,7 @@ def measure(row: Row, ratio: float, sides: list[str], arguments: argparse.Namesp
     budget = CACHED_CLIPS * CLIP_BYTES
     request = {
         "files": paths,
+        "encodes": MASTERS,
         "sampling": row.sampling(),
         "size": SIZE,
         "batch_size": BATCH,
@@ -119,6 +151,8 @@ def measure(row: Row, ratio: float, sides: list[str], arguments: argparse.Namesp
         "warm_up": 2 * CACHED_CLIPS // BATCH,
         "batches": (4 if row.width < 1000 else 2) * CACHED_CLIPS // BATCH,
     }
+    stored = statistics.mean(os.path.getsize(path) for path in paths[:MASTERS])
+    jpeg = [extract_frames(path) for path in paths[:MASTERS]] if "jpeg" in sides else []
     runs: dict[str, list[dict]] = {side: [] for side in sides}
     order: list = []
     digests: dict[str, int] = {}
@@ -143,6 +177,10 @@ def measure(row: Row, ratio: float, sides: list[str], arguments: argparse.Namesp
             if isinstance(value, (int, float))
         }
         paired = [a["cpu_ms_per_clip"] / b["cpu_ms_per_clip"] for a, b in zip(own, runs["grouped"], strict=True)]
+        medians |= {"disk_bytes_per_video": stored, "extraction_cpu_s_per_video": 0.0}
+        if side == "jpeg":
+            medians["disk_bytes_per_video"] = statistics.mean(cost["bytes"] for cost in jpeg)
+            medians["extraction_cpu_s_per_video"] = statistics.mean(cost["seconds"] for cost in jpeg)
         medians |= {"name": row.name, "ratio": ratio, "side": side, "videos": count, "version": own[0]["version"]}
         rows.append({**medians, "cpu_over_grouped": statistics.median(paired), "runs": own})
     return rows
@@ -161,7 +199,8 @@ def print_rows(rows: list[dict]) -> None:
             f"{decoded}{over}{agreement}{mixing}"
             f"{row['cpu_ms_per_clip']:>9.1f}{row['cpu_over_grouped']:>8.2f}{row['clips_per_second']:>9.1f}"
             f"{row['peak_memory_bytes'] / MIB:>8.0f}{row['next_ms_p50']:>8.1f}{row['next_ms_p95']:>8.1f}"
-            f"{row['next_ms_p99']:>8.1f}{row['wrong']:>6.0f}"
+            f"{row['next_ms_p99']:>8.1f}{row['wrong']:>6.0f}{row['disk_bytes_per_video'] / MIB:>9.2f}"
+            f"{row['extraction_cpu_s_per_video']:>9.2f}"
         )
 
 
@@ -194,7 +233,8 @@ def main() -> None:
     print(f"clips of {CLIP_FRAMES} frames at {SIZE}x{SIZE}, cache of {CACHED_CLIPS} clips, batches of {BATCH}\n")
     print(
         f"  {'dataset':<24}{'ratio':>6}{'videos':>8} {'':<11}{'decoded':>9}{'/needed':>8}{'/model':>8}{'mixing':>7}"
-        f"{'CPU ms':>9}{'ratio':>8}{'clips/s':>9}{'MiB':>8}{'p50 ms':>8}{'p95':>8}{'p99':>8}{'wrong':>6}"
+        f"{'CPU ms':>9}{'ratio':>8}{'clips/s':>9}{'MiB':>8}{'p50 ms':>8}{'p95':>8}{'p99':>8}"
+        f"{'wrong':>6}{'MiB/video':>10}{'prep s':>8}"
     )
     report: dict = {"cpu": cpu_model(), "python": platform.python_version(), "rows": []}
     references: dict = {}

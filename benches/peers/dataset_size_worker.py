@@ -1,7 +1,9 @@
-"""A part of an epoch for dataset_size.py: framespool's loader, or PyTorch's DataLoader with torchcodec or decord."""
+"""A part of an epoch for dataset_size.py: framespool's loader, or DataLoader with a peer or with JPEG frames."""
 
 from __future__ import annotations
 
+import json
+import os
 import time
 import warnings
 import zlib
@@ -118,21 +120,63 @@ def open_decord(path: str, size: int):
     return decord.VideoReader(path, width=size, height=size, num_threads=1)
 
 
+class JpegFrames:
+    """The JPEG frames of one video in a tar file, read by their offsets (dataset_size.py writes both)."""
+
+    def __init__(self, path: str, size: int) -> None:
+        tar, offsets = jpeg_paths(path)
+        self._tar, self._size = os.open(tar, os.O_RDONLY), size
+        with open(offsets) as file:
+            self._offsets = json.load(file)
+
+    def read(self, indices: list[int]) -> np.ndarray:
+        import cv2
+
+        cv2.setNumThreads(0)
+        frames = []
+        for index in indices:
+            offset, size = self._offsets[index]
+            data = np.frombuffer(os.pread(self._tar, size, offset), np.uint8)
+            frames.append(
+                cv2.resize(cv2.imdecode(data, cv2.IMREAD_COLOR_RGB), (self._size,) * 2, None, 0, 0, cv2.INTER_AREA)
+            )
+        return np.stack(frames)
+
+    def __del__(self) -> None:
+        os.close(self._tar)
+
+
+def jpeg_paths(video: str) -> tuple[str, str]:
+    """The tar file with the frames of a video, and the list of their offsets and sizes."""
+    return f"{video}.jpeg.tar", f"{video}.jpeg.json"
+
+
 def by_data_loader(request: dict) -> dict:
     import torch.utils.data
 
-    opens = {"torchcodec": open_torchcodec, "decord": open_decord}[request["side"]]
+    side = request["side"]
+    if side == "spdl":
+        from adapters.spdl import Adapter
+
+        spdl = Adapter()
+    opens = {"torchcodec": open_torchcodec, "decord": open_decord, "jpeg": JpegFrames}
     readers: OrderedDict = OrderedDict()
 
     def read(video: int, indices: list[int]) -> np.ndarray:
         path = request["files"][video]
         if path not in readers:
-            readers[path] = opens(path, request["size"])
+            # Videos are links to a few encodes; the frames of each encode were extracted once.
+            source = request["files"][video % request["encodes"]] if side == "jpeg" else path
+            readers[path] = spdl.open(path, request["size"]) if side == "spdl" else opens[side](source, request["size"])
             if len(readers) > OPEN_READERS:
                 readers.popitem(last=False)
         readers.move_to_end(path)
         reader = readers[path]
-        if request["side"] == "decord":
+        if side == "spdl":
+            return spdl.read(reader, indices)
+        if side == "jpeg":
+            return reader.read(indices)
+        if side == "decord":
             return reader.get_batch(indices).asnumpy()
         return reader.get_frames_at(indices).data.numpy()
 
@@ -174,7 +218,7 @@ def by_data_loader(request: dict) -> dict:
 def version(library: str) -> str:
     from importlib.metadata import version
 
-    return version({"decord": "eva-decord"}.get(library, library))
+    return version({"decord": "eva-decord", "jpeg": "opencv-python-headless"}.get(library, library))
 
 
 def answer(request: dict) -> dict:

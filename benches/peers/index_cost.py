@@ -125,7 +125,7 @@ def main() -> None:
             try:
                 runs.setdefault(side, []).append(run(side, files, arguments.threads, arguments.storage))
             except oneshot.WorkerError as error:
-                print(f"{side}: left out ({error})")
+                print(f"{side}: omitted ({error})")
                 left_out[side] = str(error)
                 order.remove(side)
                 runs.pop(side)

@@ -49,10 +49,10 @@ def missing_gpu_symbols(folder: Path) -> tuple[set[str], dict[str, set[str]]]:
     return libraries, {version: names - defined for version, names in wanted.items()}
 
 
-def stand_in_for_gpu_libraries(folder: Path) -> None:
-    stand_in = folder / "libno_gpu.so"
+def replace_gpu_libraries(folder: Path) -> None:
+    placeholder = folder / "libno_gpu.so"
     # Recreated each time, since another torch uses other functions.
-    stand_in.unlink(missing_ok=True)
+    placeholder.unlink(missing_ok=True)
     libraries, wanted = missing_gpu_symbols(folder)
     names = sorted(set().union(*wanted.values()))
     with tempfile.TemporaryDirectory() as scratch:
@@ -69,12 +69,12 @@ def stand_in_for_gpu_libraries(folder: Path) -> None:
         )
         # -w: gcc knows some of the names as builtins of another type.
         subprocess.run(
-            ["gcc", "-w", "-shared", "-fPIC", f"-Wl,--version-script={versions}", "-o", stand_in, source], check=True
+            ["gcc", "-w", "-shared", "-fPIC", f"-Wl,--version-script={versions}", "-o", placeholder, source], check=True
         )
     for library in libraries:
         link = folder / library
         link.unlink(missing_ok=True)
-        link.symlink_to(stand_in.name)
+        link.symlink_to(placeholder.name)
 
 
 def link_ffmpeg(bundled: Path, links: Path) -> None:
@@ -89,7 +89,7 @@ def link_ffmpeg(bundled: Path, links: Path) -> None:
 
 
 def main() -> None:
-    stand_in_for_gpu_libraries(SITE_PACKAGES / "torch" / "lib")
+    replace_gpu_libraries(SITE_PACKAGES / "torch" / "lib")
     link_ffmpeg(SITE_PACKAGES / "av.libs", FFMPEG_LINKS)
 
 

@@ -15,13 +15,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from environment import worker_environment
+# Appended to the path: modules that all benches share.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from harness.processes import WorkerError, memory_bytes, worker_environment  # noqa: E402
+
+__all__ = ["UsageMeter", "WorkerError", "ask", "memory_bytes", "serve", "together", "worker_environment"]
 
 HERE = Path(__file__).resolve().parent
-
-
-class WorkerError(RuntimeError):
-    """A library cannot do the job; the others continue."""
 
 
 def ask(program: str, request: dict, python: Path | str = sys.executable, timeout_s: float = 3600) -> dict:
@@ -98,11 +98,3 @@ def _counts() -> dict[str, float]:
         "reads": int(io["syscr"]),
         "storage_bytes": int(io["read_bytes"]),
     }
-
-
-def memory_bytes(what: str = "VmRSS") -> int:
-    """Current resident memory of this process; "VmHWM" for its peak."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(what + ":"):
-            return int(line.split()[1]) * 1024
-    raise OSError(f"/proc/self/status has no {what}")

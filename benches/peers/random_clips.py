@@ -13,7 +13,6 @@ import os
 import platform
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
@@ -23,10 +22,11 @@ import adapters
 import long_gop
 import numpy as np
 import reference
-from environment import worker_environment
 
 # Appended to the path: modules that all benches share.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
+from harness.folders import corpus, default_work_folder  # noqa: E402
+from harness.processes import WorkerProcess  # noqa: E402
 from suite.machine import cpu_model  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -51,61 +51,25 @@ class Sample:
     wall_ms: float
 
 
-class Worker:
+class Worker(WorkerProcess):
     """A peer in its own process (worker.py)."""
 
     def __init__(self, name: str, warm: bool) -> None:
         self.name = name
         self.warm = warm
-        self.process = subprocess.Popen(
-            [sys.executable, HERE / "worker.py", name],
-            env=worker_environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.version = self._answer()["version"]
-
-    def _answer(self) -> dict:
-        line = self.process.stdout.readline()
-        answer = json.loads(line) if line else {"error": f"its process ended with status {self.process.wait()}"}
-        if "error" in answer:
-            raise RuntimeError(answer["error"])
-        return answer
+        super().__init__([sys.executable, str(HERE / "worker.py"), name])
 
     def clip(self, clip: Clip, size: int | None = SIZE, save: Path | None = None) -> dict:
-        request = {
-            "path": str(clip.path),
-            "indices": clip.indices,
-            "size": size,
-            "warm": self.warm,
-            "save": save and str(save),
-            "step": reference.STEP if size is None else 1,
-        }
-        try:
-            self.process.stdin.write(json.dumps(request) + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # the process has ended: reading its answer reports the status
-        return self._answer()
-
-    def close(self) -> None:
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
-
-
-def corpus() -> Path:
-    if not (place := os.environ.get("FRAMESPOOL_CORPUS")):
-        sys.exit("no corpus: set FRAMESPOOL_CORPUS to its folder, or name files if the program takes them")
-    return Path(place).resolve()
-
-
-def default_work_folder() -> Path:
-    cache = os.environ.get("FRAMESPOOL_CACHE")
-    if not cache:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "framespool"
-    return Path(cache) / "peers"
+        return self.ask(
+            {
+                "path": str(clip.path),
+                "indices": clip.indices,
+                "size": size,
+                "warm": self.warm,
+                "save": save and str(save),
+                "step": reference.STEP if size is None else 1,
+            }
+        )
 
 
 def recorded_frames(path: Path) -> Path | None:
@@ -144,7 +108,7 @@ def start_workers(names: list[str], warm: bool) -> dict[str, Worker]:
         try:
             workers[name] = Worker(name, warm)
         except RuntimeError as error:
-            print(f"{name}: left out ({error})")
+            print(f"{name}: omitted ({error})")
     return workers
 
 
@@ -232,7 +196,7 @@ def results_by_peer(checks: dict[str, dict], file_names: list[str]) -> dict[str,
 def print_table(title: str, summary: dict[str, dict], answers: dict[str, dict[str, int]], baseline: str) -> None:
     print(f"\n{title}")
     print(f"  {'peer':<14}{'CPU ms/clip':>12}{'wall ms':>10}{'  / ' + baseline:>14}  answers")
-    # A peer with wrong frames is listed below all others, whatever its speed.
+    # A peer with wrong frames is listed below all others, at any speed.
     for name in sorted(summary, key=lambda name: (answers[name]["wrong"] > 0, summary[name]["cpu_ms"])):
         row = summary[name]
         ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"

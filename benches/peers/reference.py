@@ -94,7 +94,7 @@ def decode(path: Path, indices: set[int], size: int, recorded: Path | None) -> R
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
         for position, frame in enumerate(container.decode(stream)):
-            # The corpus' frame record gives the order, whatever timestamps the container has.
+            # The corpus' frame record gives the order, not the timestamps of the container.
             if not recorded and previous_pts is not None and frame.pts <= previous_pts:
                 raise ValueError(f"{path}: frame {position} has pts {frame.pts} after {previous_pts}")
             previous_pts = frame.pts

@@ -163,10 +163,10 @@ def main() -> None:
         )
         rows.append({"side": side, "shards": count, "wall_s": wall, "cpu_s": cpu, "runs": own})
     for side, reason in left_out.items():
-        print(f"  {side}: left out ({reason})")
+        print(f"  {side}: omitted ({reason})")
     if arguments.json:
-        facts = {"videos": len(race.files), "frames": FRAMES, "clips": len(race.order), "cores": arguments.cores}
-        report = {"cpu": cpu_model(), **facts, "task": arguments.task, "rows": rows, "left_out": left_out}
+        properties = {"videos": len(race.files), "frames": FRAMES, "clips": len(race.order), "cores": arguments.cores}
+        report = {"cpu": cpu_model(), **properties, "task": arguments.task, "rows": rows, "left_out": left_out}
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
 
 

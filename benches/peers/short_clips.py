@@ -64,7 +64,7 @@ class Job:
                 try:
                     answer = self.ask(name, save=str(folder))
                 except oneshot.WorkerError as error:
-                    print(f"{name}: left out ({error})")
+                    print(f"{name}: omitted ({error})")
                     continue
                 checks[name] = {key: answer[key] for key in ("version", "import_s", "unknown", "failures")}
                 checks[name]["groups"] = {group: {"frames": 0, "wrong": 0, "failed": 0} for group in self.groups}

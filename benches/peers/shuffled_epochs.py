@@ -273,7 +273,7 @@ def print_task(task: Task, sides: dict[str, Contender], left_out: dict[str, str]
     building = statistics.median(run["building"]["wall_s"] for run in own.runs)
     print(f"    framespool: building the loader, including the index, took {building * 1e3:.0f} ms more")
     for name, reason in left_out.items():
-        print(f"    {name}: left out ({reason})")
+        print(f"    {name}: omitted ({reason})")
 
 
 def budgets(task: Task, own: Contender) -> list[dict]:
@@ -285,7 +285,7 @@ def budgets(task: Task, own: Contender) -> list[dict]:
         try:
             run = task.epoch(own, memory_budget=budget * MIB)
         except oneshot.WorkerError as error:
-            print(f"  {budget:<12}left out ({error})")
+            print(f"  {budget:<12}omitted ({error})")
             continue
         if "memory_budget" in run["unknown"]:
             print("  skipped: this build has no memory_budget")

@@ -1,30 +1,31 @@
 """One peer in its own process: reads requests as JSON lines on stdin, answers on stdout.
 
 Separate processes because the FFmpegs and thread pools of the peers would disturb one another, and because process
-CPU time then belongs to the peer alone, whatever threads it starts.
+CPU time then belongs to the peer alone, with all threads that it starts.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
+from pathlib import Path
 
 import adapters
 import numpy as np
 
+# Appended to the path: modules that all benches share.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from harness.processes import Answers  # noqa: E402
 
-def serve(name: str, requests, answers) -> None:
-    def answer(**fields) -> None:
-        print(json.dumps(fields), file=answers, flush=True)
 
+def serve(name: str, requests, answers: Answers) -> None:
     try:
         peer = adapters.load(name)
     except ImportError as error:
-        answer(error=f"{error}")
+        answers.send(error=str(error))
         return
-    answer(version=peer.version())
+    answers.send(version=peer.version())
     # Read at the end of each request, not at its start: CPU time of a peer's threads between two requests counts.
     cpu_before = time.process_time()
     for line in requests:
@@ -34,22 +35,19 @@ def serve(name: str, requests, answers) -> None:
         try:
             frames = clip(request["path"], request["indices"], request["size"])
         except Exception as error:  # noqa: BLE001 - any error of a peer is its answer, and the others continue
-            answer(error=f"{type(error).__name__}: {error}")
+            answers.send_error(error)
             continue
         wall = time.perf_counter() - wall_before
         cpu = time.process_time() - cpu_before
         if request["save"]:
             np.save(request["save"], frames[:, :: request["step"], :: request["step"]])
-        answer(cpu_ms=1e3 * cpu, wall_ms=1e3 * wall, shape=frames.shape, dtype=str(frames.dtype))
+        answers.send(cpu_ms=1e3 * cpu, wall_ms=1e3 * wall, shape=frames.shape, dtype=str(frames.dtype))
         del frames
         cpu_before = time.process_time()
 
 
 def main() -> None:
-    # Libraries that print to stdout must not break the protocol.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    serve(sys.argv[1], sys.stdin, answers)
+    serve(sys.argv[1], sys.stdin, Answers())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 In a folder: frames.yuv (planes of each frame, no padding), rgb.npy (the same as rounded exact RGB, for libraries that
 start from RGB), raw.mkv (the same frames as uncompressed video, for torchcodec), clips.txt (augmentations) and
-facts.json.
+properties.json.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ NUM_CLIPS = 64
 # Names of the steps of an augmentation, in the order in which they are added.
 STEPS = ("rrc", "flip", "color", "contrast", "rotate", "grid")
 
+KR_KB = {"bt709": (0.2126, 0.0722), "bt601": (0.299, 0.114)}
 YIQ = np.array([[0.299, 0.587, 0.114], [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]])
 
 
@@ -65,6 +66,19 @@ def split(planes: np.ndarray, width: int, height: int) -> tuple[np.ndarray, np.n
         planes[luma : luma + chroma].reshape(height // 2, width // 2),
         planes[luma + chroma :].reshape(height // 2, width // 2),
     )
+
+
+def exact_rgb(planes: np.ndarray, width: int, height: int, matrix: str) -> np.ndarray:
+    """(H, W, 3) in code values."""
+    y, u, v = (plane.astype(np.float64) for plane in split(planes, width, height))
+    y = (y - 16) * (255 / 219)
+    u, v = (((chroma - 128) * (255 / 224)).repeat(2, axis=0).repeat(2, axis=1) for chroma in (u, v))
+    kr, kb = KR_KB[matrix]
+    kg = 1 - kr - kb
+    red = y + 2 * (1 - kr) * v
+    green = y - 2 * (1 - kb) * kb / kg * u - 2 * (1 - kr) * kr / kg * v
+    blue = y + 2 * (1 - kb) * u
+    return np.stack([red, green, blue], axis=2).clip(0, 255)
 
 
 def random_resized_crop(generator: random.Random, width: int, height: int) -> tuple[int, int, int, int]:
@@ -170,17 +184,16 @@ def video_frame(planes: np.ndarray, width: int, height: int):
 
 
 def write(folder: Path, video: Path, seed: int) -> None:
-    import reference
 
     frames, width, height = decode(video)
     clips = draw_all(seed, width, height)
     frames.tofile(folder / "frames.yuv")
-    rgb = [reference.exact_rgb(planes, width, height, "bt709").round().astype(np.uint8) for planes in frames]
+    rgb = [exact_rgb(planes, width, height, "bt709").round().astype(np.uint8) for planes in frames]
     np.save(folder / "rgb.npy", np.stack(rgb))
     write_raw_video(folder / "raw.mkv", frames, width, height)
     (folder / "clips.txt").write_text("".join(words(clip) + "\n" for clip in clips))
-    facts = {"width": width, "height": height, "clips": [asdict(clip) for clip in clips]}
-    (folder / "facts.json").write_text(json.dumps(facts))
+    properties = {"width": width, "height": height, "clips": [asdict(clip) for clip in clips]}
+    (folder / "properties.json").write_text(json.dumps(properties))
 
 
 @dataclass(frozen=True)
@@ -194,9 +207,9 @@ class Inputs:
 
     @staticmethod
     def read(folder: Path) -> Inputs:
-        facts = json.loads((folder / "facts.json").read_text())
-        clips = [Augmentation(**clip) for clip in facts["clips"]]
-        return Inputs(folder, facts["width"], facts["height"], clips)
+        properties = json.loads((folder / "properties.json").read_text())
+        clips = [Augmentation(**clip) for clip in properties["clips"]]
+        return Inputs(folder, properties["width"], properties["height"], clips)
 
     def planes(self) -> np.ndarray:
         """(frames, bytes)"""

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from inputs import CORNER, MEAN, RESIZED, SIDE, STD, Augmentation, split
+from inputs import CORNER, MEAN, RESIZED, SIDE, STD, Augmentation
 
-KR_KB = {"bt709": (0.2126, 0.0722), "bt601": (0.299, 0.114)}
-# Gray of torchvision, OpenCV and DALI, whatever the image's own matrix.
+# Gray of torchvision, OpenCV and DALI, for every matrix of the image.
 GRAY = np.array([0.299, 0.587, 0.114])
 
 
@@ -21,7 +20,7 @@ class Expected:
     """The variant of correct output that a library aims at."""
 
     # "triangle": bilinear widened by the scale, as PIL and torchvision. "area": means of boxes, OpenCV's INTER_AREA.
-    # "bilinear": the two nearest pixels, whatever the scale, which aliases.
+    # "bilinear": the two nearest pixels at every scale, which aliases.
     kernel: str = "triangle"
     matrix: str = "bt709"
     # The gray that contrast keeps: the image's mean (framespool, torchvision), or a constant (DALI).
@@ -30,19 +29,6 @@ class Expected:
     # gives 0.25. On the default inputs a shift by one and a half source pixels gives 0.9, BT.601 instead of BT.709
     # 1.0 to 1.2. Libraries that are known to round more coarsely have a separate bound.
     tolerance: float = 0.75
-
-
-def exact_rgb(planes: np.ndarray, width: int, height: int, matrix: str) -> np.ndarray:
-    """(H, W, 3) in code values."""
-    y, u, v = (plane.astype(np.float64) for plane in split(planes, width, height))
-    y = (y - 16) * (255 / 219)
-    u, v = (((chroma - 128) * (255 / 224)).repeat(2, axis=0).repeat(2, axis=1) for chroma in (u, v))
-    kr, kb = KR_KB[matrix]
-    kg = 1 - kr - kb
-    red = y + 2 * (1 - kr) * v
-    green = y - 2 * (1 - kb) * kb / kg * u - 2 * (1 - kr) * kr / kg * v
-    blue = y + 2 * (1 - kb) * u
-    return np.stack([red, green, blue], axis=2).clip(0, 255)
 
 
 def weights(source: int, start: float, length: float, resized: int, kernel: str) -> np.ndarray:

@@ -16,18 +16,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import inputs
 import numpy as np
 import reference
-from inputs import CHECKED_FRAMES, NUM_FRAMES, SIDE, STEPS, Inputs
-from reference import Expected
+from entries import Entry, Group, all_groups
+from inputs import CHECKED_FRAMES, SIDE, STEPS, Inputs
 
-# Appended to the path: both folders have a reference.py.
-sys.path += [str(Path(__file__).resolve().parents[1] / "peers"), str(Path(__file__).resolve().parents[1])]
-from environment import worker_environment  # noqa: E402
+# Appended to the path: modules that all benches share.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from harness.folders import corpus  # noqa: E402
+from harness.processes import WorkerError, WorkerProcess  # noqa: E402
 from suite.machine import cpu_model  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -35,53 +36,6 @@ RUST_ADAPTERS = ("framespool", "fir_planes", "yuv_fir", "yuv", "read")
 OTHER_BUILD = "other"
 OTHER_LABEL = " (other)"
 DALI_PYTHON = HERE / ".venv-dali" / "bin" / "python"
-# swscale's default conversion rounds down, by one code value; its default resize at even widths by two.
-ROUNDED_DOWN = 1.25
-ROUNDED_DOWN_TWICE = 2.5
-# Each of torchvision's and DALI's steps rounds to 8 bits.
-ROUNDED_EACH_STEP = 1.25
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A line of a table: a library with one of its cases."""
-
-    label: str
-    side: str
-    case: str
-    # Nothing is expected of entries that output no pixels.
-    expected: Expected | None = Expected()
-    # Checked clips whose output is compared: torchvision rotates hues in another color space.
-    checked: int = len(CHECKED_FRAMES)
-    # The compared case, unless the library has another name for it.
-    same_as: str | None = None
-    note: str = ""
-
-    @property
-    def asked(self) -> str:
-        return self.same_as or self.case.partition("-")[0]
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A line that is another line's time minus a third's, round by round."""
-
-    label: str
-    of: str
-    less: str
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Group:
-    """A table. The ratios are relative to its first entry."""
-
-    title: str
-    frames: int
-    entries: list[Entry]
-    differences: list[Difference] = field(default_factory=list)
-    # Different frames, used in turn.
-    ring: int = NUM_FRAMES
 
 
 @dataclass
@@ -91,150 +45,6 @@ class Sample:
     round: int
     cpu_ms: float
     wall_ms: float
-
-
-def resize_entries(case: str) -> list[Entry]:
-    def with_(side: str, flags: str = "") -> tuple[str, str]:
-        return side, f"{case}-{flags}" if flags else case
-
-    # The odd width of `crop` makes swscale use other paths.
-    swscale, dark = (ROUNDED_DOWN_TWICE, "; 2 too dark, half the chroma") if case == "direct" else (0.75, "")
-    entries = [
-        Entry("framespool", "framespool", case),
-        Entry("fast_image_resize planes, yuv", *with_("fir_planes")),
-    ]
-    if case == "crop":
-        entries.append(
-            Entry(
-                "fast_image_resize planes' box, yuv",
-                "fir_planes",
-                "box",
-                same_as="crop",
-                note="resizes only the region of the crop; its edge pixels differ",
-            )
-        )
-    entries += [
-        Entry("yuv, fast_image_resize RGB", *with_("yuv_fir")),
-        Entry("swscale bilinear, NumPy", *with_("swscale"), Expected(tolerance=swscale), note="PyAV's default" + dark),
-        Entry(
-            "swscale area, NumPy",
-            *with_("swscale", "area"),
-            Expected(kernel="area", tolerance=swscale),
-            note=dark.removeprefix("; "),
-        ),
-        Entry("swscale accurate, NumPy", *with_("swscale", "accurate"), note="exact rounding, all chroma"),
-        Entry("OpenCV area, NumPy", *with_("opencv"), Expected(kernel="area", matrix="bt601"), note="BT.601 only"),
-        Entry("torchvision, RGB given", *with_("torchvision"), note="starts from RGB"),
-        Entry("swscale RGB, torchvision", *with_("torchvision", "yuv"), Expected(tolerance=ROUNDED_DOWN)),
-    ]
-    return entries
-
-
-def aliasing_entries() -> list[Entry]:
-    two_taps = Expected(kernel="bilinear")
-    two_taps_601 = Expected(kernel="bilinear", matrix="bt601")
-    return [
-        Entry("framespool, two taps", "framespool", "direct2", two_taps, same_as="direct", note="aliases"),
-        Entry("swscale fast_bilinear, NumPy", "swscale", "direct-fast", two_taps, note="aliases; columns drift"),
-        Entry("OpenCV linear, NumPy", "opencv", "direct-linear", two_taps_601, note="aliases; BT.601 only"),
-    ]
-
-
-def torchcodec_entries(case: str, label: str) -> tuple[list[Entry], list[Difference]]:
-    read = Entry("reading that video", "decode", "raw", None, note="PyAV")
-    entry = Entry(f"{label}, with reading", "torchcodec", case, Expected(tolerance=ROUNDED_DOWN), note="raw video")
-    return [entry, read], [Difference(label, entry.label, read.label, "the first minus the second")]
-
-
-def full_entries() -> list[Entry]:
-    return [
-        Entry("framespool", "framespool", "full"),
-        Entry("swscale (PyAV's rgb24)", "swscale", "full", Expected(tolerance=ROUNDED_DOWN), note="1 too dark"),
-        Entry("yuv", "yuv", "full"),
-        Entry("OpenCV cvtColor", "opencv", "full", Expected(matrix="bt601"), note="BT.601 only"),
-    ]
-
-
-def augment_entries() -> list[Entry]:
-    by_steps = Expected(tolerance=ROUNDED_EACH_STEP)
-    entries = [Entry("framespool, plain resize", "framespool", "direct")]
-    for n, step in enumerate(STEPS):
-        words = "random resized crop" if n == 0 else f" + {step}"
-        entries.append(Entry(f"framespool, {words}".replace(",  ", ", "), "framespool", f"aug-{step}"))
-    entries += [
-        Entry("framespool, all, compiled before", "framespool", "aug-kept", same_as="aug-grid"),
-        Entry("torchvision, + flip", "torchvision", "aug-flip", note="starts from RGB"),
-        Entry("torchvision, all", "torchvision", "aug-grid", by_steps, checked=3, note="starts from RGB"),
-        Entry("DALI, + flip", "dali", "aug-flip", note="starts from RGB"),
-        Entry("DALI, all", "dali", "aug-grid", replace(by_steps, contrast_center=127.5), note="starts from RGB"),
-    ]
-    return entries
-
-
-def decode_entries(videos: list[Path]) -> list[Entry]:
-    return [
-        Entry("framespool, 224x224", "framespool", "direct"),
-        Entry("framespool, 256 and crop", "framespool", "crop"),
-        Entry("reading the planes once", "read", "planes", None, note="exclusive or, in Rust"),
-        *(Entry(f"decoding {video.name}", "decode", str(video), None) for video in videos),
-    ]
-
-
-def all_groups(videos: list[Path]) -> dict[str, Group]:
-    resized, less_reading = torchcodec_entries("direct", "torchcodec Resize")
-    full, full_less_reading = torchcodec_entries("full", "torchcodec, no Resize")
-    many = f"{NUM_FRAMES} frames by turns"
-    warm = "the same frame repeatedly"
-    return {
-        "direct": Group(
-            f"1080p to 224x224, normalized float32, channels first; {many}",
-            32,
-            resize_entries("direct") + resized + aliasing_entries(),
-            less_reading,
-        ),
-        "crop": Group(f"1080p, shorter side to 256, center crop 224, same output; {many}", 32, resize_entries("crop")),
-        "warm": Group(f"1080p to 224x224 as above; {warm}", 32, resize_entries("direct"), ring=1),
-        "full": Group(f"1080p to RGB, 8 bits, channels last; {many}", 16, full_entries() + full, full_less_reading),
-        "full_warm": Group(f"1080p to RGB as above; {warm}", 16, full_entries(), ring=1),
-        "decode": Group(f"decoding before it; {many}", 32, decode_entries(videos)),
-        "augment": Group(
-            "augmentation, each step with those before it; a new one every 16 frames", 32, augment_entries()
-        ),
-    }
-
-
-class WorkerError(Exception):
-    """An adapter cannot do the job."""
-
-
-class Worker:
-    """An adapter in its own process."""
-
-    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
-        self.process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.version = self._answer()["version"]
-
-    def _answer(self) -> dict:
-        line = self.process.stdout.readline()
-        answer = json.loads(line) if line else {"error": f"its process ended with status {self.process.wait()}"}
-        if "error" in answer:
-            raise WorkerError(answer["error"])
-        return answer
-
-    def ask(self, *words: object) -> dict:
-        try:
-            self.process.stdin.write(" ".join(map(str, words)) + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # the process has ended: reading its answer reports the status
-        return self._answer()
-
-    def close(self) -> None:
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
 
 
 def build_worker() -> Path:
@@ -251,33 +61,37 @@ def build_worker() -> Path:
     return Path(next(artifact["executable"] for artifact in artifacts if artifact.get("executable")))
 
 
-def start_workers(groups: dict[str, Group], folder: Path, facts: Inputs, builds: dict[str, Path]) -> dict[str, Worker]:
+def start_workers(
+    groups: dict[str, Group], folder: Path, properties: Inputs, builds: dict[str, Path]
+) -> dict[str, WorkerProcess]:
     workers = {}
     for name in dict.fromkeys(entry.side for group in groups.values() for entry in group.entries):
         if name in builds or name in RUST_ADAPTERS:
             side = "framespool" if name == OTHER_BUILD else name
             path = builds.get(name, builds["framespool"])
-            command = [str(path), side, str(folder), str(facts.width), str(facts.height)]
+            command = [str(path), side, str(folder), str(properties.width), str(properties.height)]
         else:
             python = str(DALI_PYTHON) if name == "dali" else sys.executable
             command = [python, str(HERE / "worker.py"), name, str(folder)]
         try:
-            workers[name] = Worker(command, {**worker_environment(), "PYTHONWARNINGS": "ignore"})
-        except (WorkerError, FileNotFoundError) as error:
-            print(f"{name}: left out ({error})")
+            workers[name] = WorkerProcess(command, {"PYTHONWARNINGS": "ignore"})
+        except WorkerError as error:
+            print(f"{name}: omitted ({error})")
     return workers
 
 
-def check(groups: dict[str, Group], workers: dict[str, Worker], folder: Path, facts: Inputs) -> dict[str, dict]:
+def check(
+    groups: dict[str, Group], workers: dict[str, WorkerProcess], folder: Path, properties: Inputs
+) -> dict[str, dict]:
     """By library and case: the difference of its output from the expected one, or the failure."""
-    checker = AnswerChecker(facts)
+    checker = AnswerChecker(properties)
     results: dict[str, dict] = {}
     for entry in dict.fromkeys(entry for group in groups.values() for entry in group.entries):
         key = f"{entry.side} {entry.case}"
         if entry.side not in workers or entry.expected is None or key in results:
             continue
         try:
-            workers[entry.side].ask("check", entry.case, folder / "answer.raw")
+            workers[entry.side].ask(f"check {entry.case} {folder / 'answer.raw'}")
             results[key] = checker.compare(folder / "answer.raw", entry)
         except WorkerError as error:
             results[key] = {"failure": str(error)}
@@ -287,14 +101,14 @@ def check(groups: dict[str, Group], workers: dict[str, Worker], folder: Path, fa
 class AnswerChecker:
     """The expected results, computed on demand."""
 
-    def __init__(self, facts: Inputs) -> None:
-        self.facts = facts
-        planes = facts.planes()
+    def __init__(self, properties: Inputs) -> None:
+        self.properties = properties
+        planes = properties.planes()
         self.planes = [planes[index] for index in CHECKED_FRAMES]
         self.rgb: dict[str, list[np.ndarray]] = {}
 
     def compare(self, path: Path, entry: Entry) -> dict:
-        width, height = self.facts.width, self.facts.height
+        width, height = self.properties.width, self.properties.height
         if entry.asked == "full":
             got = np.fromfile(path, np.uint8).reshape(-1, height, width, 3)
         else:
@@ -309,23 +123,23 @@ class AnswerChecker:
             result["from_triangle"] = max(mean for mean, _ in apart)
         return result
 
-    def expected(self, n: int, entry: Entry, expected: Expected) -> np.ndarray:
+    def expected(self, n: int, entry: Entry, expected: reference.Expected) -> np.ndarray:
         """For the n-th checked frame, which belongs to the n-th clip."""
         matrix = expected.matrix
         if matrix not in self.rgb:
-            width, height = self.facts.width, self.facts.height
-            self.rgb[matrix] = [reference.exact_rgb(planes, width, height, matrix) for planes in self.planes]
+            width, height = self.properties.width, self.properties.height
+            self.rgb[matrix] = [inputs.exact_rgb(planes, width, height, matrix) for planes in self.planes]
         rgb = self.rgb[matrix][n]
         if entry.asked == "full":
             return rgb
         case = entry.same_as or entry.case
         if case.startswith("aug-"):
             steps = STEPS[: STEPS.index(case.removeprefix("aug-")) + 1]
-            return reference.augmented(rgb, self.facts.clips[n], steps, expected)
+            return reference.augmented(rgb, self.properties.clips[n], steps, expected)
         return reference.resized(rgb, entry.asked, expected.kernel)
 
 
-def measurable(group: Group, workers: dict[str, Worker], checks: dict[str, dict]) -> list[Entry]:
+def measurable(group: Group, workers: dict[str, WorkerProcess], checks: dict[str, dict]) -> list[Entry]:
     def is_right(entry: Entry) -> bool:
         result = checks.get(f"{entry.side} {entry.case}", {})
         return not (result.get("failure") or result.get("wrong"))
@@ -334,7 +148,7 @@ def measurable(group: Group, workers: dict[str, Worker], checks: dict[str, dict]
 
 
 def measure(
-    groups: dict[str, Group], workers: dict[str, Worker], checks: dict[str, dict], rounds: int
+    groups: dict[str, Group], workers: dict[str, WorkerProcess], checks: dict[str, dict], rounds: int
 ) -> tuple[list[Sample], dict[str, int]]:
     """Runs every entry of every table per round, the entries of a table in direct sequence and in rotating order.
 
@@ -348,7 +162,7 @@ def measure(
             for entry in orders[name]:
                 clip = max(number, 0) * -(-group.frames // inputs.CLIP)
                 try:
-                    answer = workers[entry.side].ask("time", entry.case, group.ring, group.frames, clip)
+                    answer = workers[entry.side].ask(f"time {entry.case} {group.ring} {group.frames} {clip}")
                 except WorkerError as error:
                     sys.exit(f"{entry.label}: {error}")
                 if answer["scratch_bytes"] is not None and entry.side == "framespool":
@@ -393,7 +207,7 @@ def summarise(samples: list[Sample], group: str, baseline: str) -> dict[str, dic
             "wall_ms": statistics.median(sample.wall_ms for sample in mine.values()),
             "ratio": ratio(label, baseline),
             # The other build's relative to this one's.
-            "to_twin": ratio(label, label.removesuffix(OTHER_LABEL)) if label.endswith(OTHER_LABEL) else None,
+            "to_other": ratio(label, label.removesuffix(OTHER_LABEL)) if label.endswith(OTHER_LABEL) else None,
         }
         for label, mine in by_label.items()
     }
@@ -414,8 +228,8 @@ def print_table(group: Group, summary: dict[str, dict[str, float | None]], check
         elif line.label in summary:
             row = summary[line.label]
             ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
-            if row["to_twin"] is not None:
-                notes.append(f"{row['to_twin']:.2f} of the line above")
+            if row["to_other"] is not None:
+                notes.append(f"{row['to_other']:.2f} of the line above")
             times = f"{row['cpu_ms']:>8.3f}{row['wall_ms']:>9.3f}{ratio:>8}"
             print(f"  {line.label:<42}{times}   {answers:<10}  {'; '.join(notes)}".rstrip())
 
@@ -443,12 +257,6 @@ def versions_of_crates() -> dict[str, str]:
 
     packages = tomllib.loads((HERE / "Cargo.lock").read_text())["package"]
     return {package["name"]: package["version"] for package in packages}
-
-
-def corpus() -> Path:
-    if not (place := os.environ.get("FRAMESPOOL_CORPUS")):
-        sys.exit("no corpus: set FRAMESPOOL_CORPUS to its folder")
-    return Path(place).resolve()
 
 
 def add_other_build(groups: dict[str, Group]) -> None:
@@ -508,12 +316,12 @@ def main() -> None:
             inputs.write(folder, video, arguments.seed)
         except ValueError as error:
             sys.exit(str(error))
-        facts = Inputs.read(folder)
-        workers = start_workers(groups, folder, facts, builds)
+        properties = Inputs.read(folder)
+        workers = start_workers(groups, folder, properties, builds)
         if "framespool" not in workers:
             sys.exit("framespool failed, nothing to compare with")
         versions = {name: worker.version for name, worker in workers.items()}
-        checks = check(groups, workers, folder, facts)
+        checks = check(groups, workers, folder, properties)
         samples, scratch = measure(groups, workers, checks, arguments.rounds)
         for worker in workers.values():
             worker.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -11,39 +9,37 @@ from pathlib import Path
 import adapters
 from inputs import Inputs
 
+# Appended to the path: modules that all benches share.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from harness.processes import Answers  # noqa: E402
 
-def serve(name: str, folder: Path, requests, answers) -> None:
-    def answer(**fields) -> None:
-        print(json.dumps(fields), file=answers, flush=True)
 
+def serve(name: str, folder: Path, requests, answers: Answers) -> None:
     try:
         side = adapters.load(name, Inputs.read(folder))
     except ImportError as error:
-        answer(error=str(error))
+        answers.send(error=str(error))
         return
-    answer(version=side.version())
+    answers.send(version=side.version())
     for line in requests:
         verb, case, *words = line.split()
         try:
             side.prepare(case)
             if verb == "check":
                 side.check().tofile(words[0])
-                answer()
+                answers.send()
                 continue
             ring, frames, first_clip = map(int, words)
             wall, cpu = time.perf_counter(), time.process_time()
             side.run(ring, frames, first_clip)
             cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-            answer(cpu_ms=1e3 * cpu, wall_ms=1e3 * wall, frames=frames, scratch_bytes=None)
+            answers.send(cpu_ms=1e3 * cpu, wall_ms=1e3 * wall, frames=frames, scratch_bytes=None)
         except Exception as error:  # noqa: BLE001 - any error of an adapter is its answer, and the others continue
-            answer(error=f"{type(error).__name__}: {error}")
+            answers.send_error(error)
 
 
 def main() -> None:
-    # Libraries that print to stdout must not break the protocol.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    serve(sys.argv[1], Path(sys.argv[2]), sys.stdin, answers)
+    serve(sys.argv[1], Path(sys.argv[2]), sys.stdin, Answers())
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ class Environment:
     #: Files that determine what is installed, in addition to the wheel.
     sources: list[str]
     #: Other environments that the setup fills too.
-    beside: list[Path]
+    extra_folders: list[Path]
     gigabytes: float
 
     @property
@@ -43,7 +43,7 @@ class Environment:
         return digest.hexdigest()
 
     def ready(self) -> bool:
-        there = all((folder / "bin" / "python").exists() for folder in (self.folder, *self.beside))
+        there = all((folder / "bin" / "python").exists() for folder in (self.folder, *self.extra_folders))
         return there and self.stamp.exists() and self.stamp.read_text() == self.key()
 
     def make(self, log: Path) -> None:

@@ -36,7 +36,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def facts() -> dict[str, Any]:
+def properties() -> dict[str, Any]:
     """The machine's fields of a record: no host name and no paths."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 class Headline:
     bench: str
     table: str
-    words: str
+    task: str
+    #: The data: codec, resolution, length, GOP, number of clips, memory budget.
+    data: str
     #: Whether README.md shows it too; docs/benchmarks.md shows all.
     readme: bool = False
 
 
 @dataclass(frozen=True)
-class Fact:
+class Sentence:
     """One row of a table, shown as a sentence with `{value}` and `{ratio}`."""
 
     bench: str
@@ -25,85 +27,158 @@ class Fact:
     readme: bool = False
 
 
+RANDOM_CLIPS = "24 clips of 8 H.264 files, 1080p, 5 to 14 s; GOP of 70 to 250; file opened for each clip, no cache"
+EPOCH = "12 H.264 files, 1080p, 300 frames, GOP of 250; `memory_budget` 2 GiB, which holds all clips"
+SHORT_CLIPS = (
+    "28 clips of 28 files (23 H.264, 2 MPEG-4, 2 VP8, 1 VP9), 240p to 720p, 2 to 90 s, "
+    "GOP of 10 to 250; `memory_budget` 2 GiB"
+)
+INDEX = "1,000 H.264 files, half 320x240, half 720p, 2 to 10 s, GOP of 250, 829 MB, in the page cache; no clips"
+FRAMES = "16 decoded 1080p frames, 8 bits 4:2:0, in memory; no decoding, no cache"
+IMAGENET = "41 JPEG files, mean size 491x384 and 55 KiB, 2 threads; no cache"
+PHOTOS = "41 JPEG files, mean size 926x642 and 163 KiB, 2 threads; no cache"
+
 HEADLINES = (
-    Headline("random_clips", "cpu", "One random clip from long-GOP 1080p H.264", readme=True),
-    Headline("shuffled_epochs", "windows_1_16 cpu", "Shuffled epoch, all windows of 16 frames, stride 1", readme=True),
-    Headline("shuffled_epochs", "random_8 cpu", "Shuffled epoch, eight random clips of each video", readme=True),
-    Headline("shuffled_epochs", "windows_4_64 cpu", "Shuffled epoch, windows of 16 frames, stride 4", readme=True),
-    Headline("short_clips", "all cold", "One clip of each short action video, new process", readme=True),
-    Headline("short_clips", "all warm", "One clip of each short action video, same process"),
-    Headline("index_cost", "cpu", "Frame index of 1,000 MP4 files", readme=True),
-    Headline("index_cost", "bytes", "Frame index of 1,000 MP4 files"),
-    Headline("pixels", "direct", "1080p YUV planes to 224x224 float32", readme=True),
-    Headline("pixels", "crop", "1080p YUV planes, shorter side 256, center crop 224", readme=True),
-    Headline("pixels", "full", "1080p YUV planes to RGB at full size"),
-    Headline("images", "train imagenet cpu", "JPEG of ImageNet's size: random resized crop 224, flip", readme=True),
-    Headline("images", "eval imagenet cpu", "JPEG of ImageNet's size: shorter side 256, center crop 224", readme=True),
+    Headline("random_clips", "cpu", "Random clip, 16 frames, stride 4, to 224x224", RANDOM_CLIPS, readme=True),
     Headline(
-        "images", "augment imagenet cpu", "JPEG of ImageNet's size: rotation, crop, color, grid mask", readme=True
+        "shuffled_epochs",
+        "windows_1_16 cpu",
+        "Epoch, full shuffle: all windows of 16 frames, to 224x224",
+        f"216 clips of {EPOCH}",
+        readme=True,
     ),
-    Headline("images", "square imagenet, 2 x 1 cpu", "JPEG of ImageNet's size to 640x640"),
-    Headline("images", "decode imagenet cpu", "JPEG of ImageNet's size: decoding only"),
-    Headline("images", "train photos cpu", "Photographs of 0.6 megapixels: random resized crop 224, flip"),
-    Headline("images", "eval photos cpu", "Photographs: shorter side 256, center crop 224"),
-    Headline("images", "augment photos cpu", "Photographs: rotation, crop, color, grid mask"),
-    Headline("images", "decode photos cpu", "Photographs: decoding only"),
+    Headline(
+        "shuffled_epochs",
+        "random_8 cpu",
+        "Epoch, full shuffle: eight random clips of 16 frames per video, to 224x224",
+        f"96 clips of {EPOCH}",
+        readme=True,
+    ),
+    Headline(
+        "shuffled_epochs",
+        "windows_4_64 cpu",
+        "Epoch, full shuffle: windows of 16 frames, stride 4, to 224x224",
+        f"48 clips of {EPOCH}",
+        readme=True,
+    ),
+    Headline(
+        "short_clips",
+        "all cold",
+        "Clip of 16 frames, stride 2, of each video, to 224x224, new process",
+        SHORT_CLIPS,
+        readme=True,
+    ),
+    Headline(
+        "short_clips", "all warm", "Clip of 16 frames, stride 2, of each video, to 224x224, same process", SHORT_CLIPS
+    ),
+    Headline("index_cost", "cpu", "Frame index", INDEX, readme=True),
+    Headline("index_cost", "bytes", "Frame index", INDEX),
+    Headline("pixels", "direct", "YUV planes to 224x224 float32", FRAMES, readme=True),
+    Headline("pixels", "crop", "YUV planes, shorter side 256, center crop 224, float32", FRAMES, readme=True),
+    Headline("pixels", "full", "YUV planes to 8-bit RGB at full size", FRAMES, readme=True),
+    Headline("images", "train imagenet cpu", "JPEG, random resized crop 224, flip", IMAGENET, readme=True),
+    Headline("images", "eval imagenet cpu", "JPEG, shorter side 256, center crop 224", IMAGENET, readme=True),
+    Headline("images", "augment imagenet cpu", "JPEG, rotation, crop, color, grid mask", IMAGENET, readme=True),
+    Headline("images", "square imagenet, 2 x 1 cpu", "JPEG to 640x640", IMAGENET),
+    Headline("images", "decode imagenet cpu", "JPEG, decoding only", IMAGENET, readme=True),
+    Headline("images", "train photos cpu", "JPEG, random resized crop 224, flip", PHOTOS),
+    Headline("images", "eval photos cpu", "JPEG, shorter side 256, center crop 224", PHOTOS),
+    Headline("images", "augment photos cpu", "JPEG, rotation, crop, color, grid mask", PHOTOS),
+    Headline("images", "decode photos cpu", "JPEG, decoding only", PHOTOS),
 )
 
-FACTS = (
-    Fact("scaling", "threads", "2 threads", "an epoch takes {value} s with two threads, {ratio} of one thread's time"),
-    Fact(
+SHARED = "72 clips of four such videos"
+SHARDS = "144 clips of eight such videos"
+
+SENTENCES = (
+    Sentence(
+        "shuffled_epochs",
+        "windows_1_16 budgets",
+        "256 MiB",
+        "with a `memory_budget` of 256 MiB, which holds about half of the clips, the epoch of 216 clips takes {value} "
+        "CPU s",
+        readme=True,
+    ),
+    Sentence(
+        "shuffled_epochs",
+        "windows_1_16 budgets",
+        "0 MiB",
+        "without a clip cache it takes {value} CPU s",
+        readme=True,
+    ),
+    Sentence(
+        "scaling",
+        "threads",
+        "2 threads",
+        f"an epoch of {SHARED} takes {{value}} s with two threads, {{ratio}} of one thread's time",
+    ),
+    Sentence(
         "scaling",
         "threads",
         "2 processes",
         "two independent processes take {ratio} of one thread's time, the limit",
     ),
-    Fact(
+    Sentence(
         "shards",
         "1 shards wall",
         "framespool",
-        "an epoch over eight videos takes {value} s in one process with two threads",
+        f"an epoch of {SHARDS} takes {{value}} s in one process with two threads",
     ),
-    Fact(
+    Sentence(
         "shards",
         "2 shards wall",
         "framespool",
         "the same epoch takes {value} s in two processes that both read all videos",
     ),
-    Fact(
+    Sentence(
         "shards",
         "2 shards wall",
         "framespool, stick_to_shard",
         "it takes {value} s with `stick_to_shard=True`, where each process reads its own videos",
     ),
-    Fact(
+    Sentence(
         "shards",
         "2 shards wall",
         "torchcodec",
         "it takes {value} s with PyTorch's DataLoader and torchcodec in two processes",
     ),
-    Fact("start_up", "seconds", "ClipLoader", "a loader over ten million samples is created in {value} s", readme=True),
-    Fact(
+    Sentence(
+        "start_up", "seconds", "ClipLoader", "a loader over ten million samples is created in {value} s", readme=True
+    ),
+    Sentence(
         "start_up",
         "bytes",
         "kept",
         "a dataset of ten million samples takes {value} bytes of memory per sample",
         readme=True,
     ),
-    Fact(
+    Sentence(
         "remote",
         "desk_drawing_25p.mp4, 30 ms",
         "by URL, tables alone read",
-        "a random clip by URL takes {ratio} times as long as from the local disk, with a latency of 30 ms per response",
+        "a random clip by URL of a 1080p H.264 file of 14 s takes {ratio} times as long as from the local disk, with a "
+        "latency of 30 ms per response",
         readme=True,
     ),
-    Fact("ray", "2 cores", "framespool.ray", "batches through Ray take {ratio} times as long as from the local loader"),
+    Sentence(
+        "ray",
+        "2 cores",
+        "framespool.ray",
+        "batches of 8 clips, 16 frames at 224x224, of 13 H.264 files, 640x480, 2 to 4 s, take {ratio} times as long "
+        "through Ray as from the local loader",
+    ),
 )
 
 #: One plot per bench, with one panel per table.
 PLOTS = {
     "random_clips": ("cpu",),
     "shuffled_epochs": ("windows_1_16 cpu", "random_8 cpu", "windows_4_64 cpu"),
+    "dataset_size": (
+        "340x256-g250-k8 cpu",
+        "340x256-g250-k4 cpu",
+        "340x256-g250-windows37 cpu",
+        "340x256-g250-k8 decoded",
+    ),
     "short_clips": ("all cold", "all warm"),
     "index_cost": ("cpu", "bytes"),
     "pixels": ("direct", "crop", "full", "augment"),

@@ -154,7 +154,7 @@ class Run:
             "source": record.MEASURED,
             # Environments that are used without updating may have another build.
             "build": build() if setup else None,
-            "machine": machine.facts() | ({"python": raw_results["python"]} if "python" in raw_results else {}),
+            "machine": machine.properties() | ({"python": raw_results["python"]} if "python" in raw_results else {}),
             "load": load,
             "command": shown,
             "answers": {"checked": True, "how": bench.checked, "ended": code},

@@ -8,9 +8,8 @@ use framespool::error::{Error, Result};
 
 use crate::classes::Classes;
 use crate::column_value::{shortened, ColumnsBuilder, Value};
-use crate::file_list::not_empty;
 use crate::file_lookup::{FileLookup, MissingFilePolicy, MissingFiles};
-use crate::lines::read_json;
+use crate::lines::{not_empty, read_json};
 use crate::path_pattern::PathPattern;
 use crate::{Dataset, Sample, SegmentBounds, NO_LABEL};
 

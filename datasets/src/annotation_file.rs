@@ -1,132 +1,282 @@
-//! Reads a text file with `path label` or `path label label …` on each line, in the order of the lines.
-//! Lines are parsed from the right, as [`file_list`](crate::file_list) does.
+//! Reads a text file with a path and other fields on each line, in the order of the lines, without opening the videos.
+//! Lines are parsed from the right, so paths may contain spaces. A field that cannot be parsed is an error and does not
+//! become part of a path.
 
 use std::path::Path;
 
-use framespool::error::Result;
+use framespool::error::{Error, Result};
 
-use crate::column_value::{Column, Value};
-use crate::file_list::{check_delimiter, file_list, not_empty, resolve_path, root_of, text_after_video_name};
-use crate::lines::for_each_line;
-use crate::{Dataset, Sample, NO_LABEL};
+use crate::column_value::{shortened, Column, Value};
+use crate::lines::{for_each_line, not_empty, resolve_path, root_of};
+use crate::{has_extension, Dataset, ImageSequencePattern, Sample, NO_LABEL, VIDEO_EXTENSIONS};
 
-/// Reads the lists of mmaction2, PySlowFast, VideoMAE, V-JEPA 2 and PyTorchVideo: `path label`.
-///
-/// With `multi_label`, every integer at the end of a line is a label. The column `labels` has a list per
-/// sample, and the sample's own label is -1. Without it, this is [`file_list`](crate::file_list), whose rules
-/// for delimiters, names with spaces, comments and relative paths apply in both cases. Does not check that
-/// the videos exist.
-pub fn annotation_file(
-    path: impl AsRef<Path>,
-    root: Option<&Path>,
-    delimiter: Option<&str>,
-    multi_label: bool,
-) -> Result<Dataset> {
-    if !multi_label {
-        return file_list(path, root, delimiter);
-    }
-    let path = path.as_ref();
-    check_delimiter(delimiter)?;
-    let root = root_of(path, root);
-    let (mut dataset, mut lists) = (Dataset::default(), Vec::new());
-    for_each_line(path, true, |_, line| {
-        let (name, labels) = parse(line, delimiter)?;
-        dataset.samples.push(Sample::new(resolve_path(root, name), NO_LABEL));
-        lists.push(Value::integers(labels));
-        Ok(())
-    })?;
-    dataset.columns.push(Column { name: "labels".to_owned(), values: lists });
-    not_empty(path, dataset, "path label label …")
+/// The meaning of a field after the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnnotationColumn {
+    /// The number in the file name of the first frame.
+    Start,
+    /// An offset to the number of the first frame that applies to the whole list.
+    Offset,
+    /// Number of frames in a folder; -1 for a video file in place of a folder.
+    Total,
+    /// A duration in any unit. It becomes a column and is not used.
+    Duration,
+    /// The label.
+    Label,
+    /// Labels; must be the last field.
+    Labels,
 }
 
-/// Parses one trimmed line into name and labels.
-fn parse<'a>(line: &'a str, delimiter: Option<&str>) -> Result<(&'a str, Vec<i64>), String> {
-    let split = |text: &'a str| match delimiter {
-        Some(delimiter) => text.rsplit_once(delimiter),
-        None => text.rsplit_once(char::is_whitespace),
-    };
-    let (mut name, mut labels) = (line, Vec::new());
-    while let Some((head, tail)) = split(name) {
-        match tail.trim() {
-            "" => {}
-            text => match text.parse() {
-                Ok(label) => labels.push(label),
-                Err(_) => break,
-            },
+use AnnotationColumn::{Duration, Label, Labels, Offset, Start, Total};
+
+impl AnnotationColumn {
+    /// The column with this name.
+    pub fn parse(name: &str) -> Result<Self> {
+        let all = [Start, Offset, Total, Duration, Label, Labels];
+        all.into_iter().find(|column| column.name() == name).ok_or_else(|| {
+            let names: Vec<_> = all.iter().map(|column| column.name()).collect();
+            Error::Argument(format!("columns must be among {}, got '{name}'", names.join(", ")))
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Start => "start",
+            Offset => "offset",
+            Total => "total",
+            Duration => "duration",
+            Label => "label",
+            Labels => "labels",
         }
-        name = head.trim_end();
     }
-    labels.reverse();
+}
+
+/// How the lines of a list are read.
+pub struct AnnotationOptions<'a> {
+    /// Folder or URL to which paths are relative; by default the folder of the list.
+    pub root: Option<&'a Path>,
+    /// The fields after the path.
+    pub columns: &'a [AnnotationColumn],
+    /// Separates the fields; by default white space.
+    pub delimiter: Option<&'a str>,
+    /// Is appended to names of files that have no extension.
+    pub extension: Option<&'a str>,
+    /// File names of frames, for lists with [`AnnotationColumn::Total`], and the number of the first one where the line
+    /// does not give it.
+    pub frames: Option<&'a ImageSequencePattern>,
+}
+
+impl Default for AnnotationOptions<'_> {
+    /// `path label`, separated by white space.
+    fn default() -> Self {
+        Self { root: None, columns: &[Label], delimiter: None, extension: None, frames: None }
+    }
+}
+
+/// Reads `path field field …` per line.
+///
+/// - A line may lack its only field if that is a label (then -1) or labels (then none).
+/// - With [`AnnotationColumn::Labels`] every integer at the end of the line is a label. The column `labels` has a list
+///   per sample, and the sample's own label is -1.
+/// - With [`AnnotationColumn::Total`] a path is a folder of images.
+/// - With a delimiter, the text after the last one must be a field, or empty.
+/// - Relative paths are relative to the root. URLs are used unchanged.
+/// - Blank lines and lines that begin with `#` are skipped.
+/// - A line in which text that is no field follows the name of a video is an error, with its number.
+///
+/// Does not check that the videos exist, which would take minutes for a large list on a network disk.
+pub fn annotation_file(path: impl AsRef<Path>, options: &AnnotationOptions<'_>) -> Result<Dataset> {
+    let path = path.as_ref();
+    let columns = options.columns;
+    check(options)?;
+    let root = root_of(path, options.root);
+    let extension = options.extension.map(|extension| extension.trim_start_matches('.'));
+    let position = |column| columns.iter().position(|c| *c == column);
+    let (mut dataset, mut labels, mut durations) = (Dataset::default(), Vec::new(), Vec::new());
+    for_each_line(path, true, |_, line| {
+        let (name, fields) = split(line, options)?;
+        let integer = |column| match position(column).and_then(|n| fields.get(n)) {
+            Some(text) => parse_integer(column, text, options).map(Some),
+            None => Ok(None),
+        };
+        let label = integer(Label)?.unwrap_or(NO_LABEL);
+        let frames = match (options.frames, integer(Total)?) {
+            (Some(frames), Some(total)) => frames_of(frames, total, integer(Start)?, integer(Offset)?)?,
+            _ => None,
+        };
+        if let Some(n) = position(Duration) {
+            let duration = fields[n];
+            if !duration.parse().is_ok_and(|seconds: f64| seconds.is_finite()) {
+                return Err(field_error(Duration, duration, "a number", options));
+            }
+            durations.push(duration.to_owned());
+        }
+        if let Some(n) = position(Labels) {
+            let numbers = fields.iter().skip(n).map(|text| parse_integer(Labels, text, options));
+            labels.push(Value::integers(numbers.collect::<Result<Vec<_>, _>>()?));
+        }
+        let mut sample = Sample::new(resolve_path(root, name), label);
+        if frames.is_none() {
+            if let Some(text) = text_after_video_name(name, options.delimiter) {
+                return Err(format!(
+                    "'{text}' after the name of the video is not a field of this list; write: {}",
+                    shape(options)
+                ));
+            }
+            if let (Some(extension), None) = (extension, Path::new(name).extension()) {
+                sample.path = resolve_path(root, format!("{name}.{extension}"));
+            }
+        }
+        sample.image_sequence = frames;
+        dataset.samples.push(sample);
+        Ok(())
+    })?;
+    if position(Duration).is_some() {
+        dataset.columns.push(Column::of_fields("duration", &durations));
+    }
+    if position(Labels).is_some() {
+        dataset.columns.push(Column { name: "labels".to_owned(), values: labels });
+    }
+    not_empty(path, dataset, &shape(options))
+}
+
+fn check(options: &AnnotationOptions<'_>) -> Result<()> {
+    if options.delimiter == Some("") {
+        let text = "delimiter must not be empty, got \"\"; omit it to separate fields by white space";
+        return Err(Error::Argument(text.to_owned()));
+    }
+    let columns = options.columns;
+    let count = |column| columns.iter().filter(|c| **c == column).count();
+    let valid = columns.iter().all(|column| count(*column) == 1)
+        && count(Start) + count(Offset) <= count(Total)
+        && count(Label) + count(Labels) <= 1
+        && (count(Labels) == 0 || columns.last() == Some(&Labels));
+    if !valid {
+        let names = columns.iter().map(|column| column.name()).collect::<Vec<_>>();
+        return Err(Error::Argument(format!(
+            "columns must be different, with start or offset only if total is one of them, and at most one of label and labels \
+             (which comes last), got {names:?}"
+        )));
+    }
+    if count(Total) == 1 && options.frames.is_none() {
+        return Err(Error::Argument(
+            "columns with total need the pattern of the frames' file names".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// The form of a line, for error messages.
+fn shape(options: &AnnotationOptions<'_>) -> String {
+    let delimiter = options.delimiter.unwrap_or(" ");
+    options.columns.iter().fold("path".to_owned(), |text, column| text + delimiter + column.name())
+}
+
+/// Splits a trimmed line into the path and the fields after it.
+fn split<'a>(line: &'a str, options: &AnnotationOptions<'_>) -> Result<(&'a str, Vec<&'a str>), String> {
+    let (columns, delimiter) = (options.columns, options.delimiter);
+    let several = columns.last() == Some(&Labels);
+    let optional = matches!(columns, [Label] | [Labels]);
+    // A label that may be missing, and the number of several labels, can be found only by what is a number. "my video.mp4"
+    // is a path with a space; `text_after_video_name` detects "video.mp4 x7".
+    let only_numbers = several || (optional && delimiter.is_none());
+    let is_number = |text: &str| {
+        text.parse::<i64>().is_ok()
+            || (columns.contains(&Duration) && text.parse::<f64>().is_ok_and(f64::is_finite))
+    };
+    let (mut name, mut fields) = (line, Vec::new());
+    while several || fields.len() < columns.len() {
+        let last = match delimiter {
+            Some(delimiter) => name.rsplit_once(delimiter),
+            None => name.rsplit_once(char::is_whitespace),
+        };
+        let Some((head, field)) = last.map(|(head, field)| (head.trim_end(), field.trim())) else { break };
+        if optional && field.is_empty() {
+            name = head;
+            if several {
+                continue;
+            }
+            break;
+        }
+        if only_numbers && !is_number(field) {
+            break;
+        }
+        fields.push(field);
+        name = head;
+    }
+    fields.reverse();
+    if !optional && fields.len() < columns.len() {
+        return Err(format!(
+            "has {} of {} fields after the path '{}'; write: {}",
+            fields.len(),
+            columns.len(),
+            shortened(name),
+            shape(options)
+        ));
+    }
     if name.is_empty() {
-        return Err(format!("no path before the labels {labels:?}; write the path first"));
+        let found = fields.join(delimiter.unwrap_or(" "));
+        return Err(format!("no path before '{}'; write: {}", shortened(&found), shape(options)));
     }
-    match text_after_video_name(name, delimiter) {
-        Some(text) => Err(format!("'{text}' after the name of the video is not a label; write integers")),
-        None => Ok((name, labels)),
+    Ok((name, fields))
+}
+
+fn parse_integer(
+    column: AnnotationColumn,
+    text: &str,
+    options: &AnnotationOptions<'_>,
+) -> Result<i64, String> {
+    text.parse().map_err(|_| field_error(column, text, "an integer", options))
+}
+
+fn field_error(
+    column: AnnotationColumn,
+    text: &str,
+    expected: &str,
+    options: &AnnotationOptions<'_>,
+) -> String {
+    format!("{} '{}' is not {expected}; write: {}", column.name(), shortened(text), shape(options))
+}
+
+/// The frames that a line selects; `None` for a video file.
+fn frames_of(
+    frames: &ImageSequencePattern,
+    total: i64,
+    start: Option<i64>,
+    offset: Option<i64>,
+) -> Result<Option<ImageSequencePattern>, String> {
+    if total == -1 && start.or(offset).unwrap_or_default() == 0 {
+        return Ok(None);
     }
+    let first = start.unwrap_or(i64::from(frames.first).saturating_add(offset.unwrap_or_default()));
+    let count = u32::try_from(total).ok().filter(|count| *count > 0);
+    let first_frame = u32::try_from(first).ok();
+    match (first_frame, count) {
+        (Some(first), Some(count)) if first.checked_add(count).is_some() => {
+            Ok(Some(ImageSequencePattern { first, count: Some(count), ..frames.clone() }))
+        }
+        _ => Err(format!(
+            "{total} frames from number {first} on are not a valid range; write a first number of at least 0 and at \
+             least one frame, or 0 -1 for a video file"
+        )),
+    }
+}
+
+/// The text after a video file name and a separator in `name`, unless `name` itself is that of a video.
+fn text_after_video_name<'a>(name: &'a str, delimiter: Option<&str>) -> Option<&'a str> {
+    let is_video = |name: &str| has_extension(Path::new(name.trim()), &VIDEO_EXTENSIONS);
+    if is_video(name) {
+        return None;
+    }
+    let cut = |(at, separator): (usize, &str)| (&name[..at], &name[at + separator.len()..]);
+    let cuts: Vec<(&str, &str)> = match delimiter {
+        Some(delimiter) => name.match_indices(delimiter).map(cut).collect(),
+        None => name.match_indices(char::is_whitespace).map(cut).collect(),
+    };
+    // If a slash follows, it is a folder with a name like that of a video.
+    let found = cuts.into_iter().find(|(head, tail)| is_video(head) && !tail.contains(['/', '\\']));
+    found.map(|(_, tail)| tail.trim())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tests::TempFolder;
-
-    fn read(text: &str, delimiter: Option<&str>) -> Result<Vec<(String, Vec<i64>)>> {
-        let folder = TempFolder::new();
-        let dataset =
-            annotation_file(folder.write("list.txt", text), Some(Path::new("/r")), delimiter, true)?;
-        assert!(dataset.samples.iter().all(|e| e.label == NO_LABEL));
-        let integer = |value: &Value| match value {
-            Value::Integer(label) => *label,
-            other => panic!("{other:?}"),
-        };
-        let labels = |value: &Value| match value {
-            Value::List(items) => items.iter().map(integer).collect(),
-            other => panic!("{other:?}"),
-        };
-        let names = dataset.samples.iter().map(|e| e.path.to_str().unwrap().to_owned());
-        Ok(names.zip(dataset.columns[0].values.iter().map(labels)).collect())
-    }
-
-    fn owned<const N: usize>(samples: [(&str, &[i64]); N]) -> Vec<(String, Vec<i64>)> {
-        samples.map(|(path, labels)| (path.to_owned(), labels.to_vec())).to_vec()
-    }
-
-    #[test]
-    fn all_numbers_at_the_end_are_labels() {
-        let text = "a.mp4 3 5\nmy video.mp4  0\tb.mp4\nclip 7 1 2\nd.mp4\n12 3\n";
-        let expected = owned([
-            ("/r/a.mp4", &[3, 5]),
-            ("/r/my video.mp4  0\tb.mp4", &[]),
-            ("/r/clip", &[7, 1, 2]),
-            ("/r/d.mp4", &[]),
-            ("/r/12", &[3]),
-        ]);
-        assert_eq!(read(text, None).unwrap(), expected);
-        let text = "a 1.mp4,3,5\nb.mp4,\nclip 7, 1 ,-1";
-        let expected = owned([("/r/a 1.mp4", &[3, 5]), ("/r/b.mp4", &[]), ("/r/clip 7", &[1, -1])]);
-        assert_eq!(read(text, Some(",")).unwrap(), expected);
-        assert_eq!(read("a b.mp4::4::5", Some("::")).unwrap(), owned([("/r/a b.mp4", &[4, 5])]));
-    }
-
-    #[test]
-    fn errors_name_file_and_line() {
-        for (line, delimiter, part) in [
-            ("a.mp4 1 x7", None, "'1 x7'"),
-            ("a.mp4 1 2.5 3", None, "'1 2.5'"),
-            ("a.mp4,x,1", Some(","), "'x'"),
-            (",1,2", Some(","), "no path before the labels [1, 2]"),
-        ] {
-            let text = read(&format!("# first\nok.mp4 1\n{line}\n"), delimiter).unwrap_err().to_string();
-            assert!(text.contains("list.txt, line 3: ") && text.contains(part), "{line}: {text}");
-        }
-        assert!(read("\n", None).unwrap_err().to_string().contains("lists no videos"));
-    }
-
-    #[test]
-    fn without_several_labels_it_is_a_plain_list() {
-        let folder = TempFolder::new();
-        let list = folder.write("list.txt", "a.mp4 3\n");
-        assert_eq!(annotation_file(&list, None, None, false).unwrap(), file_list(&list, None, None).unwrap());
-    }
-}
+mod tests;

@@ -9,9 +9,8 @@ use framespool::error::{Error, Result};
 
 use crate::column_value::{shortened, Column, Value};
 use crate::csv::CsvLineParser;
-use crate::file_list::not_empty;
 use crate::file_lookup::{FileLookup, MissingFilePolicy, MissingFiles};
-use crate::lines::for_each_line;
+use crate::lines::{for_each_line, not_empty};
 use crate::path_pattern::PathPattern;
 use crate::{Dataset, Sample, SegmentBounds, NO_LABEL};
 

@@ -17,8 +17,8 @@ use crate::archive::{
 };
 use crate::classes::Classes;
 use crate::column_value::{shortened, Value, MAX_COLUMNS};
-use crate::file_list::{resolve_path, root_of};
 use crate::json_lines::{local_path, SampleKeys};
+use crate::lines::{resolve_path, root_of};
 use crate::NO_LABEL;
 
 /// Default names of columns, which are used if they exist.

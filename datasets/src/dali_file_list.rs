@@ -6,8 +6,7 @@ use std::path::Path;
 use framespool::error::{Error, Result};
 
 use crate::column_value::shortened;
-use crate::file_list::{not_empty, resolve_path, root_of};
-use crate::lines::for_each_line;
+use crate::lines::{for_each_line, not_empty, resolve_path, root_of};
 use crate::{Dataset, Sample, SegmentBounds};
 
 /// Longer times (over a century) are typing errors. Up to this, the products in nanoseconds do not overflow.

@@ -9,9 +9,8 @@ use framespool::error::{Error, Result};
 use crate::classes::Classes;
 use crate::column_value::shortened;
 use crate::csv;
-use crate::file_list::not_empty;
 use crate::file_lookup::FileLookup;
-use crate::lines::line_error;
+use crate::lines::{line_error, not_empty};
 use crate::path_pattern::PathPattern;
 use crate::{Dataset, ImageSequencePattern, Sample, SegmentBounds, NO_LABEL};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result};
 
-use crate::{file_list, folder, has_extension, VIDEO_EXTENSIONS};
+use crate::{annotation_file, folder, has_extension, AnnotationOptions, VIDEO_EXTENSIONS};
 
 /// All videos in and below a folder, those of a list file, or the one video; with the folder itself, or the
 /// parent folder.
@@ -26,7 +26,7 @@ pub fn find_videos(path: impl AsRef<Path>) -> Result<(Vec<PathBuf>, PathBuf)> {
     let videos = if has_extension(path, &VIDEO_EXTENSIONS) {
         vec![path.to_owned()]
     } else {
-        file_list(path, None, None)?.samples.into_iter().map(|e| e.path).collect()
+        annotation_file(path, &AnnotationOptions::default())?.samples.into_iter().map(|e| e.path).collect()
     };
     Ok((videos, root.to_owned()))
 }

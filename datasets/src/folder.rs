@@ -26,7 +26,7 @@ pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<D
     let kind = fs::metadata(root).map_err(|e| Error::io(&site(root), e))?;
     if !kind.is_dir() {
         return Err(Error::Argument(format!(
-            "{} is not a folder; give a folder of videos, or read a list with file_list",
+            "{} is not a folder; give a folder of videos, or read a list with annotation_file",
             root.display()
         )));
     }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn videos_beside_class_folders_are_rejected() {
+    fn videos_next_to_class_folders_are_rejected() {
         let root = tree(&["stray.mp4", "a/1.mp4"]);
         let text = folder(&root.0, None).unwrap_err().to_string();
         assert!(text.contains("stray.mp4") && text.contains("class folders"), "{text}");

@@ -7,8 +7,7 @@ use std::path::Path;
 use framespool::error::{Error, Result};
 
 use crate::column_value::shortened;
-use crate::file_list::not_empty;
-use crate::lines::{for_each_line, site};
+use crate::lines::{for_each_line, not_empty, site};
 use crate::{Dataset, Sample};
 
 /// Reads the files `{class}_test_split{split}.txt` in the folder `annotations`: `video.avi 1` for training,

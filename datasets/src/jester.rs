@@ -6,8 +6,7 @@ use std::path::Path;
 use framespool::error::{Error, Result};
 
 use crate::classes::Classes;
-use crate::file_list::not_empty;
-use crate::lines::for_each_line;
+use crate::lines::{for_each_line, not_empty};
 use crate::something_something::NumberedVideos;
 use crate::{Dataset, Sample, NO_LABEL};
 

@@ -8,8 +8,7 @@ use framespool::error::{Error, Result};
 
 use crate::classes::Classes;
 use crate::column_value::{shortened, ColumnsBuilder, Value};
-use crate::file_list::{not_empty, resolve_path, root_of};
-use crate::lines::{for_each_line, json_error, line_error};
+use crate::lines::{for_each_line, json_error, line_error, not_empty, resolve_path, root_of};
 use crate::{Dataset, Sample, SegmentBounds, NO_LABEL};
 
 /// The keys with a special role.

@@ -1,22 +1,46 @@
 //! Reads the lines of a text file with their numbers, or the value of a JSON file.
-//! Errors name the file and the line. Lines and documents are limited in length, and the encoding must be
+//! Names in a list become paths. Errors name the file and the line. Lines and documents are limited in length, and the encoding must be
 //! UTF-8.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use framespool::error::{Error, Result, Site};
 use framespool::source::{self, as_url, display_name};
 
 use crate::column_value::Value;
 use crate::range_reader::{from_io_error, SourceReader};
+use crate::Dataset;
 
 /// Maximum length of a line. A record with a long conversation has hundreds of KiB.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 /// Maximum size of a JSON document, which is read into memory. Those of large datasets have about 100 MiB.
 const MAX_DOCUMENT_BYTES: u64 = 2 << 30;
 const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// The path for a name in a list. A URL is returned unchanged.
+pub(crate) fn resolve_path(root: &Path, name: impl AsRef<Path>) -> PathBuf {
+    match as_url(name.as_ref()) {
+        Some(url) => url.into(),
+        None => root.join(name),
+    }
+}
+
+/// The folder to which the paths of a list are relative.
+pub(crate) fn root_of<'a>(list: &'a Path, root: Option<&'a Path>) -> &'a Path {
+    root.or_else(|| list.parent()).unwrap_or(Path::new(""))
+}
+
+/// The dataset, or an error if it is empty; `line` is an example of a valid line.
+pub(crate) fn not_empty(path: &Path, dataset: Dataset, line: &str) -> Result<Dataset> {
+    if dataset.samples.is_empty() {
+        let notes = dataset.notes.iter().map(|note| format!(" ({note})")).collect::<String>();
+        let text = format!("{} lists no videos{notes}; write one per line: {line}", path.display());
+        return Err(Error::Argument(text));
+    }
+    Ok(dataset)
+}
 
 /// Calls `read` with the number, from 1, and the trimmed text of each line that is not blank. With
 /// `comments`, lines that begin with `#` are skipped. An error from `read` becomes an error that names the

@@ -7,8 +7,7 @@ use framespool::error::{Error, Result};
 
 use crate::classes::Classes;
 use crate::column_value::{shortened, ColumnsBuilder, Value};
-use crate::file_list::not_empty;
-use crate::lines::read_json;
+use crate::lines::{not_empty, read_json};
 use crate::{Dataset, ImageSequencePattern, Sample, NO_LABEL};
 
 /// Where a dataset stores its numbered videos.

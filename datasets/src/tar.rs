@@ -138,7 +138,7 @@ impl TarReader {
                 offset = self.skip_sparse_map(at, &header)?;
             }
             let len = match header.kind {
-                // Links, devices, directories and pipes have no contents, whatever length their headers give.
+                // Links, devices, directories and pipes have no contents, also if their headers give a length.
                 b'1'..=b'6' => 0,
                 b'x' | b'g' | b'X' | b'L' | b'K' => header.len,
                 _ => records.len.unwrap_or(header.len),

@@ -8,8 +8,7 @@ use framespool::error::{Error, Result};
 
 use crate::classes::Classes;
 use crate::column_value::shortened;
-use crate::file_list::not_empty;
-use crate::lines::{for_each_line, line_error};
+use crate::lines::{for_each_line, line_error, not_empty};
 use crate::{Dataset, Sample};
 
 /// Reads `classInd.txt` (`1 Name`) and, for split 1, 2 or 3, `trainlist01.txt` (`Class/video.avi 1`) or

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::geometry::Rect;
+use crate::types::Rect;
 
 /// Why a pixel pass could not be compiled or run. The slot is unchanged when it is returned.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -179,7 +179,7 @@ impl fmt::Display for PassError {
                 f,
                 "the resized frame of {width}x{height} is too large for an affine map or a mean; \
                  resize it to at most {} pixels",
-                crate::pixel_pass::MAX_WINDOW_PIXELS
+                crate::types::MAX_WINDOW_PIXELS
             ),
             Self::WarpOutOfRange { to } => write!(
                 f,

@@ -1,9 +1,9 @@
 //! Describes a decoded frame as borrowed planes and its format, and checks that the planes are long enough.
 //! The result is one to three `CheckedPlane`s with a uniform layout for the resampler. No pixel is copied.
 
-use crate::color::{Colorimetry, ComponentModel, MatrixCoefficients};
+use crate::colorimetry::{Colorimetry, ComponentModel, MatrixCoefficients};
 use crate::error::PassError;
-use crate::geometry::MAX_SIDE;
+use crate::types::MAX_SIDE;
 
 /// One plane: `data` starts at the first row, rows are `stride_bytes` apart.
 #[derive(Clone, Copy, Debug)]

@@ -2,10 +2,8 @@
 //! the stored frame's axes (`StoredGeometry`). Resampling uses stored order; only writing rotates.
 
 use crate::error::PassError;
+use crate::types::{OutputStrides, Rect, MAX_SIDE};
 use crate::write::OutputSlot;
-
-/// Maximum side length of a frame or of a resized frame.
-pub const MAX_SIDE: u32 = 65_535;
 
 /// The orientation of the stored frame for display: first (if `mirror`) left and right are exchanged,
 /// then the result is rotated clockwise by `quarter_turns_cw` quarter turns (modulo 4).
@@ -19,19 +17,6 @@ pub struct Orientation {
     pub quarter_turns_cw: u8,
 }
 
-/// A rectangle of integer pixel coordinates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Rect {
-    /// Left column.
-    pub x: u32,
-    /// Top row.
-    pub y: u32,
-    /// Columns.
-    pub width: u32,
-    /// Rows.
-    pub height: u32,
-}
-
 /// The resampling kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -39,7 +24,7 @@ pub enum Filter {
     /// Bilinear, widened by the scale when shrinking: torchvision's `antialias=True`, PIL's `BILINEAR`.
     #[default]
     Triangle,
-    /// Bilinear between the two nearest pixels, whatever the scale: torchvision's `antialias=False`, OpenCV's `INTER_LINEAR`.
+    /// Bilinear between the two nearest pixels at every scale: torchvision's `antialias=False`, OpenCV's `INTER_LINEAR`.
     Bilinear,
     /// The pixel that contains the center: torchvision's `NEAREST_EXACT`, PIL's `NEAREST`.
     Nearest,
@@ -115,11 +100,6 @@ pub struct Geometry {
 }
 
 impl Rect {
-    /// The rectangle of this size at the origin.
-    pub const fn from_size(width: u32, height: u32) -> Self {
-        Self { x: 0, y: 0, width, height }
-    }
-
     pub(crate) fn check_inside(
         self,
         what: &'static str,
@@ -327,24 +307,8 @@ pub(crate) struct StoredGeometry {
     pub filter: Filter,
 }
 
-/// Element offsets of the stored window's pixels: `origin + i * step_i + j * step_j`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct OutputStrides {
-    pub origin: isize,
-    pub step_i: isize,
-    pub step_j: isize,
-}
-
-impl OutputStrides {
-    /// Offset of row j, if its pixels are in forward order.
-    pub fn forward(&self, j: usize, length: usize) -> Option<usize> {
-        let begin = self.origin + j as isize * self.step_j;
-        (self.step_i > 0 && length > 0).then_some(begin as usize)
-    }
-}
-
 /// The output in stored axes: its size, the window's corner in it, and the displayed position of its pixel (i, j): column
-/// `display_x[0] * i + display_x[1] * j + display_x[2]`, row alike.
+/// `display_x[0] * i + display_x[1] * j + display_x[2]`, and the row likewise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct StoredCanvas {
     pub size: (u32, u32),

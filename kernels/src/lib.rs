@@ -1,7 +1,7 @@
 //! Converts a decoded frame (YUV or RGB planes, 8 to 16 bits) to the elements of a clip: a single pass that orients, crops, resizes,
 //! flips, converts colors, normalizes, and writes directly into the clip's slot of the batch buffer.
 //!
-//! The pass is *defined in integers* (`SPEC.md` beside this crate's manifest), so every backend and machine gives the same bytes.
+//! The pass is *defined in integers* (`SPEC.md` of this crate), so every backend and machine gives the same bytes.
 //! It does not allocate per row, and reads only the pixels that the output needs. [`mod@reference`] contains the references: the
 //! contract as plain loops, and the exact result in `f64`.
 //!
@@ -33,6 +33,7 @@
 #![warn(missing_docs)]
 
 mod color;
+mod colorimetry;
 mod cuda;
 mod error;
 mod frame;
@@ -45,23 +46,23 @@ pub mod reference;
 mod resample;
 mod simd;
 mod tone_map;
+mod types;
 mod warp;
 mod weights;
 mod write;
 
-pub use color::{ColorRange, Colorimetry, MatrixCoefficients};
+pub use colorimetry::{ColorRange, Colorimetry, MatrixCoefficients};
 pub use cuda::{
     DeviceFormat, DeviceFrame, DeviceLut, DevicePass, DevicePlane, DevicePlanes, DeviceSlot, FormatOnly,
     Launch, PTX,
 };
 pub use error::PassError;
 pub use frame::{FrameView, GenericFrame, GenericPlanes, Plane, Planes};
-pub use geometry::{
-    Filter, Geometry, Interpolation, Orientation, Placement, Rect, Warp, MAX_SIDE, WARP_FRACTION_BITS,
-};
+pub use geometry::{Filter, Geometry, Interpolation, Orientation, Placement, Warp, WARP_FRACTION_BITS};
 pub use lut::ElementLut;
-pub use output_spec::{Channels, ColorMap, Fill, Mask, MaskFill, MaskGrid, MaskRegion, OutputSpec};
+pub use output_spec::{ColorMap, Fill, Mask, MaskFill, MaskGrid, MaskRegion, OutputSpec};
 pub use pixel_pass::{PixelPass, Scratch};
 pub use simd::{backend_name, Backend};
 pub use tone_map::{HdrCurve, ToneMap};
+pub use types::{Channels, Rect, MAX_SIDE};
 pub use write::{Dtype, Normalize, OutputSlot};

@@ -1,7 +1,7 @@
 //! Applies masks to a slot whose frame has been written. Masked pixels are not read.
 
-use crate::geometry::Rect;
-use crate::output_spec::{Channels, Mask, MaskFill, MaskGrid, MaskRegion};
+use crate::output_spec::{Mask, MaskFill, MaskGrid, MaskRegion};
+use crate::types::{Channels, Rect};
 use crate::write::{Element, ElementWriter, OutputSlot};
 
 /// Applies the masks in order, so later ones overwrite earlier ones. `size` is the output's.

@@ -2,8 +2,8 @@
 //! It is independent of frames and sizes.
 
 use crate::error::PassError;
-use crate::geometry::Rect;
 use crate::tone_map::ToneMap;
+use crate::types::{product, Channels, Matrix3, Rect};
 use crate::write::{Dtype, Normalize};
 
 /// A color map in RGB code values 0 to 255: `matrix * rgb + mean * (mean RGB of the window) + offset`.
@@ -72,16 +72,6 @@ pub struct Mask {
     pub fill: MaskFill,
 }
 
-/// The channels that are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Channels {
-    /// R, G, B.
-    #[default]
-    Three,
-    /// R alone: gray images and label maps.
-    One,
-}
-
 /// All steps after geometry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputSpec {
@@ -101,16 +91,8 @@ pub struct OutputSpec {
     pub channels: Channels,
 }
 
-type Matrix3 = [[f64; 3]; 3];
-
 const ZERO: Matrix3 = [[0.0; 3]; 3];
 const ONE: Matrix3 = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
-
-/// Matrix product, each element summed from left to right.
-pub(crate) fn product(a: &Matrix3, b: &Matrix3) -> Matrix3 {
-    let element = |r: usize, k: usize| a[r][0] * b[0][k] + a[r][1] * b[1][k] + a[r][2] * b[2][k];
-    [0, 1, 2].map(|r| [0, 1, 2].map(|k| element(r, k)))
-}
 
 fn sum(a: &Matrix3, b: &Matrix3) -> Matrix3 {
     [0, 1, 2].map(|r| [0, 1, 2].map(|k| a[r][k] + b[r][k]))
@@ -181,16 +163,6 @@ fn check_numbers<'a>(all: impl IntoIterator<Item = &'a f64>) -> Result<(), PassE
     match all.into_iter().copied().find(|value| !value.is_finite() || value.abs() > MAX_COLOR_VALUE) {
         Some(value) => Err(PassError::InvalidColorValue { value }),
         None => Ok(()),
-    }
-}
-
-impl Channels {
-    /// 3 or 1.
-    pub const fn count(self) -> usize {
-        match self {
-            Self::Three => 3,
-            Self::One => 1,
-        }
     }
 }
 

@@ -3,24 +3,29 @@
 //! checked before the first write.
 
 mod rows;
+mod scratch;
+mod source;
+
+pub use scratch::Scratch;
+use source::FrameSource;
+pub(crate) use source::{ColorKey, PlaneTables, ResampleTables, TableKey};
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::color::{ColorCoefficients, Colorimetry, ComponentModel, FrameCoefficients};
+use crate::color::{ColorCoefficients, FrameCoefficients};
+use crate::colorimetry::ComponentModel;
 use crate::error::PassError;
-use crate::frame::{CheckedFrame, CheckedPlane, FrameView, Plane};
-use crate::geometry::{Geometry, Interpolation, OutputStrides, Placement, Rect, StoredGeometry, Warp};
+use crate::frame::FrameView;
+use crate::geometry::{Geometry, Interpolation, Placement, Warp};
 use crate::mask;
-use crate::output_spec::{Channels, ColorMap, Fill, OutputSpec};
+use crate::output_spec::{ColorMap, Fill, OutputSpec};
 use crate::simd::Backend;
 use crate::tone_map::{ToneTables, TONE_MAPPED};
+use crate::types::{Channels, OutputStrides, Rect, MAX_WINDOW_PIXELS};
 use crate::warp::{self, WarpRow, WindowPlanes};
-use crate::weights::{AxisTable, ResampleAxis};
+use crate::weights::ResampleAxis;
 use crate::write::{Dtype, ElementWriter, OutputSlot, TransposeTile, TRANSPOSE_ROWS};
-
-/// Maximum number of pixels of a window that is kept completely: 1.6 GB of components.
-pub(crate) const MAX_WINDOW_PIXELS: usize = 1 << 28;
 
 /// The compiled transforms of a clip's frames. Clones share the tables.
 #[derive(Clone, Debug)]
@@ -34,85 +39,6 @@ pub struct PixelPass {
     coefficients: Option<(ColorKey, ColorCoefficients)>,
     /// The coefficients for the codes that tone mapping reads.
     source_coefficients: Option<(ColorKey, ColorCoefficients)>,
-}
-
-/// Row buffers. One per worker, reused for every pass and frame.
-#[derive(Clone, Debug, Default)]
-pub struct Scratch {
-    /// A vertically filtered row of a plane with several components.
-    interleaved: Vec<i16>,
-    /// A vertically filtered row of one component.
-    filtered: Vec<i16>,
-    components: [Vec<i16>; 3],
-    /// A tone-mapped row.
-    tone_mapped: [Vec<i16>; 3],
-    /// Sixteen filtered rows, the same as pairs of neighbors, and sixteen rows of each component: used if rows are computed in blocks.
-    block: [Vec<i16>; 2],
-    block_components: [Vec<i16>; 3],
-    /// The components of the complete window, if a warp or a mean needs them.
-    window: [Vec<i16>; 3],
-    rgb: [Vec<u8>; 3],
-    /// The same in 16 bits.
-    rgb_u16: [Vec<u16>; 3],
-    /// Rows of R, G, B that are transposed together.
-    tile: [Vec<u8>; 3],
-    tile_rows: usize,
-}
-
-/// Weight tables of one source format.
-#[derive(Debug)]
-pub(crate) struct ResampleTables {
-    format: TableKey,
-    pub width: usize,
-    pub height: usize,
-    pub luma: PlaneTables,
-    pub chroma: PlaneTables,
-}
-
-pub(crate) type TableKey = (u32, u32, (u8, u8));
-pub(crate) type ColorKey = (Colorimetry, u8, ComponentModel);
-
-#[derive(Debug)]
-pub(crate) struct PlaneTables {
-    pub columns: AxisTable,
-    pub rows: AxisTable,
-}
-
-impl Scratch {
-    /// Empty; grows on first use.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Its size in bytes.
-    pub fn bytes(&self) -> usize {
-        let blocks = self.block.iter().chain(&self.block_components);
-        let words = [&self.interleaved, &self.filtered]
-            .into_iter()
-            .chain(&self.components)
-            .chain(&self.tone_mapped)
-            .chain(&self.window)
-            .chain(blocks);
-        words.map(|row| row.capacity() * 2).sum::<usize>()
-            + self.rgb.iter().chain(&self.tile).map(Vec::capacity).sum::<usize>()
-            + self.rgb_u16.iter().map(|row| row.capacity() * 2).sum::<usize>()
-    }
-
-    fn resize(&mut self, width: usize, use_u16: bool, maps: bool) {
-        self.tile_rows = 0;
-        for row in self.tone_mapped.iter_mut().filter(|_| maps) {
-            row.resize(width, 0);
-        }
-        for row in &mut self.components {
-            row.resize(width, 0);
-        }
-        for row in &mut self.rgb {
-            row.resize(width, 0);
-        }
-        for row in self.rgb_u16.iter_mut().filter(|_| use_u16 || maps) {
-            row.resize(width, 0);
-        }
-    }
 }
 
 impl PixelPass {
@@ -540,67 +466,6 @@ impl PixelPass {
         let (color, depth_bits, model) = key;
         let use_u16 = self.spec.dtype.uses_16_bit(depth_bits);
         ColorCoefficients::new(color, depth_bits, model, use_u16, &self.spec.color, &self.spec.fill)
-    }
-}
-
-/// One checked frame with the tables for its format.
-#[derive(Clone, Copy)]
-struct FrameSource<'a> {
-    frame: &'a FrameView<'a>,
-    checked: &'a CheckedFrame<Plane<'a>>,
-    tables: &'a ResampleTables,
-    /// The tone mapping, and the coefficients for its codes.
-    tone: Option<(&'a ToneTables, &'a FrameCoefficients)>,
-}
-
-impl<'a> FrameSource<'a> {
-    /// The meaning of the components from which colors are computed.
-    fn model(&self) -> ComponentModel {
-        if self.tone.is_some() {
-            ComponentModel::Rgb
-        } else {
-            self.checked.model
-        }
-    }
-
-    /// Width and height of the window as stored.
-    fn size(&self) -> (usize, usize) {
-        (self.tables.width, self.tables.height)
-    }
-
-    /// The planes of an 8-bit frame that keeps its size and whose chroma has half the width: its rows can be converted in place.
-    fn unscaled_planes(&self, colors: &FrameCoefficients) -> Option<[CheckedPlane<Plane<'a>>; 3]> {
-        let [Some(y), Some(u), Some(v)] = self.checked.planes else { return None };
-        let ResampleTables { luma, chroma, .. } = self.tables;
-        let same = |axis: &AxisTable, log2: u8| axis.repeat.is_some_and(|repeat| repeat.log2 == log2);
-        let columns = same(&luma.columns, 0) && same(&chroma.columns, 1);
-        let rows = luma.rows.repeat.is_some() && chroma.rows.repeat.is_some();
-        let even = luma.columns.first.is_multiple_of(2);
-        let plain = colors.sparse
-            && !colors.use_u16
-            && self.tone.is_none()
-            && colors.model == ComponentModel::Yuv
-            && self.frame.depth_bits == 8;
-        (columns && rows && even && plain).then_some([y, u, v])
-    }
-
-    /// The samples of row j of such planes.
-    fn unscaled_row_samples(&self, planes: [CheckedPlane<Plane<'a>>; 3], j: usize) -> [&'a [u8]; 3] {
-        let ResampleTables { luma, chroma, .. } = self.tables;
-        let plane_tables = [luma, chroma, chroma];
-        [0, 1, 2].map(|c| {
-            let plane = planes[c].storage;
-            let first = plane_tables[c].rows.taps_at(j).0 * plane.stride_bytes
-                + plane_tables[c].columns.first as usize;
-            &plane.data[first..][..plane_tables[c].columns.sample_count()]
-        })
-    }
-}
-
-impl PlaneTables {
-    fn new(stored: StoredGeometry, (log2_w, log2_h): (u8, u8)) -> Self {
-        let (columns, rows) = (ResampleAxis::columns(stored), ResampleAxis::rows(stored));
-        Self { columns: AxisTable::new(columns, log2_w), rows: AxisTable::new(rows, log2_h) }
     }
 }
 

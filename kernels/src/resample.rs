@@ -1,7 +1,7 @@
 //! Filters rows of samples to rows of 15-bit components, with the weights of one output position (vertical) or of all (horizontal).
 //! Instructions are not chosen here; `simd` compiles these functions once per backend.
 
-use crate::color::COMPONENT_BITS;
+use crate::colorimetry::COMPONENT_BITS;
 use crate::weights::{AxisTable, Repeat, WEIGHT_BITS};
 
 /// The sample layout of a plane.

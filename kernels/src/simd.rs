@@ -8,10 +8,9 @@
 mod x86;
 
 use crate::color::{self, FrameCoefficients};
-use crate::geometry::OutputStrides;
-use crate::output_spec::Channels;
 use crate::resample::{self, SampleFormat};
 use crate::tone_map::{self, ToneTables};
+use crate::types::{Channels, OutputStrides};
 use crate::warp::{self, WarpRow, WindowPlanes};
 use crate::weights::AxisTable;
 use crate::write::{ElementWriter, OutputSlot, TransposeTile};

@@ -3,8 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::color::{ColorRange, Colorimetry, ComponentModel, MatrixCoefficients, COMPONENT_BITS};
+use crate::colorimetry::{ColorRange, Colorimetry, ComponentModel, MatrixCoefficients, COMPONENT_BITS};
 use crate::error::PassError;
+use crate::types::{product, Matrix3};
 
 /// The transfer function of high dynamic range video (ITU-R BT.2100).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -139,8 +140,6 @@ fn eetf(light: f64, source_peak: f64, target_peak: f64) -> f64 {
     pq_light(bent * most)
 }
 
-type Matrix3 = [[f64; 3]; 3];
-
 fn inverse(m: &Matrix3) -> Matrix3 {
     let minor = |r: usize, c: usize| {
         let (r0, r1, c0, c1) = ((r + 1) % 3, (r + 2) % 3, (c + 1) % 3, (c + 2) % 3);
@@ -191,9 +190,9 @@ impl ToneTables {
         }
         let xyz = to_xyz(&primaries);
         let back = inverse(&to_xyz(&BT709));
-        let gamut = crate::output_spec::product(&back, &xyz);
-        let sound = gamut.iter().chain(&xyz).flatten().all(|v| v.is_finite() && v.abs() < 100.0);
-        if !sound || xyz[1].iter().any(|&weight| weight < 0.0) {
+        let gamut = product(&back, &xyz);
+        let is_valid = gamut.iter().chain(&xyz).flatten().all(|v| v.is_finite() && v.abs() < 100.0);
+        if !is_valid || xyz[1].iter().any(|&weight| weight < 0.0) {
             return Err(PassError::InvalidPrimaries { primaries });
         }
         let whole = f64::from(1u32 << LIGHT_BITS);

@@ -4,8 +4,7 @@
 use half::{bf16, f16};
 
 use crate::error::PassError;
-use crate::geometry::OutputStrides;
-use crate::output_spec::Channels;
+use crate::types::{Channels, OutputStrides};
 
 /// Type of the elements of the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,7 +17,7 @@ pub enum Dtype {
     BF16,
     /// As `F16`, in single precision.
     F32,
-    /// 0 to 65535; 65535 is white whatever the depth of the source. Native byte order.
+    /// 0 to 65535; 65535 is white for every depth of the source. Native byte order.
     U16,
 }
 
@@ -88,8 +87,8 @@ impl Normalize {
         for channel in 0..3 {
             let (mean, std) = (self.mean[channel], self.std[channel]);
             let (scale, bias) = Self::scale_and_bias(Some(*self), channel);
-            let sound = mean.is_finite() && std.is_finite() && std > 0.0;
-            if !(sound && (255.0 * scale).is_finite() && bias.is_finite()) {
+            let is_valid = mean.is_finite() && std.is_finite() && std > 0.0;
+            if !(is_valid && (255.0 * scale).is_finite() && bias.is_finite()) {
                 return Err(PassError::InvalidNormalize { channel, mean, std });
             }
         }

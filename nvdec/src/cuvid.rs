@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
@@ -207,15 +208,35 @@ impl Cuvid {
     }
 }
 
+/// Names the folder of the driver's libraries, where the dynamic linker does not find them.
+const FOLDER_VARIABLE: &str = "FRAMESPOOL_NVIDIA_DRIVER_DIR";
+
+/// Opens the library by its name, then in the folder of the libcuda that this process uses, then in the folder
+/// that the user names: some containers mount the driver in a folder of which only libcuda is on the path.
 fn open_library() -> Result<&'static Library, String> {
+    let names = ["libnvcuvid.so.1", "libnvcuvid.so"];
+    let folders = [folder_of_libcuda(), std::env::var_os(FOLDER_VARIABLE).map(PathBuf::from)];
+    let in_folders = folders.into_iter().flatten().map(|folder| folder.join(names[0]));
     let mut reason = String::new();
-    for name in ["libnvcuvid.so.1", "libnvcuvid.so"] {
+    for path in names.map(PathBuf::from).into_iter().chain(in_folders) {
         // SAFETY: the initializers of NVIDIA's library may be run by dlopen at any time.
-        match unsafe { Library::new(name) } {
+        match unsafe { Library::new(&path) } {
             // Never closed: the driver has its own threads and exit handlers.
             Ok(library) => return Ok(Box::leak(Box::new(library))),
-            Err(error) => reason += &format!("{name}: {}. ", with_cause(&error)),
+            Err(error) => reason += &format!("{}: {}. ", path.display(), with_cause(&error)),
         }
     }
-    Err(reason + "It comes with the driver; a container needs NVIDIA_DRIVER_CAPABILITIES=video or all")
+    Err(format!(
+        "{reason}It comes with the driver; a container needs NVIDIA_DRIVER_CAPABILITIES=video or all, and \
+         {FOLDER_VARIABLE} can name the driver's folder"
+    ))
+}
+
+/// The folder that the loaded libcuda was opened from.
+fn folder_of_libcuda() -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|start| Path::new(&line[start..])));
+    let is_libcuda =
+        |path: &&Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcuda.so"));
+    paths.into_iter().find(is_libcuda).and_then(Path::parent).map(Path::to_path_buf)
 }

@@ -188,8 +188,6 @@ pub struct SequenceInfo {
     pub format: StreamFormat,
     /// The displayed region.
     pub display_area: Rect,
-    /// Whether the sequence contains only frames.
-    pub progressive: bool,
     /// Matrix coefficients, as numbered in H.273; 2 is unspecified.
     pub matrix: u8,
     /// Color primaries, as numbered in H.273.
@@ -250,7 +248,6 @@ impl SequenceInfo {
                 right: area.right as u32,
                 bottom: area.bottom as u32,
             },
-            progressive: format.progressive_sequence != 0,
             matrix: color.matrix_coefficients,
             primaries: color.color_primaries,
             transfer: color.transfer_characteristics,

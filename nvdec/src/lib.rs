@@ -10,6 +10,7 @@ pub mod jpeg;
 mod parser;
 pub mod pool;
 pub mod session;
+pub mod switches;
 pub mod sys;
 pub mod throughput;
 

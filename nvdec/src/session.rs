@@ -126,6 +126,10 @@ pub struct SessionStats {
     pub unmatched: u64,
     /// Times that a surface was about to be reused while its picture was still waiting to be mapped.
     pub early_maps: u64,
+    /// Pictures mapped only because the driver did not report their decode status otherwise.
+    pub maps_for_status: u64,
+    /// Pictures whose decode status was unknown even after they were mapped.
+    pub late_statuses: u64,
     /// Decoders created.
     pub decoders_created: u64,
     /// Decoders reused without change.
@@ -143,6 +147,8 @@ impl SessionStats {
         self.unwanted += other.unwanted;
         self.unmatched += other.unmatched;
         self.early_maps += other.early_maps;
+        self.maps_for_status += other.maps_for_status;
+        self.late_statuses += other.late_statuses;
         self.decoders_created += other.decoders_created;
         self.reused += other.reused;
         self.reconfigured += other.reconfigured;

@@ -11,7 +11,7 @@ use crate::cuda::Device;
 use crate::cuvid::Cuvid;
 use crate::format::{Codec, SequenceInfo};
 use crate::parser::{Callbacks, Parser};
-use crate::pool::decoder::{Decoder, MapParams};
+use crate::pool::decoder::Decoder;
 use crate::pool::decoder_cache::CachedDecoder;
 use crate::pool::DecoderPool;
 use crate::session::cuvid_driver::CuvidDriver;
@@ -133,7 +133,7 @@ fn run_session(
     }
     // Decoding is asynchronous, so wait for the last picture.
     if let (Some(index), Some(decoder)) = (sink.last, &mut sink.decoder) {
-        let (address, _) = sink.driver.map(decoder, index, &MapParams::default())?;
+        let (address, _) = sink.driver.map(decoder, index)?;
         sink.driver.unmap(decoder, address)?;
     }
     if let Some(decoder) = sink.decoder.take() {
@@ -160,7 +160,7 @@ impl DiscardingSession {
     fn map_down_to(&mut self, pending: usize) -> Result<()> {
         while self.pending.len() > pending {
             let (Some(index), Some(decoder)) = (self.pending.pop_front(), &mut self.decoder) else { break };
-            let (address, _) = self.driver.map(decoder, index, &MapParams::default())?;
+            let (address, _) = self.driver.map(decoder, index)?;
             self.counts.1 += 1;
             self.driver.unmap(decoder, address)?;
         }

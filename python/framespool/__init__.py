@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from framespool import datasets, errors, gpu, samplers, transforms
 from framespool._analyze_access import AccessReport, analyze_access
-from framespool._batch_sampler import BatchSampler, EpochBatches, Mixture
+from framespool._batch_sampler import BatchSampler, EpochBatches, Mixture, VideoWeights
 from framespool._bench import BenchReport, bench
 from framespool._clip_loader import Batch, ClipLoader
 from framespool._doctor import Finding, doctor
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Imports ``framespool.ray`` on first access."""
+        """Imports `framespool.ray` on first access."""
         if name == "ray":
             return importlib.import_module("framespool.ray")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -74,6 +74,7 @@ __all__ = [
     "LimitError",
     "InvalidDataError",
     "Mixture",
+    "VideoWeights",
     "NoVideoError",
     "NotFoundError",
     "BatchSampler",

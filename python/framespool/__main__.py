@@ -1,4 +1,4 @@
-"""Makes ``python -m framespool`` the command ``framespool``."""
+"""Makes `python -m framespool` the command `framespool`."""
 
 import sys
 

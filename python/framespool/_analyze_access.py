@@ -15,24 +15,30 @@ from framespool.errors import Error
 
 @dataclass(frozen=True)
 class AccessReport:
-    """The result of :func:`analyze_access`.
+    """The result of `analyze_access()`.
 
     Attributes:
-        info: As :attr:`Video.info`.
+        info: As `Video.info`.
         num_gops: Number of GOPs, each from one random access point to the next.
         mean_gop_packets: Mean packets per GOP.
         max_gop_packets: Packets of the longest GOP.
         has_b_frames: Whether presentation order differs from decode order.
         skippable_share: Share of disposable pictures, which are decoded only if they are requested.
         bits_per_second: Of the video stream; 0 if the duration is unknown.
-        nvdec: NVIDIA's name of the codec if NVDEC decodes such videos to the same bytes, else ``None``.
-            :func:`framespool.gpu.devices` reports whether the GPU of this machine does.
-        nvdec_reason: Why ``nvdec`` is ``None``.
+        nvdec: NVIDIA's name of the codec if NVDEC decodes such videos to the same bytes, else `None`.
+            `gpu.devices()` reports whether the GPU of this machine does.
+        nvdec_reason: Why `nvdec` is `None`.
         clip_frames: Frames of the clip that the costs apply to.
         clip_stride: Distance between its frames.
-        frames_decoded_per_clip: Mean frames decoded for a clip alone, over all its positions in the video. ``None`` if
+        frames_decoded_per_clip: Mean frames decoded for a clip alone, over all its positions in the video. `None` if
             the video is shorter than the clip.
-        clip_bytes: Mean bytes read for a clip, or ``None`` likewise.
+        clip_bytes: Mean bytes read for a clip, or `None` likewise.
+
+    Example:
+        >>> import framespool as fsp
+        >>> report = fsp.analyze_access("long_gop.mp4", sequence_length=16)
+        >>> report.num_gops, report.frames_decoded_per_clip > 16
+        (1, True)
     """
 
     info: VideoInfo
@@ -57,11 +63,11 @@ class AccessReport:
         Returns:
             The values by name.
         """
-        facts = asdict(self)
-        facts["info"]["keyframes"] = len(self.info.keyframes)
-        facts["info"]["duration_seconds"] = self.info.duration_seconds
-        facts["info"].update(color_metadata(self.info))
-        return facts
+        report = asdict(self)
+        report["info"]["keyframes"] = len(self.info.keyframes)
+        report["info"]["duration_seconds"] = self.info.duration_seconds
+        report["info"].update(color_metadata(self.info))
+        return report
 
 
 def color_metadata(info: VideoInfo) -> dict[str, str | None]:
@@ -71,8 +77,7 @@ def color_metadata(info: VideoInfo) -> dict[str, str | None]:
         info: Metadata of the video.
 
     Returns:
-        The names of the color, or ``None`` for each; ``color_error`` has the reason if the first frame cannot be
-        decoded.
+        The names of the color, or `None` for each; `color_error` has the reason if the first frame cannot be decoded.
     """
     names = ("color_primaries", "color_transfer", "color_matrix", "color_range", "hdr")
     try:
@@ -91,17 +96,17 @@ def analyze_access(
     """Reports the GOP structure of a video and the cost of random clips. It reads packets and decodes nothing.
 
     Args:
-        source: As for :class:`Video`.
+        source: As for `Video`.
         sequence_length: Frames of the clip that the costs apply to.
         stride: Distance between its frames.
-        stream: As for :class:`Video`.
+        stream: As for `Video`.
 
     Returns:
         The report.
 
     Raises:
         ArgumentError: If an argument is invalid.
-        Error: If the video cannot be opened, as :class:`Video` raises it.
+        Error: If the video cannot be opened, as `Video` raises it.
 
     Example:
         >>> import framespool as fsp
@@ -111,20 +116,20 @@ def analyze_access(
     """
     frames, apart = integer("sequence_length", sequence_length, least=1), integer("stride", stride, least=1)
     video = Video(source, num_threads=1, stream=stream)
-    facts = video._video.analyze_access(frames, apart)
-    info, gops = video.info, facts["gop_packets"]
-    frames_decoded, read = facts["clip"] or (None, None)
+    counts = video._video.analyze_access(frames, apart)
+    info, gops = video.info, counts["gop_packets"]
+    frames_decoded, read = counts["clip"] or (None, None)
     seconds = info.duration_seconds
     return AccessReport(
         info=info,
         num_gops=len(gops),
         mean_gop_packets=sum(gops) / max(1, len(gops)),
         max_gop_packets=max(gops, default=0),
-        has_b_frames=facts["reordered"] > 0,
-        skippable_share=facts["skippable"] / max(1, info.num_packets),
-        bits_per_second=8 * facts["packet_bytes"] / seconds if seconds > 0 else 0.0,
-        nvdec=facts["nvdec"],
-        nvdec_reason=facts["nvdec_reason"],
+        has_b_frames=counts["reordered"] > 0,
+        skippable_share=counts["skippable"] / max(1, info.num_packets),
+        bits_per_second=8 * counts["packet_bytes"] / seconds if seconds > 0 else 0.0,
+        nvdec=counts["nvdec"],
+        nvdec_reason=counts["nvdec_reason"],
         clip_frames=frames,
         clip_stride=apart,
         frames_decoded_per_clip=frames_decoded,

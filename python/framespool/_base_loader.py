@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from framespool import _checkpoint, _framespool
 from framespool._batch_sampler import max_epoch, warn_if_poorly_mixed
 from framespool._epoch_iterator import EpochIterator
 from framespool._index_cache import cache_location
-from framespool._loader_options import LoaderOptions, cores
+from framespool._loader_options import LoaderOptions
+from framespool._ranks import cores_per_rank, warn_unsharded
 from framespool._validate_args import byte_size, device_number, integer, stream_index
-from framespool.datasets import Dataset, MixtureDataset
+from framespool.datasets import Dataset, MixtureDataset, WeightedDataset
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._failures import failure_record, write_failures
+from framespool.errors import GpuError
 from framespool.transforms._compose import split
+from framespool.transforms._functions import apply_functions
 
-#: Version of the keys of ``stats()``; raised when a key changes its name or meaning.
+#: Version of the keys of `stats()`; raised when a key changes its name or meaning.
 STATS_VERSION = 2
+
+#: Share of the pictures of an epoch that the CPU may decode in place of NVDEC; above it, a warning names the reasons.
+MAX_FALLBACK_SHARE = 0.1
 
 B = TypeVar("B")
 
@@ -35,19 +44,27 @@ class BaseLoader(Generic[B]):
     """
 
     def __init__(self, dataset: Iterable[Any], rule: Any, options: LoaderOptions, own: Mapping[str, Any]) -> None:
-        """``own``: settings of this kind of loader, which go before those that all have."""
         options.validate()
         self.dataset = as_dataset(dataset)
         mixture = self.dataset if isinstance(self.dataset, MixtureDataset) else None
         ordered = options.order_settings(replacement=mixture is not None and mixture.replacement)
+        if isinstance(self.dataset, WeightedDataset):
+            weighted = self.dataset
+            ordered["weights"] = (weighted.weights, weighted.replacement, weighted.epoch_clips)
+        warn_unsharded(ordered["num_shards"])
         threads = options.num_threads
+        strict = own.get("strict")
+        self._strict = os.environ.get("FRAMESPOOL_STRICT_GPU") == "1" if strict is None else strict
         self._settings: dict[str, Any] = {
             "order": ordered,
             "mixture": mixture,
             "on_error": options.on_error,
-            "num_threads": cores() if threads is None else integer("num_threads", threads),
+            "num_threads": cores_per_rank() if threads is None else integer("num_threads", threads),
             "prefetch_batches": integer("prefetch_batches", options.prefetch_batches),
             "memory_budget": byte_size("memory_budget", own.get("memory_budget", "2GiB")),
+            "device_memory_budget": None
+            if own.get("device_memory_budget") is None
+            else byte_size("device_memory_budget", own["device_memory_budget"]),
             "lookahead_clips": integer("lookahead_clips", own.get("lookahead_clips", 65536)),
             "dtype": options.dtype,
             "layout": own["layout"],
@@ -61,16 +78,23 @@ class BaseLoader(Generic[B]):
             "exact": own.get("exact", False),
             "label_fill": None,
         }
+        decoder = self._settings["decoder"]
+        on_gpu = decoder == "nvdec" or (decoder == "auto" and self._settings["device"] is not None)
+        self._uses_nvdec = on_gpu and not self._settings["images"]
         self._rule = rule
         self.batch_size: int = ordered["batch_size"]
-        steps, self._finish = split(options.transforms)
+        steps, self._functions = split(options.transforms, options.dtype)
         self._native = self._engine(self.dataset, rule, steps, self._settings)
         #: Further loaders of the same samples in the same order, such as masks.
         self._companions: list[_framespool.Loader] = []
         if ordered["shuffle"] == "grouped" and self._native.grouped is None:
             ordered = {**ordered, "shuffle": "full"}  # each video has one clip: the orders are the same
         elif ordered["shuffle"] == "grouped" and ordered["shard_id"] == ordered["worker_id"] == 0:
-            warn_if_poorly_mixed(self._native, self._settings["memory_budget"])
+            budgets = self._settings["memory_budget"], self._settings["device_memory_budget"]
+            on_device = self._settings["device"] is not None and budgets[1] is not None
+            warn_if_poorly_mixed(
+                self._native, *(("device_memory_budget", budgets[1]) if on_device else ("memory_budget", budgets[0]))
+            )
         self._order = _checkpoint.order(ordered, mixture)
         self._numbers = {
             "seed": ordered["seed"],
@@ -94,9 +118,20 @@ class BaseLoader(Generic[B]):
         """Creates the native loader; a subclass may replace it."""
         return _framespool.Loader(dataset._for_engine(), rule, steps, settings)
 
-    def _batch(self, made: list[dict[str, Any]]) -> B:
-        """Builds a batch from the results of the native loaders."""
+    def _batch(self, epoch: int, made: list[dict[str, Any]]) -> B:
+        """Builds a batch of an epoch from the results of the native loaders."""
         raise NotImplementedError
+
+    def _apply_functions(self, frames: Any, layout: str, epoch: int, clip_ids: Any) -> Any:
+        """Applies the user's functions to the frames of a batch."""
+        if not self._functions:
+            return frames
+        seen: Counter[int] = Counter()
+        keys = []
+        for clip in clip_ids.tolist():
+            keys.append((self._numbers["seed"], epoch, clip, seen[clip]))
+            seen[clip] += 1
+        return apply_functions(self._functions, frames, layout, keys)
 
     def __len__(self) -> int:
         """Batches per epoch, the same on all ranks."""
@@ -114,20 +149,20 @@ class BaseLoader(Generic[B]):
 
     @property
     def first_batch(self) -> int:
-        """The batch at which the next iteration starts: 0, unless :meth:`load_state_dict` set another one."""
+        """The batch at which the next iteration starts: 0, unless `load_state_dict()` set another one."""
         return self._next[1]
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next iteration.
 
-        If it is the epoch that :meth:`load_state_dict` restored, the iteration resumes at the batch of that state. Any
+        If it is the epoch that `load_state_dict()` restored, the iteration resumes at the batch of that state. Any
         other epoch starts at its first batch.
 
         Args:
             epoch: Number of the epoch, from 0.
 
         Raises:
-            ArgumentError: If ``epoch`` is negative, or beyond the last epoch that ``order="dali"`` can replay.
+            ArgumentError: If `epoch` is negative, or beyond the last epoch that `order="dali"` can replay.
         """
         number = integer("epoch", epoch, most=self._max_epoch)
         if self._pass is not None and self._is_unconsumed() and number == self._pass[1]:
@@ -148,7 +183,7 @@ class BaseLoader(Generic[B]):
         transform, are identified by their names only.
 
         Returns:
-            The state, for :meth:`load_state_dict`.
+            The state, for `load_state_dict()`.
         """
         epoch, batch = self._position()
         state = {"format": _checkpoint.FORMAT, "epoch": epoch, "batch": batch, **self._config()}
@@ -160,14 +195,14 @@ class BaseLoader(Generic[B]):
         """Resumes at the position of a state.
 
         The next iteration delivers the rest of that epoch, batch by batch the same as without the interruption.
-        ``len(loader)`` remains the length of a full epoch. An iteration in progress ends.
+        `len(loader)` remains the length of a full epoch. An iteration in progress ends.
 
-        The number of ranks may differ as long as ``batch_size * num_shards`` is the same. It must be the same with
-        ``stick_to_shard`` and with the orders of other libraries, where each rank has a list of its own. The number of
-        threads, ``memory_budget``, ``prefetch_batches``, ``on_error``, ``dtype`` and ``layout`` may differ.
+        The number of ranks may differ as long as `batch_size * num_shards` is the same. It must be the same with
+        `stick_to_shard` and with the orders of other libraries, where each rank has a list of its own. The number of
+        threads, `memory_budget`, `prefetch_batches`, `on_error`, `dtype` and `layout` may differ.
 
         Args:
-            state: A result of :meth:`state_dict`.
+            state: A result of `state_dict()`.
 
         Raises:
             ArgumentError: If dataset, clip sampler, transforms, order or seed differ; the message lists all
@@ -189,7 +224,7 @@ class BaseLoader(Generic[B]):
         return min(known) if known and len(known) == len(numbers) else None
 
     def _next_delivered(self) -> int | None:
-        """The next batch of the pass in progress; ``None`` without a pass, or if an epoch was chosen since."""
+        """The next batch of the pass in progress; `None` without a pass, or if an epoch was chosen since."""
         batch = None if self._pass is None else self._next_batch_index()
         return None if batch == self._epoch_set_at else batch
 
@@ -208,11 +243,10 @@ class BaseLoader(Generic[B]):
 
     def _config(self) -> dict[str, Any]:
         if self._configuration is None:
-            transforms = [*self._steps, *([] if self._finish is None else [self._finish])]
             self._configuration = _checkpoint.configuration(
                 _checkpoint.fingerprint(self.dataset, self._settings["stream"]),
                 self._rule,
-                transforms,
+                [*self._steps, *self._functions],
                 self._order,
                 **self._numbers,
                 **self._extra_config(),
@@ -231,7 +265,37 @@ class BaseLoader(Generic[B]):
     def _start(self, epoch: int, batch: int) -> tuple[int, Iterator[B]]:
         """Starts a pass: returns its number and its batches."""
         self._running = [(native, native.start_epoch(epoch, batch)) for native in [self._native, *self._companions]]
-        return self._running[0][1], EpochIterator(self._running, self._batch)
+        check = self._gpu_check() if self._uses_nvdec else None
+        return self._running[0][1], EpochIterator(self._running, functools.partial(self._batch, epoch), check)
+
+    def _gpu_check(self) -> Callable[[bool], None]:
+        """A function for one pass that reports what the CPU decoded in place of NVDEC: see `strict`."""
+        begun = seen = self._native.stats()
+
+        def check(ended: bool) -> None:
+            nonlocal seen
+            if not ended and not self._strict:
+                return
+            before, now = (seen, self._native.stats()) if self._strict else (begun, self._native.stats())
+            seen = now
+            decoded, instead = (now[key] - before[key] for key in ("frames_decoded", "frames_decoded_by_fallback"))
+            if instead == 0:
+                return
+            # A video that is known not to be decodable by the GPU has been noted before.
+            counts = now["cpu_fallbacks"]
+            new = {reason: count - before["cpu_fallbacks"].get(reason, 0) for reason, count in counts.items()}
+            reasons = [reason for reason, count in (new if any(new.values()) else counts).items() if count]
+            text = f"the CPU decoded {instead} of {decoded} pictures in place of the GPU: {'; '.join(reasons)}"
+            if self._strict:
+                raise GpuError(f"strict=True, but {text}; exclude these videos, or use strict=False")
+            if instead > MAX_FALLBACK_SHARE * decoded:
+                warnings.warn(
+                    f"in this epoch {text}; `framespool doctor FILE` tries the GPU on a file, strict=True makes it an "
+                    "error",
+                    stacklevel=3,
+                )
+
+        return check
 
     def __iter__(self) -> Iterator[B]:
         """Starts an epoch; an iteration in progress ends.
@@ -249,17 +313,17 @@ class BaseLoader(Generic[B]):
     def describe_clip(self, clip_id: int, *, epoch: int | None = None, frame: int = 0) -> dict[str, Any]:
         """Reports what is determined about a clip before it is decoded.
 
-        In a mixture it describes the first time that the clip occurs in the epoch.
+        In a mixture or with weights it describes the first time that the clip occurs in the epoch.
 
         Args:
-            clip_id: Clip of the dataset, as in ``batch.clip_ids``.
-            epoch: Epoch of the random numbers. ``None``: the latest epoch that was started, else the next one.
-            frame: Position in the clip, which matters only for transforms with ``per_frame=True``.
+            clip_id: Clip of the dataset, as in `batch.clip_ids`.
+            epoch: Epoch of the random numbers. `None`: the latest epoch that was started, else the next one.
+            frame: Position in the clip, which matters only for transforms with `per_frame=True`.
 
         Returns:
-            dict: ``path``, ``video_id``, ``label``, ``indices`` (in presentation order) and ``transforms``: one
-            dict per transform, with its ``name`` and the numbers that it draws, as
-            :func:`framespool.transforms.sample_params` returns them.
+            dict: `path`, `video_id`, `label`, `indices` (in presentation order) and `transforms`: one
+            dict per transform, with its `name` and the numbers that it draws, as
+            `transforms.sample_params()` returns them.
 
         Raises:
             ArgumentError: If an argument is not an int in its range.
@@ -280,10 +344,10 @@ class BaseLoader(Generic[B]):
             batches: Number of batches to make.
 
         Returns:
-            An iterator over ``len(loader)`` batches.
+            An iterator over `len(loader)` batches.
 
         Raises:
-            ArgumentError: If ``batches`` is less than 1.
+            ArgumentError: If `batches` is less than 1.
         """
         count = integer("batches", batches, least=1)
         if self._is_unconsumed():
@@ -295,16 +359,14 @@ class BaseLoader(Generic[B]):
         return itertools.islice(itertools.cycle(ready), len(self))
 
     def failures(self) -> list[dict[str, Any]]:
-        """Lists the videos that failed so far, at most 65,536 of them; :meth:`stats` counts all.
+        """Lists the videos that failed so far, at most 65,536 of them; `stats()` counts all.
 
         Returns:
-            list: One dict per video with ``path`` (``None`` for bytes), ``video_id``, ``kind`` and ``message`` of its
-            first error, and ``clips``, the number of clips that could not be made (0 if indexing failed). If only a
-            segment of a file is at fault, ``part`` has its bounds. For an :class:`~framespool.datasets.ImageSequence`
-            ``path`` is the folder and ``frames`` has pattern, first and count. For an
-            :class:`~framespool.datasets.ArchiveMember` ``path`` is the archive and ``member`` has its name,
-            ``offset_bytes`` and ``num_bytes``. For a :class:`~framespool.datasets.TableCell` ``cell`` has its column
-            and row.
+            list: One dict per video with `path` (`None` for bytes), `video_id`, `kind` and `message` of its
+            first error, and `clips`, the number of clips that could not be made (0 if indexing failed). If only a
+            segment of a file is at fault, `part` has its bounds. For a `datasets.ImageSequence` `path` is the folder
+            and `frames` has pattern, first and count. For a `datasets.ArchiveMember` `path` is the archive and `member`
+            has its name, `offset_bytes` and `num_bytes`. For a `datasets.TableCell` `cell` has its column and row.
         """
         failures: list[dict[str, Any]] = []
         for video, path, kind, message, clips in self._native.failures():
@@ -313,9 +375,9 @@ class BaseLoader(Generic[B]):
         return failures
 
     def write_failures(self, path: str | os.PathLike[str]) -> int:
-        """Writes :meth:`failures` to a file, one JSON object per line; an existing file is replaced.
+        """Writes `failures()` to a file, one JSON object per line; an existing file is replaced.
 
-        :meth:`Dataset.exclude` reads the file.
+        `Dataset.exclude()` reads the file.
 
         Args:
             path: The file to write.
@@ -328,30 +390,52 @@ class BaseLoader(Generic[B]):
     def stats(self) -> dict[str, Any]:
         """Counts since the loader was created.
 
-        ``version`` changes whenever a key changes its name or meaning. Seconds are sums over all worker threads. How to
-        read them is in docs/howto/measure.md.
+        Seconds are sums over all worker threads. docs/howto/measure.md explains how to use them.
 
-        - Delivered: ``batches``, ``clips``, ``frames``.
-        - Decoding: ``frames_decoded``; ``frames_delivered`` (decoded and requested, counted once however many clips
-          contain them); ``frames_decoded_per_frame_delivered`` (the cost of a delivered frame); ``packets_skipped``
-          (not decoded, since no requested frame depends on them); ``decode_ranges``; ``decode_ranges_repeated``
-          (decoded again without skipping); ``gops_shared`` (decode ranges that served several clips);
-          ``decoders_opened``.
-        - Clip cache: ``clip_cache_hits``, ``clips_evicted`` (for clips with an earlier deadline),
-          ``clip_cache_peak_bytes``, ``memory_budget``.
-        - Files: ``bytes_read``, ``videos_indexed``, ``videos_failed``.
-        - URLs: ``remote_requests``, ``remote_bytes``, ``remote_retries``, ``remote_cache_hits`` (reads served from
-          memory).
-        - Errors: ``errors`` by kind, including skipped and replaced ones; ``clips_skipped``, ``clips_replaced``.
-        - Worker time: ``worker_busy_seconds``, of which ``planning_seconds`` (including opening files),
-          ``reading_seconds``, ``decoding_seconds`` and ``transform_seconds``; ``worker_blocked_seconds`` (all batches
-          are ready and the training loop has not taken them); ``worker_idle_seconds`` (no work available).
-        - Consumer: ``consumer_wait_seconds``, the time that the training loop waited. If it is large, the loader is the
-          bottleneck.
-        - Index cache: ``index_hits`` (videos found in the cache), ``videos_indexed`` (not found), ``index_cache_error``
-          (why indexes cannot be stored, or ``None``).
-        - GPU: ``nvdec_threads``, ``frames_decoded_by_gpu`` (part of ``frames_decoded``), ``cpu_fallbacks`` (reasons for
-          decoding on the CPU instead of NVDEC or nvJPEG, with the count of each).
+        - `version`: changes if a key changes its name or meaning
+        - Delivered
+            - `batches`, `clips`, `frames`
+        - Decoding
+            - `frames_decoded`: frames decoded
+            - `frames_delivered`: frames decoded and requested, counted once for all clips that contain them
+            - `frames_decoded_per_frame_delivered`: cost of a delivered frame
+            - `packets_skipped`: packets not decoded, since no requested frame depends on them
+            - `decode_ranges`: ranges of packets decoded
+            - `decode_ranges_repeated`: ranges decoded again after an error, on one thread or without skipping
+            - `gops_shared`: ranges that served several clips
+            - `decoders_opened`: decoders opened
+        - Clip cache
+            - `clip_cache_hits`: clips taken from the cache
+            - `clips_evicted`: clips evicted for clips with an earlier deadline
+            - `clips_decoded_again`: evicted clips that were made again
+            - `clips_cached_over_8_bits`: clips of more than 8 bits that were cached as output elements
+            - `clip_cache_peak_bytes`: largest size of the cache
+            - `memory_budget`: limit of the cache in bytes
+        - Files
+            - `bytes_read`: bytes read from files
+            - `videos_indexed`: videos whose index was not in the index cache
+            - `index_hits`: videos whose index was in the index cache
+            - `index_cache_error`: why indexes cannot be stored, or `None`
+            - `videos_failed`: videos that failed
+        - URLs
+            - `remote_requests`, `remote_bytes`, `remote_retries`: requests, bytes received, repeated requests
+            - `remote_cache_hits`: reads served from memory
+        - Errors
+            - `errors`: count of each kind, including skipped and replaced ones
+            - `clips_skipped`, `clips_replaced`: clips omitted or replaced by `on_error`
+        - Worker time
+            - `worker_busy_seconds`: time with work, of which `planning_seconds` (including opening files),
+              `reading_seconds`, `decoding_seconds` and `transform_seconds`
+            - `worker_blocked_seconds`: time in which all batches were ready and the training loop took none
+            - `worker_idle_seconds`: time without available work
+        - Consumer
+            - `consumer_wait_seconds`: time that the training loop waited; if it is large, loading is the bottleneck
+        - GPU
+            - `nvdec_threads`: decode tasks that NVDEC runs at the same time
+            - `frames_decoded_by_gpu`: part of `frames_decoded`
+            - `frames_decoded_by_fallback`: part of `frames_decoded`: what the CPU decoded because the GPU could not
+            - `late_decode_statuses`: pictures that were mapped only for their decode status, or whose status is unknown
+            - `cpu_fallbacks`: reasons for decoding on the CPU instead of NVDEC or nvJPEG, with the count of each
 
         Returns:
             The counters by name.

@@ -14,6 +14,7 @@ from framespool._validate_args import as_sequence, integer
 from framespool.datasets import Dataset, MixtureDataset
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError
+from framespool.transforms._functions import PerBatch, PerClip
 
 #: Increased when the meaning of a state changes.
 FORMAT = 2
@@ -96,6 +97,11 @@ def order(settings: Mapping[str, Any], mixture: MixtureDataset | None) -> dict[s
     if settings["repeats"] > 1:
         names += ["repeats"]
     rest: dict[str, Any] = {}
+    if settings["weights"] is not None:
+        weights, replacement, epoch_clips = settings["weights"]
+        # A digest: there may be millions of weights.
+        digest = hashlib.blake2b(array("d", weights).tobytes(), digest_size=8).hexdigest()
+        rest = {"weights": (digest, replacement, epoch_clips)}
     if mixture is not None:
         rest = {"mix": (mixture.lengths, mixture.weights, mixture.replacement, mixture.epoch_clips)}
     return {**{name: settings[name] for name in names}, **rest}
@@ -114,6 +120,8 @@ def text(value: Any) -> str:
         return "{" + ", ".join(f"{key}: {text(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "(" + ", ".join(text(item) for item in value) + ")"
+    if isinstance(value, (PerBatch, PerClip)):
+        return f"{type(value).__name__}{text([value.function])}"
     if isinstance(value, functools.partial):
         return text({"partial": value.func, "of": (value.args, value.keywords)})
     if isinstance(value, Callable):  # type: ignore[arg-type]

@@ -8,26 +8,27 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from framespool._base_loader import BaseLoader
+from framespool._batch import BatchMethods
 from framespool._framespool import Tensor
 from framespool._loader_options import LoaderOptions
-from framespool._validate_args import choice, integer
+from framespool._validate_args import boolean, choice, integer
 from framespool.datasets import Dataset
 from framespool.errors import ArgumentError
 from framespool.samplers import ClipSampler, custom
 from framespool.transforms import Transform
-from framespool.transforms._compose import finish
 
 
-@dataclass(eq=False)
-class Batch:
+@dataclass(eq=False, repr=False)
+class Batch(BatchMethods):
     """N clips of T frames, with their labels and positions.
 
-    Tensors leave by DLPack without a copy: ``torch.from_dlpack(batch.frames)``, ``np.from_dlpack(batch.frames)``, or
-    ``.torch()`` and ``.numpy()`` for short. Where clips differ in length, T is the length of the longest one; the rows
-    of the others are padded with -1, NaN and false.
+    `frames, labels = batch` and `batch["labels"]` work as with a tuple and a dict. `batch.to("cuda")` gives a batch
+    of `torch.Tensor`. A tensor leaves by DLPack without a copy: `torch.from_dlpack(batch.frames)`,
+    `np.from_dlpack(batch.frames)`, or `.torch()` and `.numpy()` for short. Where clips differ in length, T is the
+    length of the longest one; the rows of the others are padded with -1, NaN and false.
 
     Attributes:
-        frames: Tensor in the loader's layout and dtype; ``ThreeCrop`` and ``FiveCrop`` add a dimension of views after
+        frames: Tensor in the loader's layout and dtype; `ThreeCrop` and `FiveCrop` add a dimension of views after
             N. A list of N Tensors if the transforms give frames of different sizes. If the last transform is a
             callable, its result.
         labels: (N,) int64.
@@ -36,10 +37,22 @@ class Batch:
         mask: (N, T) bool, false for frames that replace frames past the end of the video.
         video_ids: (N,) int64, index of the video in the dataset.
         clip_ids: (N,) int64, index of the clip in the dataset.
-        requested_ids: (N,) int64, the clip that the batch sampler requested. Differs from ``clip_ids`` only for a
+        requested_ids: (N,) int64, the clip that the batch sampler requested. Differs from `clip_ids` only for a
             replacement.
         view_ids: (N,) int64, number of the clip within its video, from 0.
         padding: (N,) bool, true for clips that only fill a batch or make ranks equal.
+
+    Example:
+        >>> import framespool as fsp
+        >>> loader = fsp.ClipLoader(
+        ...     ["a.mp4", "phone.mp4"],
+        ...     fsp.samplers.random(sequence_length=8),
+        ...     batch_size=2,
+        ...     transforms=[fsp.transforms.Resize((112, 112))],
+        ... )
+        >>> batch = next(iter(loader))
+        >>> batch.frames.shape, batch.indices.shape, batch.video_ids.tolist()
+        ((2, 8, 112, 112, 3), (2, 8), [0, 1])
     """
 
     frames: Tensor | list[Tensor]
@@ -53,91 +66,102 @@ class Batch:
     view_ids: Tensor
     padding: Tensor
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
 
 class ClipLoader(BaseLoader[Batch]):
     """Iterates over batches of video clips that worker threads decode.
 
     The order of clips depends only on the arguments, never on timing, thread count or device. Each iteration is one
-    epoch: the next one, or the one that :meth:`set_epoch` chose. :meth:`state_dict` and :meth:`load_state_dict` resume
+    epoch: the next one, or the one that `set_epoch()` chose. `state_dict()` and `load_state_dict()` resume
     within an epoch, see docs/howto/resume.md.
 
-    The loader does not survive ``os.fork()``: create it in the process that uses it. Only one thread may take batches
-    at a time; a second one gets a ``RuntimeError``.
+    The loader does not survive `os.fork()`: create it in the process that uses it. Only one thread may take batches
+    at a time; a second one gets a `RuntimeError`.
 
-    All ranks deliver ``len(loader)`` batches, whatever ``on_error`` is. Where ``"skip"`` would leave a batch empty, the
-    batch holds one other clip, marked in ``batch.padding``. A :class:`~framespool.errors.GpuError` is always raised in
-    place of the batch. If the GPU has no memory for a batch, no batch is lost: ``next`` requests the same one again.
+    All ranks deliver `len(loader)` batches, for every value of `on_error`. Where `"skip"` would leave a batch empty,
+    the batch holds one other clip, marked in `batch.padding`. A `GpuError` is always raised in place of the batch. If
+    the GPU has no memory for a batch, no batch is lost: `next` requests the same one again.
 
     A clip sampler that counts clips by the lengths of the videos looks at all videos first. If a file fails there on
-    one rank only, that rank has fewer clips: compare :attr:`num_clips` over the ranks.
+    one rank only, that rank has fewer clips: compare `num_clips` over the ranks.
 
-    Memory: besides ``memory_budget`` the loader needs ``prefetch_batches + 1`` batches, and 15 to 50 MB per thread for
-    decoding 1080p. See docs/howto/memory.md.
+    Memory: besides `memory_budget` the loader needs `prefetch_batches + 1` batches, and 15 to 50 MiB per thread for
+    decoding 1080p, up to 270 MiB for 4K HEVC of 10 bits. See docs/howto/memory.md.
 
     Args:
-        dataset: A :class:`~framespool.datasets.Dataset`, or a list of paths or of ``(path, label)``. Bytes, an
-            :class:`~framespool.datasets.ArchiveMember` or a :class:`~framespool.datasets.VideoSegment` may replace a
-            path.
-        clip_sampler: A clip sampler of :mod:`framespool.samplers`, or a function ``fn(info, rng)`` that returns the
-            frame indices of a clip (see :func:`framespool.samplers.custom`).
+        dataset: A `datasets.Dataset`, or a list of paths or of `(path, label)`. Bytes, a `datasets.ArchiveMember` or a
+            `datasets.VideoSegment` may replace a path.
+        clip_sampler: A clip sampler of `framespool.samplers`, or a function `fn(info, rng)` that returns the frame
+            indices of a clip (see `samplers.custom()`).
         batch_size: Clips per batch of this rank.
-        transforms: List of :mod:`framespool.transforms`, applied to each clip. The last entry may be a callable, which
-            receives the frames of each batch on the thread that takes batches. ``None``: no transforms.
-        device: Where batches are placed: ``"cpu"``, or a GPU as ``"cuda:0"``, as its number or as a ``torch.device``.
-        decoder: ``"auto"``, ``"cpu"`` or ``"nvdec"``. With a GPU, ``"auto"`` uses its NVDEC engines together with the
-            CPU threads; ``"nvdec"`` uses no CPU threads in addition. Videos that NVDEC cannot decode exactly fall back
-            to the CPU with the same result; :meth:`stats` reports the reasons.
-        nvdec_threads: Decode tasks that NVDEC runs at the same time, 1 to 64. ``None``: three per engine, fewer if the
+        transforms: List of `framespool.transforms`, applied to each clip. The last entry may be a callable, which
+            receives the frames of each batch on the thread that takes batches. `None`: no transforms.
+        device: Where batches are placed: `"cpu"`, or a GPU as `"cuda:0"`, as its number or as a `torch.device`.
+        decoder: Which decoders a loader with a GPU uses. Videos that NVDEC cannot decode exactly fall back to the CPU,
+            with the same result; `stats()` reports the reasons.
+            - `"auto"`: its NVDEC engines together with the CPU threads.
+            - `"nvdec"`: its NVDEC engines, without further CPU threads.
+            - `"cpu"`: the CPU threads.
+        strict: `True`: an error (`GpuError`, in place of the next batch) if the CPU decodes pictures because NVDEC
+            cannot. `False`: a warning after an epoch in which the CPU decoded more than 10 % of the pictures for such
+            reasons. `None`: as the environment variable `FRAMESPOOL_STRICT_GPU` says, which is 1 for `True`.
+        nvdec_threads: Decode tasks that NVDEC runs at the same time, 1 to 64. `None`: two per engine, fewer if the
             GPU is short of memory.
-        shuffle: ``"grouped"``: a new permutation of all videos each epoch. The clips of a video stay on one rank,
-            spread over as many batches as the clip cache permits, so each video is decoded once at any dataset size.
-            ``True``: the same, or ``"full"`` if videos have one clip each. ``"full"``: a new permutation of all clips
-            each epoch. ``"buffer"``: moves each clip by less than 1.5 times ``initial_fill`` positions, so that
-            neighbors in the dataset stay close. ``False``: dataset order.
+        shuffle: Order of the clips in an epoch.
+            - `"grouped"`: a new permutation of all videos each epoch. The clips of a video stay on one rank, spread
+              over as many batches as the clip cache permits, so each video is decoded once at any dataset size.
+            - `True`: the same, or `"full"` if videos have one clip each or with `stick_to_shard`.
+            - `"full"`: a new permutation of all clips each epoch.
+            - `"buffer"`: each clip moves by less than 1.5 times `initial_fill` positions, so that neighbors in the
+              dataset stay close.
+            - `False`: the order of the dataset.
         initial_fill: Size of the shuffle buffer in clips.
-        shuffle_block_size: For ``"grouped"``: positions over which the clips of a video are spread, over all ranks.
-            ``None``: derived from ``memory_budget``, the size of a clip, the clips per video and ``num_shards``.
-        num_streams: For ``"grouped"``: number of streams. On any number of ranks that divides it, each video is on one
-            rank. ``None``: ``num_shards`` times up to 8.
-        max_chunk: For ``"grouped"``: longer videos are cut into chunks of at most this many clips.
-        order: Algorithm of the order: ``"framespool"``, ``"torch"`` (``DistributedSampler`` and ``DataLoader``) or
-            ``"dali"`` (its readers with ``pad_last_batch``). See docs/concepts/batch-sampler.md.
+        shuffle_block_size: For `"grouped"`: positions over which the clips of a video are spread, over all ranks.
+            `None`: derived from `memory_budget`, the size of a clip, the clips per video and `num_shards`.
+        num_streams: For `"grouped"`: number of streams. On any number of ranks that divides it, each video is on one
+            rank. `None`: `num_shards` times up to 8.
+        max_chunk: For `"grouped"`: longer videos are cut into chunks of at most this many clips.
+        order: Algorithm of the order: `"framespool"`, `"torch"` (`DistributedSampler` and `DataLoader`) or
+            `"dali"` (its readers with `pad_last_batch`). See docs/concepts/batch-sampler.md.
         shard_id: Rank of this process, from 0.
         num_shards: Number of ranks. All ranks get the same number of batches of the same sizes.
-        stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that. ``False``: all clips
+        stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that. `False`: all clips
             are distributed again each epoch.
-        worker_id: Worker of this rank, from 0; :class:`framespool.torch.ClipDataset` sets it.
-        num_workers: Workers of this rank. Worker ``w`` makes batches ``w``, ``w + num_workers``, and so on.
+        worker_id: Worker of this rank, from 0; `torch.ClipDataset` sets it.
+        num_workers: Workers of this rank. Worker `w` makes batches `w`, `w + num_workers`, and so on.
         seed: Seed of the shuffle and of all random clips and transforms.
-        last_batch: ``"partial"`` (shorter), ``"drop"``, or ``"fill"`` (filled with the first clips of the epoch, marked
-            in ``batch.padding``).
-        on_error: When the file of a clip fails: ``"raise"`` in place of the batch, ``"skip"`` the clip, or
-            ``"replace"`` it by another clip chosen by (seed, epoch, clip). :meth:`stats` counts errors,
-            :meth:`failures` lists them.
-        num_threads: Worker threads, each with a single-threaded decoder. ``None``: one per available core.
+        last_batch: What happens to an incomplete last batch.
+            - `"partial"`: it is shorter.
+            - `"drop"`: it is not delivered.
+            - `"fill"`: it is filled with the first clips of the epoch, which `batch.padding` marks.
+        on_error: What happens if the file of a clip fails; `stats()` counts errors, `failures()` lists them.
+            - `"raise"`: the error is raised in place of the batch.
+            - `"skip"`: the clip is omitted.
+            - `"replace"`: another clip replaces it, chosen by (seed, epoch, clip).
+        num_threads: Worker threads, each with a single-threaded decoder. `None`: one per core of this rank's share: the
+            CPU affinity and the cgroup's quota, divided by `LOCAL_WORLD_SIZE`, which torchrun sets.
         repeats: How many times each clip of a batch is delivered, one after another: the same frames with other random
-            transforms (repeated augmentation). A batch then has ``batch_size * repeats`` clips.
+            transforms (repeated augmentation). A batch then has `batch_size * repeats` clips.
         prefetch_batches: Batches made ahead.
-        memory_budget: Size of the clip cache, in bytes or as ``"512MiB"``. The cache holds clips that are decoded
-            before their turn because they share frames with another clip. It never changes what is delivered.
+        memory_budget: Size of the clip cache, in bytes or as `"512MiB"`. The cache holds clips that are decoded
+            before their turn because they share frames with another clip. A grouped shuffle derives its order from it.
+        device_memory_budget: The same for clips that wait on the GPU, if `device` is one; `memory_budget` then
+            limits only suspended decoders. `None`: as large as `memory_budget`. Give all ranks the same.
         lookahead_clips: Length of the lookahead window in clips, beyond the prefetched batches.
-        layout: ``"NTHWC"``, ``"NTCHW"`` or ``"NCTHW"``.
-        dtype: ``"uint8"``; ``"uint16"``, 0 to 65535 whatever the depth of the video; or ``"float16"``, ``"bfloat16"``,
-            ``"float32"`` with values in 0..1 unless normalized. All but ``"uint8"`` keep more than 8 bits.
-        index: The index cache, shared by all processes of a machine: a folder, ``False`` for none, or ``None`` or
-            ``"auto"`` for the default (``FRAMESPOOL_INDEX``, else a folder in the user's cache). See
-            docs/howto/indexing.md.
-        stream: Index of the video stream among all streams of a file. ``None``: the ``stream`` of the dataset, else the
+        layout: `"NTHWC"`, `"NTCHW"` or `"NCTHW"`.
+        dtype: Type of the frames; all but `"uint8"` keep the depth of video of more than 8 bits.
+            - `"uint8"`: 0 to 255.
+            - `"uint16"`: 0 to 65535 for every depth of the video.
+            - `"float16"`, `"bfloat16"`, `"float32"`: 0 to 1 unless normalized.
+        index: The index cache, shared by all processes of a machine: a folder, `False` for none, or `None` or `"auto"`
+            for the default (`FRAMESPOOL_INDEX`, else a folder in the user's cache). See docs/howto/indexing.md.
+        stream: Index of the video stream among all streams of a file. `None`: the `stream` of the dataset, else the
             best one of each file.
-        hdr: ``"warn"`` or ``"ignore"``, as for :class:`~framespool.Video`.
+        hdr: `"warn"` or `"ignore"`, as for `framespool.Video`.
 
     Raises:
         ArgumentError: If an argument is invalid.
         GpuError: If the GPU cannot be used.
-        NoVideoError: While iterating, if ``stream`` is no video stream of a file.
+        NoVideoError: While iterating, if `stream` is no video stream of a file.
 
     Example:
         >>> import framespool as fsp
@@ -161,6 +185,7 @@ class ClipLoader(BaseLoader[Batch]):
         transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
         device: Any = "cpu",
         decoder: Literal["auto", "cpu", "nvdec"] = "auto",
+        strict: bool | None = None,
         nvdec_threads: int | None = None,
         shuffle: Literal["grouped", "full", "buffer"] | bool = False,
         initial_fill: int = 1024,
@@ -180,6 +205,7 @@ class ClipLoader(BaseLoader[Batch]):
         repeats: int = 1,
         prefetch_batches: int = 2,
         memory_budget: int | str = "2GiB",
+        device_memory_budget: int | str | None = None,
         lookahead_clips: int = 65536,
         layout: Literal["NTHWC", "NTCHW", "NCTHW"] = "NTHWC",
         dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
@@ -223,11 +249,13 @@ class ClipLoader(BaseLoader[Batch]):
         )
         own = {
             "memory_budget": memory_budget,
+            "device_memory_budget": device_memory_budget,
             "lookahead_clips": lookahead_clips,
             "layout": layout,
             "index": index,
             "stream": stream,
             "decoder": decoder,
+            "strict": None if strict is None else boolean("strict", strict),
             "nvdec_threads": None
             if nvdec_threads is None
             else integer("nvdec_threads", nvdec_threads, least=1, most=64),
@@ -240,15 +268,15 @@ class ClipLoader(BaseLoader[Batch]):
         It plans the decoding of a part of an epoch in the order of each shuffle, from the indexes of up to 32 of the
         videos, and takes some seconds at most.
 
-        - ``packets_per_clip``: mean packets that are decoded, or read and skipped, for a clip: ``"grouped"`` and
-          ``"full"``, the shuffles; ``"single"``, each clip decoded by itself.
-        - ``mixing``: that of ``"grouped"``; see :meth:`BatchSampler.quality`.
+        - `packets_per_clip`: mean packets that are decoded, or read and skipped, for a clip: `"grouped"` and
+          `"full"`, the shuffles; `"single"`, each clip decoded by itself.
+        - `mixing`: that of `"grouped"`; see `BatchSampler.quality()`.
 
         Returns:
             dict: The values by name.
 
         Raises:
-            ArgumentError: With ``order`` other than ``"framespool"``, a mixture, or ``stick_to_shard``.
+            ArgumentError: With `order` other than `"framespool"`, or `stick_to_shard`.
             Error: If none of the videos can be read.
 
         Example:
@@ -261,6 +289,8 @@ class ClipLoader(BaseLoader[Batch]):
         single, full, grouped, mixing = self._native.estimate_cost()
         return {"packets_per_clip": {"grouped": grouped, "full": full, "single": single}, "mixing": mixing}
 
-    def _batch(self, made: list[dict[str, Any]]) -> Batch:
+    def _batch(self, epoch: int, made: list[dict[str, Any]]) -> Batch:
         batch = Batch(**{field.name: made[0][field.name] for field in fields(Batch)})
-        return replace(batch, frames=finish(self._finish, batch.frames))
+        return replace(
+            batch, frames=self._apply_functions(batch.frames, self._settings["layout"], epoch, batch.clip_ids)
+        )

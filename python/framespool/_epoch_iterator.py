@@ -20,13 +20,18 @@ class EpochIterator(Iterator[B]):
     Args:
         loaders: The native loaders, each with its own number of the pass.
         make: Builds a batch from the results of all loaders.
+        check: Called after each batch with `False`, and at the end with `True`; its error replaces the batch.
     """
 
     def __init__(
-        self, loaders: list[tuple[_framespool.Loader, int]], make: Callable[[list[dict[str, Any]]], B]
+        self,
+        loaders: list[tuple[_framespool.Loader, int]],
+        make: Callable[[list[dict[str, Any]]], B],
+        check: Callable[[bool], None] | None = None,
     ) -> None:
         self._loaders = loaders
         self._make = make
+        self._check = check
         #: Results of the first loaders for the next batch. All loaders stay at the same batch, even if one fails:
         #: results are kept until the last loader has returned its own.
         self._given: list[dict[str, Any] | Exception | None] = []
@@ -58,7 +63,12 @@ class EpochIterator(Iterator[B]):
         for batch in given:
             if isinstance(batch, Exception):
                 raise batch
-        if len(made) < len(self._loaders) or not made:
-            self._loaders = []
+        ended = len(made) < len(self._loaders) or not made
+        check = self._check
+        if ended:
+            self._loaders, self._check = [], None
+        if check is not None:
+            check(ended)
+        if ended:
             raise StopIteration
         return self._make(made)

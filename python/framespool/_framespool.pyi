@@ -1,4 +1,4 @@
-"""The compiled engine. Use the public names of ``framespool`` instead; only ``Tensor`` is public here."""
+"""The compiled engine. Use the public names of `framespool` instead; only `Tensor` is public here."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -38,16 +38,13 @@ __all__ = [
     "read_dali_file_list",
     "read_dali_frames",
     "read_epic_kitchens",
-    "read_file_list",
     "read_folder",
-    "read_gluon_list",
     "read_hmdb51",
     "read_jester",
     "read_json_lines",
     "read_kinetics",
     "read_lerobot",
     "read_lmdb",
-    "read_rawframes",
     "read_recordio",
     "read_something_something",
     "read_annotation_file",
@@ -84,11 +81,20 @@ VideoDescription = tuple[int, float] | tuple[list[float], float]
 
 @final
 class Tensor:
-    """A block of numbers with a shape, on the host or on a GPU.
+    """A dense array in host or GPU memory: the result type of framespool.
 
-    It is exported by DLPack without a copy: ``torch.from_dlpack(t)``, ``numpy.from_dlpack(t)``,
-    ``jax.dlpack.from_dlpack(t)``. The memory is freed when no consumer uses it. ``t[i]`` is a view of entry ``i`` of
-    the first dimension. A Tensor on the host can be pickled, which copies it.
+    Exports its memory by DLPack without a copy: `torch.from_dlpack(t)`, `numpy.from_dlpack(t)` and
+    `jax.dlpack.from_dlpack(t)`, or `t.torch()` and `t.numpy()`. The memory lives as long as any object that uses it.
+    `t[i]` is a view of index `i` of the first dimension. A tensor in host memory can be pickled; its elements are
+    copied.
+
+    Example:
+        >>> import framespool as fsp
+        >>> frame = fsp.Video("a.mp4")[0]
+        >>> frame.shape, frame.dtype, frame.device
+        ((360, 640, 3), 'uint8', 'cpu')
+        >>> frame.numpy().shape
+        (360, 640, 3)
     """
 
     @property
@@ -112,7 +118,7 @@ class Tensor:
         """Removes the dimension of time, which must have length 1.
 
         Args:
-            layout: The last dimensions, such as ``"NTHWC"``.
+            layout: The last dimensions, such as `"NTHWC"`.
 
         Returns:
             A view.
@@ -147,7 +153,7 @@ class Tensor:
             The array.
 
         Raises:
-            TypeError: For a tensor on a GPU (use ``.cpu()`` first), and for bfloat16, which NumPy does not support.
+            TypeError: For a tensor on a GPU (use `.cpu()` first), and for bfloat16, which NumPy does not support.
             ImportError: If NumPy is not installed.
         """
     def torch(self) -> Any:
@@ -191,7 +197,7 @@ class Clip:
 
 @final
 class Video:
-    """An open video. ``name`` is used in messages if ``source`` is bytes; ``threads`` decode the frames of one call."""
+    """An open video. `name` is used in messages if `source` is bytes; `threads` decode the frames of one call."""
 
     def __new__(
         cls,
@@ -205,7 +211,7 @@ class Video:
         ignores_hdr: bool = False,
     ) -> Video: ...
     def __len__(self) -> int: ...
-    def facts(self) -> dict[str, Any]:
+    def info(self) -> dict[str, Any]:
         """Metadata of the video by name."""
     def color(self) -> tuple[int, int, int, bool | None]:
         """Primaries, transfer and matrix as numbered by ITU-T H.273 (2: unspecified), and whether the range is full.
@@ -222,7 +228,7 @@ class Video:
     def cpu_fallback(self) -> str | None:
         """Why NVDEC did not decode frames of the last call."""
     def analyze_access(self, frames: int, stride: int) -> dict[str, Any]:
-        """Examines the packets; costs are those of a clip of ``frames`` frames, ``stride`` apart."""
+        """Examines the packets; costs are those of a clip of `frames` frames, `stride` apart."""
     def all_pts_seconds(self) -> list[float]:
         """Presentation time of every frame in seconds."""
     def frames(self, indices: list[int], steps: list[Step], dtype: str, layout: str, seed: int) -> Clip: ...
@@ -240,11 +246,11 @@ class FrameIterator:
 
 @final
 class BatchSampler:
-    """Clip numbers of batches; ``framespool.BatchSampler`` wraps it."""
+    """Clip numbers of batches; `framespool.BatchSampler` wraps it."""
 
     @property
     def grouped(self) -> tuple[int, int, int] | None:
-        """``num_streams``, ``shuffle_block_size`` and ``max_chunk``; ``None`` if the clips are not grouped."""
+        """`num_streams`, `shuffle_block_size` and `max_chunk`; `None` if the clips are not grouped."""
 
     def __new__(cls, settings: dict[str, Any]) -> BatchSampler: ...
     def __len__(self) -> int: ...
@@ -285,11 +291,19 @@ class Loader:
 
 @final
 class ClipInfo:
-    """A clip and its video, or the segment of it that is the sample; the argument of a sampling function."""
+    """A clip and its video, or the segment of it that is the sample; the argument of a sampling function.
+
+    Example:
+        >>> import framespool as fsp
+        >>> def last_frames(info, rng):
+        ...     return range(info.num_frames - 4, info.num_frames)
+        >>> fsp.samplers.custom(last_frames, sequence_length=4).frames(72).indices
+        [68, 69, 70, 71]
+    """
 
     @property
     def num_frames(self) -> int:
-        """Number of frames; the last one is ``num_frames - 1``."""
+        """Number of frames; the last one is `num_frames - 1`."""
     @property
     def fps(self) -> float:
         """Frames per second over the duration; 0 if unknown."""
@@ -305,7 +319,7 @@ class ClipInfo:
 
 @final
 class Index:
-    """The index cache in a folder; ``None`` is the default one."""
+    """The index cache in a folder; `None` is the default one."""
 
     def __new__(cls, place: _Path | None) -> Index: ...
     @property
@@ -327,7 +341,7 @@ class Index:
         check: bool,
         progress: Callable[[int, int, int], object],
     ) -> dict[str, Any]:
-        """Builds missing indexes, or with ``check`` all; calls ``progress(done, failed, total)`` regularly."""
+        """Builds missing indexes, or with `check` all; calls `progress(done, failed, total)` regularly."""
     def export(
         self, file: _Path, root: _Path, paths: list[str], stream: int | None
     ) -> tuple[int, list[tuple[Path, str]]]:
@@ -335,7 +349,7 @@ class Index:
     def import_(self, file: _Path, root: _Path) -> tuple[int, list[tuple[Path, str]]]:
         """Reads such lines; returns how many, and the skipped ones with reasons."""
     def prune(self, root: _Path) -> int:
-        """Removes indexes of files below ``root`` that no longer exist; returns how many."""
+        """Removes indexes of files below `root` that no longer exist; returns how many."""
 
 def cores() -> int:
     """Number of cores that this process may use, by its CPU affinity and the quota of its control group."""
@@ -344,8 +358,13 @@ def remote_stats() -> dict[str, int]:
     """Counts what this process read by URL.
 
     Returns:
-        ``remote_requests`` (with retries, without redirects), ``remote_bytes`` (bytes of files received),
-        ``remote_retries`` (requests that repeat a failed one), ``remote_cache_hits`` (reads served from memory).
+        `remote_requests` (with retries, without redirects), `remote_bytes` (bytes of files received),
+        `remote_retries` (requests that repeat a failed one), `remote_cache_hits` (reads served from memory).
+
+    Example:
+        >>> import framespool as fsp
+        >>> sorted(fsp.remote_stats())
+        ['remote_bytes', 'remote_cache_hits', 'remote_requests', 'remote_retries']
     """
 
 def num_clips_of(rule: SamplerArgs, video: VideoDescription) -> int:
@@ -381,16 +400,16 @@ class SampleTable:
         tuple[int, int, str | None] | None,
     ]:
         """A sample: path or bytes; label; a segment, (unit, start, end), in "frames" or in "seconds"; frames of a
-        folder; offset, length and name of a member. Raises ``IndexError``."""
+        folder; offset, length and name of a member. Raises `IndexError`."""
     def take(self, numbers: Sequence[int]) -> SampleTable:
-        """The samples with these numbers, in this order. Raises ``IndexError``."""
+        """The samples with these numbers, in this order. Raises `IndexError`."""
     @staticmethod
     def joined(tables: list[SampleTable]) -> SampleTable:
         """Concatenates tables."""
     def labels(self) -> bytes:
         """All labels, as 64-bit ints in the byte order of this machine."""
     def names(self) -> bytes | None:
-        """All paths, one per line, relative to the folder that they share; ``None`` if a sample is not a complete
+        """All paths, one per line, relative to the folder that they share; `None` if a sample is not a complete
         file."""
     @property
     def are_whole(self) -> bool:
@@ -406,28 +425,26 @@ class SampleTable:
         parts: tuple[bytes, bytes],
         others: list[tuple[Any, Any]],
     ) -> SampleTable:
-        """Restores a result of ``__reduce__``. Raises ``ValueError`` for anything else."""
+        """Restores a result of `__reduce__`. Raises `ValueError` for anything else."""
 
 def read_folder(root: _Path, extensions: list[str] | None) -> tuple[SampleTable, list[str]]:
     """Samples and class names of a folder."""
 
-def read_file_list(path: _Path, root: _Path | None, delimiter: str | None) -> tuple[SampleTable, list[str]]:
-    """Samples and class names of a list file."""
-
 #: SampleTable, class names, columns, and notes about skipped samples.
 _Found = tuple[SampleTable, list[str], dict[str, list[Any]], list[str]]
 
-def read_annotation_file(path: _Path, root: _Path | None, delimiter: str | None, multi_label: bool) -> _Found:
-    """Reads a list of paths with labels."""
-
-def read_rawframes(path: _Path, root: _Path | None, frames: _Frames, columns: list[str]) -> _Found:
-    """Reads a list of folders of frames."""
-
-def read_gluon_list(path: _Path, root: _Path | None, extension: str | None) -> _Found:
-    """Reads a list of paths with durations and labels."""
+def read_annotation_file(
+    path: _Path,
+    root: _Path | None,
+    columns: list[str],
+    delimiter: str | None,
+    extension: str | None,
+    frames: _Frames,
+) -> _Found:
+    """Reads a list of paths with labels, durations or numbers of frames."""
 
 def read_dali_file_list(path: _Path, root: _Path | None, rounding: tuple[bool, bool, tuple[int, int]] | None) -> _Found:
-    """Reads a list of DALI's video readers; ``rounding``: start up, end up, fps, to convert seconds to frames."""
+    """Reads a list of DALI's video readers; `rounding`: start up, end up, fps, to convert seconds to frames."""
 
 def read_lerobot(root: _Path, camera: str | None, episodes: list[int] | None) -> _Found:
     """Episodes of a LeRobot dataset, each a segment of a file."""
@@ -459,7 +476,7 @@ def read_ava(
     """Reads a table of AVA."""
 
 def read_json_lines(path: _Path, root: _Path | None, keys: tuple[str, str, str, str], in_frames: bool) -> _Found:
-    """Reads a file of JSON objects; ``keys``: of the source, the label, the start and the end."""
+    """Reads a file of JSON objects; `keys`: of the source, the label, the start and the end."""
 
 def read_kinetics(
     annotations: _Path, root: _Path, extension: str, split: str | None, classes: list[str] | None, missing: str
@@ -475,10 +492,10 @@ def read_hmdb51(annotations: _Path, root: _Path, split: int, train: bool) -> _Fo
 def read_something_something(
     annotations: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None
 ) -> _Found:
-    """Reads annotations of Something-Something V2; videos are files, or folders of ``frames``."""
+    """Reads annotations of Something-Something V2; videos are files, or folders of `frames`."""
 
 def read_jester(list: _Path, labels: _Path, root: _Path, extension: str | None, frames: _Frames | None) -> _Found:
-    """Reads a list of Jester or Something-Something V1; videos are files, or folders of ``frames``."""
+    """Reads a list of Jester or Something-Something V1; videos are files, or folders of `frames`."""
 
 #: Samples of archives; their columns; number of skipped ones; reasons for the first ones.
 _Listing = tuple[SampleTable, dict[str, list[Any]], int, list[str]]
@@ -492,13 +509,13 @@ def read_webdataset(
     on_error: str,
     threads: int,
 ) -> _Listing:
-    """Samples of tars; ``label`` is an extension, with keys inside its JSON; ``columns`` are extensions whose members
+    """Samples of tars; `label` is an extension, with keys inside its JSON; `columns` are extensions whose members
     are kept."""
 
 def read_tfrecord(
     files: list[str], source: str, label: str | None, check: bool, on_error: str, threads: int
 ) -> _Listing:
-    """Samples of TFRecord files, by the names of two features; ``check``: verify the checksums of data."""
+    """Samples of TFRecord files, by the names of two features; `check`: verify the checksums of data."""
 
 def read_lmdb(
     files: list[str],
@@ -509,7 +526,7 @@ def read_lmdb(
     on_error: str,
     threads: int,
 ) -> _Listing:
-    """Positions of the values of LMDB databases, as :func:`read_webdataset`."""
+    """Positions of the values of LMDB databases, as `read_webdataset()`."""
 
 def read_tables(
     kind: str,
@@ -532,7 +549,7 @@ def read_tables(
     skipped rows, and reasons."""
 
 def read_recordio(file: str, index: str | None, on_error: str) -> _Listing:
-    """Samples of a RecordIO file, in the order of the list ``index`` if there is one."""
+    """Samples of a RecordIO file, in the order of the list `index` if there is one."""
 
 def apply(
     pixels: Any,
@@ -543,7 +560,7 @@ def apply(
     layout: str,
     label_fill: int | None,
 ) -> Tensor:
-    """Transforms frames of (frames, height, width, channels); with ``label_fill`` they are label maps."""
+    """Transforms frames of (frames, height, width, channels); with `label_fill` they are label maps."""
 
 def decode_images(
     sources: list[_Source],
@@ -559,7 +576,7 @@ def decode_images(
 def sample_transform_params(
     size: tuple[int, int], steps: list[Step], owner: tuple[int, int, int], t: int
 ) -> list[dict[str, Any]]:
-    """The numbers that transforms draw for frame ``t`` of a clip with this (width, height)."""
+    """The numbers that transforms draw for frame `t` of a clip with this (width, height)."""
 
 def gpu_unavailable_reason() -> str | None:
     """Why no GPU can be used."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 
 from framespool import _checkpoint, _framespool, samplers
 from framespool._base_loader import BaseLoader
+from framespool._batch import BatchMethods
 from framespool._framespool import Tensor
 from framespool._loader_options import LoaderOptions, cores
 from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
@@ -19,32 +20,42 @@ from framespool.datasets._dataset import as_dataset
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError, InternalError
 from framespool.transforms import Transform
-from framespool.transforms._compose import finish, split, steps
+from framespool.transforms._compose import split, steps
+from framespool.transforms._functions import apply_functions
 
 #: Layouts of the engine: an image is a clip of one frame.
 _LAYOUTS = {"NHWC": "NTHWC", "NCHW": "NTCHW"}
-#: Counters of :meth:`ImageLoader.stats` that include masks.
+#: Counters of `ImageLoader.stats()` that include masks.
 _SHARED = (
     *("frames_decoded", "frames_delivered", "decode_ranges", "bytes_read"),
     *("remote_requests", "remote_bytes", "remote_retries", "remote_cache_hits"),
 )
 
 
-@dataclass(eq=False)
-class ImageBatch:
+@dataclass(eq=False, repr=False)
+class ImageBatch(BatchMethods):
     """N images, with their labels and positions.
+
+    `images, labels = batch`, `batch["labels"]` and `batch.to("cuda")` work as with `Batch`.
 
     Attributes:
         images: Tensor in the loader's layout and dtype. A list of N Tensors without the dimension N if the transforms
             give images of different sizes. If the last transform is a callable, its result.
         labels: (N,) int64.
         image_ids: (N,) int64, index of the image in the dataset.
-        requested_ids: (N,) int64, the image that the batch sampler requested. Differs from ``image_ids`` only for a
+        requested_ids: (N,) int64, the image that the batch sampler requested. Differs from `image_ids` only for a
             replacement.
         sizes: (N, 2) int64, height and width of each image file, after EXIF orientation.
         padding: (N,) bool, true for images that only fill a batch or make ranks equal.
-        masks: Labels of the pixels, (N, H, W) uint8 or a list of N Tensors, if the loader was given masks, else
-            ``None``.
+        masks: Labels of the pixels, (N, H, W) uint8 or a list of N Tensors, if the loader was given masks, else `None`.
+
+    Example:
+        >>> import framespool as fsp
+        >>> dataset = fsp.datasets.image_folder("photos/")
+        >>> resize = fsp.transforms.Resize((64, 64))
+        >>> batch = next(iter(fsp.ImageLoader(dataset, batch_size=4, transforms=[resize])))
+        >>> batch.images.shape, batch.labels.tolist()
+        ((4, 64, 64, 3), [0, 0, 0, 0])
     """
 
     images: Tensor | list[Tensor]
@@ -55,61 +66,57 @@ class ImageBatch:
     padding: Tensor
     masks: Tensor | list[Tensor] | None = None
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
 
 class ImageLoader(BaseLoader[ImageBatch]):
     """Iterates over batches of images, from JPEG and PNG files.
 
-    The order depends only on the arguments. Order, shards, epochs, checkpoints, errors and :meth:`stats` are those of
-    :class:`~framespool.ClipLoader`; an image is a clip of one frame. EXIF orientation is applied, alpha is dropped, and
+    The order depends only on the arguments. Order, shards, epochs, checkpoints, errors and `stats()` are those of
+    `framespool.ClipLoader`; an image is a clip of one frame. EXIF orientation is applied, alpha is dropped, and
     gray, CMYK and palette images become RGB. See docs/howto/images.md.
 
-    With ``exact=False`` a JPEG is decoded only as far as the result needs. If it is downscaled by four or more, libjpeg
+    With `exact=False` a JPEG is decoded only as far as the result needs. If it is downscaled by four or more, libjpeg
     halves it while decoding, never below twice the size of the result. Resized images then differ a little from
     "decode, then resize"; docs/howto/images.md has the figures. Rows outside a crop are not decoded, so damage there is
     not detected. A truncated file always is.
 
-    With ``decoder="nvjpeg"`` progressive and unusual JPEG files, PNG, ``exact=True`` and masks fall back to the CPU;
-    :meth:`stats` reports the reasons. The JPEG standard does not fix the inverse transform, so samples of nvJPEG differ
+    With `decoder="nvjpeg"` progressive and unusual JPEG files, PNG, `exact=True` and masks fall back to the CPU;
+    `stats()` reports the reasons. The JPEG standard does not fix the inverse transform, so samples of nvJPEG differ
     a little from those of the CPU. nvJPEG also detects less damage: a truncated file is an error on both, a file with
     wrong bits may be delivered as it was decoded.
 
     Args:
-        dataset: A :class:`~framespool.datasets.Dataset` (``framespool.datasets.image_folder`` reads class folders), or
-            a list of paths or of ``(path, label)``. Bytes or an :class:`~framespool.datasets.ArchiveMember` may replace
-            a path.
+        dataset: A `datasets.Dataset` (`framespool.datasets.image_folder` reads class folders), or a list of paths or of
+            `(path, label)`. Bytes or a `datasets.ArchiveMember` may replace a path.
         batch_size: Images per batch of this rank.
-        transforms: List of :mod:`framespool.transforms`. The last entry may be a callable, which receives the images of
-            each batch. ``None``: no transforms.
+        transforms: List of `framespool.transforms`. The last entry may be a callable, which receives the images of
+            each batch. `None`: no transforms.
         masks: Label maps, one per sample of the dataset and in its order: PNG files with one channel or with a palette,
             whose indices are the labels. Geometric transforms move them exactly as their images, each pixel taking the
             nearest label; color and erasing transforms skip them. Image and mask must have the same size. Needs
-            ``on_error="raise"``.
+            `on_error="raise"`.
         mask_fill: Label where there is no image, 0 to 255.
         exact: Decode the full file to the RGB bytes of libjpeg-turbo, Pillow, OpenCV and torchvision before the
             transforms.
-        device: Where batches are placed, ``"cpu"`` or ``"cuda:0"``.
-        decoder: ``"auto"`` and ``"cpu"`` decode on the CPU, to the same bytes as without a GPU. ``"nvjpeg"`` decodes
+        device: Where batches are placed, `"cpu"` or `"cuda:0"`.
+        decoder: `"auto"` and `"cpu"` decode on the CPU, to the same bytes as without a GPU. `"nvjpeg"` decodes
             JPEG files on the GPU; NVIDIA's library comes with the CUDA toolkit and PyTorch, not with the driver.
-        shuffle: ``"full"`` or ``True``, ``"buffer"``, or ``False``, as for :class:`~framespool.ClipLoader`.
+        shuffle: `"full"` or `True`, `"buffer"`, or `False`, as for `framespool.ClipLoader`.
         initial_fill: Size of the shuffle buffer in images.
-        order: ``"framespool"``, ``"dali"`` or ``"torch"``, as for :class:`~framespool.ClipLoader`.
+        order: `"framespool"`, `"dali"` or `"torch"`, as for `framespool.ClipLoader`.
         shard_id: Rank of this process, from 0.
         num_shards: Number of ranks.
         stick_to_shard: Each rank keeps its own contiguous part of the dataset.
         worker_id: Worker of this rank, from 0.
         num_workers: Workers of this rank.
         seed: Seed of the shuffle and of all random transforms.
-        last_batch: ``"partial"``, ``"drop"`` or ``"fill"``, as for :class:`~framespool.ClipLoader`.
-        on_error: ``"raise"``, ``"skip"`` or ``"replace"``, as for :class:`~framespool.ClipLoader`.
-        num_threads: Worker threads. ``None``: one per available core.
+        last_batch: `"partial"`, `"drop"` or `"fill"`, as for `framespool.ClipLoader`.
+        on_error: `"raise"`, `"skip"` or `"replace"`, as for `framespool.ClipLoader`.
+        num_threads: Worker threads. `None`: one per core of this rank's share, as for `ClipLoader`.
         repeats: How many times each image of a batch is delivered, one after another: the same pixels with other random
-            transforms (repeated augmentation). A batch then has ``batch_size * repeats`` images.
+            transforms (repeated augmentation). A batch then has `batch_size * repeats` images.
         prefetch_batches: Batches made ahead.
-        layout: ``"NHWC"`` or ``"NCHW"``.
-        dtype: As for :class:`~framespool.ClipLoader`.
+        layout: `"NHWC"` or `"NCHW"`.
+        dtype: As for `framespool.ClipLoader`.
 
     Raises:
         ArgumentError: If an argument is invalid.
@@ -204,7 +211,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         if masks is not None:
             # The dtype is that of the images: the engine makes uint8 masks and skips Normalize.
             settings = {**self._settings, "label_fill": integer("mask_fill", mask_fill, most=255)}
-            self._masks = _beside(images, masks)
+            self._masks = _paired_with(images, masks)
             self._decoding |= {"masks": _checkpoint.fingerprint(self._masks), "mask_fill": mask_fill}
             self._companions.append(self._engine(self._masks, rule, self._steps, settings))
 
@@ -212,11 +219,11 @@ class ImageLoader(BaseLoader[ImageBatch]):
         return {"images": _checkpoint.text(self._decoding)}
 
     def failures(self) -> list[dict[str, Any]]:
-        """Lists the images that failed so far, as :meth:`ClipLoader.failures`.
+        """Lists the images that failed so far, as `ClipLoader.failures()`.
 
         Returns:
-            One dict per image. If its mask failed, ``mask`` is the path of the mask and ``path`` that of the image, so
-            that :meth:`Dataset.exclude` excludes both.
+            One dict per image. If its mask failed, `mask` is the path of the mask and `path` that of the image, so
+            that `Dataset.exclude()` excludes both.
         """
         found = super().failures()
         for loader in self._companions:
@@ -232,7 +239,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         return found
 
     def stats(self) -> dict[str, Any]:
-        """Counts since the loader was created, as :meth:`ClipLoader.stats`.
+        """Counts since the loader was created, as `ClipLoader.stats()`.
 
         Returns:
             The counters by name. Frames, bytes, seconds and errors include those of the masks, which have as many
@@ -252,7 +259,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         """Number of images in the dataset, over all ranks."""
         return self.num_clips
 
-    def _batch(self, made: list[dict[str, Any]]) -> ImageBatch:
+    def _batch(self, epoch: int, made: list[dict[str, Any]]) -> ImageBatch:
         first = made[0]
         images = _flat(first["frames"], self._layout)
         masks = None
@@ -260,7 +267,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             _check_same(first, other)
             masks = _flat(other["frames"], "NTHW")
         return ImageBatch(
-            images=finish(self._finish, images),
+            images=self._apply_functions(images, self._layout.replace("T", ""), epoch, first["clip_ids"]),
             labels=first["labels"],
             image_ids=first["clip_ids"],
             requested_ids=first["requested_ids"],
@@ -277,7 +284,7 @@ def _flat(frames: Any, layout: str) -> Any:
     return frames.drop_time(layout)
 
 
-def _beside(images: Dataset, masks: Sequence[Any]) -> Dataset:
+def _paired_with(images: Dataset, masks: Sequence[Any]) -> Dataset:
     if isinstance(images, MixtureDataset):
         raise ArgumentError("masks need a plain dataset, got a mixture; combine datasets with + instead")
     if isinstance(masks, (str, bytes, os.PathLike)):
@@ -319,17 +326,17 @@ def decode_image(
     """Decodes one JPEG or PNG file to RGB, rotated according to its EXIF orientation.
 
     Args:
-        source: A path, a :class:`framespool.datasets.ArchiveMember`, or the bytes of a file (also a bytearray,
-            memoryview or uint8 array).
-        transforms: List of :mod:`framespool.transforms`. ``None``: no transforms.
-        exact: Decode to the bytes that Pillow, OpenCV and torchvision get from libjpeg-turbo. ``False`` is faster if
-            the image is downscaled, see :class:`~framespool.ImageLoader`.
-        layout: ``"HWC"`` or ``"CHW"``.
-        dtype: As for :class:`~framespool.ClipLoader`.
+        source: A path, a `datasets.ArchiveMember`, or the bytes of a file (also a bytearray, memoryview or uint8
+            array).
+        transforms: List of `framespool.transforms`. `None`: no transforms.
+        exact: Decode to the bytes that Pillow, OpenCV and torchvision get from libjpeg-turbo. `False` is faster if
+            the image is downscaled, see `framespool.ImageLoader`.
+        layout: `"HWC"` or `"CHW"`.
+        dtype: As for `framespool.ClipLoader`.
         seed: Seed of random transforms.
 
     Returns:
-        A Tensor (H, W, 3) in ``layout`` and ``dtype``, or the result of a callable at the end of the transforms.
+        A Tensor (H, W, 3) in `layout` and `dtype`, or the result of a callable at the end of the transforms.
 
     Raises:
         InvalidDataError: If the file is not a valid JPEG or PNG file.
@@ -342,11 +349,11 @@ def decode_image(
         >>> image.shape, image.dtype
         ((120, 160, 3), 'uint8')
     """
-    native_steps, function = split(transforms)
+    native_steps, functions = split(transforms, dtype)
     [image] = _decode([source], native_steps, exact, layout, dtype, seed, 1)
     if isinstance(image, Exception):
         raise image
-    return finish(function, image)
+    return apply_functions(functions, image, layout, [(seed, 0, 0)])
 
 
 @overload
@@ -387,20 +394,20 @@ def decode_images(
     """Decodes several JPEG or PNG files with several threads.
 
     Args:
-        sources: Paths, archive members or bytes, as for :func:`decode_image`.
-        transforms: List of :mod:`framespool.transforms`. ``None``: no transforms.
-        exact: As for :func:`decode_image`.
-        layout: ``"HWC"`` or ``"CHW"``.
-        dtype: As for :class:`~framespool.ClipLoader`.
+        sources: Paths, archive members or bytes, as for `decode_image()`.
+        transforms: List of `framespool.transforms`. `None`: no transforms.
+        exact: As for `decode_image()`.
+        layout: `"HWC"` or `"CHW"`.
+        dtype: As for `framespool.ClipLoader`.
         seed: Seed of random transforms; image *i* draws as clip *i*.
-        num_threads: Threads. ``None``: one per available core.
-        on_error: ``"raise"`` the error of the first image that fails, or ``"return"`` the error in its place.
+        num_threads: Threads. `None`: one per available core.
+        on_error: `"raise"` the error of the first image that fails, or `"return"` the error in its place.
 
     Returns:
-        One Tensor per source, in the same order, as :func:`decode_image` returns it.
+        One Tensor per source, in the same order, as `decode_image()` returns it.
 
     Raises:
-        Error: With ``on_error="raise"``, the error of the first image that fails.
+        Error: With `on_error="raise"`, the error of the first image that fails.
 
     Example:
         >>> import framespool as fsp

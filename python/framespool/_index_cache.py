@@ -14,16 +14,16 @@ atexit.register(_framespool.flush_index)
 
 
 def cache_location(index: Any) -> str | Literal[False] | None:
-    """The argument ``index`` in the engine's form.
+    """The argument `index` in the engine's form.
 
     Args:
-        index: A folder, ``None`` or ``"auto"`` for the default, or ``False`` for none.
+        index: A folder, `None` or `"auto"` for the default, or `False` for none.
 
     Returns:
-        ``None`` for the default, ``False`` for none, or the folder.
+        `None` for the default, `False` for none, or the folder.
 
     Raises:
-        ArgumentError: If ``index`` is anything else.
+        ArgumentError: If `index` is anything else.
     """
     if index is None or index is False:
         return index

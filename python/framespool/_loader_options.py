@@ -73,7 +73,7 @@ class LoaderOptions:
             "num_clips": 0,  # set when the videos are known
             "batch_size": integer("batch_size", self.batch_size),
             "repeats": integer("repeats", self.repeats, least=1, most=1024),
-            "shuffle": resolve_shuffle(self.shuffle, self.order, replacement=replacement),
+            "shuffle": resolve_shuffle(self.shuffle, self.order, can_group=not replacement and not self.stick_to_shard),
             **grouped_settings(self.shuffle_block_size, self.num_streams, self.max_chunk),
             "clips_per_video": None,  # set when the videos are known
             "initial_fill": integer("initial_fill", self.initial_fill),
@@ -86,4 +86,5 @@ class LoaderOptions:
             "seed": integer("seed", self.seed, most=2**64 - 1),
             "last_batch": self.last_batch,
             "mix": None,  # set when the clips of its datasets are known
+            "weights": None,  # set by the dataset
         }

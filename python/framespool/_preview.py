@@ -26,19 +26,19 @@ def preview(
     """Writes a contact sheet of the first clips of an epoch.
 
     Each row is a clip, with time from left to right; above it are the label, the file and the frame indices. The clips
-    are made as for training, with the same random numbers, but as uint8 and without ``Normalize`` and a callable at the
+    are made as for training, with the same random numbers, but as uint8 and without `Normalize` and a callable at the
     end, whose results cannot be displayed. An iteration of the loader that is in progress continues.
 
     Args:
-        loader: A :class:`ClipLoader` or an :class:`ImageLoader`.
-        path: A file that ends in ``.png``, or in ``.html`` for a page that also lists what each transform drew.
+        loader: A `ClipLoader` or an `ImageLoader`.
+        path: A file that ends in `.png`, or in `.html` for a page that also lists what each transform drew.
         clips: Number of rows, 1 to 1000.
         frames: Frames per clip at most, 1 to 256, evenly spread.
         epoch: The epoch to show; random crops differ from epoch to epoch.
 
     Returns:
-        For each clip the result of :meth:`ClipLoader.describe_clip`, with ``class``, the name of the label, and
-        ``pts_seconds``.
+        For each clip the result of `ClipLoader.describe_clip()`, with `class`, the name of the label, and
+        `pts_seconds`.
 
     Raises:
         UnsupportedError: If NumPy or Pillow is not installed.
@@ -76,7 +76,7 @@ def preview(
     else:
         with open(place, "w", encoding="utf-8", errors="replace") as file:
             file.write(_page(rows))
-    return [row["facts"] for row in rows]
+    return [row["metadata"] for row in rows]
 
 
 def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[dict[str, Any]]:
@@ -98,13 +98,15 @@ def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[
         for at in range(min(len(batch["labels"]), clips - len(rows))):
             images = batch["frames"][at] if isinstance(batch["frames"], list) else batch["frames"].numpy()[at]
             images = np.asarray(images.numpy() if hasattr(images, "numpy") else images)
-            facts = native.describe_clip(epoch, int(batch["clip_ids"].tolist()[at]), 0)
-            label = facts["label"]
-            facts["class"] = classes[label] if 0 <= label < len(classes) else None
-            facts["pts_seconds"] = batch["pts_seconds"].tolist()[at][: len(facts["indices"])]
-            shown = np.linspace(0, len(facts["indices"]) - 1, min(frames, len(facts["indices"]))).round().astype(int)
-            views = images.reshape(-1, len(facts["indices"]), *images.shape[-3:])
-            rows.append({"facts": facts, "shown": shown.tolist(), "images": views[:, shown]})
+            metadata = native.describe_clip(epoch, int(batch["clip_ids"].tolist()[at]), 0)
+            label = metadata["label"]
+            metadata["class"] = classes[label] if 0 <= label < len(classes) else None
+            metadata["pts_seconds"] = batch["pts_seconds"].tolist()[at][: len(metadata["indices"])]
+            shown = (
+                np.linspace(0, len(metadata["indices"]) - 1, min(frames, len(metadata["indices"]))).round().astype(int)
+            )
+            views = images.reshape(-1, len(metadata["indices"]), *images.shape[-3:])
+            rows.append({"metadata": metadata, "shown": shown.tolist(), "images": views[:, shown]})
     native.cancel()
     return rows
 
@@ -127,11 +129,11 @@ def _strip(row: dict[str, Any]) -> Any:
 
 
 def _title(row: dict[str, Any]) -> str:
-    facts, shown = row["facts"], row["shown"]
-    label = facts["class"] if facts["class"] is not None else f"label {facts['label']}"
-    which = ", ".join(str(facts["indices"][at]) for at in shown)
-    seconds = f"{facts['pts_seconds'][shown[0]]:.2f} to {facts['pts_seconds'][shown[-1]]:.2f} s"
-    return f"{label}   {os.path.basename(str(facts['path']))}   frames {which}   {seconds}"
+    metadata, shown = row["metadata"], row["shown"]
+    label = metadata["class"] if metadata["class"] is not None else f"label {metadata['label']}"
+    which = ", ".join(str(metadata["indices"][at]) for at in shown)
+    seconds = f"{metadata['pts_seconds'][shown[0]]:.2f} to {metadata['pts_seconds'][shown[-1]]:.2f} s"
+    return f"{label}   {os.path.basename(str(metadata['path']))}   frames {which}   {seconds}"
 
 
 def _sheet(strips: list[tuple[Any, str]]) -> Any:
@@ -176,13 +178,13 @@ def _page(rows: list[dict[str, Any]]) -> str:
         held = io.BytesIO()
         strip.save(held, format="PNG")
         image = base64.b64encode(held.getvalue()).decode()
-        facts = row["facts"]
-        rows_of_facts = [("file", facts["path"]), ("label", facts["label"]), ("frames", facts["indices"])]
-        rows_of_facts += [
+        metadata = row["metadata"]
+        rows_of_metadata = [("file", metadata["path"]), ("label", metadata["label"]), ("frames", metadata["indices"])]
+        rows_of_metadata += [
             (step["name"], ", ".join(f"{name} {_number(value)}" for name, value in step.items() if name != "name"))
-            for step in facts["transforms"]
+            for step in metadata["transforms"]
         ]
-        lines = "".join(f"<tr><td>{html.escape(str(a))}<td>{html.escape(str(b))}" for a, b in rows_of_facts)
+        lines = "".join(f"<tr><td>{html.escape(str(a))}<td>{html.escape(str(b))}" for a, b in rows_of_metadata)
         title = html.escape(title)
         parts.append(
             f'<figure><figcaption>{title}</figcaption><img alt="{title}" src="data:image/png;base64,{image}">'

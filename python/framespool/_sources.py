@@ -22,16 +22,23 @@ class ImageSequence:
 
     Attributes:
         folder: Folder of the images.
-        pattern: File name of a frame with ``{}``, ``{:05}``, ``%d`` or ``%05d`` in place of its number, such as
-            ``"img_{:05}.jpg"``. By default every JPEG and PNG of the folder whose name does not start with a dot is a
-            frame, in natural order (``f9`` before ``f10``).
+        pattern: File name of a frame with `{}`, `{:05}`, `%d` or `%05d` in place of its number, such as
+            `"img_{:05}.jpg"`. By default every JPEG and PNG of the folder whose name does not start with a dot is a
+            frame, in natural order (`f9` before `f10`).
         first: Number of the first frame, by default 1. Without a pattern: number of frames to skip at the beginning.
         count: Number of frames. By default up to the first number without a file.
-        fps: Frames per second: an int, a float (29.97 and similar stand for the exact rates over 1001) or a pair
+        fps: Frames per second: an int, a float (29.97 and similar are the exact rates over 1001) or a pair
             (numerator, denominator).
 
     Raises:
         ArgumentError: If a value has a wrong type or is out of range.
+
+    Example:
+        >>> import framespool as fsp
+        >>> frames = fsp.datasets.ImageSequence("frames/", pattern="img_{:05}.png", fps=25)
+        >>> video = fsp.Video(frames)
+        >>> len(video), video[0].shape
+        (8, (16, 32, 3))
     """
 
     folder: str | os.PathLike[str]
@@ -101,10 +108,21 @@ class ArchiveMember:
         file: Path of the archive.
         offset_bytes: Offset of the member in the archive, in bytes.
         num_bytes: Size of the member in bytes.
-        name: Name of the member in messages, as in ``shard.tar!a.mp4``; it is ignored by comparisons.
+        name: Name of the member in messages, as in `shard.tar!a.mp4`; it is ignored by comparisons.
 
     Raises:
-        ArgumentError: If ``file`` is not a path, or a number is below 0.
+        ArgumentError: If `file` is not a path, or a number is below 0.
+
+    Example:
+        >>> import framespool as fsp
+        >>> import tarfile
+        >>> with tarfile.open("shard.tar", "w") as shard:
+        ...     shard.add("a.mp4")
+        >>> with tarfile.open("shard.tar") as shard:
+        ...     member = shard.getmember("a.mp4")
+        >>> source = fsp.datasets.ArchiveMember("shard.tar", member.offset_data, member.size, "a.mp4")
+        >>> len(fsp.Video(source))
+        72
     """
 
     file: str | os.PathLike[str]
@@ -141,7 +159,7 @@ class ArchiveMember:
 class TableCell:
     """The bytes in one row of a compressed or encoded Parquet column, which contain a video or an image.
 
-    :func:`parquet` creates cells; a cell can be used wherever a video or an image can. It is unpacked when it is
+    `parquet()` creates cells; a cell can be used wherever a video or an image can. It is unpacked when it is
     opened, together with the page that it shares with other rows. Each loader caches up to 256 MiB of pages, so that
     neighboring rows cost little if they are requested one after another.
 
@@ -149,11 +167,18 @@ class TableCell:
 
     Attributes:
         file: Path of the file.
-        column: Path of the column's names, as in ``"image.bytes"``.
+        column: Path of the column's names, as in `"image.bytes"`.
         row: Row, from 0.
 
     Raises:
-        ArgumentError: If ``file`` is not a path, ``column`` is not a string, or ``row`` is below 0.
+        ArgumentError: If `file` is not a path, `column` is not a string, or `row` is below 0.
+
+    Example:
+        >>> import framespool as fsp
+        >>> cell = fsp.datasets.TableCell("train.parquet", column="image.bytes", row=3)
+        >>> dataset = fsp.datasets.Dataset([(cell, 0)])
+        >>> dataset[0][1]
+        0
     """
 
     file: str | os.PathLike[str]
@@ -175,13 +200,13 @@ class TableCell:
 
 @dataclass(frozen=True, repr=False)
 class VideoSegment:
-    """A segment of a video, as the source of a sample: ``(VideoSegment("a.mp4", start_seconds=3), label)``.
+    """A segment of a video, as the source of a sample: `(VideoSegment("a.mp4", start_seconds=3), label)`.
 
     The segment is given either in frames or in seconds. A bound that is not given is the video's start or end; an end
-    past the video's end is the video's end. In seconds, it has the frames that appear at or after ``start_seconds`` and
-    before ``end_seconds``, by the video's own presentation times (``pts_seconds``).
+    past the video's end is the video's end. In seconds, it has the frames that appear at or after `start_seconds` and
+    before `end_seconds`, by the video's own presentation times (`pts_seconds`).
 
-    Clips are made as if the video were this segment alone, but ``batch.indices`` and ``batch.pts_seconds`` refer to the
+    Clips are made as if the video were this segment alone, but `batch.indices` and `batch.pts_seconds` refer to the
     complete video. Segments of one file share its index, and decoding if they are close to each other; segments of
     bytes share neither, and the bytes are copied for each segment.
 
@@ -194,6 +219,13 @@ class VideoSegment:
 
     Raises:
         ArgumentError: If bounds are given both in frames and in seconds, or the end is not after the start.
+
+    Example:
+        >>> import framespool as fsp
+        >>> segment = fsp.datasets.VideoSegment("a.mp4", start_seconds=1, end_seconds=2)
+        >>> loader = fsp.ClipLoader([(segment, 0)], fsp.samplers.uniform(sequence_length=4), batch_size=1)
+        >>> next(iter(loader)).indices.tolist()
+        [[34, 35, 36, 37]]
     """
 
     source: str | os.PathLike[str] | bytes | ImageSequence | ArchiveMember | TableCell
@@ -221,8 +253,7 @@ class VideoSegment:
         """Returns the bounds that are set.
 
         Returns:
-            Those of ``start_frame``, ``end_frame``, ``start_seconds`` and ``end_seconds`` that are not ``None``, by
-            name.
+            Those of `start_frame`, `end_frame`, `start_seconds` and `end_seconds` that are not `None`, by name.
         """
         names = ("start_frame", "end_frame", "start_seconds", "end_seconds")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}

@@ -14,7 +14,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def is_url(path: str | bytes) -> bool:
-    """Whether a path is a URL, which the functions of ``os.path`` would damage.
+    """Whether a path is a URL, which the functions of `os.path` would damage.
 
     Args:
         path: The path.
@@ -101,10 +101,10 @@ def device_number(device: Any) -> int | None:
     """Converts a device to the number of a GPU.
 
     Args:
-        device: ``"cpu"``, ``"cuda"`` (which is 0), ``"cuda:N"``, N, or a ``torch.device``.
+        device: `"cpu"`, `"cuda"` (which is 0), `"cuda:N"`, N, or a `torch.device`.
 
     Returns:
-        The number of the GPU, ``None`` for the CPU.
+        The number of the GPU, `None` for the CPU.
 
     Raises:
         ArgumentError: If the value is anything else.
@@ -129,7 +129,7 @@ def byte_size(name: str, value: Any) -> int:
 
     Args:
         name: Name of the argument.
-        value: A number of bytes, or a string such as ``"2GiB"`` or ``"500 MB"``.
+        value: A number of bytes, or a string such as `"2GiB"` or `"500 MB"`.
 
     Returns:
         Bytes.
@@ -153,7 +153,7 @@ def as_sequence(value: Any) -> tuple[Any, ...] | None:
         value: The value.
 
     Returns:
-        The entries; ``None`` for a single value, a string, a mapping or a set.
+        The entries; `None` for a single value, a string, a mapping or a set.
     """
     if isinstance(value, (str, bytes, Mapping, Set)):
         return None
@@ -170,13 +170,13 @@ def numbers(name: str, value: Any, count: int, **limits: float) -> tuple[float, 
         name: Name of the argument.
         value: Its value.
         count: How many numbers it must have.
-        limits: As for :func:`number`.
+        limits: As for `number()`.
 
     Returns:
         The numbers as floats.
 
     Raises:
-        ArgumentError: If the value does not have ``count`` entries, or one is invalid.
+        ArgumentError: If the value does not have `count` entries, or one is invalid.
     """
     entries = as_sequence(value)
     if entries is None or len(entries) != count:
@@ -190,7 +190,7 @@ def span(name: str, value: Any, **limits: float) -> tuple[float, float]:
     Args:
         name: Name of the argument.
         value: Its value, (low, high).
-        limits: As for :func:`number`, for both.
+        limits: As for `number()`, for both.
 
     Returns:
         (low, high) as floats.
@@ -250,10 +250,10 @@ def stream_index(stream: Any) -> int | None:
     """Validates the index of a stream.
 
     Args:
-        stream: An index among all streams of a file, or ``None`` for the default one.
+        stream: An index among all streams of a file, or `None` for the default one.
 
     Returns:
-        The index, or ``None``.
+        The index, or `None`.
 
     Raises:
         ArgumentError: If the value is anything else.

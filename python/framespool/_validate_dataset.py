@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,11 +15,13 @@ from framespool._base_loader import BaseLoader
 from framespool._clip_loader import ClipLoader
 from framespool._framespool import image_extensions, video_extensions
 from framespool._images import ImageBatch, ImageLoader, decode_image
+from framespool._loader_options import cores
 from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 from framespool._validate_args import integer
+from framespool._video import Video
 from framespool.datasets import Dataset
 from framespool.datasets._dataset import as_dataset
-from framespool.datasets._failures import sample_key, write_failures
+from framespool.datasets._failures import failure_record, sample_key, write_failures
 from framespool.errors import ArgumentError, Error
 from framespool.samplers import random, windows
 
@@ -32,14 +35,20 @@ _FRAMES_PER_CLIP = 16
 
 @dataclass(frozen=True)
 class ValidationReport:
-    """The result of :func:`validate`.
+    """The result of `validate()`.
 
     Attributes:
         samples: Samples of the dataset.
         checked: Samples decoded in this run; the results of the others come from the report of an earlier run.
         frames: Frames decoded in this run.
         seconds: Duration of the run.
-        failures: One dict per bad sample, as from :meth:`ClipLoader.failures`.
+        failures: One dict per bad sample, as from `ClipLoader.failures()`.
+
+    Example:
+        >>> import framespool as fsp
+        >>> report = fsp.validate(["a.mp4", "damaged.mp4"])
+        >>> report.samples, [failure["kind"] for failure in report.failures]
+        (2, ['decode'])
     """
 
     samples: int
@@ -49,7 +58,7 @@ class ValidationReport:
     failures: list[dict[str, Any]] = field(repr=False)
 
     def write_failures(self, path: str | os.PathLike[str]) -> int:
-        """Writes the failures to a file that :meth:`Dataset.exclude` reads.
+        """Writes the failures to a file that `Dataset.exclude()` reads.
 
         Args:
             path: The file to write.
@@ -71,26 +80,27 @@ def validate(
 ) -> ValidationReport:
     """Decodes a dataset on the CPU and reports the samples that cannot be decoded, with reasons.
 
-    A bad file does not stop it. Files with the extension of an image are decoded as images. Archive members with an
-    unknown extension are recognized by their first bytes.
+    A video is also bad if its container shows that packets are missing (``info.damaged_units``), even if the remaining
+    frames can be decoded. A bad file does not stop it. Files with the extension of an image are decoded as images.
+    Archive members with an unknown extension are recognized by their first bytes.
 
-    With ``report`` a stopped run can be resumed: samples that the report lists, and whose files have the same size and
+    With `report` a stopped run can be resumed: samples that the report lists, and whose files have the same size and
     modification time, are not decoded again. URLs and bytes, whose times are unknown, are.
 
     Args:
-        dataset: As for :class:`ClipLoader`.
+        dataset: As for `ClipLoader`.
         clips_per_video: Decode this many random clips of 16 frames per video, which is faster and may miss damage.
-            ``None``: decode every frame.
-        report: A file of JSON lines, one per sample, to which results are appended. ``None``: no file.
-        num_threads: Worker threads. ``None``: one per available core.
-        index: The index cache, as for :class:`ClipLoader`.
+            `None`: decode every frame.
+        report: A file of JSON lines, one per sample, to which results are appended. `None`: no file.
+        num_threads: Worker threads. `None`: one per available core.
+        index: The index cache, as for `ClipLoader`.
         progress: Called with (done, failed, total).
 
     Returns:
         The result; failed files do not raise.
 
     Raises:
-        ArgumentError: If the dataset is empty, or if ``report`` is some other file.
+        ArgumentError: If the dataset is empty, or if `report` is some other file.
         OSError: If the report cannot be written.
 
     Example:
@@ -130,8 +140,12 @@ def validate(
         for begin in range(0, len(places), some):
             chunk = places[begin : begin + some]
             states = [file_state(entries[place][0]) for place in chunk]  # before they are read
-            made, failed = _decoded(entries.subset(chunk), are_images, clips, num_threads, index)
+            some_entries = entries.subset(chunk)
+            made, failed = _decoded(some_entries, are_images, clips, num_threads, index)
             frames += made
+            if not are_images:
+                rest = [number for number in range(len(chunk)) if number not in failed]
+                failed |= _incomplete(some_entries, rest, num_threads, index)
             for number, failure in failed.items():
                 failures.append({**failure, "video_id": chunk[number]})
             if report is not None:
@@ -178,12 +192,42 @@ def _decoded(
     return frames, failed
 
 
+def _incomplete(
+    entries: Dataset, places: Iterable[int], num_threads: int | None, index: Any
+) -> dict[int, dict[str, Any]]:
+    """Failures of videos whose frames can be decoded but whose container lacks packets, by sample number."""
+
+    def check(place: int) -> dict[str, Any] | None:
+        source = entries[place][0]
+        whole = source.source if isinstance(source, VideoSegment) else source
+        if isinstance(whole, ImageSequence):
+            return None
+        try:
+            info = Video(whole, index=index, stream=entries.stream, num_threads=1).info
+        except Error:
+            return None  # changed since its frames were decoded
+        units = info.damaged_units
+        if not units:
+            return None
+        message = (
+            f"{info.path}: {units} damaged or incomplete {'unit' if units == 1 else 'units'} of the container: frames "
+            "may be missing, although the others can be decoded; replace the file or omit it"
+        )
+        failure = {"path": None, "kind": "invalid_data", "message": message, "clips": 0}
+        return failure | failure_record(source, "invalid_data")
+
+    places = list(places)
+    with ThreadPoolExecutor(num_threads or cores()) as threads:
+        found = dict(zip(places, threads.map(check, places), strict=True))
+    return {place: failure for place, failure in found.items() if failure is not None}
+
+
 def _run(loader: BaseLoader[Any], seen: set[int]) -> tuple[int, dict[int, dict[str, Any]]]:
-    """Takes all batches: number of frames, and failures by sample. ``seen`` receives the samples that had a clip."""
+    """Takes all batches: number of frames, and failures by sample. `seen` receives the samples that had a clip."""
     frames = 0
     batches = iter(loader)
     for _ in range(len(loader)):
-        # If nothing can be delivered, loaders raise the error whatever on_error is.
+        # If nothing can be delivered, loaders raise the error for every on_error.
         try:
             batch = next(batches, None)
         except Error:
@@ -210,7 +254,7 @@ def file_state(source: Source) -> list[int] | None:
         source: A source of the dataset.
 
     Returns:
-        Size and modification time; ``None`` if they are unknown.
+        Size and modification time; `None` if they are unknown.
     """
     key = sample_key(source)
     if key is None:
@@ -260,7 +304,7 @@ class _SourceKinds:
 
 
 def _decodes(source: TableCell) -> bool:
-    """Whether a cell is an image; all cells of a column are alike."""
+    """Whether a cell is an image; all cells of a column are of one kind."""
     try:
         decode_image(source)
     except Error:

@@ -17,7 +17,8 @@ from framespool._validate_args import choice, device_number, integer, stream_ind
 from framespool._video_info import StreamInfo, VideoInfo
 from framespool.errors import ArgumentError
 from framespool.transforms import Transform
-from framespool.transforms._compose import finish, split
+from framespool.transforms._compose import split
+from framespool.transforms._functions import apply_functions
 
 Dtype = Literal["uint8", "uint16", "float16", "bfloat16", "float32"]
 ClipLayout = Literal["THWC", "TCHW", "CTHW"]
@@ -27,13 +28,13 @@ class FileObject(Protocol):
     """A file object opened for reading bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """Reads up to ``size`` bytes.
+        """Reads up to `size` bytes.
 
         Args:
             size: Number of bytes.
 
         Returns:
-            The bytes; fewer than ``size`` are allowed, none only at the end of the file.
+            The bytes; fewer than `size` are allowed, none only at the end of the file.
         """
 
     def seek(self, offset: int, whence: int, /) -> int:
@@ -41,7 +42,7 @@ class FileObject(Protocol):
 
         Args:
             offset: Bytes.
-            whence: As for ``io.IOBase.seek``.
+            whence: As for `io.IOBase.seek`.
 
         Returns:
             The new position.
@@ -55,7 +56,7 @@ def is_file_object(source: object) -> TypeGuard[FileObject]:
         source: Any object.
 
     Returns:
-        Whether it has ``read`` and ``seek`` and is no path.
+        Whether it has `read` and `seek` and is no path.
     """
     return not isinstance(source, (str, bytes, os.PathLike)) and hasattr(source, "read") and hasattr(source, "seek")
 
@@ -69,6 +70,12 @@ class FrameBatch:
         indices: Index of each frame in presentation order, never negative.
         pts_seconds: Presentation time of each frame in seconds.
         duration_seconds: Duration of each frame in seconds.
+
+    Example:
+        >>> import framespool as fsp
+        >>> batch = fsp.Video("a.mp4").frames([0, 10])
+        >>> batch.data.shape, batch.indices, batch.duration_seconds
+        ((2, 360, 640, 3), [0, 10], [0.041666666666666664, 0.041666666666666664])
     """
 
     data: Tensor
@@ -84,9 +91,9 @@ class Video:
     """Random access to the frames of one video, exact to the frame.
 
     Frame *i* is the *i*-th frame in presentation order, however it is accessed. It is shown during
-    ``[pts_i, pts_{i+1})``. Frames that an edit list hides do not count. See docs/concepts/frames.md.
+    `[pts_i, pts_{i+1})`. Frames that an edit list hides do not count. See docs/concepts/frames.md.
 
-    A ``Video`` may be used from several threads. It does not survive ``os.fork()``. It can be pickled if it was opened
+    A `Video` may be used from several threads. It does not survive `os.fork()`. It can be pickled if it was opened
     from a path.
 
     An index of the video (its table of packets and frames) is stored in the index cache, so that any process can open
@@ -94,28 +101,26 @@ class Video:
     objects are not stored.
 
     Video with a PQ or HLG transfer function is converted to RGB without tone mapping, unless
-    :class:`~framespool.transforms.ToneMap` is among the transforms.
+    `transforms.ToneMap` is among the transforms.
 
     Args:
-        source: A path or URL, the bytes of a file, a file object opened for bytes, a
-            :class:`framespool.datasets.ArchiveMember`, a :class:`framespool.datasets.TableCell` or a
-            :class:`framespool.datasets.ImageSequence`. Of a file object only the needed ranges are read, by
-            ``seek(offset, whence)`` and ``read(size)``; it must stay open, and no other code may move its position.
-        device: Where frames are placed, ``"cpu"`` or ``"cuda:0"``.
-        decoder: ``"auto"`` (with a GPU device, NVDEC if it decodes the video exactly), ``"cpu"`` or ``"nvdec"``. The
+        source: A path or URL, the bytes of a file, a file object opened for bytes, a `datasets.ArchiveMember`, a
+            `datasets.TableCell` or a `datasets.ImageSequence`. Of a file object only the needed ranges are read, by
+            `seek(offset, whence)` and `read(size)`; it must stay open, and no other code may move its position.
+        device: Where frames are placed, `"cpu"` or `"cuda:0"`.
+        decoder: `"auto"` (with a GPU device, NVDEC if it decodes the video exactly), `"cpu"` or `"nvdec"`. The
             frames are the same.
-        num_threads: Threads that decode the frames of one call. ``None``: one per available core. Use 1 if many videos
+        num_threads: Threads that decode the frames of one call. `None`: one per available core. Use 1 if many videos
             are read at the same time, as in workers of a DataLoader.
-        index: The index cache: a folder, ``False`` for none, or ``None`` or ``"auto"`` for the default
-            (``FRAMESPOOL_INDEX``, else a folder in the user's cache).
-        stream: Index of the video stream among all streams of the file (``info.streams``). ``None``: the stream that
-            FFmpeg's ``av_find_best_stream`` selects. Cover art is never selected.
-        hdr: ``"warn"`` gives an :class:`~framespool.HdrWarning` for PQ or HLG video, once per process. ``"ignore"``
-            gives none.
+        index: The index cache: a folder, `False` for none, or `None` or `"auto"` for the default
+            (`FRAMESPOOL_INDEX`, else a folder in the user's cache).
+        stream: Index of the video stream among all streams of the file (`info.streams`). `None`: the stream that
+            FFmpeg's `av_find_best_stream` selects. Cover art is never selected.
+        hdr: `"warn"` gives an `HdrWarning` for PQ or HLG video, once per process. `"ignore"` gives none.
 
     Raises:
         NotFoundError: If the file does not exist.
-        NoVideoError: If there is no video stream, or ``stream`` is not one; the message lists the streams.
+        NoVideoError: If there is no video stream, or `stream` is not one; the message lists the streams.
         UnsupportedError: If the codec or format is not supported.
         InvalidDataError: If the file is not a valid video.
         ArgumentError: If an argument is invalid.
@@ -171,13 +176,13 @@ class Video:
     def info(self) -> VideoInfo:
         """Metadata of the video."""
         if self._info is None:
-            facts = self._video.facts()
-            facts["keyframes"] = tuple(facts["keyframes"])
-            facts["streams"] = tuple(
+            metadata = self._video.info()
+            metadata["keyframes"] = tuple(metadata["keyframes"])
+            metadata["streams"] = tuple(
                 StreamInfo(index, kind, codec, width, height, num_frames, default)
-                for index, (kind, codec, (width, height), num_frames, default) in enumerate(facts["streams"])
+                for index, (kind, codec, (width, height), num_frames, default) in enumerate(metadata["streams"])
             )
-            self._info = VideoInfo(**facts)
+            self._info = VideoInfo(**metadata)
             self._info.__dict__["_video"] = self._video  # not a field, so copies made by dataclasses omit it
         return self._info
 
@@ -208,7 +213,7 @@ class Video:
     def __getitem__(self, index: int | slice) -> Tensor:
         """Returns one frame or a slice.
 
-        ``video[7]`` is a Tensor (H, W, C) uint8, ``video[10:100:5]`` a Tensor (T, H, W, C) uint8.
+        `video[7]` is a Tensor (H, W, C) uint8, `video[10:100:5]` a Tensor (T, H, W, C) uint8.
         """
         if isinstance(index, slice):
             selected = range(*index.indices(len(self)))
@@ -240,16 +245,16 @@ class Video:
 
         Args:
             indices: Frame indices in any order. Repeats are allowed; negative indices count from the end.
-            transforms: List of :mod:`framespool.transforms`. Random ones draw the same numbers for all frames of the
+            transforms: List of `framespool.transforms`. Random ones draw the same numbers for all frames of the
                 call. The last entry may be a callable.
-            dtype: ``"uint8"``; ``"uint16"``, 0 to 65535 whatever the depth of the video; or a float type with values in
-                0..1 unless normalized. For video of more than 8 bits all but ``"uint8"`` keep the depth; for 8-bit
+            dtype: `"uint8"`; `"uint16"`, 0 to 65535 for every depth of the video; or a float type with values in
+                0..1 unless normalized. For video of more than 8 bits all but `"uint8"` keep the depth; for 8-bit
                 video floats are those of the uint8 result.
-            layout: ``"THWC"``, ``"TCHW"`` or ``"CTHW"``.
+            layout: `"THWC"`, `"TCHW"` or `"CTHW"`.
             seed: Seed of random transforms.
 
         Returns:
-            The frames in the order of ``indices``.
+            The frames in the order of `indices`.
 
         Raises:
             FrameIndexError: If a frame does not exist.
@@ -262,9 +267,10 @@ class Video:
             >>> video.frames([3, 5], transforms=[fsp.transforms.Resize(128)], layout="TCHW").data.shape
             (2, 3, 128, 227)
         """
-        steps, function = split(transforms)
+        steps, functions = split(transforms, dtype)
         clip = self._video.frames(_numbers(indices, len(self)), steps, _dtype(dtype), _layout(layout), _seed(seed))
-        return FrameBatch(finish(function, clip.data), clip.indices, clip.pts_seconds, clip.duration_seconds)
+        frames = apply_functions(functions, clip.data, layout, [(seed, 0, 0)])
+        return FrameBatch(frames, clip.indices, clip.pts_seconds, clip.duration_seconds)
 
     def get_frames_played_at(
         self,
@@ -278,25 +284,26 @@ class Video:
         """Returns the frames that are shown at given times.
 
         Args:
-            seconds: Times in seconds of the video's own timestamps (see ``info.begin_seconds``), in any order.
-            transforms: As for :meth:`frames`.
-            dtype: As for :meth:`frames`.
-            layout: ``"THWC"``, ``"TCHW"`` or ``"CTHW"``.
+            seconds: Times in seconds of the video's own timestamps (see `info.begin_seconds`), in any order.
+            transforms: As for `frames()`.
+            dtype: As for `frames()`.
+            layout: `"THWC"`, `"TCHW"` or `"CTHW"`.
             seed: Seed of random transforms.
 
         Returns:
-            The frames in the order of ``seconds``.
+            The frames in the order of `seconds`.
 
         Raises:
-            FrameTimeError: If a time is before the first frame, or at or after ``info.end_seconds``.
+            FrameTimeError: If a time is before the first frame, or at or after `info.end_seconds`.
             DecodeError: If damage in the file affects a frame.
             ArgumentError: If an argument is invalid.
         """
-        steps, function = split(transforms)
+        steps, functions = split(transforms, dtype)
         clip = self._video.get_frames_played_at(
-            [_moment(s) for s in seconds], steps, _dtype(dtype), _layout(layout), _seed(seed)
+            _moments(seconds, self.info), steps, _dtype(dtype), _layout(layout), _seed(seed)
         )
-        return FrameBatch(finish(function, clip.data), clip.indices, clip.pts_seconds, clip.duration_seconds)
+        frames = apply_functions(functions, clip.data, layout, [(seed, 0, 0)])
+        return FrameBatch(frames, clip.indices, clip.pts_seconds, clip.duration_seconds)
 
     def get_clip(
         self,
@@ -309,15 +316,15 @@ class Video:
         layout: ClipLayout = "THWC",
         seed: int = 0,
     ) -> FrameBatch:
-        """Returns evenly spaced frames: ``start, start + stride, …``.
+        """Returns evenly spaced frames: `start, start + stride, …`.
 
         Args:
             start: Index of the first frame; negative indices count from the end.
             sequence_length: Number of frames; all must exist.
             stride: Distance between frames, in frames.
-            transforms: As for :meth:`frames`.
-            dtype: As for :meth:`frames`.
-            layout: ``"THWC"``, ``"TCHW"`` or ``"CTHW"``.
+            transforms: As for `frames()`.
+            dtype: As for `frames()`.
+            layout: `"THWC"`, `"TCHW"` or `"CTHW"`.
             seed: Seed of random transforms.
 
         Returns:
@@ -337,6 +344,10 @@ class Video:
         return self.frames(selected, transforms=transforms, dtype=dtype, layout=layout, seed=seed)
 
 
+#: Frame indices or times that are read at once.
+_CHUNK_NUMBERS = 1 << 16
+
+
 def _numbers(indices: Iterable[Any], frames: int) -> list[int]:
     """Frame indices as ints (also NumPy's), or only the first one that a video with this many frames does not have.
 
@@ -344,7 +355,7 @@ def _numbers(indices: Iterable[Any], frames: int) -> list[int]:
     """
     numbers: list[int] = []
     rest = iter(indices)
-    while given := list(itertools.islice(rest, 1 << 16)):
+    while given := list(itertools.islice(rest, _CHUNK_NUMBERS)):
         piece = _as_ints(given)
         if min(piece) < -frames or max(piece) >= frames:
             return [next(number for number in piece if not -frames <= number < frames)]
@@ -362,6 +373,19 @@ def _as_ints(given: list[Any]) -> list[int]:
     except TypeError:
         pass
     return [integer("indices", value, least=-most, most=most - 1) for value in given]
+
+
+def _moments(seconds: Iterable[Any], info: VideoInfo) -> list[float]:
+    """Times as floats, or only the first one at which the video shows no frame; read like frame indices."""
+    moments: list[float] = []
+    rest = iter(seconds)
+    while given := list(itertools.islice(rest, _CHUNK_NUMBERS)):
+        piece = [_moment(value) for value in given]
+        outside = next((at for at in piece if not info.begin_seconds <= at < info.end_seconds), None)
+        if outside is not None:
+            return [outside]
+        moments += piece
+    return moments
 
 
 def _moment(value: Any) -> float:

@@ -15,14 +15,18 @@ class StreamInfo:
     """One of the streams of a file, as its container describes it.
 
     Attributes:
-        index: Index among all streams of the file, from 0, as FFmpeg counts them; the value for ``stream=``.
-        kind: ``"video"``, ``"attached_picture"`` (cover art), ``"audio"``, ``"subtitle"``, ``"attachment"`` or
-            ``"data"``.
-        codec: FFmpeg's name of the codec, ``"none"`` if there is none.
+        index: Index among all streams of the file, from 0, as FFmpeg counts them; the value for `stream=`.
+        kind: `"video"`, `"attached_picture"` (cover art), `"audio"`, `"subtitle"`, `"attachment"` or `"data"`.
+        codec: FFmpeg's name of the codec, `"none"` if there is none.
         width: Pixels of a video stream, before rotation, else 0.
         height: Pixels of a video stream, before rotation, else 0.
-        num_frames: Frames of a video stream that the container states, else ``None``.
+        num_frames: Frames of a video stream that the container states, else `None`.
         default: Whether the container marks the stream as the default.
+
+    Example:
+        >>> import framespool as fsp
+        >>> [(stream.index, stream.kind, stream.codec) for stream in fsp.Video("a.mp4").info.streams]
+        [(0, 'video', 'h264')]
     """
 
     index: int
@@ -38,8 +42,8 @@ class StreamInfo:
 class VideoInfo:
     """Metadata of a video, from its container. Only the color metadata requires decoding a frame.
 
-    The names of colors are FFmpeg's names of the values of ITU-T H.273, such as ``"bt2020"``, ``"smpte2084"`` (PQ),
-    ``"arib-std-b67"`` (HLG) and ``"bt2020nc"``. They are ``None`` if neither the stream nor the container states them.
+    The names of colors are FFmpeg's names of the values of ITU-T H.273, such as `"bt2020"`, `"smpte2084"` (PQ),
+    `"arib-std-b67"` (HLG) and `"bt2020nc"`. They are `None` if neither the stream nor the container states them.
     Most streams state them only in the coded pictures, so reading one decodes the first frame and may raise as decoding
     does.
 
@@ -64,6 +68,12 @@ class VideoInfo:
         direct: Whether packets are read by their offsets in the file, without a demuxer.
         stream: Index of the video stream that is read.
         streams: All streams of the file.
+
+    Example:
+        >>> import framespool as fsp
+        >>> info = fsp.Video("phone.mp4").info
+        >>> info.width, info.height, info.rotation, info.num_frames, info.codec
+        (360, 640, 90, 72, 'h264')
     """
 
     path: str
@@ -88,7 +98,7 @@ class VideoInfo:
 
     @property
     def duration_seconds(self) -> float:
-        """``end_seconds - begin_seconds``."""
+        """`end_seconds - begin_seconds`."""
         return self.end_seconds - self.begin_seconds
 
     @cached_property
@@ -117,12 +127,12 @@ class VideoInfo:
 
     @property
     def color_range(self) -> str | None:
-        """``"limited"`` or ``"full"``."""
+        """`"limited"` or `"full"`."""
         return self._color[3]
 
     @property
     def hdr(self) -> str | None:
-        """``"PQ"`` or ``"HLG"`` for high dynamic range, else ``None``."""
+        """`"PQ"` or `"HLG"` for high dynamic range, else `None`."""
         return self._color[4]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The errors of framespool, one class per kind, all derived from :class:`Error`.
+"""The errors of framespool, one class per kind, all derived from `Error`.
 
-Each message names the file. The attributes of an error repeat what is known: ``file``, ``packet`` and ``frame``.
+Each message names the file. The attributes of an error repeat what is known: `file`, `packet` and `frame`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ClipSamplingError(ArgumentError):
 
 
 class ForkedError(Error, RuntimeError):
-    """An object was used after ``os.fork()``, which its threads do not survive."""
+    """An object was used after `os.fork()`, which its threads do not survive."""
 
 
 class GpuError(Error, RuntimeError):
@@ -87,8 +87,8 @@ class InternalError(Error, RuntimeError):
 class HdrWarning(UserWarning):
     """Video with a PQ or HLG transfer function was converted as if it had standard dynamic range.
 
-    It is given once per process, for the first such file. :class:`framespool.transforms.ToneMap` converts such video;
-    ``hdr="ignore"`` suppresses the warning.
+    It is given once per process, for the first such file. `transforms.ToneMap` converts such video;
+    `hdr="ignore"` suppresses the warning.
     """
 
 

@@ -1,7 +1,7 @@
 """What the GPUs of this machine can do. Loaders do not need this module.
 
-:func:`devices` lists the GPUs with the codecs that their NVDEC engines decode. :func:`unavailable_reason` reports why
-there is none. :func:`decoder_cache_stats` counts the decoders of this process. :func:`decode_throughput` decodes one
+`devices()` lists the GPUs with the codecs that their NVDEC engines decode. `unavailable_reason()` reports why
+there is none. `decoder_cache_stats()` counts the decoders of this process. `decode_throughput()` decodes one
 video repeatedly and discards the frames: an upper limit for the speed of any loader.
 """
 
@@ -33,14 +33,19 @@ class Codec:
     """A kind of video stream that a GPU decodes.
 
     Attributes:
-        codec: For example ``"H.264"``.
-        chroma: For example ``"4:2:0"``.
+        codec: For example `"H.264"`.
+        chroma: For example `"4:2:0"`.
         depth_bits: Bits per sample.
         engines: Number of NVDEC engines that decode it.
         min_size: (width, height) in pixels.
         max_size: (width, height) in pixels.
         max_macroblocks: Largest number of macroblocks per frame.
         layouts: Surface formats that the decoder can output.
+
+    Example:
+        >>> import framespool as fsp
+        >>> device = fsp.gpu.devices()[0]  # doctest: +SKIP
+        >>> [(codec.codec, codec.max_size) for codec in device.decodes]  # doctest: +SKIP
     """
 
     codec: str
@@ -58,7 +63,7 @@ class Device:
     """A GPU.
 
     Attributes:
-        ordinal: The number in ``"cuda:0"``.
+        ordinal: The number in `"cuda:0"`.
         name: Name of the model.
         uuid: UUID of the GPU.
         pci_bus_id: PCI bus id.
@@ -67,8 +72,13 @@ class Device:
         free_bytes: Free memory.
         total_bytes: Total memory.
         engines: Number of NVDEC engines, 0 if they cannot be used.
-        video_reason: Why the engines cannot be used, else ``None``.
+        video_reason: Why the engines cannot be used, else `None`.
         decodes: What the engines decode.
+
+    Example:
+        >>> import framespool as fsp
+        >>> device = fsp.gpu.devices()[0]  # doctest: +SKIP
+        >>> device.name, device.compute_capability, device.engines  # doctest: +SKIP
     """
 
     ordinal: int
@@ -86,7 +96,7 @@ class Device:
 
 @dataclass(frozen=True)
 class DecodeThroughput:
-    """The result of :func:`decode_throughput`.
+    """The result of `decode_throughput()`.
 
     Attributes:
         codec: Name of the codec.
@@ -96,7 +106,12 @@ class DecodeThroughput:
         frames: Frames decoded.
         mapped: Frames mapped.
         seconds: Duration of the measurement.
-        frames_per_second: ``frames / seconds``.
+        frames_per_second: `frames / seconds`.
+
+    Example:
+        >>> import framespool as fsp
+        >>> result = fsp.gpu.decode_throughput("a.mp4", sessions=4, seconds=2)  # doctest: +SKIP
+        >>> result.frames_per_second, result.sessions  # doctest: +SKIP
     """
 
     codec: str
@@ -113,7 +128,12 @@ def unavailable_reason() -> str | None:
     """Returns why no GPU can be used.
 
     Returns:
-        The reason, or ``None`` if a GPU can be used.
+        The reason, or `None` if a GPU can be used.
+
+    Example:
+        >>> import framespool as fsp
+        >>> reason = fsp.gpu.unavailable_reason()
+        >>> device = "cpu" if reason else "cuda:0"
     """
     return _framespool.gpu_unavailable_reason()
 
@@ -122,15 +142,20 @@ def devices() -> list[Device]:
     """Lists the GPUs. It opens each, which takes some of its memory.
 
     Returns:
-        The GPUs; an empty list if there is none (see :func:`unavailable_reason`).
+        The GPUs; an empty list if there is none (see `unavailable_reason()`).
 
     Raises:
         GpuError: If a GPU cannot be opened.
+
+    Example:
+        >>> import framespool as fsp
+        >>> for device in fsp.gpu.devices():
+        ...     print(device.name, device.engines, "NVDEC engines")
     """
     found = []
-    for facts in _framespool.gpu_devices():
-        decodes = tuple(Codec(**{**row, "layouts": tuple(row["layouts"])}) for row in facts.pop("decodes"))
-        found.append(Device(**facts, decodes=decodes))
+    for properties in _framespool.gpu_devices():
+        decodes = tuple(Codec(**{**row, "layouts": tuple(row["layouts"])}) for row in properties.pop("decodes"))
+        found.append(Device(**properties, decodes=decodes))
     return found
 
 
@@ -140,13 +165,17 @@ def startup_seconds(device: Any = "cuda:0") -> tuple[float, float]:
     The driver compiles the kernels once per machine. Both times are 0 if this process has opened the GPU before.
 
     Args:
-        device: The GPU, such as ``"cuda:0"``.
+        device: The GPU, such as `"cuda:0"`.
 
     Returns:
         Seconds for the driver and its context, and seconds for the kernels.
 
     Raises:
         GpuError: If the GPU cannot be opened.
+
+    Example:
+        >>> import framespool as fsp
+        >>> driver_seconds, kernel_seconds = fsp.gpu.startup_seconds("cuda:0")  # doctest: +SKIP
     """
     return _framespool.gpu_startup_seconds(_ordinal(device))
 
@@ -155,14 +184,18 @@ def decoder_cache_stats(device: Any = "cuda:0") -> dict[str, int]:
     """Counts the NVDEC decoders of this process.
 
     Args:
-        device: The GPU, such as ``"cuda:0"``.
+        device: The GPU, such as `"cuda:0"`.
 
     Returns:
-        ``created``, ``reused``, ``reconfigured`` and ``evicted`` decoders, the number that is ``idle`` now, and
-        ``bytes_estimated`` of all.
+        `created`, `reused`, `reconfigured` and `evicted` decoders, the number that is `idle` now, and
+        `bytes_estimated` of all.
 
     Raises:
         GpuError: If the GPU cannot be opened.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.gpu.decoder_cache_stats("cuda:0")["idle"]  # doctest: +SKIP
     """
     return _framespool.gpu_decoder_cache_stats(_ordinal(device))
 
@@ -171,13 +204,17 @@ def clear_decoder_cache(device: Any = "cuda:0") -> int:
     """Destroys the idle decoders, to free their memory.
 
     Args:
-        device: The GPU, such as ``"cuda:0"``.
+        device: The GPU, such as `"cuda:0"`.
 
     Returns:
         Number of decoders destroyed.
 
     Raises:
         GpuError: If the GPU cannot be opened.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.gpu.clear_decoder_cache("cuda:0")  # doctest: +SKIP
     """
     return _framespool.gpu_clear_decoder_cache(_ordinal(device))
 
@@ -197,10 +234,10 @@ def decode_throughput(
 
     Args:
         path: The video.
-        device: The GPU, such as ``"cuda:0"``.
+        device: The GPU, such as `"cuda:0"`.
         sessions: Number of threads, each with a decoder, 1 to 256.
         seconds: Approximate duration of the measurement.
-        map_every: Maps every ``map_every``-th frame; 0 maps none.
+        map_every: Maps every `map_every`-th frame; 0 maps none.
         max_packets: Uses only this many packets from the start of the video.
 
     Returns:
@@ -209,8 +246,12 @@ def decode_throughput(
     Raises:
         GpuError: If the GPU cannot be used, or does not decode the video.
         ArgumentError: If an argument is invalid.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.gpu.decode_throughput("a.mp4", sessions=4, seconds=2).frames_per_second  # doctest: +SKIP
     """
-    facts = _framespool.gpu_decode_throughput(
+    result = _framespool.gpu_decode_throughput(
         _ordinal(device),
         path,
         integer("sessions", sessions, least=1, most=256),
@@ -218,7 +259,7 @@ def decode_throughput(
         integer("map_every", map_every),
         integer("max_packets", max_packets, least=1),
     )
-    return DecodeThroughput(**facts)
+    return DecodeThroughput(**result)
 
 
 def _ordinal(device: Any) -> int:

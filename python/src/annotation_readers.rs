@@ -5,23 +5,17 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use framespool_datasets::{
-    self as datasets, AvaOptions, Column, DaliUnit, Dataset, EpicKitchensOptions, ImageSequencePattern,
-    MissingFilePolicy, NumberedVideos, RawframesField, Sample, SampleKeys, SegmentBounds, Value,
+    self as datasets, AnnotationColumn, AnnotationOptions, AvaOptions, Column, DaliUnit, Dataset,
+    EpicKitchensOptions, ImageSequencePattern, MissingFilePolicy, NumberedVideos, Sample, SampleKeys,
+    SegmentBounds, Value,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::batch_sampler::parse_choice;
 use crate::errors::OrRaise;
+use crate::interrupt::{interrupt, or_raise_pending};
 use crate::sample_table::{build_table, SampleTable};
-use crate::video::{interrupt, or_raise_pending};
-
-/// Samples and class names.
-type AnnotationReaderResult = (SampleTable, Vec<String>);
-
-fn reader_result(py: Python<'_>, dataset: Dataset) -> PyResult<AnnotationReaderResult> {
-    Ok((build_table(py, dataset.samples)?, dataset.classes))
-}
 
 /// `(pattern, first, count, fps)`.
 type FrameListTuple = (String, u32, Option<u32>, (u32, u32));
@@ -104,22 +98,9 @@ pub fn read_folder(
     py: Python<'_>,
     root: PathBuf,
     extensions: Option<Vec<String>>,
-) -> PyResult<AnnotationReaderResult> {
-    py.detach(|| datasets::folder(&root, extensions.as_deref()))
-        .or_raise(py)
-        .and_then(|found| reader_result(py, found))
-}
-
-#[pyfunction]
-pub fn read_file_list(
-    py: Python<'_>,
-    path: PathBuf,
-    root: Option<PathBuf>,
-    delimiter: Option<String>,
-) -> PyResult<AnnotationReaderResult> {
-    py.detach(|| datasets::file_list(&path, root.as_deref(), delimiter.as_deref()))
-        .or_raise(py)
-        .and_then(|found| reader_result(py, found))
+) -> PyResult<(SampleTable, Vec<String>)> {
+    let dataset = py.detach(|| datasets::folder(&root, extensions.as_deref())).or_raise(py)?;
+    Ok((build_table(py, dataset.samples)?, dataset.classes))
 }
 
 #[pyfunction]
@@ -127,37 +108,24 @@ pub fn read_annotation_file(
     py: Python<'_>,
     path: PathBuf,
     root: Option<PathBuf>,
-    delimiter: Option<String>,
-    multi_label: bool,
-) -> PyResult<FilteredReaderResult<'_>> {
-    let read = || datasets::annotation_file(&path, root.as_deref(), delimiter.as_deref(), multi_label);
-    filtered_result(py, py.detach(read))
-}
-
-#[pyfunction]
-pub fn read_rawframes(
-    py: Python<'_>,
-    path: PathBuf,
-    root: Option<PathBuf>,
-    frames: FrameListTuple,
     columns: Vec<String>,
+    delimiter: Option<String>,
+    extension: Option<String>,
+    frames: FrameListTuple,
 ) -> PyResult<FilteredReaderResult<'_>> {
     let read = || {
-        let fields =
-            columns.iter().map(|name| RawframesField::parse(name)).collect::<framespool::Result<Vec<_>>>()?;
-        datasets::rawframes(&path, root.as_deref(), &frame_list(frames), &fields)
+        let columns: Vec<_> =
+            columns.iter().map(|name| AnnotationColumn::parse(name)).collect::<framespool::Result<_>>()?;
+        let options = AnnotationOptions {
+            root: root.as_deref(),
+            columns: &columns,
+            delimiter: delimiter.as_deref(),
+            extension: extension.as_deref(),
+            frames: Some(&frame_list(frames)),
+        };
+        datasets::annotation_file(&path, &options)
     };
     filtered_result(py, py.detach(read))
-}
-
-#[pyfunction]
-pub fn read_gluon_list(
-    py: Python<'_>,
-    path: PathBuf,
-    root: Option<PathBuf>,
-    extension: Option<String>,
-) -> PyResult<FilteredReaderResult<'_>> {
-    filtered_result(py, py.detach(|| datasets::gluon_list(&path, root.as_deref(), extension.as_deref())))
 }
 
 #[pyfunction]

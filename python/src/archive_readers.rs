@@ -20,8 +20,8 @@ use pyo3::types::PyDict;
 use crate::annotation_readers::columns_to_dict;
 use crate::batch_sampler::parse_choice;
 use crate::errors::OrRaise;
+use crate::interrupt::{interrupt, interruptible, or_raise_pending};
 use crate::sample_table::SampleTable;
-use crate::video::{interrupt, interruptible, or_raise_pending};
 
 /// Samples; their columns; the number of samples skipped; the reasons for the first of these.
 type ArchiveReaderResult<'py> = (SampleTable, Bound<'py, PyDict>, u64, Vec<String>);

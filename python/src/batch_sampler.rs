@@ -4,7 +4,7 @@
 use framespool::batch_sampler::grouped_shuffle::{GroupedConfig, GroupedOptions, VideoClips};
 use framespool::batch_sampler::shuffle_quality::{measure_shuffle, ShuffleStats};
 use framespool::batch_sampler::{
-    self, BatchSamplerConfig, ClipOrder, LastBatchPolicy, MixConfig, SampledClip, Shuffle,
+    self, BatchSamplerConfig, ClipOrder, LastBatchPolicy, MixConfig, SampledClip, Shuffle, WeightConfig,
 };
 use framespool::{Error, Result};
 use pyo3::prelude::*;
@@ -44,6 +44,8 @@ pub struct BatchSamplerArgs {
     #[pyo3(item)]
     mix: Option<MixArgs>,
     #[pyo3(item)]
+    weights: Option<WeightArgs>,
+    #[pyo3(item)]
     shuffle_block_size: Option<u64>,
     #[pyo3(item)]
     num_streams: Option<u32>,
@@ -81,6 +83,9 @@ impl ClipsPerVideo {
         }
     }
 }
+
+/// Weights of the videos, replacement, and the number of clips of an epoch.
+type WeightArgs = (Vec<f64>, bool, Option<u64>);
 
 /// Sizes, weights, replacement, and the number of clips of an epoch.
 type MixArgs = (Vec<u64>, Vec<f64>, bool, Option<u64>);
@@ -131,6 +136,11 @@ pub fn config(s: BatchSamplerArgs) -> Result<BatchSamplerConfig> {
         mix: s.mix.map(|(sizes, weights, replacement, epoch_clips)| MixConfig {
             sizes,
             weights,
+            replacement,
+            epoch_clips,
+        }),
+        weights: s.weights.map(|(weights, replacement, epoch_clips)| WeightConfig {
+            weights: weights.into(),
             replacement,
             epoch_clips,
         }),
@@ -212,12 +222,14 @@ impl BatchSampler {
 
 fn shuffle_stats(py: Python<'_>, shuffle_stats: ShuffleStats) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("mean_clips", shuffle_stats.mean_clips)?;
-    dict.set_item("median_clips", shuffle_stats.median_clips)?;
-    dict.set_item("max_clips", shuffle_stats.max_clips)?;
-    dict.set_item("mean_share", shuffle_stats.mean_share)?;
-    dict.set_item("median_share", shuffle_stats.median_share)?;
-    dict.set_item("max_share", shuffle_stats.max_share)?;
+    // A mix has no distances.
+    let distance = |distance: f64| (!distance.is_nan()).then_some(distance);
+    dict.set_item("mean_clips", distance(shuffle_stats.mean_clips))?;
+    dict.set_item("median_clips", distance(shuffle_stats.median_clips))?;
+    dict.set_item("max_clips", distance(shuffle_stats.max_clips).map(|clips| clips as u64))?;
+    dict.set_item("mean_share", distance(shuffle_stats.mean_share))?;
+    dict.set_item("median_share", distance(shuffle_stats.median_share))?;
+    dict.set_item("max_share", distance(shuffle_stats.max_share))?;
     dict.set_item("videos_per_batch", shuffle_stats.videos_per_batch)?;
     dict.set_item("repeats_per_batch", shuffle_stats.repeats_per_batch)?;
     dict.set_item("median_gap_batches", shuffle_stats.median_gap_batches)?;

@@ -15,8 +15,8 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::annotation_readers::columns_to_dict;
 use crate::archive_readers::{media_location, parse_on_error};
 use crate::errors::OrRaise;
+use crate::interrupt::{interrupt, or_raise_pending};
 use crate::sample_table::{segment_range, segment_to_python, SampleTable, SegmentTuple};
-use crate::video::{interrupt, or_raise_pending};
 
 /// The location of a sample, its label and its segment. A location is a path; (file number, first byte, length,
 /// name); (file number, column, row); or bytes.

@@ -17,10 +17,12 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::element_type::ElementType;
 use crate::errors::{to_python, OrRaise};
-use crate::tensor::{ElementType, Tensor};
+use crate::interrupt::{interrupt, interruptible, or_raise_pending};
+use crate::sources::{Source, SourceCache};
+use crate::tensor::Tensor;
 use crate::transforms::{pipeline, TransformArgs};
-use crate::video::{interrupt, interruptible, or_raise_pending, Source, SourceCache};
 
 /// The key of random numbers: seed, epoch, clip.
 type RngKeyTuple = (u64, u64, u64);

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::OrRaise;
-use crate::video::{interrupt, or_raise_pending, POLL_INTERVAL};
+use crate::interrupt::{interrupt, or_raise_pending, POLL_INTERVAL};
 
 /// The keyword `index`. `False`: no cache. `None` or `True`: the cache at the default path. Otherwise a
 /// folder.

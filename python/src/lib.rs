@@ -8,13 +8,17 @@ mod batch_sampler;
 mod clip_sampler;
 mod columnar_readers;
 mod dlpack;
+mod element_type;
 mod errors;
 mod file_object;
 mod gpu;
 mod images;
 mod index_cache;
+mod interrupt;
 mod loader;
+mod loader_args;
 mod sample_table;
+mod sources;
 mod tensor;
 mod transforms;
 mod video;
@@ -26,14 +30,11 @@ mod _framespool {
     use super::*;
 
     #[pymodule_export]
-    use annotation_readers::{find_videos, read_file_list, read_folder};
+    use annotation_readers::{find_videos, read_folder};
     #[pymodule_export]
     use annotation_readers::{read_activitynet, read_ava, read_epic_kitchens};
     #[pymodule_export]
-    use annotation_readers::{
-        read_annotation_file, read_dali_file_list, read_dali_frames, read_gluon_list, read_json_lines,
-        read_rawframes,
-    };
+    use annotation_readers::{read_annotation_file, read_dali_file_list, read_dali_frames, read_json_lines};
     #[pymodule_export]
     use annotation_readers::{
         read_hmdb51, read_jester, read_kinetics, read_lerobot, read_something_something, read_ucf101,
@@ -60,9 +61,11 @@ mod _framespool {
     #[pymodule_export]
     use sample_table::SampleTable;
     #[pymodule_export]
+    use sources::remote_stats;
+    #[pymodule_export]
     use tensor::{tensor_of, Tensor};
     #[pymodule_export]
-    use video::{remote_stats, Clip, FrameIterator, Video};
+    use video::{Clip, FrameIterator, Video};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

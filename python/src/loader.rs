@@ -1,162 +1,27 @@
 //! Python class for the loader: starts the engine's loader from a dataset, a clip sampler, transforms and
 //! settings. It returns batches as tensors, and statistics, and releases the GIL while it waits for a batch.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use framespool::clip_sampler::video_timing::SegmentRange;
-use framespool::dataset::MediaLocation;
-use framespool::dataset::Sample;
 use framespool::loader::stats::{Failure, Stats};
-use framespool::loader::{self, BatchData, GpuConfig, LoaderConfig, Mixture, OnError};
-use framespool::source::MemorySource;
-use framespool::{Error, Result};
-use pyo3::exceptions::PyRuntimeError;
+use framespool::loader::{self, BatchData};
+use framespool::Result;
+use pyo3::exceptions::{PyRuntimeError, PyUserWarning};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::batch_sampler::{self, parse_choice};
-use crate::clip_sampler::{build_clip_sampler, with_cause, Callable, SamplerArgs};
+use crate::batch_sampler::{self};
+use crate::clip_sampler::{with_cause, Callable, SamplerArgs};
+use crate::element_type::ElementType;
 use crate::errors::{check_same_process, warn_hdr, OrRaise};
 use crate::images::params_to_python;
-use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
-use crate::sample_table::SampleTable;
-use crate::tensor::{ElementType, Tensor};
-use crate::transforms::{pipeline, TransformArgs};
-use crate::video::{interrupt, interrupt_scope, or_raise_pending, parse_decoder, Source, SourceCache};
+use crate::index_cache::IndexCacheHandle;
+use crate::interrupt::{interrupt, interrupt_scope, or_raise_pending};
+use crate::loader_args::{config, DatasetArg, LoaderArgs};
+use crate::tensor::Tensor;
+use crate::transforms::TransformArgs;
 use framespool::batch_sampler::grouped_shuffle::GroupedConfig;
-
-/// Keyword arguments of the loader other than dataset, clip sampler and transforms.
-#[derive(FromPyObject)]
-pub struct LoaderArgs {
-    #[pyo3(item)]
-    order: batch_sampler::BatchSamplerArgs,
-    #[pyo3(item)]
-    mixture: Option<MixtureArgs>,
-    #[pyo3(item)]
-    on_error: String,
-    #[pyo3(item)]
-    num_threads: i64,
-    #[pyo3(item)]
-    prefetch_batches: i64,
-    #[pyo3(item)]
-    memory_budget: u64,
-    #[pyo3(item)]
-    lookahead_clips: i64,
-    #[pyo3(item)]
-    dtype: String,
-    #[pyo3(item)]
-    layout: String,
-    #[pyo3(item)]
-    index: IndexCacheArg,
-    #[pyo3(item)]
-    device: Option<u32>,
-    #[pyo3(item)]
-    decoder: String,
-    #[pyo3(item)]
-    nvdec_threads: Option<u32>,
-    /// Whether HDR video is converted without a warning.
-    #[pyo3(item)]
-    ignores_hdr: bool,
-    /// Whether the samples are image files.
-    #[pyo3(item)]
-    images: bool,
-    /// The stream of every file to decode; `None` selects the default one.
-    #[pyo3(item)]
-    stream: Option<u32>,
-    /// Whether image files are decoded completely, to the RGB that their decoder outputs.
-    #[pyo3(item)]
-    exact: bool,
-    /// If given, images are label maps, and pixels outside of an image get this label.
-    #[pyo3(item)]
-    label_fill: Option<u8>,
-}
-
-/// A sample of a dataset: a video, or `framespool.datasets.VideoSegment`.
-#[derive(FromPyObject)]
-pub enum SampleArg {
-    #[pyo3(transparent)]
-    Video(Source),
-    Segment {
-        source: Source,
-        start_frame: Option<i64>,
-        end_frame: Option<i64>,
-        start_seconds: Option<f64>,
-        end_seconds: Option<f64>,
-    },
-}
-
-impl SampleArg {
-    /// Returns the location of the sample, and the segment of it to use. The Python package has validated the
-    /// numbers.
-    fn into_location(
-        self,
-        number: usize,
-        sources: &mut SourceCache,
-    ) -> Result<(MediaLocation, SegmentRange)> {
-        let frame = |value: i64| {
-            u32::try_from(value).map_err(|_| {
-                Error::Argument(format!(
-                    "dataset sample {number}: frames must be from 0 to {}, got {value}",
-                    u32::MAX
-                ))
-            })
-        };
-        let (source, extent) = match self {
-            SampleArg::Video(source) => (source, SegmentRange::Full),
-            SampleArg::Segment { source, start_seconds: None, end_seconds: None, start_frame, end_frame } => {
-                (
-                    source,
-                    SegmentRange::Frames(frame(start_frame.unwrap_or(0))?, end_frame.map(frame).transpose()?),
-                )
-            }
-            SampleArg::Segment { source, start_seconds, end_seconds, .. } => {
-                (source, SegmentRange::Seconds(start_seconds.unwrap_or(f64::NEG_INFINITY), end_seconds))
-            }
-        };
-        let place = match source {
-            Source::Path(path) => MediaLocation::Path(path),
-            Source::Member(member) => MediaLocation::ArchiveMember(sources.member(member)),
-            Source::Cell(cell) => MediaLocation::External(sources.cell(cell)),
-            Source::ImageSequence(frames) => MediaLocation::ImageSequence(Arc::new(frames.into())),
-            Source::Bytes(bytes) => {
-                MediaLocation::Memory(MemorySource::new(format!("dataset[{number}]"), bytes))
-            }
-        };
-        Ok((place, extent))
-    }
-}
-
-/// A dataset: a table from a reader, or a list that a user wrote.
-#[derive(FromPyObject)]
-pub enum DatasetArg {
-    Table(Py<SampleTable>),
-    List(Vec<(SampleArg, i64)>),
-}
-
-impl DatasetArg {
-    fn entries(self) -> Result<Arc<framespool::dataset::SampleTable>> {
-        let list = match self {
-            DatasetArg::Table(table) => return Ok(table.get().0.clone()),
-            DatasetArg::List(list) => list,
-        };
-        let mut sources = SourceCache::default();
-        let items = list.into_iter().enumerate().map(|(number, (entry, label))| {
-            let (place, extent) = entry.into_location(number, &mut sources)?;
-            Ok(Sample { location: place, label, extent })
-        });
-        items.collect::<Result<framespool::dataset::SampleTable>>().map(Arc::new)
-    }
-}
-
-/// `framespool.datasets.MixtureDataset`.
-#[derive(FromPyObject)]
-pub struct MixtureArgs {
-    lengths: Vec<u32>,
-    weights: Vec<f64>,
-    replacement: bool,
-    epoch_clips: Option<u64>,
-}
 
 /// Video number, file, kind of error, error message, number of clips.
 type FailureTuple = (u32, Option<String>, &'static str, String, u64);
@@ -176,56 +41,6 @@ pub struct Loader {
     num_clips: u64,
     images: bool,
     owner_pid: u32,
-}
-
-fn config(
-    py: Python<'_>,
-    dataset: DatasetArg,
-    rule: &SamplerArgs,
-    steps: &[TransformArgs],
-    s: LoaderArgs,
-    index: &IndexCacheHandle,
-) -> PyResult<LoaderConfig> {
-    let pipeline = pipeline(py, steps, &s.dtype, &s.layout)?;
-    let pipeline = pipeline.ignoring_hdr(s.ignores_hdr);
-    let pipeline = if s.exact { pipeline.exactly() } else { pipeline };
-    let pipeline = s.label_fill.map_or_else(|| pipeline.clone(), |fill| pipeline.for_labels(fill));
-    let words = || -> Result<LoaderConfig> {
-        let number = |name: &str, value: i64| {
-            u32::try_from(value)
-                .map_err(|_| Error::Argument(format!("{name} must be from 0 to {}, got {value}", u32::MAX)))
-        };
-        Ok(LoaderConfig {
-            samples: dataset.entries()?,
-            images: s.images,
-            stream: s.stream,
-            sampling: build_clip_sampler(rule)?,
-            order: batch_sampler::config(s.order)?,
-            mixture: s.mixture.map(|m| Mixture {
-                items: m.lengths,
-                weights: m.weights,
-                replacement: m.replacement,
-                epoch_clips: m.epoch_clips,
-            }),
-            on_error: parse_choice(
-                "on_error",
-                &s.on_error,
-                &[("raise", OnError::Raise), ("skip", OnError::Skip), ("replace", OnError::Replace)],
-            )?,
-            pipeline,
-            threads: number("num_threads", s.num_threads)?,
-            prefetch_batches: number("prefetch_batches", s.prefetch_batches)?,
-            memory_budget: s.memory_budget,
-            lookahead_clips: number("lookahead_clips", s.lookahead_clips)?,
-            index: index.store.clone(),
-            gpu: GpuConfig {
-                device: s.device,
-                decoder: parse_decoder(&s.decoder)?,
-                nvdec_threads: s.nvdec_threads,
-            },
-        })
-    };
-    words().or_raise(py)
 }
 
 impl Loader {
@@ -255,6 +70,22 @@ impl Loader {
             work(loader)
         });
         or_raise_pending(py, done)
+    }
+}
+
+impl Loader {
+    fn warn_large_cached_clips(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(found) = self.with(py, |loader| Ok(loader.take_large_cached_clips()))? else {
+            return Ok(());
+        };
+        let text = format!(
+            "videos have more than 8 bits: a clip takes {} bytes in the clip cache instead of {}, so memory_budget holds \
+             fewer clips than the grouped shuffle expects, and videos are decoded again; use shuffle_block_size={} on all \
+             ranks, or dtype=\"uint8\"",
+            found.bytes, found.expected_bytes, found.block_size
+        );
+        py.import("warnings")?.call_method1("warn", (text, py.get_type::<PyUserWarning>(), 3))?;
+        Ok(())
     }
 }
 
@@ -358,6 +189,7 @@ impl Loader {
         match self.with(py, |loader| loader.next_batch(pass, &interrupt()))? {
             Some(batch) => {
                 warn_hdr(py)?;
+                self.warn_large_cached_clips(py)?;
                 batch_to_dict(py, batch).map(Some)
             }
             None => Ok(None),
@@ -421,6 +253,8 @@ impl Loader {
         dict.set_item("decoders_opened", decoding.decoders_opened)?;
         dict.set_item("clip_cache_hits", stats.clip_cache_hits)?;
         dict.set_item("clips_evicted", stats.clips_evicted)?;
+        dict.set_item("clips_decoded_again", stats.clips_decoded_again)?;
+        dict.set_item("clips_cached_over_8_bits", stats.clips_cached_over_8_bits)?;
         dict.set_item("clip_cache_peak_bytes", stats.clip_cache_peak_bytes)?;
         dict.set_item("memory_budget", stats.memory_budget)?;
         dict.set_item("bytes_read", stats.bytes_read)?;
@@ -431,6 +265,8 @@ impl Loader {
         dict.set_item("remote_cache_hits", remote.cache_hits)?;
         dict.set_item("nvdec_threads", stats.nvdec_threads)?;
         dict.set_item("frames_decoded_by_gpu", stats.frames_decoded_by_gpu)?;
+        dict.set_item("frames_decoded_by_fallback", stats.frames_decoded_by_fallback)?;
+        dict.set_item("late_decode_statuses", decoding.late_decode_statuses)?;
         dict.set_item("cpu_fallbacks", stats.cpu_fallbacks)?;
         dict.set_item("videos_indexed", stats.videos_indexed)?;
         dict.set_item("index_hits", stats.index_hits)?;

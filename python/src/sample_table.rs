@@ -158,7 +158,8 @@ impl SampleTable {
                 ),
                 MediaLocation::Memory(memory) => (PyBytes::new(py, memory.as_bytes()).into_any(), None),
                 other => {
-                    return Err(PyValueError::new_err(format!("{other:?} cannot be sent to another process")))
+                    let name = other.name();
+                    return Err(PyValueError::new_err(format!("{name} cannot be sent to another process")));
                 }
             })
         };
@@ -258,13 +259,15 @@ pub fn segment_range(
                 (Some(start), None) => Ok(SegmentRange::Frames(start, None)),
                 (Some(start), Some(Some(end))) if start < end => Ok(SegmentRange::Frames(start, Some(end))),
                 _ => {
-                    invalid(format!("no segment of a video starts at frame {start} and ends before {end:?}"))
+                    let end = end.map_or_else(String::new, |end| format!(" and ends before {end}"));
+                    invalid(format!("no segment of a video starts at frame {start}{end}"))
                 }
             }
         }
         framespool_datasets::SegmentBounds::Seconds { start, end } => match end {
             Some(end) if start.is_some_and(|start| end <= start) => {
-                invalid(format!("no segment of a video starts at second {start:?} and ends at {end}"))
+                let start = start.unwrap_or_default(); // it has a start: that is not before its end
+                invalid(format!("no segment of a video starts at second {start} and ends at {end}"))
             }
             end => Ok(SegmentRange::Seconds(start.unwrap_or(f64::NEG_INFINITY), end)),
         },

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use framespool::batch::{BatchBuffer, MemoryPool, OutputMut};
-use framespool::transforms::Dtype;
 use half::{bf16, f16};
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyImportError, PyIndexError, PyMemoryError, PyTypeError, PyValueError,
@@ -13,66 +12,9 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::dlpack::{DlDataType, Export, CPU, CUDA};
+use crate::dlpack::{Export, CPU, CUDA};
+use crate::element_type::ElementType;
 use crate::errors::OrRaise;
-
-/// Element types of tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ElementType {
-    U8,
-    U16,
-    F16,
-    BF16,
-    F32,
-    F64,
-    I64,
-    Bool,
-}
-
-impl ElementType {
-    fn name(self) -> &'static str {
-        match self {
-            ElementType::U8 => "uint8",
-            ElementType::U16 => "uint16",
-            ElementType::F16 => "float16",
-            ElementType::BF16 => "bfloat16",
-            ElementType::F32 => "float32",
-            ElementType::F64 => "float64",
-            ElementType::I64 => "int64",
-            ElementType::Bool => "bool",
-        }
-    }
-
-    fn dlpack(self) -> DlDataType {
-        let (code, bits) = match self {
-            ElementType::U8 => (1, 8),
-            ElementType::U16 => (1, 16),
-            ElementType::F16 => (2, 16),
-            ElementType::BF16 => (4, 16),
-            ElementType::F32 => (2, 32),
-            ElementType::F64 => (2, 64),
-            ElementType::I64 => (0, 64),
-            ElementType::Bool => (6, 8),
-        };
-        DlDataType { code, bits, lanes: 1 }
-    }
-
-    fn bytes(self) -> usize {
-        usize::from(self.dlpack().bits) / 8
-    }
-}
-
-impl From<Dtype> for ElementType {
-    fn from(dtype: Dtype) -> Self {
-        match dtype {
-            Dtype::U8 => ElementType::U8,
-            Dtype::U16 => ElementType::U16,
-            Dtype::F16 => ElementType::F16,
-            Dtype::BF16 => ElementType::BF16,
-            Dtype::F32 => ElementType::F32,
-        }
-    }
-}
 
 /// A dense array in host or GPU memory: the result type of framespool.
 ///
@@ -80,6 +22,14 @@ impl From<Dtype> for ElementType {
 /// `jax.dlpack.from_dlpack(t)`, or `t.torch()` and `t.numpy()`. The memory lives as long as any object that
 /// uses it. `t[i]` is a view of index `i` of the first dimension. A tensor in host memory can be pickled; its
 /// elements are copied.
+///
+/// Example:
+///     >>> import framespool as fsp
+///     >>> frame = fsp.Video("a.mp4")[0]
+///     >>> frame.shape, frame.dtype, frame.device
+///     ((360, 640, 3), 'uint8', 'cpu')
+///     >>> frame.numpy().shape
+///     (360, 640, 3)
 #[pyclass(module = "framespool", frozen)]
 pub struct Tensor {
     memory: Arc<BatchBuffer>,
@@ -154,11 +104,11 @@ impl Tensor {
         let (builder, mut parts) = BatchBuffer::allocate(&MemoryPool::on(device, 0), 1, self.byte_len())?;
         match parts[0].target() {
             OutputMut::Host(bytes) => self.memory.copy_to_host(self.offset, bytes)?,
-            OutputMut::Device(mut spot) => {
+            OutputMut::Device(mut slot) => {
                 let stream = self.memory.device().expect("it is on a device").create_stream()?;
-                spot.begin(&stream)?;
+                slot.begin(&stream)?;
                 self.memory.written().iter().try_for_each(|event| stream.wait(event))?;
-                stream.copy(spot.address, self.memory.address() + self.offset as u64, spot.len)?;
+                stream.copy(slot.address, self.memory.address() + self.offset as u64, slot.len)?;
                 self.memory.add_reader_event(stream.record()?);
             }
         }

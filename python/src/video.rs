@@ -1,172 +1,33 @@
 //! Python class for a video: opens it from a path, bytes or a file object, reports its properties, and
 //! decodes frames to tensors. It releases the GIL while it decodes.
 
-use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use framespool::batch_sampler::rng::RngKey;
-use framespool::dataset::SourceOpener;
 use framespool::decode::PacketReader;
 use framespool::gpu::Gpu;
 use framespool::index::cache::index_of;
 use framespool::index::image;
 use framespool::limits::Limits;
 use framespool::loader::DecoderBackend;
-use framespool::source::{self, ArchiveMember, ImageSequence, ImageSequenceSource, MemorySource};
+use framespool::source::{self, ImageSequence, ImageSequenceSource, MemorySource};
 use framespool::transforms::transform::Transform;
 use framespool::transforms::{Dtype, Layout, TransformPipeline};
 use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, DecodedFrame, FrameStream, Video as Engine};
 use framespool::Error;
-use framespool_datasets::CellReader;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 
 use crate::batch_sampler::parse_choice;
+use crate::element_type::ElementType;
 use crate::errors::{check_same_process, warn_hdr, OrRaise};
 use crate::file_object::FileObject;
 use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
-use crate::tensor::{ElementType, Tensor};
+use crate::interrupt::{interrupt, interrupt_scope, interruptible, or_raise_pending};
+use crate::sources::{Source, SourceCache, VideoSource};
+use crate::tensor::Tensor;
 use crate::transforms::{pipeline, TransformArgs};
-
-/// A path, bytes, or `framespool.datasets.ArchiveMember`, `TableCell` or `ImageSequence`.
-#[derive(FromPyObject)]
-pub enum Source {
-    Bytes(PyBackedBytes),
-    Path(PathBuf),
-    Member(MemberArgs),
-    Cell(CellArgs),
-    ImageSequence(ImageSequenceArgs),
-}
-
-/// A source from which a video can be opened.
-#[derive(FromPyObject)]
-pub enum VideoSource {
-    Stored(Source),
-    /// A file object; the Python package has checked that it has `read` and `seek`.
-    Object(Py<PyAny>),
-}
-
-/// `framespool.datasets.TableCell`; the Python package has validated the number.
-#[derive(FromPyObject)]
-pub struct CellArgs {
-    file: PathBuf,
-    column: String,
-    row: u64,
-}
-
-/// `framespool.datasets.ArchiveMember`; the Python package has validated the numbers.
-#[derive(FromPyObject)]
-pub struct MemberArgs {
-    file: PathBuf,
-    offset_bytes: u64,
-    num_bytes: u64,
-    name: Option<OsString>,
-}
-
-/// Archives and tables, stored once each, however many members and cells refer to them.
-#[derive(Default)]
-pub struct SourceCache {
-    paths: HashSet<Arc<Path>>,
-    tables: CellReader,
-}
-
-impl SourceCache {
-    /// Converts a member to the engine's type.
-    pub fn member(&mut self, args: MemberArgs) -> ArchiveMember {
-        let MemberArgs { file, offset_bytes: offset, num_bytes: len, name } = args;
-        let file = self.paths.get(file.as_path()).cloned().unwrap_or_else(|| {
-            let file: Arc<Path> = file.into();
-            self.paths.insert(file.clone());
-            file
-        });
-        ArchiveMember { file, offset, len, name: name.map(|name| name.to_string_lossy().into()) }
-    }
-
-    /// Converts a cell to the engine's type.
-    pub fn cell(&self, args: CellArgs) -> Arc<dyn SourceOpener> {
-        self.tables.cell(&args.file, args.column.into(), args.row)
-    }
-}
-
-/// `framespool.datasets.ImageSequence`; the Python package has validated the numbers.
-#[derive(FromPyObject)]
-pub struct ImageSequenceArgs {
-    folder: PathBuf,
-    pattern: Option<String>,
-    first: u32,
-    count: Option<u32>,
-    #[pyo3(attribute("_fps"))]
-    fps: (u32, u32),
-}
-
-impl From<ImageSequenceArgs> for ImageSequence {
-    fn from(frames: ImageSequenceArgs) -> Self {
-        let ImageSequenceArgs { folder, pattern, first, count, fps } = frames;
-        Self { folder, pattern, first, count, fps }
-    }
-}
-
-/// The interval between checks for signals while the GIL is released.
-pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Returns a check that stops long work on Ctrl-C. Call it often; it checks Python's signals at intervals.
-pub fn interrupt() -> impl Fn() -> framespool::Result<()> {
-    let last = std::cell::Cell::new(Instant::now());
-    move || {
-        if last.get().elapsed() < POLL_INTERVAL {
-            return Ok(());
-        }
-        last.set(Instant::now());
-        Python::attach(|py| py.check_signals()).map_err(|raised| {
-            Python::attach(|py| raised.restore(py));
-            Error::Interrupted
-        })
-    }
-}
-
-/// Makes sources that wait for a server on this thread stop on Ctrl-C, until the result is dropped.
-pub fn interrupt_scope() -> source::InterruptScope {
-    source::interrupt_scope(interrupt(), None)
-}
-
-/// Does the same while `work` runs.
-pub fn interruptible<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    || {
-        let _scope = interrupt_scope();
-        work()
-    }
-}
-
-/// Returns the counters of this process for reading from URLs.
-///
-/// Returns:
-///     dict[str, int]: `remote_requests` (including retries, excluding redirects), `remote_bytes` (file bytes
-///     received), `remote_retries` (requests that repeated a failed one) and `remote_cache_hits` (reads served
-///     from the block cache).
-#[pyfunction]
-pub fn remote_stats() -> HashMap<&'static str, u64> {
-    let total = source::remote_stats();
-    HashMap::from([
-        ("remote_requests", total.requests),
-        ("remote_bytes", total.bytes),
-        ("remote_retries", total.retries),
-        ("remote_cache_hits", total.cache_hits),
-    ])
-}
-
-/// Returns the result, or raises the exception of a signal handler that interrupted the work.
-pub fn or_raise_pending<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T> {
-    if matches!(result, Err(Error::Interrupted)) {
-        if let Some(raised) = PyErr::take(py) {
-            return Err(raised);
-        }
-    }
-    result.or_raise(py)
-}
 
 /// Parses the name of a decoder backend.
 pub fn parse_decoder(decoder: &str) -> framespool::Result<DecoderBackend> {
@@ -429,13 +290,13 @@ impl Video {
     }
 
     /// Returns the properties of the video by name.
-    fn facts(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
+    fn info(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         let index = self.engine.index();
         let info = &index.info;
         let (width, height) = info.shown_size();
         let keyframes: Vec<u32> = index.key_frames().into_iter().map(|f| f.0).collect();
-        let mut facts: HashMap<&'static str, Py<PyAny>> = HashMap::new();
-        let mut put = |name, value: Bound<'_, PyAny>| facts.insert(name, value.unbind());
+        let mut values: HashMap<&'static str, Py<PyAny>> = HashMap::new();
+        let mut put = |name, value: Bound<'_, PyAny>| values.insert(name, value.unbind());
         put("path", index.site.file.to_string().into_pyobject(py)?.into_any());
         put("container", index.container.clone().into_pyobject(py)?.into_any());
         put("codec", info.params.codec.name.clone().into_pyobject(py)?.into_any());
@@ -459,7 +320,7 @@ impl Video {
         put("streams", listed.collect::<Vec<_>>().into_pyobject(py)?.into_any());
         put("num_packets", index.packets.len().into_pyobject(py)?.into_any());
         put("direct", pyo3::types::PyBool::new(py, index.direct).to_owned().into_any());
-        Ok(facts)
+        Ok(values)
     }
 
     /// Returns primaries, transfer function and matrix as numbered by ITU-T H.273, and whether the range is
@@ -488,8 +349,8 @@ impl Video {
     fn header(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, Py<PyAny>>> {
         self.check_process(py)?;
         let header = or_raise_pending(py, py.detach(interruptible(|| self.engine.header())))?;
-        let mut facts: HashMap<&'static str, Py<PyAny>> = HashMap::new();
-        let mut put = |name, value: Bound<'_, PyAny>| facts.insert(name, value.unbind());
+        let mut values: HashMap<&'static str, Py<PyAny>> = HashMap::new();
+        let mut put = |name, value: Bound<'_, PyAny>| values.insert(name, value.unbind());
         put("duration_seconds", header.duration_seconds.into_pyobject(py)?.into_any());
         put("start_seconds", header.start_seconds.into_pyobject(py)?.into_any());
         put("bit_rate", header.bit_rate.into_pyobject(py)?.into_any());
@@ -501,13 +362,15 @@ impl Video {
         put("color_primaries", header.color_primaries.into_pyobject(py)?.into_any());
         put("color_transfer", header.color_transfer.into_pyobject(py)?.into_any());
         put("color_space", header.color_space.into_pyobject(py)?.into_any());
-        Ok(facts)
+        Ok(values)
     }
 
     /// Returns why frames of this video were decoded on the CPU instead of the GPU, if any were so far.
-    fn cpu_fallback(&self) -> Option<String> {
+    fn cpu_fallback(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.check_process(py)?;
         let clip_decoder = self.clip_decoder.lock().unwrap_or_else(PoisonError::into_inner);
-        clip_decoder.as_ref()?.cpu_fallback.as_ref().map(ToString::to_string)
+        let reason = clip_decoder.as_ref().and_then(|decoder| decoder.cpu_fallback.as_ref());
+        Ok(reason.map(ToString::to_string))
     }
 
     /// Returns properties found by scanning the packets, by name, and the cost of decoding such a clip.
@@ -522,8 +385,8 @@ impl Video {
             py,
             py.detach(interruptible(|| self.engine.access_cost(frames, stride, &interrupt()))),
         )?;
-        let mut facts: HashMap<&'static str, Py<PyAny>> = HashMap::new();
-        let mut put = |name, value: Bound<'_, PyAny>| facts.insert(name, value.unbind());
+        let mut values: HashMap<&'static str, Py<PyAny>> = HashMap::new();
+        let mut put = |name, value: Bound<'_, PyAny>| values.insert(name, value.unbind());
         put("skippable", probe.disposable.into_pyobject(py)?.into_any());
         put("reordered", probe.reordered.into_pyobject(py)?.into_any());
         put("gop_packets", probe.gop_sizes.into_pyobject(py)?.into_any());
@@ -531,7 +394,7 @@ impl Video {
         put("nvdec", probe.nvdec.clone().ok().into_pyobject(py)?.into_any());
         put("nvdec_reason", probe.nvdec.err().into_pyobject(py)?.into_any());
         put("clip", probe.clip.into_pyobject(py)?.into_any());
-        Ok(facts)
+        Ok(values)
     }
 
     /// Returns the presentation time of every frame, in seconds.

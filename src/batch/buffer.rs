@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     fn fill(buffer_slot: &mut ClipSlot, value: u8) {
-        let OutputMut::Host(bytes) = buffer_slot.target() else { panic!("host memory was asked for") };
+        let OutputMut::Host(bytes) = buffer_slot.target() else { panic!("host memory was requested") };
         bytes.fill(value);
     }
 

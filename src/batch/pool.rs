@@ -107,7 +107,14 @@ impl MemoryPool {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         // The last batch of an epoch may be smaller than the others; it can reuse a larger block.
         let fits = |b: &Block| b.len() >= len && b.len() <= len.saturating_mul(16);
-        if let Some(at) = free.iter().position(fits) {
+        let is_idle = |b: &Block| match b {
+            Block::Host(_) => true,
+            Block::Device(b) => b.pending_events.iter().all(|event| event.is_complete().unwrap_or(false)),
+        };
+        // An idle block first, because the writers of any other block wait for its readers.
+        let idle = free.iter().position(|b| fits(b) && is_idle(b));
+        let may_add = self.device.is_some() && free.len() < self.max_free;
+        if let Some(at) = idle.or_else(|| free.iter().position(fits).filter(|_| !may_add)) {
             return Ok(free.swap_remove(at));
         }
         drop(free);
@@ -116,15 +123,21 @@ impl MemoryPool {
                 || Error::Argument(format!("no memory for {len} bytes; use a smaller batch_size or clips"));
             return HostBlock::new(len).map(Block::Host).ok_or_else(short);
         };
-        let memory = device.allocate(len).or_else(|error| {
-            if !error.is_out_of_memory() {
-                return Err(error);
+        let memory = match device.allocate(len) {
+            Err(error) if error.is_out_of_memory() => {
+                let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+                // Better a block whose readers must be waited for than none.
+                if let Some(at) = free.iter().position(fits) {
+                    return Ok(free.swap_remove(at));
+                }
+                // The free blocks of this pool do not have a suitable size, so they are freed.
+                let unsuitable = std::mem::take(&mut *free);
+                drop(free);
+                drop(unsuitable); // not under the lock
+                device.allocate(len)
             }
-            // The free blocks of this pool do not have a suitable size, so they are freed.
-            let kept = std::mem::take(&mut *self.free.lock().unwrap_or_else(PoisonError::into_inner));
-            drop(kept); // not under the lock
-            device.allocate(len)
-        });
+            other => other,
+        };
         let memory = memory.or_else(|error| {
             // Idle decoders are closed; they can be created again.
             let idle = || DecoderPool::for_device(device).map_or(0, |decoders| decoders.clear());

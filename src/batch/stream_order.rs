@@ -1,6 +1,7 @@
 //! Orders the CUDA streams that write a range of device memory, relative to each other and to earlier and
 //! later readers.
-//! All waits are enqueued on streams; the host never waits.
+//! The writers of a clip wait for each other on their streams. The host waits for readers of the previous content,
+//! which may be on a stream of the consumer that is blocked for a long time.
 
 use std::sync::Arc;
 
@@ -23,11 +24,14 @@ impl StreamOrder {
 
     /// Orders the work that a stream enqueues from now on after all earlier writes of the clip, and after all
     /// uses of the memory for its previous content.
+    ///
+    /// The stream itself never waits for a consumer. NVDEC converts pictures on the same stream, and may reuse a
+    /// surface as soon as it is unmapped, even if the conversion has not run yet.
     pub fn begin(&mut self, stream: &Arc<Stream>) -> Result<()> {
         match &self.last {
             Some(last) if Arc::ptr_eq(last, stream) => return Ok(()),
             Some(last) => stream.wait(&last.record()?)?,
-            None => self.before.iter().try_for_each(|event| stream.wait(event))?,
+            None => self.before.iter().try_for_each(|event| event.synchronize())?,
         }
         self.last = Some(stream.clone());
         Ok(())

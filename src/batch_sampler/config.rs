@@ -2,9 +2,9 @@
 //! Each rejected combination gives an error that says what to change.
 
 use super::dali::reader_replay::MAX_READER_SAMPLES;
-use super::grouped_shuffle::{GroupedOptions, VideoClips};
+use super::grouped_shuffle::{GroupedOptions, VideoClips, WeightConfig};
 use super::mix::MixConfig;
-use crate::error::{Error, Result};
+use crate::error::{invalid_argument, Result};
 
 /// Whose clip order to produce.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,8 +81,10 @@ pub struct BatchSamplerConfig {
     pub last_batch: LastBatchPolicy,
     /// Datasets to mix by weight.
     pub mix: Option<MixConfig>,
-    /// The clips of each video, for [`Shuffle::Grouped`].
+    /// The clips of each video, for [`Shuffle::Grouped`] and for weights.
     pub video_clips: Option<VideoClips>,
+    /// The weight of each video; of each clip, if `video_clips` is not given.
+    pub weights: Option<WeightConfig>,
 }
 
 impl Default for BatchSamplerConfig {
@@ -103,6 +105,7 @@ impl Default for BatchSamplerConfig {
             last_batch: LastBatchPolicy::default(),
             mix: None,
             video_clips: None,
+            weights: None,
         }
     }
 }
@@ -155,6 +158,9 @@ impl BatchSamplerConfig {
         let buffer = matches!(shuffle, Shuffle::Buffer { .. });
         if matches!(shuffle, Shuffle::Grouped(_)) {
             self.check_grouped()?;
+        }
+        if let Some(weights) = &self.weights {
+            self.check_weights(weights)?;
         }
         if clip_order == ClipOrder::Torch && buffer {
             return invalid_argument(
@@ -219,6 +225,43 @@ impl BatchSamplerConfig {
 }
 
 impl BatchSamplerConfig {
+    /// The clips of each video; without them, every clip is a video of its own.
+    pub(super) fn videos(&self) -> VideoClips {
+        self.video_clips.clone().unwrap_or(VideoClips::Equal { videos: self.num_clips, clips: 1 })
+    }
+
+    fn check_weights(&self, weights: &WeightConfig) -> Result<()> {
+        if self.clip_order != ClipOrder::Framespool {
+            return invalid_argument(
+                "weights need order=\"framespool\"; the orders of other libraries have none",
+            );
+        }
+        if self.mix.is_some() {
+            return invalid_argument(
+                "weights cannot be combined with a mix; give each dataset of the mix a weight, or each video one",
+            );
+        }
+        if self.stick_to_shard {
+            return invalid_argument(
+                "stick_to_shard must be False with weights, got True; all ranks draw from all videos",
+            );
+        }
+        if !matches!(self.shuffle, Shuffle::Full | Shuffle::Grouped(_)) {
+            return invalid_argument(
+                "shuffle must be \"full\" or \"grouped\" with weights; other orders deliver each clip once",
+            );
+        }
+        let videos = self.videos();
+        if videos.num_clips() != self.num_clips {
+            return invalid_argument(format!(
+                "clips_per_video must add up to num_clips={}, got {}; give the number of each video",
+                self.num_clips,
+                videos.num_clips()
+            ));
+        }
+        weights.check(videos.num_videos())
+    }
+
     fn check_grouped(&self) -> Result<()> {
         if self.clip_order != ClipOrder::Framespool {
             return invalid_argument(
@@ -244,8 +287,4 @@ impl BatchSamplerConfig {
         }
         Ok(())
     }
-}
-
-pub(super) fn invalid_argument<T>(text: impl Into<String>) -> Result<T> {
-    Err(Error::Argument(text.into()))
 }

@@ -5,10 +5,9 @@
 pub mod grouped;
 pub mod interleave;
 
-use super::config::invalid_argument;
 use super::permutation::Permutation;
 use super::rng::{purpose, RngKey};
-use crate::error::Result;
+use crate::error::{invalid_argument, Result};
 
 use interleave::{EpochDraws, WeightedInterleave};
 

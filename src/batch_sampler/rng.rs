@@ -39,6 +39,8 @@ pub mod purpose {
     pub const GROUPED_CHUNKS: u32 = 11;
     /// The order of the clips of a chunk, and how they are spread over a window, in a grouped shuffle.
     pub const GROUPED_SPREAD: u32 = 12;
+    /// Which videos an epoch has, if videos have weights.
+    pub const GROUPED_WEIGHTS: u32 = 13;
 }
 
 /// Identifies the owner of random numbers. Use clip 0 for a whole epoch.

@@ -3,10 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::config::invalid_argument;
+use super::grouped_shuffle::weighted::{Unit, WeightedVideos};
 use super::grouped_shuffle::{GroupedOptions, VideoClips};
 use super::{BatchSampler, BatchSamplerConfig, ClipOrder, Shuffle};
-use crate::error::Result;
+use crate::error::{invalid_argument, Result};
 
 /// Approximate limit on the number of inspected positions of an epoch.
 pub const MAX_POSITIONS: u64 = 100_000;
@@ -31,12 +31,12 @@ pub struct ShuffleQuality {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ShuffleStats {
     /// Mean distance, in clips, between the delivered clip and the clip at the same position without
-    /// shuffling, on the batch sampler's rank.
+    /// shuffling, on the batch sampler's rank. The distances are NaN with a mix or weights: clips have no such position.
     pub mean_clips: f64,
     /// Median of these distances.
     pub median_clips: f64,
     /// Largest of these distances.
-    pub max_clips: u64,
+    pub max_clips: f64,
     /// [`Self::mean_clips`] as a share of the dataset.
     pub mean_share: f64,
     /// [`Self::median_clips`] as a share of the dataset.
@@ -59,23 +59,25 @@ pub struct ShuffleStats {
 /// Measures an epoch of a batch sampler; `clips` states which clips are of one video.
 ///
 /// If the epoch has more than [`MAX_POSITIONS`] positions, only batches at even distances are inspected, and of more
-/// than [`MAX_RANKS`] ranks only the first; of the orders of other libraries, only the batch sampler's rank. A batch
-/// sampler with a mix is rejected: its clips have no unshuffled position.
+/// than [`MAX_RANKS`] ranks only the first; of the orders of other libraries, only the batch sampler's rank.
+///
+/// # Errors
+/// `Argument` if a dataset of a mix ends within a video.
 pub fn measure_shuffle(order: &BatchSampler, epoch: u64, clips: &VideoClips) -> Result<ShuffleQuality> {
     let config = order.config();
-    if config.mix.is_some() {
-        return invalid_argument(
-            "shuffle quality is defined without a mix only, got one; measure each dataset separately",
-        );
-    }
-    let unshuffled = BatchSampler::new(BatchSamplerConfig { shuffle: Shuffle::Off, ..config.clone() })?;
     let plain =
         BatchSamplerConfig { clip_order: ClipOrder::Framespool, stick_to_shard: false, ..config.clone() };
     let full = BatchSampler::new(BatchSamplerConfig { shuffle: Shuffle::Full, ..plain.clone() })?;
-    let full_unshuffled = BatchSampler::new(BatchSamplerConfig { shuffle: Shuffle::Off, ..plain })?;
+    // With a mix or weights, clips have no unshuffled position.
+    let unshuffled = |config: &BatchSamplerConfig| match (&config.mix, &config.weights) {
+        (None, None) => {
+            BatchSampler::new(BatchSamplerConfig { shuffle: Shuffle::Off, ..config.clone() }).map(Some)
+        }
+        _ => Ok(None),
+    };
     Ok(ShuffleQuality {
-        measured: shuffle_stats(order, &unshuffled, epoch, clips)?,
-        full: shuffle_stats(&full, &full_unshuffled, epoch, clips)?,
+        measured: shuffle_stats(order, unshuffled(config)?.as_ref(), epoch, clips)?,
+        full: shuffle_stats(&full, unshuffled(&plain)?.as_ref(), epoch, clips)?,
     })
 }
 
@@ -132,7 +134,7 @@ pub fn cached_clips_for_mixing(
 /// Compares a batch sampler with its unshuffled counterpart, position by position.
 fn shuffle_stats(
     order: &BatchSampler,
-    unshuffled: &BatchSampler,
+    unshuffled: Option<&BatchSampler>,
     epoch: u64,
     clips: &VideoClips,
 ) -> Result<ShuffleStats> {
@@ -142,18 +144,25 @@ fn shuffle_stats(
     let mut distances = Vec::new();
     let (mut videos, mut filled) = (0, 0_u64);
     for batch in evenly_spaced(batches, num_inspected) {
-        let (moved, unmoved) = (order.batch(epoch, batch), unshuffled.batch(epoch, batch));
-        let real = || moved.iter().zip(&unmoved).filter(|(slot, _)| !slot.padding);
-        distances.extend(real().map(|(slot, at)| slot.clip.abs_diff(at.clip)));
-        let different: HashSet<u64> = real().map(|(slot, _)| clips.video_of(slot.clip)).collect();
+        let moved = order.batch(epoch, batch);
+        let real = || moved.iter().filter(|slot| !slot.padding);
+        if let Some(unshuffled) = unshuffled {
+            let unmoved = unshuffled.batch(epoch, batch);
+            distances.extend(real().zip(&unmoved).map(|(slot, at)| slot.clip.abs_diff(at.clip)));
+        }
+        let different: HashSet<u64> = real().map(|slot| clips.video_of(slot.clip)).collect();
         videos += different.len();
         filled += u64::from(!different.is_empty());
     }
     distances.sort_unstable();
-    let Some(&max_clips) = distances.last() else { return Ok(ShuffleStats::default()) };
+    if filled == 0 {
+        return Ok(ShuffleStats::default());
+    }
     let count = distances.len();
     let mean_clips = distances.iter().map(|&d| d as f64).sum::<f64>() / count as f64;
-    let median_clips = (distances[(count - 1) / 2] as f64 + distances[count / 2] as f64) / 2.0;
+    let at = |n: usize| distances.get(n).map_or(f64::NAN, |&distance| distance as f64);
+    let median_clips = (at(count.saturating_sub(1) / 2) + at(count / 2)) / 2.0;
+    let max_clips = at(count.wrapping_sub(1));
     let share = |clips: f64| clips / order.config().num_clips.max(1) as f64;
     let all_ranks = AllRanks::new(order, epoch, clips)?;
     let (repeats_per_batch, median_gap_batches) = all_ranks.repeats_and_gap();
@@ -163,7 +172,7 @@ fn shuffle_stats(
         max_clips,
         mean_share: share(mean_clips),
         median_share: share(median_clips),
-        max_share: share(max_clips as f64),
+        max_share: share(max_clips),
         videos_per_batch: videos as f64 / filled.max(1) as f64,
         repeats_per_batch,
         median_gap_batches,
@@ -177,24 +186,29 @@ fn evenly_spaced(len: u64, count: u64) -> impl Iterator<Item = u64> {
 }
 
 /// The batches of all ranks together.
-struct AllRanks<'a> {
-    clips: &'a VideoClips,
+struct AllRanks {
+    clips: VideoClips,
     epoch: u64,
     /// The batch samplers of the inspected ranks.
     ranks: Vec<BatchSampler>,
     num_shards: u32,
     /// Whether no video is on two ranks, so that one rank represents all.
     disjoint: bool,
+    /// The clips of each dataset of a mix, and its share of the epoch.
+    datasets: Vec<(VideoClips, f64)>,
+    /// Expected number of delivered clips of each video, if videos have weights, and of all.
+    expected_clips: Option<(Vec<f64>, u64)>,
 }
 
-impl<'a> AllRanks<'a> {
-    fn new(order: &BatchSampler, epoch: u64, clips: &'a VideoClips) -> Result<Self> {
+impl AllRanks {
+    fn new(order: &BatchSampler, epoch: u64, clips: &VideoClips) -> Result<Self> {
         let config =
             BatchSamplerConfig { worker_id: 0, num_workers: 1, repeats: 1, ..order.resolved_config() };
         let num_shards = config.num_shards;
         let own = config.clip_order == ClipOrder::Framespool;
         let grouped = order.grouped().is_some_and(|g| g.num_streams.is_multiple_of(num_shards));
-        let disjoint = grouped || (own && config.stick_to_shard);
+        // Copies of a video may be on several ranks.
+        let disjoint = config.weights.is_none() && (grouped || (own && config.stick_to_shard));
         // The orders of other libraries keep a table of all clips for each rank.
         let inspected = if disjoint || !own {
             config.shard_id..config.shard_id + 1
@@ -204,7 +218,30 @@ impl<'a> AllRanks<'a> {
         let ranks = inspected
             .map(|shard_id| BatchSampler::new(BatchSamplerConfig { shard_id, ..config.clone() }))
             .collect::<Result<_>>()?;
-        Ok(Self { clips, epoch, ranks, num_shards, disjoint })
+        let mut datasets = vec![(clips.clone(), 1.0)];
+        if let Some(mix) = &config.mix {
+            let (sum, mut first) = (mix.weights.iter().sum::<f64>(), 0);
+            datasets.clear();
+            for (&size, weight) in mix.sizes.iter().zip(&mix.weights) {
+                let Some(own) = clips.part(first..first + size) else {
+                    return invalid_argument(format!(
+                        "clips_per_video must have a video that ends with each dataset of the mix, got none that ends at \
+                         clip {}; give the number of each video",
+                        first + size
+                    ));
+                };
+                datasets.push((own, weight / sum));
+                first += size;
+            }
+        }
+        let mut clips = clips.clone();
+        let mut expected_clips = None;
+        if let Some(weights) = &config.weights {
+            clips = config.videos();
+            let videos = WeightedVideos::new(clips.clone(), weights, Unit::Video)?;
+            expected_clips = Some((videos.expected_clips().collect(), videos.epoch_clips));
+        }
+        Ok(Self { clips, epoch, ranks, num_shards, disjoint, datasets, expected_clips })
     }
 
     fn len_batches(&self) -> u64 {
@@ -222,6 +259,16 @@ impl<'a> AllRanks<'a> {
         slots.filter(|slot| !slot.padding).map(|slot| self.clips.video_of(slot.clip))
     }
 
+    /// Expected number of different videos among `count` clips of a full shuffle.
+    fn expected_videos(&self, count: u64) -> f64 {
+        if let Some((clips, sum)) = &self.expected_clips {
+            let absent = 1.0 - (count as f64 / (*sum).max(1) as f64).min(1.0);
+            return clips.iter().map(|clips| 1.0 - absent.powf(*clips)).sum();
+        }
+        let share = |share: f64| (share * count as f64).round() as u64;
+        self.datasets.iter().map(|(clips, weight)| expected_videos(clips, share(*weight))).sum()
+    }
+
     fn mixing(&self, max_positions: u64) -> f64 {
         let batches = self.len_batches();
         let length = MIXING_BATCHES.min(batches);
@@ -236,7 +283,7 @@ impl<'a> AllRanks<'a> {
             }
             let ranks = if self.disjoint { u64::from(self.num_shards) } else { 1 };
             found += (different.len() as u64 * ranks) as f64;
-            expected += expected_videos(self.clips, count * ranks);
+            expected += self.expected_videos(count * ranks);
         }
         if expected > 0.0 {
             found / expected
@@ -296,149 +343,4 @@ fn expected_videos(clips: &VideoClips, count: u64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::MixConfig;
-    use super::*;
-
-    fn order(num_clips: u64, shuffle: Shuffle) -> BatchSampler {
-        BatchSampler::new(BatchSamplerConfig {
-            num_clips,
-            shuffle,
-            batch_size: 32,
-            ..BatchSamplerConfig::default()
-        })
-        .unwrap()
-    }
-
-    fn equal(num_clips: u64, clips: u64) -> VideoClips {
-        VideoClips::Equal { videos: num_clips / clips, clips }
-    }
-
-    fn grouped(videos: u64, clips: u64, batch_size: u32, cached_clips: u64) -> (BatchSampler, VideoClips) {
-        let video_clips = VideoClips::Equal { videos, clips };
-        let options = GroupedOptions { cached_clips, ..GroupedOptions::default() };
-        let config = BatchSamplerConfig {
-            num_clips: videos * clips,
-            shuffle: Shuffle::Grouped(options),
-            batch_size,
-            num_shards: 8,
-            video_clips: Some(video_clips.clone()),
-            ..BatchSamplerConfig::default()
-        };
-        (BatchSampler::new(config).unwrap(), video_clips)
-    }
-
-    #[test]
-    fn grouped_shuffle_mixes_as_simulated() {
-        // Repeats, median gap and mixing of a simulation of the definition, with 8 ranks and 890 cached clips.
-        for (videos, clips, batch_size, repeats, gap, mixing) in [
-            (80_000, 4, 8, 0.0, 58.0, 1.0),
-            (20_000, 16, 8, 0.07, 11.5, 0.90),
-            (20_000, 16, 32, 4.5, 2.9, 0.36),
-            (5_000, 64, 8, 1.4, 2.8, 0.31),
-        ] {
-            let (order, video_clips) = grouped(videos, clips, batch_size, 890);
-            let found = measure_shuffle(&order, 0, &video_clips).unwrap();
-            let measured = found.measured;
-            assert!((measured.mixing - mixing).abs() < 0.03, "{clips} {batch_size} {measured:?}");
-            assert!(
-                (measured.repeats_per_batch - repeats).abs() < 0.1 * repeats + 0.03,
-                "{clips} {measured:?}"
-            );
-            let found_gap = measured.median_gap_batches.unwrap();
-            assert!((found_gap - gap).abs() < 0.1 * gap + 0.5, "{clips} {measured:?}");
-            assert!((found.full.mixing - 1.0).abs() < 0.005, "{found:?}");
-        }
-    }
-
-    #[test]
-    fn more_cached_clips_mix_better() {
-        let (order, clips) = grouped(10_000, 16, 32, 890);
-        let cached = cached_clips_for_mixing(order.config(), &clips, 0.9, 20_000).unwrap().unwrap();
-        // Simulated: 0.92 with 4 times 890.
-        assert!((2 * 890..=4 * 890).contains(&cached), "{cached}");
-        let (enough, _) = grouped(10_000, 16, 32, cached);
-        assert!(measure_mixing(&enough, 3, &clips, MAX_POSITIONS).unwrap() > 0.88);
-    }
-
-    #[test]
-    fn neighbors_of_an_unshuffled_order_do_not_mix() {
-        let found = measure_shuffle(&order(3200, Shuffle::Off), 0, &equal(3200, 16)).unwrap().measured;
-        // 10 batches of 32 clips have 20 of 200 videos; 87 % of all in a full shuffle.
-        assert!((found.mixing - 20.0 / expected_videos(&equal(3200, 16), 320)).abs() < 0.01, "{found:?}");
-        assert_eq!((found.repeats_per_batch, found.median_gap_batches), (30.0, Some(0.0)));
-    }
-
-    #[test]
-    fn full_shuffle_moves_clips_by_a_third() {
-        let found = measure_shuffle(&order(18_000, Shuffle::Full), 3, &equal(18_000, 18)).unwrap();
-        assert_eq!(found.measured, found.full);
-        // Two positions sampled from n have a mean distance of (n² - 1) / 3n and a median distance of n (1 -
-        // sqrt(1/2)).
-        assert!((found.measured.mean_share - 1.0 / 3.0).abs() < 0.01, "{found:?}");
-        assert!((found.measured.median_share - 0.2929).abs() < 0.01, "{found:?}");
-        assert!((0.95..1.0).contains(&found.measured.max_share), "{found:?}");
-        let videos = expected_videos(&equal(18_000, 18), 32);
-        assert!((found.measured.videos_per_batch - videos).abs() < 0.2, "{found:?}, {videos}");
-    }
-
-    #[test]
-    fn no_shuffle_moves_nothing() {
-        let found = measure_shuffle(&order(320, Shuffle::Off), 0, &equal(320, 16)).unwrap();
-        assert_eq!((found.measured.max_clips, found.measured.videos_per_batch), (0, 2.0));
-        assert!(found.full.mean_share > 0.25);
-    }
-
-    #[test]
-    fn a_buffer_moves_clips_by_half_its_size() {
-        let shuffle = Shuffle::Buffer { initial_fill: 256 };
-        let found = measure_shuffle(&order(50_000, shuffle), 1, &equal(50_000, 1)).unwrap().measured;
-        // The mean is (1/2 + 1/24) * size: the mean distance of two independent uniform numbers, one from 0
-        // to 1 and one from -1/2 to 3/2.
-        assert!((found.mean_clips - 256.0 * 13.0 / 24.0).abs() < 2.0, "{found:?}");
-        assert!(found.max_clips < 384 && found.max_clips > 320, "{found:?}");
-        assert_eq!(found.mean_share, found.mean_clips / 50_000.0);
-    }
-
-    #[test]
-    fn padding_is_not_counted() {
-        for clip_order in [ClipOrder::Dali, ClipOrder::Torch, ClipOrder::Framespool] {
-            let config = BatchSamplerConfig {
-                clip_order,
-                num_clips: 10,
-                batch_size: 4,
-                num_shards: 3,
-                ..BatchSamplerConfig::default()
-            };
-            let fill = BatchSamplerConfig { last_batch: super::super::LastBatchPolicy::Fill, ..config };
-            let found = measure_shuffle(&BatchSampler::new(fill).unwrap(), 1, &equal(10, 10)).unwrap();
-            assert_eq!(
-                (found.measured.max_clips, found.measured.videos_per_batch),
-                (0, 1.0),
-                "{clip_order:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn sampled_epoch_has_the_same_statistics() {
-        let found = measure_shuffle(&order(1 << 40, Shuffle::Full), 0, &equal(1 << 40, 1 << 10)).unwrap();
-        assert!((found.measured.mean_share - 1.0 / 3.0).abs() < 0.01, "{found:?}");
-        assert_eq!(found.measured.videos_per_batch, 32.0);
-    }
-
-    #[test]
-    fn mix_is_rejected_and_empty_epoch_is_accepted() {
-        let mix =
-            Some(MixConfig { sizes: vec![3], weights: vec![1.0], replacement: false, epoch_clips: None });
-        let config =
-            BatchSamplerConfig { num_clips: 3, shuffle: Shuffle::Full, mix, ..BatchSamplerConfig::default() };
-        let text =
-            measure_shuffle(&BatchSampler::new(config).unwrap(), 0, &equal(0, 1)).unwrap_err().to_string();
-        assert!(text.contains("without a mix"), "{text}");
-        assert_eq!(
-            measure_shuffle(&order(0, Shuffle::Full), 0, &equal(0, 1)).unwrap().measured,
-            ShuffleStats::default()
-        );
-    }
-}
+mod tests;

@@ -6,10 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use rand_mt::Mt;
 
-use super::config::invalid_argument;
 use super::shard::ContiguousBatches;
 use super::{BatchSamplerConfig, LastBatchPolicy, SampledClip, Shuffle};
-use crate::error::Result;
+use crate::error::{invalid_argument, Result};
 
 /// From this length on, PyTorch uses a 64-bit random number per clip (`randperm_cpu` in
 /// aten/src/ATen/native/TensorFactories.cpp).

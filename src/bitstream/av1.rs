@@ -2,8 +2,11 @@
 //! These slots hold all state that outlives a frame (AV1 specification 7.20).
 //! Frame headers are parsed only up to their references (5.5, 5.9.2).
 
-use super::header_parser::read_leb128;
+pub(super) mod dependency;
+pub(super) mod references;
+
 use super::nal::BitReader;
+use super::picture_info::{PictureInfo, RandomAccessPoint, SequenceColor};
 use crate::media::ColorTags;
 
 /// Types of OBUs (6.2.2).
@@ -16,6 +19,64 @@ pub(crate) mod obu_type {
     pub const FRAME: u8 = 6;
     pub const REDUNDANT_FRAME_HEADER: u8 = 7;
     pub const PADDING: u8 = 15;
+}
+
+/// Reads a packet's picture from its first frame header.
+pub(super) fn picture_info(data: &[u8], container_key: bool) -> PictureInfo {
+    use obu_type::{FRAME, FRAME_HEADER, SEQUENCE_HEADER};
+    let mut rest = data;
+    let (mut sequence, mut random_access) = (false, RandomAccessPoint::None);
+    while let Some((&head, mut body)) = rest.split_first() {
+        let kind = head >> 3 & 15;
+        if head & 4 != 0 {
+            body = body.get(1..).unwrap_or(&[]);
+        }
+        let mut size = body.len();
+        if head & 2 != 0 {
+            let Some((value, used)) = read_leb128(body) else { break };
+            body = &body[used..];
+            size = value.min(body.len());
+        }
+        match kind {
+            SEQUENCE_HEADER => sequence = true,
+            FRAME_HEADER | FRAME => {
+                // show_existing_frame, frame_type, show_frame: a shown key frame resets all decoder state.
+                let bits = body.first().copied().unwrap_or(0xff);
+                if bits >> 7 == 0 && bits >> 5 & 3 == 0 && bits >> 4 & 1 == 1 {
+                    // Without a sequence header here, the container's configuration must hold one, which key
+                    // flags imply.
+                    random_access = if sequence || container_key {
+                        RandomAccessPoint::Closed
+                    } else {
+                        RandomAccessPoint::None
+                    };
+                }
+                break;
+            }
+            _ => {}
+        }
+        rest = &body[size..];
+    }
+    // A temporal unit shows exactly one frame (AV1 specification 7.5).
+    PictureInfo { random_access, ..PictureInfo::default() }
+}
+
+fn read_leb128(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut value = 0usize;
+    for (i, &byte) in bytes.iter().take(8).enumerate() {
+        value |= usize::from(byte & 0x7f) << (7 * i);
+        if byte & 0x80 == 0 {
+            return Some((value, i + 1));
+        }
+    }
+    None
+}
+
+/// Reads the sequence header in an AV1 temporal unit or configuration.
+pub(crate) fn sequence_color(unit: &[u8]) -> Option<SequenceColor> {
+    let list = parse_obus(unit)?;
+    let header = list.iter().find(|obu| obu.kind == obu_type::SEQUENCE_HEADER)?;
+    Some(SequenceColor { color: parse_sequence_end(header.payload)?.color, is_resized: false })
 }
 
 /// One OBU of a packet.
@@ -274,7 +335,7 @@ impl SequenceHeader {
 /// Builds sequence headers and frames for tests.
 #[cfg(test)]
 pub(crate) mod test_headers {
-    use super::super::disposable::test_headers::bits;
+    use super::super::nal::test_headers::bits;
 
     pub fn unit(kind: u8, payload: &[u8]) -> Vec<u8> {
         [&[kind << 3 | 2, payload.len() as u8], payload].concat()
@@ -319,7 +380,7 @@ pub(crate) mod test_headers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::disposable::test_headers::bits;
+    use super::super::nal::test_headers::bits;
     use super::*;
 
     fn sequence() -> SequenceHeader {
@@ -372,7 +433,7 @@ mod tests {
         let with = |decoded_layers| SequenceHeader { decoded_layers, ..sequence() };
         assert!(with(0).decodes_layers(None) && with(0).decodes_layers(Some((1, 0))));
         assert!(with(0x103).decodes_layers(Some((1, 0))));
-        assert!(!with(0x101).decodes_layers(Some((1, 0))), "a temporal layer that is left out");
+        assert!(!with(0x101).decodes_layers(Some((1, 0))), "a temporal layer that is omitted");
         assert!(!with(0x301).decodes_layers(Some((0, 0))), "two spatial layers");
         assert!(!with(0).decodes_layers(Some((0, 1))));
     }

@@ -2,49 +2,30 @@
 //! A picture counts as disposable only if libavcodec decodes the others to the same bytes without it.
 //! A packet that is damaged, unusual or not understood is reported as needed.
 
-mod av1;
-mod h264;
-mod hevc;
-mod intra;
-mod mpeg;
-
-pub(crate) use intra::{packets_are_independent, MjpegTableTracker};
-
+use super::av1::dependency::Av1DependencyParser;
+use super::h264::dependency::{self as h264, H264DependencyParser};
+use super::hevc::dependency::HevcDependencyParser;
+use super::intra::{packets_are_independent, MjpegDependencyParser};
+use super::mpeg12;
+pub use super::picture_info::Dependency;
 use crate::media::{CodecKind, CodecParams};
 
-/// Whether other pictures may depend on a packet's picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dependency {
-    /// Later pictures of its own and higher layers may refer to it.
-    Reference {
-        /// Temporal layer; 0 for codecs without layers.
-        layer: u8,
-    },
-    /// Only pictures of higher layers may refer to it.
-    Disposable {
-        /// Temporal layer; 0 for codecs without layers.
-        layer: u8,
-    },
-    /// Omitting it could change others in ways the headers do not show; it must always be decoded.
-    Unknown,
-}
-
-/// Determines the roles of one stream's packets and keeps the parameter sets that later headers depend on.
+/// Determines the [`Dependency`] of one stream's packets and keeps the parameter sets that later headers depend on.
 pub struct DependencyParser {
     parser: CodecDependencyParser,
 }
 
 enum CodecDependencyParser {
-    H264(h264::H264DependencyParser),
-    Hevc(hevc::HevcDependencyParser),
-    Av1(av1::Av1DependencyParser),
+    H264(H264DependencyParser),
+    Hevc(HevcDependencyParser),
+    Av1(Av1DependencyParser),
     Mpeg12 {
         mpeg2: bool,
     },
     Intra,
-    Jpeg(intra::MjpegDependencyParser),
+    Jpeg(MjpegDependencyParser),
     /// VP8, VP9: entropy coder state, segmentation and filter levels carry over even from frames without
-    /// references to them. MPEG-4 part 2: see `mpeg`. Headers of other codecs are not parsed here.
+    /// references to them. MPEG-4 part 2: see `mpeg4`. Headers of other codecs are not parsed here.
     NeverDisposable,
 }
 
@@ -53,15 +34,14 @@ impl DependencyParser {
     pub fn new(params: &CodecParams) -> Self {
         let extradata = &params.extradata;
         let parser = match params.codec.kind {
-            CodecKind::H264 => CodecDependencyParser::H264(h264::H264DependencyParser::new(
-                extradata,
-                params.reorder.is_some(),
-            )),
-            CodecKind::Hevc => CodecDependencyParser::Hevc(hevc::HevcDependencyParser::new(extradata)),
-            CodecKind::Av1 => CodecDependencyParser::Av1(av1::Av1DependencyParser::new(extradata)),
+            CodecKind::H264 => {
+                CodecDependencyParser::H264(H264DependencyParser::new(extradata, params.reorder.is_some()))
+            }
+            CodecKind::Hevc => CodecDependencyParser::Hevc(HevcDependencyParser::new(extradata)),
+            CodecKind::Av1 => CodecDependencyParser::Av1(Av1DependencyParser::new(extradata)),
             CodecKind::Mpeg12 => CodecDependencyParser::Mpeg12 { mpeg2: params.codec.name == "mpeg2video" },
             CodecKind::Other if params.codec.name == "mjpeg" => {
-                CodecDependencyParser::Jpeg(intra::MjpegDependencyParser::default())
+                CodecDependencyParser::Jpeg(MjpegDependencyParser::default())
             }
             CodecKind::Other if packets_are_independent(params) => CodecDependencyParser::Intra,
             CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Mpeg4 | CodecKind::Image | CodecKind::Other => {
@@ -88,13 +68,13 @@ impl DependencyParser {
         }
     }
 
-    /// Returns the role of one packet, given its whole payload, and records its in-band parameter sets.
+    /// Returns the dependency of one packet, given its whole payload, and records its in-band parameter sets.
     pub fn parse(&mut self, data: &[u8]) -> Dependency {
         let dependency = match &mut self.parser {
             CodecDependencyParser::H264(parser) => parser.parse(data),
             CodecDependencyParser::Hevc(parser) => parser.parse(data),
             CodecDependencyParser::Av1(parser) => parser.parse(data),
-            CodecDependencyParser::Mpeg12 { mpeg2 } => mpeg::parse(*mpeg2, data),
+            CodecDependencyParser::Mpeg12 { mpeg2 } => mpeg12::dependency(*mpeg2, data),
             CodecDependencyParser::Jpeg(parser) => parser.parse(data),
             CodecDependencyParser::Intra if !data.is_empty() => Some(Dependency::Disposable { layer: 0 }),
             CodecDependencyParser::Intra | CodecDependencyParser::NeverDisposable => None,
@@ -106,12 +86,12 @@ impl DependencyParser {
 /// Whether the stream declares its reorder depth to a decoder (see [`CodecParams::reorder`]).
 pub(crate) fn declares_reorder_depth(params: &CodecParams) -> bool {
     params.codec.kind != CodecKind::H264
-        || h264::H264DependencyParser::new(&params.extradata, false).declares_reorder_depth()
+        || H264DependencyParser::new(&params.extradata, false).declares_reorder_depth()
 }
 
 /// Whether all sequences in an H.264 configuration, or else in a stream's first packet, exclude fields.
 pub(crate) fn declares_frames_only(extradata: &[u8], first: &[u8]) -> bool {
-    let mut parser = h264::H264DependencyParser::new(extradata, false);
+    let mut parser = H264DependencyParser::new(extradata, false);
     parser.parse(first);
     parser.declares_frames_only()
 }
@@ -121,25 +101,6 @@ pub(crate) fn sps_crops_left_or_top(hevc: bool, unit: &[u8]) -> bool {
     match hevc {
         true => super::hevc::sps_crops_left_or_top(unit),
         false => h264::sps_crops_left_or_top(unit),
-    }
-}
-
-/// Builds headers for tests from bit strings.
-#[cfg(test)]
-pub(crate) mod test_headers {
-    /// Converts a bit string such as "1 010" to bytes, padded with zeros; blanks are ignored.
-    pub fn bits(text: &str) -> Vec<u8> {
-        let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).map(|b| b - b'0').collect();
-        digits
-            .chunks(8)
-            .map(|c| c.iter().enumerate().fold(0, |byte, (i, bit)| byte | bit << (7 - i)))
-            .collect()
-    }
-
-    /// Exp-Golomb code, as a bit string.
-    pub fn ue(number: u32) -> String {
-        let code = format!("{:b}", number + 1);
-        "0".repeat(code.len() - 1) + &code
     }
 }
 

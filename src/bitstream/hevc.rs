@@ -2,11 +2,39 @@
 //! 7.3.1, 7.4.2.2).
 //! Packets with layers above the base layer or with several pictures are not plain.
 
-pub(crate) mod parameter_sets;
-pub(crate) mod slice_header;
+pub(super) mod dependency;
+mod parameter_sets;
+pub(super) mod references;
+mod slice_header;
 
-use super::header_parser::parse_sei_messages;
-use super::nal::{split_nal_units, unescape_rbsp, Framing};
+use super::nal::{parse_sei_messages, split_nal_units, unescape_rbsp, Framing};
+use super::picture_info::{PictureInfo, RandomAccessPoint};
+
+/// Reads a packet's picture from the type of its first NAL unit of the base layer.
+pub(super) fn picture_info(framing: Framing, data: &[u8]) -> PictureInfo {
+    let units = split_nal_units(framing, data);
+    let damaged = units.is_empty() && !data.is_empty();
+    for unit in units {
+        let kind = unit[0] >> 1 & 63;
+        // Layers above the base layer are not decoded.
+        let layer = u32::from(unit[0] & 1) << 5 | unit.get(1).map_or(0, |b| u32::from(b >> 3));
+        if kind >= 32 || layer != 0 {
+            continue;
+        }
+        return PictureInfo {
+            random_access: match kind {
+                18..=20 => RandomAccessPoint::Closed,
+                16 | 17 | 21 => RandomAccessPoint::Open,
+                _ => RandomAccessPoint::None,
+            },
+            shown: true,
+            is_rasl: kind == 8 || kind == 9,
+            is_broken_link: (16..=18).contains(&kind),
+            ..PictureInfo::default()
+        };
+    }
+    PictureInfo { shown: damaged, ..PictureInfo::default() }
+}
 
 /// Whether a NAL unit is an SPS with a crop offset on the left or top.
 pub(crate) fn sps_crops_left_or_top(unit: &[u8]) -> bool {
@@ -92,7 +120,7 @@ fn is_persistent_sei(unit: &[u8]) -> bool {
 /// Builds parameter sets and slices for tests.
 #[cfg(test)]
 pub(crate) mod test_headers {
-    use super::super::disposable::test_headers::{bits, ue};
+    use super::super::nal::test_headers::{bits, ue};
 
     fn unit(kind: u8, temporal: u8, text: &str) -> Vec<u8> {
         [&[kind << 1, temporal + 1], &bits(text)[..]].concat()

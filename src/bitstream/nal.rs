@@ -88,6 +88,18 @@ fn trim_trailing_zeros(unit: &[u8]) -> &[u8] {
     &unit[..end]
 }
 
+/// Whether a unit contains bytes that no encoder writes inside a unit (H.264 and H.265 7.4.1: 00 00 00, 00 00 01 and
+/// 00 00 02), so that a part of it was overwritten or is missing. A few zeros at its end are padding.
+pub(crate) fn has_forbidden_bytes(unit: &[u8]) -> bool {
+    const MAX_PADDING: usize = 64;
+    let len = unit.len();
+    let unit = trim_trailing_zeros(unit);
+    if len - unit.len() > MAX_PADDING {
+        return true;
+    }
+    memchr::memmem::find_iter(unit, b"\0\0").any(|at| unit.get(at + 2).is_some_and(|&next| next <= 2))
+}
+
 /// Returns a unit's payload without emulation prevention bytes.
 pub(crate) fn unescape_rbsp(unit: &[u8]) -> Cow<'_, [u8]> {
     if !unit.windows(3).any(|w| w == [0, 0, 3]) {
@@ -104,6 +116,37 @@ pub(crate) fn unescape_rbsp(unit: &[u8]) -> Cow<'_, [u8]> {
         out.push(byte);
     }
     Cow::Owned(out)
+}
+
+/// Offset after the first start code whose last byte is in a range.
+pub(crate) fn find_start_code(data: &[u8], codes: std::ops::RangeInclusive<u8>) -> Option<usize> {
+    data.windows(4).position(|w| w[..3] == [0, 0, 1] && codes.contains(&w[3])).map(|i| i + 4)
+}
+
+/// SEI messages of an H.264 or HEVC NAL unit: (type, payload).
+pub(crate) fn parse_sei_messages(unit: &[u8]) -> Vec<(u32, &[u8])> {
+    let mut out = Vec::new();
+    let mut rest = unit.get(1..).unwrap_or(&[]);
+    // Types and sizes below 255 are assumed to contain no emulation prevention bytes; readers handle those in
+    // payloads.
+    while rest.len() > 2 {
+        let number = |rest: &mut &[u8]| {
+            let mut value = 0u32;
+            while let Some((&byte, tail)) = rest.split_first() {
+                *rest = tail;
+                value += u32::from(byte);
+                if byte != 255 {
+                    break;
+                }
+            }
+            value
+        };
+        let kind = number(&mut rest);
+        let size = number(&mut rest) as usize;
+        out.push((kind, &rest[..size.min(rest.len())]));
+        rest = rest.get(size..).unwrap_or(&[]);
+    }
+    out
 }
 
 /// Reads bits of a NAL unit's payload, skipping emulation prevention bytes.
@@ -163,6 +206,25 @@ impl<'a> BitReader<'a> {
     }
 }
 
+/// Builds headers for tests from bit strings.
+#[cfg(test)]
+pub(crate) mod test_headers {
+    /// Converts a bit string such as "1 010" to bytes, padded with zeros; blanks are ignored.
+    pub fn bits(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).map(|b| b - b'0').collect();
+        digits
+            .chunks(8)
+            .map(|c| c.iter().enumerate().fold(0, |byte, (i, bit)| byte | bit << (7 - i)))
+            .collect()
+    }
+
+    /// Exp-Golomb code, as a bit string.
+    pub fn ue(number: u32) -> String {
+        let code = format!("{:b}", number + 1);
+        "0".repeat(code.len() - 1) + &code
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,6 +243,20 @@ mod tests {
         let data = [0, 0, 0, 1, 0x67, 7, 0, 0, 0, 1, 0x68, 8, 0];
         let expected: [&[u8]; 2] = [&[0x67, 7], &[0x68, 8]];
         assert_eq!(split_nal_units(Framing::AnnexB, &data), expected);
+    }
+
+    #[test]
+    fn forbidden_bytes_are_found_inside_a_unit_only() {
+        for intact in [&[0x65u8, 0, 0, 3, 0, 0, 3, 1][..], &[0x65, 1, 0, 0, 0, 0], &[0x65, 0, 0, 4], &[0, 0]]
+        {
+            assert!(!has_forbidden_bytes(intact), "{intact:?}");
+        }
+        assert!(has_forbidden_bytes(&[&[0x65u8][..], &[0; 65]].concat()), "no padding is that long");
+        for broken in
+            [&[0x65u8, 0, 0, 0, 7][..], &[0x65, 0, 0, 1], &[0x65, 9, 0, 0, 2, 5], &[0, 0, 0, 0, 0, 1]]
+        {
+            assert!(has_forbidden_bytes(broken), "{broken:?}");
+        }
     }
 
     #[test]

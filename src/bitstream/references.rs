@@ -1,10 +1,10 @@
 //! Finds the packets needed to decode pictures exactly, by following the references in slice and frame
 //! headers.
-//! Packets that are damaged, unusual or not understood give no result; then the caller uses the roles.
+//! Packets that are damaged, unusual or not understood give no result; the caller then uses `Dependency`.
 
-mod av1;
-mod hevc;
-
+use super::av1::references::Av1ReferenceParser;
+use super::hevc::references::{self as hevc, HevcReferenceParser};
+use super::picture_info::PictureReferences;
 use crate::media::{CodecKind, CodecParams};
 
 /// Records which pictures each picture in a range of packets refers to.
@@ -17,20 +17,8 @@ pub struct ReferenceGraph {
 }
 
 enum CodecReferenceParser {
-    Hevc(Box<hevc::HevcReferenceParser>),
-    Av1(av1::Av1ReferenceParser),
-}
-
-/// Dependencies of one packet. Indices count from the beginning of the range.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct PictureReferences {
-    references: Vec<usize>,
-    /// Something in it affects later packets, even if none refers to its picture.
-    affects_later: bool,
-    /// It refers to a picture outside the range, or in a way that is not followed.
-    unresolved: bool,
-    /// Picture order count, for codecs that derive it from those of earlier pictures.
-    poc: Option<hevc::PictureOrderCount>,
+    Hevc(Box<HevcReferenceParser>),
+    Av1(Av1ReferenceParser),
 }
 
 impl ReferenceGraph {
@@ -38,9 +26,9 @@ impl ReferenceGraph {
     pub fn new(params: &CodecParams) -> Option<Self> {
         let parser = match params.codec.kind {
             CodecKind::Hevc => {
-                CodecReferenceParser::Hevc(Box::new(hevc::HevcReferenceParser::new(&params.extradata)))
+                CodecReferenceParser::Hevc(Box::new(HevcReferenceParser::new(&params.extradata)))
             }
-            CodecKind::Av1 => CodecReferenceParser::Av1(av1::Av1ReferenceParser::new(&params.extradata)),
+            CodecKind::Av1 => CodecReferenceParser::Av1(Av1ReferenceParser::new(&params.extradata)),
             _ => return None,
         };
         Some(Self { parser, pictures: Some(Vec::new()) })
@@ -61,7 +49,7 @@ impl ReferenceGraph {
     }
 
     /// Returns which of the recorded packets must be decoded so that `wanted` (indices in the range) are
-    /// exact. Returns `None` if a packet was not understood: then decode by roles.
+    /// exact. Returns `None` if a packet was not understood: then use `Dependency`.
     pub fn required_for(&self, wanted: &[usize]) -> Option<Vec<bool>> {
         let pictures = self.pictures.as_deref().filter(|p| !p.is_empty())?;
         let lasting = (0..pictures.len()).filter(|&place| pictures[place].affects_later);
@@ -90,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_codecs_use_packet_roles() {
+    fn other_codecs_have_no_reference_graph() {
         for name in ["h264", "vp8", "vp9", "mpeg4", "mpeg2video", "mjpeg"] {
             assert!(ReferenceGraph::new(&CodecParams::synthetic(name, &[])).is_none(), "{name}");
         }

@@ -4,11 +4,12 @@
 
 use framespool_nvdec::session::Codec;
 
-use crate::bitstream::av1::{config_obus, obu_type, parse_obus, parse_sequence_end};
-use crate::bitstream::color_info::{self, SequenceColor};
+use crate::bitstream::av1::{self, config_obus, obu_type, parse_obus, parse_sequence_end};
 use crate::bitstream::disposable::{declares_frames_only, sps_crops_left_or_top};
-use crate::bitstream::nal::{split_nal_units, Framing};
+use crate::bitstream::nal::{has_forbidden_bytes, split_nal_units, Framing};
 use crate::bitstream::parameter_set_tracker::config_nal_units;
+use crate::bitstream::picture_info::SequenceColor;
+use crate::bitstream::{vp8, vp9};
 use crate::index::VideoIndex;
 use crate::media::{CodecKind, ColorTags};
 
@@ -39,6 +40,10 @@ pub struct AccessUnitInfo {
     pub is_resized: bool,
     /// It contains a sequence header with a crop offset on the left or top.
     pub is_cropped: bool,
+    /// It contains bytes that no encoder writes.
+    pub is_damaged: bool,
+    /// Why NVIDIA's parser does not report its pictures.
+    pub unreported: Option<&'static str>,
 }
 
 impl AccessUnitInfo {
@@ -50,6 +55,8 @@ impl AccessUnitInfo {
             color: color_info.map(|color_info| color_info.color),
             is_resized,
             is_cropped: false,
+            is_damaged: false,
+            unreported: None,
         }
     }
 }
@@ -97,7 +104,7 @@ impl BitstreamFilter {
         // A parameter set that changes within the stream may introduce fields.
         let is_single_frame = !fields && !index.changes_parameters;
         let color = match codec {
-            Codec::Av1 => color_info::av1(config_obus(extradata)).map(|color_info| color_info.color),
+            Codec::Av1 => av1::sequence_color(config_obus(extradata)).map(|color_info| color_info.color),
             _ => None,
         };
         Ok(Self { codec, headers, framing, is_single_frame, color })
@@ -108,26 +115,34 @@ impl BitstreamFilter {
         out.clear();
         match self.codec {
             Codec::H264 | Codec::Hevc => {
-                let mut is_cropped = false;
+                let (mut is_cropped, mut is_damaged) = (false, false);
                 for unit in split_nal_units(self.framing, packet) {
                     is_cropped |= sps_crops_left_or_top(self.codec == Codec::Hevc, unit);
+                    // Only of slices: some encoders do not escape their own messages.
+                    let is_slice = match self.codec {
+                        Codec::Hevc => unit[0] >> 1 & 63 < 32,
+                        _ => matches!(unit[0] & 31, 1..=5),
+                    };
+                    is_damaged |= is_slice && has_forbidden_bytes(unit);
                     out.extend_from_slice(&START_CODE);
                     out.extend_from_slice(unit);
                 }
-                AccessUnitInfo { is_cropped, ..AccessUnitInfo::of(self.is_single_frame, 1, None) }
+                AccessUnitInfo { is_cropped, is_damaged, ..AccessUnitInfo::of(self.is_single_frame, 1, None) }
             }
             Codec::Vp8 => {
                 out.extend_from_slice(packet);
                 // Bit 4 of the frame tag (RFC 6386, 9.1).
                 let num_shown = u8::from(packet.first().is_some_and(|tag| tag & 0x10 != 0));
-                AccessUnitInfo::of(true, num_shown, color_info::vp8(packet))
+                AccessUnitInfo::of(true, num_shown, vp8::sequence_color(packet))
             }
             Codec::Vp9 => {
                 out.extend_from_slice(packet);
                 let frames = split_superframe(packet);
                 let num_shown = frames.iter().filter(|frame| is_vp9_frame_shown(frame)).count();
-                let color_info = frames.iter().find_map(|frame| color_info::vp9(frame));
-                AccessUnitInfo::of(frames.len() == 1, num_shown as u8, color_info)
+                let color_info = frames.iter().find_map(|frame| vp9::sequence_color(frame));
+                let unreported = frames.iter().find_map(|frame| vp9_unreported(frame));
+                let info = AccessUnitInfo::of(frames.len() == 1, num_shown as u8, color_info);
+                AccessUnitInfo { unreported, ..info }
             }
             Codec::Av1 => {
                 // MP4 and Matroska omit temporal delimiters, by which a parser finds the beginning of a unit.
@@ -137,7 +152,7 @@ impl BitstreamFilter {
                     out.extend_from_slice(&[obu_type::TEMPORAL_DELIMITER << 3 | 2, 0]);
                 }
                 out.extend_from_slice(packet);
-                AccessUnitInfo::of(false, 1, color_info::av1(packet))
+                AccessUnitInfo::of(false, 1, av1::sequence_color(packet))
             }
         }
     }
@@ -165,13 +180,26 @@ fn split_superframe(packet: &[u8]) -> Vec<&[u8]> {
     out
 }
 
-/// Whether a VP9 frame is shown (6.2): `show_existing_frame` or `show_frame`.
+/// Bit `at` of the header of a VP9 frame, counted from `show_existing_frame` (6.2): marker and profile come first,
+/// with a reserved bit for profile 3.
+fn vp9_header_bit(frame: &[u8], at: usize) -> bool {
+    let is_profile_3 = frame.first().is_some_and(|first| first >> 4 & 3 == 3);
+    let at = at + if is_profile_3 { 5 } else { 4 };
+    frame.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1)
+}
+
+/// Whether a VP9 frame is shown: `show_existing_frame` or, after `frame_type`, `show_frame`.
 fn is_vp9_frame_shown(frame: &[u8]) -> bool {
-    let Some(&first) = frame.first() else { return false };
-    let bit = |at: usize| frame.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
-    // Marker (2), profile (2, and a reserved bit for profile 3), show_existing_frame, frame_type, show_frame.
-    let at = if first >> 4 & 3 == 3 { 5 } else { 4 };
-    bit(at) || bit(at + 2)
+    vp9_header_bit(frame, 0) || vp9_header_bit(frame, 2)
+}
+
+/// What is in a VP9 frame that NVIDIA's parser does not report at all, as seen with driver 580 on an H200.
+fn vp9_unreported(frame: &[u8]) -> Option<&'static str> {
+    if vp9_header_bit(frame, 0) {
+        return Some("VP9 with frames that are shown again");
+    }
+    // The lower bit of the profile: profiles 1 and 3 have 4:2:2, 4:4:0 or 4:4:4.
+    frame.first().is_some_and(|first| first >> 5 & 1 == 1).then_some("VP9 with chroma other than 4:2:0")
 }
 
 /// `film_grain_params_present` of a configuration's sequence header; `None` if it cannot be read.
@@ -200,6 +228,9 @@ mod tests {
             is_vp9_frame_shown(&[0b1011_0001]) && !is_vp9_frame_shown(&[0b1011_0010]),
             "profile 3 has a reserved bit"
         );
+        assert_eq!(vp9_unreported(&shown), None);
+        assert!(vp9_unreported(&again).is_some_and(|what| what.contains("again")));
+        assert!(vp9_unreported(&[0b1010_0010]).is_some_and(|what| what.contains("4:2:0")), "profile 1");
     }
 
     #[test]

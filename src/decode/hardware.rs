@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use framespool_nvdec::cuda::{Device, Stream};
-use framespool_nvdec::session::{AccessUnit, Session, Surface};
+use framespool_nvdec::session::{AccessUnit, Codec, Session, Surface};
+use framespool_nvdec::switches::Mechanism;
 
 use super::bitstream_filter::{AccessUnitInfo, BitstreamFilter, CROPPED_LEFT_OR_TOP};
 use super::range_state::RangeState;
 use super::{DecodeStats, DecodeTimes, Step};
+use crate::bitstream::h264::FrameNumTracker;
 use crate::decode::plan::DecodeRange;
 use crate::decode::PacketReader;
 use crate::error::{Error, Result};
@@ -26,6 +28,8 @@ pub struct HardwareDecoder {
     packet: Packet,
     unit: Vec<u8>,
     state: Option<RangeState>,
+    /// Follows the frame numbers of the decode range; H.264 only.
+    frame_nums: Option<FrameNumTracker>,
     /// Color description from the headers of the decode range, for codecs whose parser does not report it.
     color: Option<ColorTags>,
     /// Work done so far.
@@ -59,6 +63,7 @@ impl HardwareDecoder {
             packet: Packet::new(),
             unit: Vec::new(),
             state: None,
+            frame_nums: None,
             color: None,
             stats: DecodeStats::default(),
             times: DecodeTimes::default(),
@@ -92,6 +97,8 @@ impl HardwareDecoder {
         })?;
         self.stats.runs += 1;
         self.color = filter.color;
+        let extradata = &index.info.params.extradata;
+        self.frame_nums = (filter.codec == Codec::H264).then(|| FrameNumTracker::new(extradata));
         self.state = Some(RangeState::new(index.clone(), range, true, false));
         Ok(())
     }
@@ -120,7 +127,11 @@ impl HardwareDecoder {
         on_frame: &mut dyn FnMut(DecodeIndex, &Surface) -> Result<()>,
     ) -> Result<Step> {
         let Some(mut state) = self.state.take() else { return Ok(Step::Done) };
+        let before = self.session.stats();
         let step = interrupt().and_then(|()| self.step_inner(&mut state, reader, interrupt, on_frame));
+        let after = self.session.stats();
+        self.stats.late_decode_statuses +=
+            after.maps_for_status + after.late_statuses - before.maps_for_status - before.late_statuses;
         if !matches!(step, Ok(Step::Done)) {
             self.state = Some(state);
         }
@@ -137,15 +148,15 @@ impl HardwareDecoder {
         let Some(at) = state.next() else { return self.finish(state, on_frame) };
         let begun = Instant::now();
         state.analyze_references(at, reader, interrupt)?;
+        if let Some(error) = state.missing_data_error(at) {
+            return Err(error); // the CPU decoder determines which pictures can still be decoded
+        }
         // An HEVC leading picture of the random access point may refer to pictures before that point, and no
         // trailing picture refers to it: it need not even be parsed.
         let is_leading = state.is_leading(at);
         if is_leading && state.index.info.params.codec.kind == crate::media::CodecKind::Hevc {
             self.stats.packets_skipped += 1;
             return Ok(Step::More);
-        }
-        if let Some(error) = state.missing_data_error(at) {
-            return Err(error); // the CPU decoder determines which pictures can still be decoded
         }
         let over = state.can_skip_read(at);
         state.read(at, reader, &mut self.packet, interrupt).map_err(|error| match error {
@@ -156,15 +167,29 @@ impl HardwareDecoder {
         if self.packet.data().is_empty() {
             return Ok(Step::More);
         }
-        let skip = over || state.can_skip_decode(at, self.packet.data());
+        let can_skip = over || state.can_skip_decode(at, self.packet.data());
+        let skip = can_skip && Mechanism::Skipping.is_enabled();
         let wanted = state.wants(at);
         let decode = wanted || !(skip || is_leading);
         let (_, filter) = self.filter.as_ref().expect("set when the decode pass started");
         let unit_info = filter.filter_packet(self.packet.data(), &mut self.unit);
         self.apply_unit_info(&unit_info, &state.index)?;
+        let damaged = |reason: String| Error::Decode { site: state.index.site_of_packet(at), reason };
+        let is_second_field = state.index.packets[at.as_usize()].is_second_field();
+        // The hardware replaces missing references and damaged blocks silently.
+        let is_single_frame = match &mut self.frame_nums {
+            Some(frame_nums) => frame_nums.push(self.packet.data(), is_second_field).map_err(damaged)?,
+            None => false,
+        };
+        if decode && unit_info.is_damaged {
+            return Err(damaged(
+                "a NAL unit contains bytes that no encoder writes: data are overwritten or missing"
+                    .to_owned(),
+            ));
+        }
         let have = Instant::now();
         self.times.reading += have - begun;
-        if !state.index.packets[at.as_usize()].is_second_field() {
+        if !is_second_field {
             *if decode { &mut self.stats.frames_decoded } else { &mut self.stats.packets_skipped } += 1;
         }
         let unit = AccessUnit {
@@ -173,7 +198,7 @@ impl HardwareDecoder {
             timestamp: state.index.packets[at.as_usize()].order,
             wanted,
             decode,
-            single_frame: unit_info.is_single_frame,
+            single_frame: unit_info.is_single_frame || is_single_frame,
             num_displayed: unit_info.num_shown,
         };
         let mut transforming = Duration::ZERO;
@@ -214,6 +239,9 @@ impl HardwareDecoder {
         let refuse = |what: &str| Err(Error::Unsupported { site: index.site.clone(), what: what.to_owned() });
         if unit_info.is_resized {
             return refuse("on the GPU, frames whose display size differs from their coded size");
+        }
+        if let Some(what) = unit_info.unreported {
+            return refuse(&format!("{what} is not decoded by this GPU"));
         }
         if unit_info.is_cropped {
             return refuse(&format!("on the GPU, {CROPPED_LEFT_OR_TOP}"));

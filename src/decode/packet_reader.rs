@@ -52,6 +52,8 @@ struct SequentialDemuxer {
     demuxer: Demuxer,
     /// Packet that `next_packet` returns next.
     next: u32,
+    /// It has read everything since a seek, not since the start of the file.
+    after_seek: bool,
 }
 
 impl PacketReader {
@@ -250,8 +252,26 @@ impl PacketReader {
         if !self.seek_before(at)? {
             self.demuxed = Some(self.reopen()?); // from the start: always correct, however long it takes
         }
+        match self.read_forward(at, packet, interrupt) {
+            // libavformat computes missing decoding times from the packets before, so after a seek they may
+            // differ from those of the index. Reading from the start decides whether the file does.
+            Err(Error::Malformed { .. }) if self.demuxed.as_ref().is_some_and(|d| d.after_seek) => {
+                self.demuxed = Some(self.reopen()?);
+                self.read_forward(at, packet, interrupt)
+            }
+            read => read,
+        }
+    }
+
+    /// Reads packets up to `at`, which is at or after the current position.
+    fn read_forward(
+        &mut self,
+        at: DecodeIndex,
+        packet: &mut Packet,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
         let index = self.index.clone();
-        let demuxed = self.demuxed.as_mut().expect("opened above");
+        let demuxed = self.demuxed.as_mut().expect("opened by the caller");
         loop {
             interrupt()?;
             let site = index.site_of_packet(DecodeIndex(demuxed.next));
@@ -273,6 +293,7 @@ impl PacketReader {
         Ok(SequentialDemuxer {
             demuxer: Demuxer::open(self.source.clone(), true, Some(self.index.info.stream))?,
             next: 0,
+            after_seek: false,
         })
     }
 
@@ -287,6 +308,7 @@ impl PacketReader {
         if !demuxed.demuxer.seek_before(dts) {
             return Ok(false);
         }
+        demuxed.after_seek = true;
         // Containers only seek approximately. Identify the position by matching the packets that follow.
         let mut packet = Packet::new();
         let mut candidates: Option<Vec<u32>> = None;

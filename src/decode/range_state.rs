@@ -92,15 +92,16 @@ impl RangeState {
         }
     }
 
-    /// Restarts the range so that every picture is decoded, on one thread, for the frames that are still
-    /// missing. Returns false if the failed attempt did so already.
-    pub fn retry_without_skipping(&mut self) -> bool {
+    /// Restarts the range for the frames that are still missing: on one thread or, if the failed attempt had
+    /// only one, so that every picture is decoded. Returns false if the failed attempt did so already. In this
+    /// order, a frame behind a damaged picture that it does not need is delivered with any number of threads.
+    pub fn retry_without_threads_or_skipping(&mut self) -> bool {
         if !(self.skipped_any || self.threaded) || self.missing.is_empty() {
             return false;
         }
         self.range.wanted.clone_from(&self.missing);
         let range = DecodeRange { end: self.last_needed(), ..self.range.clone() };
-        *self = Self::new(self.index.clone(), range, false, false);
+        *self = Self::new(self.index.clone(), range, self.threaded, false);
         true
     }
 
@@ -159,7 +160,13 @@ impl RangeState {
             .as_ref()
             .map_or(self.range.end, |skip_map| skip_map.last_to_read_with(&self.index, at));
         reader.read_with_prefetch(at, at == self.range.start, last, packet, interrupt)?;
-        self.misplaced_parameter_set(at, packet.data()).map_or(Ok(()), Err)
+        self.misplaced_parameter_set(at, packet.data()).map_or(Ok(()), Err)?;
+        // Its decoder searches for the next image, and completes one from the tables of an earlier packet.
+        if self.index.info.params.codec.name == "mjpeg" && !packet.data().starts_with(&[0xff, 0xd8]) {
+            let reason = "it does not begin with a JPEG image".to_owned();
+            return Err(Error::Decode { site: self.index.site_of_packet(at), reason });
+        }
+        Ok(())
     }
 
     /// Determines what the wanted pictures depend on, before the first packet if the whole range can be read
@@ -277,8 +284,8 @@ impl RangeState {
         } else {
             return None;
         };
-        let site = self.index.site_of_packet(at);
-        (!self.is_leading(at)).then(|| Error::Decode { site, reason: reason.to_owned() })
+        // Also for a leading picture of the start: what is missing may be a picture that later ones refer to.
+        Some(Error::Decode { site: self.index.site_of_packet(at), reason: reason.to_owned() })
     }
 
     /// Records a packet that could not be read.

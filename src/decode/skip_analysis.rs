@@ -1,5 +1,5 @@
 //! Determines which packets of a decode range the decoder needs, from one pass over their headers.
-//! Uses the references between pictures if they can be parsed, or the packets' roles if that skips more.
+//! Uses the references between pictures if they can be parsed, or each packet's `Dependency` if that skips more.
 //! Does not analyze ranges so long that reading them twice takes noticeable time.
 
 use crate::bitstream::disposable::{Dependency, DependencyParser};

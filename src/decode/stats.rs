@@ -18,6 +18,8 @@ pub struct DecodeStats {
     pub ranges_repeated: u64,
     /// Decoders opened.
     pub decoders_opened: u64,
+    /// Pictures whose decode status NVDEC reported only after they were mapped for it, or not at all.
+    pub late_decode_statuses: u64,
 }
 
 impl DecodeStats {
@@ -30,6 +32,7 @@ impl DecodeStats {
             runs: self.runs.saturating_sub(before.runs),
             ranges_repeated: self.ranges_repeated.saturating_sub(before.ranges_repeated),
             decoders_opened: self.decoders_opened.saturating_sub(before.decoders_opened),
+            late_decode_statuses: self.late_decode_statuses.saturating_sub(before.late_decode_statuses),
         }
     }
 }
@@ -42,6 +45,7 @@ impl std::ops::AddAssign for DecodeStats {
         self.runs += more.runs;
         self.ranges_repeated += more.ranges_repeated;
         self.decoders_opened += more.decoders_opened;
+        self.late_decode_statuses += more.late_decode_statuses;
     }
 }
 

@@ -54,7 +54,10 @@ pub fn read_track(
 /// unusual files, allocates memory for each sample before it reads any.
 fn check_sample_counts(top: &TopLevelBoxes, site: &Site, len: u64) -> Result<()> {
     let tables = children(&top.moov).filter(|(kind, _)| kind == b"trak").filter_map(|(_, trak)| {
-        find(find(find(trak, b"mdia")?, b"minf")?, b"stbl").map(sample_table::claimed_samples)
+        let mdia = find(trak, b"mdia")?;
+        let is_audio = find(mdia, b"hdlr").and_then(|hdlr| hdlr.get(8..12)) == Some(b"soun");
+        let stbl = find(find(mdia, b"minf")?, b"stbl")?;
+        Some(sample_table::claimed_samples(stbl, is_audio))
     });
     let runs = top.moofs.iter().map(|(_, moof)| fragments::claimed_samples(moof));
     Limits::check(

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use ffmpeg_sys_next as ffi;
 
-use super::demuxer::error_text;
+use super::codec_params::error_text;
 use super::{log, Frame, Packet};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
@@ -94,19 +94,16 @@ pub(super) fn alloc_context(
 }
 
 /// Value that fills the memory of a frame before decoding; `None` where the decoder is known to write or to
-/// conceal every block, or to report that it did not (HEVC: scripts/ffmpeg.patch). Data that another picture
-/// left in a reused buffer must never be visible. `FRAMESPOOL_POISON`, a number from 0 to 255, fills for all
+/// conceal every block, or to report that it did not. The decoders of H.264 and HEVC report it only with
+/// scripts/ffmpeg.patch, which a user's own FFmpeg lacks. Data that another picture left in a reused buffer
+/// must never be visible. `FRAMESPOOL_POISON`, a number from 0 to 255, fills for all
 /// codecs, which does not change the output of such a decoder.
 fn frame_fill_byte(kind: CodecKind) -> Option<u8> {
     static POISON: OnceLock<Option<u8>> = OnceLock::new();
     let poison = POISON.get_or_init(|| std::env::var("FRAMESPOOL_POISON").ok()?.parse().ok());
     let whole = match kind {
-        CodecKind::H264
-        | CodecKind::Hevc
-        | CodecKind::Vp9
-        | CodecKind::Av1
-        | CodecKind::Mpeg4
-        | CodecKind::Mpeg12 => true,
+        CodecKind::H264 | CodecKind::Hevc => cfg!(ffmpeg_patched),
+        CodecKind::Vp9 | CodecKind::Av1 | CodecKind::Mpeg4 | CodecKind::Mpeg12 => true,
         CodecKind::Vp8 | CodecKind::Other | CodecKind::Image => false,
     };
     poison.or((!whole).then_some(0))
@@ -168,7 +165,11 @@ impl Decoder {
                 (*c).get_buffer2 = Some(filled_buffer);
             }
             (*c).max_pixels = i64::try_from(Limits::default().picture_samples).unwrap_or(i64::MAX);
-            (*c).flags |= (ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_UNALIGNED) as c_int;
+            // Without BITEXACT libavcodec may choose vector code that rounds differently on other processors (MPEG-4
+            // motion compensation, VP9 transforms).
+            let flags =
+                ffi::AV_CODEC_FLAG_COPY_OPAQUE | ffi::AV_CODEC_FLAG_UNALIGNED | ffi::AV_CODEC_FLAG_BITEXACT;
+            (*c).flags |= flags as c_int;
             ffi::avcodec_open2(c, codec, ptr::null_mut())
         };
         if code < 0 {

@@ -8,14 +8,12 @@ use std::sync::Arc;
 
 use ffmpeg_sys_next as ffi;
 
+use super::codec_params::{codec_name, codec_params, display_orientation, error_text, named, NameBy, NameOf};
 use super::io::AvioContext;
 use super::{log, Packet};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
-use crate::media::{
-    list_streams, Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation, StreamHeader, StreamInfo,
-    StreamKind, StreamSummary,
-};
+use crate::media::{list_streams, StreamHeader, StreamInfo, StreamKind, StreamSummary};
 use crate::source::ByteSource;
 use crate::units::TimeBase;
 
@@ -136,7 +134,7 @@ impl Demuxer {
         };
         set(ffi::AVMediaType::AVMEDIA_TYPE_ATTACHMENT);
         let video = ffi::AVMediaType::AVMEDIA_TYPE_VIDEO;
-        // SAFETY: the context is open, and no decoder is asked for.
+        // SAFETY: the context is open, and no decoder is requested.
         let best = unsafe { ffi::av_find_best_stream(self.raw(), video, -1, -1, ptr::null_mut(), 0) };
         set(video);
         Some(best).filter(|&best| best >= 0)
@@ -350,51 +348,8 @@ fn open_error(site: &Site, io: &mut AvioContext, code: c_int, what: &str) -> Err
     Error::malformed(site, log::with_logged_error(&format!("{what}: {}", error_text(code))))
 }
 
-/// libav's text for an error code.
-pub(super) fn error_text(code: c_int) -> String {
-    let mut text = [0 as libc::c_char; 128];
-    // SAFETY: the buffer's true length is given and the result is NUL-terminated.
-    unsafe {
-        ffi::av_strerror(code, text.as_mut_ptr(), text.len());
-        CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned()
-    }
-}
-
-/// A libavutil function that maps a number of type `T` to its name.
-type NameBy<T> = unsafe extern "C" fn(T) -> *const libc::c_char;
-/// The same, for any integer.
-type NameOf = NameBy<c_int>;
-
-/// The name that `get` returns for a number, if any.
-fn named(number: c_int, get: NameOf) -> Option<String> {
-    // SAFETY: `get` takes any number and returns a static NUL-terminated string or null.
-    unsafe { get(number).as_ref().map(|name| CStr::from_ptr(name).to_string_lossy().into_owned()) }
-}
-
 fn time_base(r: ffi::AVRational) -> Option<TimeBase> {
     TimeBase::new(u32::try_from(r.num).ok()?, u32::try_from(r.den).ok()?)
-}
-
-/// libav's name for a codec number, "unknown" for numbers it does not know.
-pub fn codec_name(id: u32) -> String {
-    // SAFETY: avcodec_get_name accepts any number and returns a static string. The number goes through the C
-    // type without becoming a Rust enum value first.
-    unsafe {
-        let get: unsafe extern "C" fn(u32) -> *const libc::c_char = std::mem::transmute(
-            ffi::avcodec_get_name as unsafe extern "C" fn(ffi::AVCodecID) -> *const libc::c_char,
-        );
-        CStr::from_ptr(get(id)).to_string_lossy().into_owned()
-    }
-}
-
-/// libav's number for a codec name.
-pub fn codec_id(name: &str) -> Option<u32> {
-    let name = std::ffi::CString::new(name).ok()?;
-    // SAFETY: a NUL-terminated name; the result is a static descriptor or null.
-    unsafe {
-        let descriptor = ffi::avcodec_descriptor_get_by_name(name.as_ptr()).as_ref()?;
-        Some(ptr::addr_of!(descriptor.id).cast::<u32>().read())
-    }
 }
 
 fn kind_of(stream: *mut ffi::AVStream) -> StreamKind {
@@ -419,71 +374,6 @@ fn kind_of(stream: *mut ffi::AVStream) -> StreamKind {
     } else {
         StreamKind::Data
     }
-}
-
-fn codec_params(site: &Site, par: &ffi::AVCodecParameters, limits: &Limits) -> Result<CodecParams> {
-    // SAFETY: plain integer fields of live parameters, read as integers.
-    let (id, primaries, transfer, matrix, range) = unsafe {
-        (
-            ptr::addr_of!(par.codec_id).cast::<u32>().read(),
-            ptr::addr_of!(par.color_primaries).cast::<u32>().read(),
-            ptr::addr_of!(par.color_trc).cast::<u32>().read(),
-            ptr::addr_of!(par.color_space).cast::<u32>().read(),
-            ptr::addr_of!(par.color_range).cast::<u32>().read(),
-        )
-    };
-    let len = u64::try_from(par.extradata_size).unwrap_or(0);
-    Limits::check(site, "codec configuration size", len, limits.extradata_bytes)?;
-    let extradata = if par.extradata.is_null() || len == 0 {
-        Vec::new()
-    } else {
-        // SAFETY: libav keeps `extradata_size` readable bytes at `extradata`.
-        unsafe { std::slice::from_raw_parts(par.extradata, len as usize) }.to_vec()
-    };
-    let (width, height) = (u32::try_from(par.width).unwrap_or(0), u32::try_from(par.height).unwrap_or(0));
-    Limits::check(site, "picture area", u64::from(width) * u64::from(height), limits.picture_samples)?;
-    let name = codec_name(id);
-    let kind = CodecKind::from_name(&name);
-    Ok(CodecParams {
-        codec: Codec { id, name, kind },
-        tag: par.codec_tag,
-        extradata,
-        width,
-        height,
-        bits_per_coded_sample: par.bits_per_coded_sample,
-        color: ColorTags {
-            primaries: primaries as u8,
-            transfer: transfer as u8,
-            matrix: matrix as u8,
-            full_range: match range {
-                1 => Some(false),
-                2 => Some(true),
-                _ => None,
-            },
-        },
-        reorder: None,
-    })
-}
-
-fn display_orientation(par: &ffi::AVCodecParameters) -> DisplayOrientation {
-    // SAFETY: live parameters; the returned entry, if any, belongs to them.
-    let entry = unsafe {
-        ffi::av_packet_side_data_get(
-            par.coded_side_data,
-            par.nb_coded_side_data,
-            ffi::AVPacketSideDataType::AV_PKT_DATA_DISPLAYMATRIX,
-        )
-        .as_ref()
-    };
-    let Some(entry) = entry.filter(|e| e.size >= 36 && !e.data.is_null()) else {
-        return DisplayOrientation::default();
-    };
-    let cell = |i: usize| {
-        // SAFETY: nine native-endian i32, size checked above; possibly unaligned.
-        f64::from(unsafe { entry.data.cast::<i32>().add(i).read_unaligned() })
-    };
-    // Rows of the matrix are x and y: (x', y') = (x, y) * [a b; c d].
-    DisplayOrientation::from_matrix(cell(0), cell(1), cell(3), cell(4))
 }
 
 #[cfg(test)]

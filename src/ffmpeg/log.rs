@@ -86,6 +86,19 @@ unsafe extern "C" fn on_log(
     if level > ffi::AV_LOG_ERROR && !conceals() {
         return;
     }
+    // Only the first line is kept. Damaged files log one for every packet, and formatting it would take longer than
+    // parsing the packet.
+    // SAFETY: `class` is libav's, and this is the callback.
+    let sink = unsafe { error_sink_of(class) };
+    let is_kept = match sink {
+        Some(sink) => sink.0.lock().unwrap_or_else(PoisonError::into_inner).is_some(),
+        None => THREAD_ERROR
+            .try_with(|error| error.try_borrow().is_ok_and(|error| error.is_some()))
+            .unwrap_or(true),
+    };
+    if is_kept {
+        return;
+    }
     let mut line = [0 as c_char; 512];
     let mut print_prefix: c_int = 1;
     // SAFETY: libav passes a live class pointer, format and argument list; the buffer's true length is given.
@@ -113,8 +126,7 @@ unsafe extern "C" fn on_log(
         let text = text.trim();
         text.rsplit_once("] ").map_or(text, |(_, rest)| rest).to_owned()
     };
-    // SAFETY: `class` is libav's, and this is the callback.
-    if let Some(sink) = unsafe { error_sink_of(class) } {
+    if let Some(sink) = sink {
         sink.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(said);
         return;
     }

@@ -134,7 +134,7 @@ mod tests {
             for bit in 0..8 {
                 let mut bytes = good.clone();
                 bytes[at] ^= 1 << bit;
-                orientation(&bytes); // must return, whatever the data is
+                orientation(&bytes); // must return for any data
             }
         }
     }

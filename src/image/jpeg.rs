@@ -1,5 +1,5 @@
 //! Reads size, components, coding and orientation from the segments of a JPEG file before its picture.
-//! Follows libjpeg's rules, so that both interpret the file alike.
+//! Follows libjpeg's rules, so that both interpret the file the same way.
 
 use super::header_reader::HeaderReader;
 use super::{exif, CodingProcess, ColorModel, ImageFormat, ImageHeader};

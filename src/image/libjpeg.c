@@ -185,7 +185,7 @@ static int scaled_min(j_decompress_ptr cinfo)
 #endif
 }
 
-/* Sizes of the planes as stored; 0 if the kernels cannot read them so. Y must be the finest component, U and V alike. */
+/* Sizes of the planes as stored; 0 if the kernels cannot read them so. Y must be the finest component, U and V of equal size. */
 static int configure_planes(struct framespool_jpeg *jpeg)
 {
   j_decompress_ptr cinfo = &jpeg->cinfo;

@@ -61,7 +61,7 @@ extern "C" {
     ) -> c_int;
 }
 
-/// JpegLayout of the samples.
+/// Color components of a JPEG and their layout in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JpegLayout {
     /// One plane.

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use super::frame_order::{
     build_frame_table, pts_define_order, pts_follow_decode_order, FrameTable, ParsedPacket,
 };
+use super::in_band_headers::InBandHeaders;
+use super::packet_prefixes::{has_b_pictures, PacketPrefixes};
 use super::{PacketRecord, VideoIndex};
-use crate::bitstream::disposable::{
-    declares_frames_only, declares_reorder_depth, packets_are_independent, MjpegTableTracker,
-};
-use crate::bitstream::header_parser::{HeaderParser, PictureInfo, RandomAccessPoint};
+use crate::bitstream::disposable::declares_reorder_depth;
+use crate::bitstream::header_parser::HeaderParser;
+use crate::bitstream::intra::{packets_are_independent, MjpegTableTracker};
 use crate::bitstream::parameter_set_tracker::ParameterSetTracker;
-use crate::demux::{libavformat, mp4, PacketInfo, Track};
+use crate::bitstream::picture_info::{PictureInfo, RandomAccessPoint};
+use crate::demux::{libavformat, mp4, Track};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::{log, Decoder, Demuxer, Frame, Packet, ParsedPicture, Parser, Received};
@@ -22,15 +24,8 @@ use crate::media::{CodecKind, StreamInfo};
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
 
-/// Bytes read of a packet to find its first slice; more are read in the rare case that these do not suffice.
-const PREFIX_BYTES: usize = 1024;
-const LONG_PREFIX_BYTES: usize = 1 << 16;
-/// Bytes read of a packet that is not a keyframe: its first slice usually comes first.
-const SHORT_PREFIX_BYTES: usize = 64;
 /// Packets larger than this are parsed only if enough memory is available.
 const LARGE_PACKET_BYTES: usize = 1 << 20;
-/// Packets whose first bytes are announced to a source together.
-const PREFETCHED_PACKETS: usize = 128;
 
 /// Builds the index of a file's default video stream: [`build_stream`] without a requested stream.
 pub fn build(
@@ -60,7 +55,7 @@ pub fn build_stream(
     build_from_scan(source, stream, limits, interrupt)
 }
 
-/// Builds the index of a video in one pass over all its packets, whatever the container. It also serves as
+/// Builds the index of a video in one pass over all its packets, for any container. It also serves as
 /// the reference that the index from sample tables is tested against.
 pub fn build_from_scan(
     source: &Arc<dyn ByteSource>,
@@ -76,8 +71,11 @@ pub fn build_from_scan(
     let mut stateful = false;
     let mut jpeg = MjpegTableTracker::default();
     let mut padded = Vec::new();
+    let (mut payload_bytes, max_payload_bytes) = (0, Limits::max_payload_of(source.len()));
     let track = libavformat::read_packets(source, stream, limits, |info, packet| {
         interrupt()?;
+        payload_bytes += packet.data().len() as u64;
+        Limits::check(&site, "size of all packets", payload_bytes, max_payload_bytes)?;
         if packet.data().len() > LARGE_PACKET_BYTES {
             // Parsing it allocates lists of its units, each of which takes at least three bytes.
             check_allocatable::<[u8; 8]>(&site, packet.data().len())?;
@@ -103,13 +101,17 @@ pub fn build_from_scan(
         }
         in_band.observe(parsed_headers.len() as u32, picture.random_access, packet.data());
         let unread = info.params.codec.kind == CodecKind::Other && !is_intra_only(&info.params);
-        if unread && picture.random_access != RandomAccessPoint::None && !parsed_headers.is_empty() {
+        // Key flags of later packets may be wrong, and that of the first packet may be missing.
+        let is_marked = picture.random_access != RandomAccessPoint::None;
+        if unread && is_marked != parsed_headers.is_empty() {
             let validator = match &mut keyframe_validator {
                 Some(validator) => validator,
                 None => keyframe_validator.insert(KeyframeValidator::new(&site, info)?),
             };
-            if !validator.is_intra(packet) {
-                picture.random_access = RandomAccessPoint::None;
+            match validator.is_intra(packet) {
+                true if !is_marked => picture.random_access = RandomAccessPoint::Open,
+                false => picture.random_access = RandomAccessPoint::None,
+                true => {}
             }
         }
         if parser.is_some() {
@@ -132,60 +134,6 @@ pub fn build_from_scan(
         .collect();
     let index = build_index(source, container, info, parsed_packets, direct, in_band, interrupt)?;
     Ok(VideoIndex { damaged_units, streams, ..index })
-}
-
-/// Data from earlier packets that a decoder starting later in the stream needs.
-#[derive(Default)]
-struct InBandHeaders {
-    sets: Option<ParameterSetTracker>,
-    /// The x264 user data SEI message of the first packet.
-    x264_sei: Vec<u8>,
-    headers: Vec<(u32, Vec<u8>)>,
-}
-
-impl InBandHeaders {
-    fn new(header_parser: &HeaderParser, info: &StreamInfo, first: &[u8]) -> Self {
-        let sets = ParameterSetTracker::new(info.params.codec.kind, &info.params.extradata);
-        Self { sets, x264_sei: header_parser.x264_sei(first), headers: Vec::new() }
-    }
-
-    /// Records packet `at`, of which `data` may be only the first bytes.
-    fn observe(&mut self, at: u32, start: RandomAccessPoint, data: &[u8]) {
-        if at > 0 && start != RandomAccessPoint::None {
-            let sets = self.sets.as_ref().map_or_else(Vec::new, ParameterSetTracker::not_in_config);
-            let preamble = [&sets[..], &self.x264_sei].concat();
-            if self.headers.last().map_or(!preamble.is_empty(), |last| last.1 != preamble) {
-                self.headers.push((at, preamble));
-            }
-        }
-        if let Some(sets) = &mut self.sets {
-            sets.observe(data);
-        }
-    }
-
-    /// Whether the parameter sets seen so far include every kind that a slice requires.
-    fn is_complete(&self) -> bool {
-        self.sets.as_ref().is_none_or(ParameterSetTracker::is_complete)
-    }
-
-    /// # Errors
-    /// `Malformed` if neither the container nor any packet holds the headers without which no picture can be
-    /// decoded.
-    fn check(&self, site: &Site, info: &StreamInfo) -> Result<()> {
-        let unsized_ = info.params.width == 0 || info.params.height == 0;
-        let lacks = match info.params.codec.kind {
-            CodecKind::H264 | CodecKind::Hevc if !self.is_complete() => "parameter sets (SPS and PPS)",
-            CodecKind::Mpeg12 if unsized_ => "sequence header",
-            CodecKind::Mpeg4 if unsized_ => "video object layer header",
-            _ => return Ok(()),
-        };
-        let reason = format!(
-            "its {} stream has no {lacks}, neither in the container nor in a packet, so no frame can be \
-             decoded; create the file again from its source, including its start",
-            info.params.codec.name
-        );
-        Err(Error::malformed(site, reason))
-    }
 }
 
 /// Returns decode indices in the order in which a decoder outputs their pictures, by decoding the whole video
@@ -290,7 +238,8 @@ fn build_from_sample_tables(
     // A new sequence parameter set may introduce fields, each in a sample of its own.
     let changes = in_band.sets.as_ref().is_some_and(ParameterSetTracker::changed);
     // If timestamps do not give the presentation order, every picture's header must be parsed.
-    let orders = !matches!(kind, CodecKind::H264 | CodecKind::Hevc) || pts_define_order(&parsed_packets);
+    let orders =
+        !matches!(kind, CodecKind::H264 | CodecKind::Hevc) || pts_define_order(kind, &parsed_packets);
     // Packets that are not empty but show nothing indicate a packed bitstream, where other packets hold
     // several pictures. The first bytes of a packet do not show these.
     let packed =
@@ -307,148 +256,6 @@ fn build_from_sample_tables(
     }
     drop(packets); // large; freed before the tables are allocated
     build_index(source, container, info, parsed_packets, true, in_band, interrupt).map(Some)
-}
-
-/// Results of parsing the first bytes of an MP4/MOV file's packets.
-struct PacketPrefixes {
-    parsed_packets: Vec<ParsedPacket>,
-    in_band: InBandHeaders,
-}
-
-impl PacketPrefixes {
-    /// Reads the first bytes of keyframes, and of all packets up to the first start, because sample tables
-    /// may mark packets as keyframes that are not, and omit others. With `every`, reads those of all packets.
-    /// Returns `None` if the first bytes do not suffice.
-    fn read(
-        source: &Arc<dyn ByteSource>,
-        info: &StreamInfo,
-        packets: &[PacketInfo],
-        every: bool,
-        interrupt: &dyn Fn() -> Result<()>,
-    ) -> Result<Option<Self>> {
-        let kind = info.params.codec.kind;
-        let mut header_parser = HeaderParser::new(kind, &info.params.extradata);
-        let mut head = Vec::new();
-        let mut parsed_packets: Vec<ParsedPacket> = Vec::new();
-        reserve(&Site::file(source.name()), &mut parsed_packets, packets.len())?;
-        let mut in_band = InBandHeaders::default();
-        let mut first_start: Option<(i64, RandomAccessPoint)> = None;
-        let (mut met, mut begun) = (0, false);
-        for (at, packet) in packets.iter().copied().enumerate() {
-            if every || packet.key {
-                if met % (PREFETCHED_PACKETS / 2) == 0 {
-                    prefetch_prefixes(source, &packets[at..], every, met > 0);
-                }
-                met += 1;
-            }
-            // Reads the payload where the key flag may be wrong, and of leading pictures of the first start,
-            // which may be undecodable.
-            let leads = matches!((first_start, packet.pts), (Some((order, RandomAccessPoint::Open)), Some(pts)) if pts < order);
-            let wanted = every || packet.key || first_start.is_none() || (leads && kind == CodecKind::Hevc);
-            let picture = if packet.size == 0 {
-                header_parser.parse(&[], packet.key)
-            } else if wanted {
-                interrupt()?;
-                let begins = packet.key || first_start.is_none();
-                let Some(picture) = parse_prefix(source, &mut header_parser, &packet, begins, &mut head)?
-                else {
-                    return Ok(None); // the picture follows a long prefix: the whole packet must be read
-                };
-                if !std::mem::replace(&mut begun, true) {
-                    if kind == CodecKind::H264 && !declares_frames_only(&info.params.extradata, &head) {
-                        return Ok(None); // a sample may be one field, which only its slice header shows
-                    }
-                    in_band = InBandHeaders::new(&header_parser, info, &head);
-                }
-                in_band.observe(parsed_packets.len() as u32, picture.random_access, &head);
-                picture
-            } else {
-                PictureInfo::default()
-            };
-            if first_start.is_none()
-                && matches!(picture.random_access, RandomAccessPoint::Open | RandomAccessPoint::Closed)
-            {
-                first_start = Some((packet.pts.unwrap_or(0), picture.random_access));
-            }
-            parsed_packets.push(ParsedPacket { packet, picture, parsed: None });
-        }
-        // Without any exact start, the file must be scanned.
-        Ok(first_start.map(|_| Self { parsed_packets, in_band }))
-    }
-}
-
-/// Whether the first pictures of an H.264 stream include B pictures.
-fn has_b_pictures(source: &Arc<dyn ByteSource>, info: &StreamInfo, packets: &[PacketInfo]) -> Result<bool> {
-    const FIRST: usize = 16;
-    let mut header_parser = HeaderParser::new(info.params.codec.kind, &info.params.extradata);
-    let mut head = Vec::new();
-    for packet in packets.iter().filter(|packet| packet.size > 0).take(FIRST) {
-        if parse_prefix(source, &mut header_parser, packet, false, &mut head)?
-            .is_some_and(|picture| picture.is_b_picture)
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Reads as many bytes of a packet as are needed to classify it. Returns `None` if these are too many.
-fn parse_prefix(
-    source: &Arc<dyn ByteSource>,
-    header_parser: &mut HeaderParser,
-    packet: &PacketInfo,
-    begins: bool,
-    head: &mut Vec<u8>,
-) -> Result<Option<PictureInfo>> {
-    let size = packet.size as usize;
-    // A packet that extends past the end of the file causes an error when its frame is requested, not here.
-    let present = packet.offset.is_some_and(|o| o.saturating_add(u64::from(packet.size)) <= source.len());
-    let of_units = matches!(header_parser.kind(), CodecKind::H264 | CodecKind::Hevc);
-    let mut picture = PictureInfo::default();
-    let lengths = [SHORT_PREFIX_BYTES, PREFIX_BYTES, LONG_PREFIX_BYTES];
-    for &most in &lengths[usize::from(begins)..] {
-        read_prefix(source, packet, most, head)?;
-        picture = header_parser.parse(head, packet.key);
-        picture.shown |= !present;
-        // SEI messages and metadata may precede the picture.
-        let is_late = match header_parser.kind() {
-            CodecKind::Av1 => packet.key && picture.random_access == RandomAccessPoint::None,
-            _ => !picture.shown,
-        };
-        if !is_late || size <= most {
-            break;
-        }
-    }
-    if of_units && !picture.shown && size > LONG_PREFIX_BYTES {
-        return Ok(None);
-    }
-    // A VP9 superframe index is at the end of the packet; one of its frames is shown.
-    picture.shown |= header_parser.kind() == CodecKind::Vp9 && head.len() < size;
-    Ok(Some(picture))
-}
-
-/// Announces to the source the first bytes of the packets that are read next. `again`: the first half of them
-/// was announced before and is skipped.
-fn prefetch_prefixes(source: &Arc<dyn ByteSource>, packets: &[PacketInfo], every: bool, again: bool) {
-    let skipped = if again { PREFETCHED_PACKETS / 2 } else { 0 };
-    let looked_at =
-        packets.iter().filter(|packet| every || packet.key).skip(skipped).take(PREFETCHED_PACKETS - skipped);
-    source.prefetch(&mut looked_at.filter_map(|packet| {
-        let start = packet.offset?;
-        Some(start..start.saturating_add(u64::from(packet.size).min(PREFIX_BYTES as u64)))
-    }));
-}
-
-fn read_prefix(
-    source: &Arc<dyn ByteSource>,
-    packet: &PacketInfo,
-    most: usize,
-    head: &mut Vec<u8>,
-) -> Result<()> {
-    head.resize((packet.size as usize).min(most), 0);
-    let got = source.read_at(packet.offset.unwrap_or(0), head)?;
-    head.truncate(got);
-    Ok(())
 }
 
 /// Returns the reorder depth: the largest number of pictures that precede a picture in decode order and

@@ -1,9 +1,9 @@
 //! Derives the presentation order, the frames and their times from parsed packets in decode order.
 //! Missing or contradictory timestamps do not remove frames.
 
-use super::frame_times;
+use super::frame_times::{self, MAX_REORDER_DEPTH};
 use super::{FrameRecord, AFTER_GAP, CLOSED, CONTAINER_KEY, CORRUPT, FRAME, NO_TIME, SECOND_FIELD, SYNC};
-use crate::bitstream::header_parser::{PictureInfo, RandomAccessPoint};
+use crate::bitstream::picture_info::{PictureInfo, RandomAccessPoint};
 use crate::demux::PacketInfo;
 use crate::error::Result;
 use crate::ffmpeg::decoder::is_intra_only;
@@ -48,13 +48,10 @@ pub(super) fn build_frame_table(
         Some(order) => order,
         None => order_by_decoder_output(&mut parsed_packets, &decoded_order()?),
     };
-    if container == "ogg" {
-        // Ogg pages are missing before such a packet (scripts/ffmpeg.patch); the packet itself is complete.
-        parsed_packets.iter_mut().for_each(|k| k.packet.after_gap |= std::mem::take(&mut k.packet.corrupt));
-    }
+    locate_damage(container, &mut parsed_packets);
     let starts = find_sync_points(kind, container, &parsed_packets, &order);
     let hidden = undecodable(kind, &parsed_packets, &order, &starts);
-    let corrupt = incomplete(kind, container, &parsed_packets, &starts);
+    let corrupt = incomplete(kind, container, &mut parsed_packets, &starts);
     let packets: Vec<PacketRecord> = (0..parsed_packets.len())
         .map(|n| {
             let k = &parsed_packets[n];
@@ -83,11 +80,33 @@ pub(super) fn build_frame_table(
     Ok(FrameTable { packets, frames, end_pts, time_base })
 }
 
-/// Packets of which a part is missing, according to the demuxer.
+/// Moves the demuxer's marks to the packets that are damaged.
+fn locate_damage(container: &str, parsed_packets: &mut [ParsedPacket]) {
+    for n in 0..parsed_packets.len() {
+        let packet = &mut parsed_packets[n].packet;
+        match container {
+            // Pages are missing before the packet (scripts/ffmpeg.patch); the packet itself is complete.
+            "ogg" => packet.after_gap |= std::mem::take(&mut packet.corrupt),
+            // Its tag or, if that was not of a packet, a tag before it is damaged, and tags may be missing after it
+            // (scripts/ffmpeg.patch).
+            "flv" if packet.corrupt => {
+                if let Some(next) = parsed_packets.get_mut(n + 1) {
+                    next.packet.after_gap = true;
+                }
+            }
+            // The demuxer joins what it read before the damage with what follows.
+            "obu" => packet.corrupt |= packet.after_gap,
+            _ => {}
+        }
+    }
+}
+
+/// Packets of which a part is missing, according to the demuxer. Marks the starts before which whole packets
+/// may be missing.
 fn incomplete(
     kind: CodecKind,
     container: &str,
-    parsed_packets: &[ParsedPacket],
+    parsed_packets: &mut [ParsedPacket],
     starts: &[bool],
 ) -> Vec<bool> {
     let mut corrupt: Vec<bool> = parsed_packets.iter().map(|k| k.packet.corrupt).collect();
@@ -101,12 +120,13 @@ fn incomplete(
         corrupt[n] |= corrupt[n - 1];
     }
     // The continuity counter also jumps where recordings are concatenated, without any loss. Marks directly
-    // before a start are therefore cleared: nothing after the start depends on those packets, and the
-    // decoders of these codecs detect a truncated picture.
+    // before a start are therefore cleared: only leading pictures of the start may depend on those packets
+    // and on others that are missing, and the decoders of these codecs detect a truncated picture.
     if matches!(kind, CodecKind::H264 | CodecKind::Hevc | CodecKind::Mpeg12) {
         let marked = corrupt.clone();
         for n in (0..corrupt.len().saturating_sub(1)).rev() {
             let spared = marked[n + 1] && !corrupt[n + 1];
+            parsed_packets[n + 1].packet.after_gap |= corrupt[n] && starts[n + 1];
             corrupt[n] &= !starts[n + 1] && !spared;
         }
     }
@@ -158,10 +178,6 @@ fn stores_times(container: &str) -> bool {
     !["avi", "mpegvideo", "m4v", "h264", "hevc", "obu", "av1", "mjpeg"].contains(&container)
 }
 
-/// Maximum reorder depth (H.264 A.3.1, HEVC A.4.2): at most this many of the pictures decoded before a
-/// picture are shown after it.
-pub(super) const MAX_REORDER_DEPTH: usize = 16;
-
 /// Returns numbers that increase in presentation order, one per packet; `None` if headers do not give the
 /// order.
 fn presentation_order(
@@ -170,11 +186,15 @@ fn presentation_order(
     parsed_packets: &[ParsedPacket],
 ) -> Option<Vec<i64>> {
     let as_stored = || Some((0..parsed_packets.len() as i64).collect());
-    let timed = stores_times(container) && pts_define_order(parsed_packets);
-    match info.params.codec.kind {
+    let kind = info.params.codec.kind;
+    let timed = stores_times(container) && pts_define_order(kind, parsed_packets);
+    // Without a reference picture that is missing, the B pictures before it would be shown too early.
+    let incomplete = parsed_packets.iter().any(|k| k.packet.corrupt || k.packet.after_gap);
+    let trusted = incomplete && timed && !pts_follow_decode_order(parsed_packets);
+    match kind {
         // Each packet's picture type gives its position; timestamps may follow decode order although pictures
         // are reordered, as in an AVI remuxed to MP4.
-        CodecKind::Mpeg4 | CodecKind::Mpeg12 => return Some(by_picture_type(parsed_packets)),
+        CodecKind::Mpeg4 | CodecKind::Mpeg12 if !trusted => return Some(by_picture_type(parsed_packets)),
         CodecKind::H264 | CodecKind::Hevc if timed && pts_follow_decode_order(parsed_packets) => {
             // A count reset in between would move whole ranges of pictures.
             let counted =
@@ -221,11 +241,12 @@ fn shown_pts(parsed_packets: &[ParsedPacket]) -> impl Iterator<Item = Option<i64
 }
 
 /// Whether the container's presentation times suffice to order the pictures: each picture has one, no two are
-/// equal, and none precedes more earlier-decoded pictures than a decoder can hold back, as happens where
-/// recordings are concatenated. Otherwise the codec's own order is used, as in a decoder.
-pub(super) fn pts_define_order(parsed_packets: &[ParsedPacket]) -> bool {
+/// equal, none precedes more earlier-decoded pictures than a decoder can hold back, as happens where
+/// recordings are concatenated, and they do not contradict the random access points. Otherwise the codec's
+/// own order is used, as in a decoder.
+pub(super) fn pts_define_order(kind: CodecKind, parsed_packets: &[ParsedPacket]) -> bool {
     let Some(times) = shown_pts(parsed_packets).collect::<Option<Vec<i64>>>() else { return false };
-    if exceeds_reorder_depth(&times) {
+    if exceeds_reorder_depth(&times) || contradicts_random_access(kind, parsed_packets) {
         return false;
     }
     // Pictures hidden by an edit list are excluded: they may have the same time as the first shown one.
@@ -236,6 +257,23 @@ pub(super) fn pts_define_order(parsed_packets: &[ParsedPacket]) -> bool {
         .collect();
     times.sort_unstable();
     times.windows(2).all(|w| w[0] < w[1])
+}
+
+/// Whether presentation times place a random access point before a picture that precedes it in decode order or,
+/// in H.264, after a picture that follows it in decode order and is not a leading picture, as after an IDR
+/// picture (C.4.4: it outputs all pictures before it).
+fn contradicts_random_access(kind: CodecKind, parsed_packets: &[ParsedPacket]) -> bool {
+    let (mut latest, mut last_idr) = (None, None);
+    parsed_packets.iter().filter(|k| k.picture.shown && !k.packet.discard).any(|k| {
+        let (pts, random_access) = (k.packet.pts, k.picture.random_access);
+        let is_start = matches!(random_access, RandomAccessPoint::Open | RandomAccessPoint::Closed);
+        let contradicts = pts < last_idr || is_start && pts < latest;
+        latest = latest.max(pts);
+        if kind == CodecKind::H264 && random_access == RandomAccessPoint::Closed {
+            last_idr = pts;
+        }
+        contradicts
+    })
 }
 
 /// H.264/HEVC: the count increases in presentation order and restarts at each closed random access point. It
@@ -339,7 +377,10 @@ fn undecodable(
 ) -> Vec<bool> {
     let mut hidden = vec![false; parsed_packets.len()];
     let Some(first) = starts.iter().position(|&s| s) else { return vec![true; parsed_packets.len()] };
-    hidden[..first].fill(true);
+    // A decoder outputs nothing before the recovery of a gradual refresh is complete.
+    let PictureInfo { random_access, recovery_frames, .. } = parsed_packets[first].picture;
+    let recovering = if random_access == RandomAccessPoint::Inexact { recovery_frames as usize } else { 0 };
+    hidden[..first.saturating_add(recovering).min(parsed_packets.len())].fill(true);
     let end_of =
         |start: usize| (start + 1..parsed_packets.len()).find(|&n| starts[n]).unwrap_or(parsed_packets.len());
     let loses = |n: &usize| {

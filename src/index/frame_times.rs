@@ -1,7 +1,9 @@
 //! Repairs the container's frame times, which may be missing, equal or contradict the presentation order.
 //! Valid times are kept wherever possible; a stream that has a clock keeps it.
 
-use super::frame_order::MAX_REORDER_DEPTH;
+/// Maximum reorder depth (H.264 A.3.1, HEVC A.4.2): at most this many of the pictures decoded before a
+/// picture are shown after it.
+pub(super) const MAX_REORDER_DEPTH: usize = 16;
 
 /// Returns increasing times of frames, given in presentation order. Equal times are moved apart by one tick
 /// each. Missing times, and the fewest that contradict the order, are derived from the surrounding frames:
@@ -95,6 +97,7 @@ fn keep_ascending(times: &mut [Option<i64>]) {
         at = before[n];
     }
     selected.reverse();
+    prefer_even(times, &places, &mut selected);
     let (mut next, mut last) = (0, None);
     for &n in &places {
         if selected.get(next) == Some(&n) {
@@ -104,6 +107,38 @@ fn keep_ascending(times: &mut [Option<i64>]) {
             continue;
         }
         last = times[n];
+    }
+}
+
+/// Of several increasing subsequences of the same length that differ in one time, selects the one whose time is most
+/// even with its neighbors.
+fn prefer_even(times: &[Option<i64>], places: &[usize], selected: &mut [usize]) {
+    let time = |n: usize| i128::from(times[n].unwrap_or(0));
+    let (Some(&first), Some(&last)) = (selected.first(), selected.last()) else { return };
+    if selected.len() < 3 {
+        return;
+    }
+    // Twice the pace times the number of frames, to compare without rounding.
+    let (span, frames) = (time(last) - time(first), (last - first) as i128);
+    for at in 0..selected.len() {
+        let (before, after) = (at.checked_sub(1).map(|at| selected[at]), selected.get(at + 1).copied());
+        let unevenness = |n: usize| -> i128 {
+            let off = |from: usize, to: usize| {
+                ((time(to) - time(from)) * frames - span * (to - from) as i128).abs()
+            };
+            before.map_or(0, |before| off(before, n)) + after.map_or(0, |after| off(n, after))
+        };
+        let fits = |n: &&usize| {
+            before.is_none_or(|before| before < **n && time(before) < time(**n))
+                && after.is_none_or(|after| **n < after && time(**n) < time(after))
+        };
+        let start = before.map_or(0, |before| places.partition_point(|&n| n <= before));
+        let end = after.map_or(places.len(), |after| places.partition_point(|&n| n < after));
+        let best =
+            places[start..end].iter().filter(fits).min_by_key(|&&n| (unevenness(n), n != selected[at]));
+        if let Some(&best) = best {
+            selected[at] = best;
+        }
     }
 }
 
@@ -185,6 +220,19 @@ mod tests {
         let mut long: Vec<Option<i64>> = (0..100).map(|n| Some(n * 40)).collect();
         long[60] = Some(0);
         assert_eq!(with_durations(&long, 40), (0..100).map(|n| n * 40).collect::<Vec<_>>(), "no new start");
+    }
+
+    #[test]
+    fn of_two_contradictory_times_the_uneven_one_is_replaced() {
+        let even: Vec<i64> = (2..12).map(|n| n * 40).collect();
+        for wrong in [41, 1, 79] {
+            let mut given = even.clone();
+            given[1] = wrong;
+            assert_eq!(with_durations(&all(&given), 40), even, "the second is {wrong}");
+        }
+        let mut given = even.clone();
+        given[9] = 399; // before the last but one
+        assert_eq!(with_durations(&all(&given), 40), even);
     }
 
     #[test]

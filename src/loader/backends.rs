@@ -1,15 +1,17 @@
 //! Opens the output device and provides hardware decoders, as many as the device has room for.
 //! What the GPU cannot decode falls back to the CPU, and the reason is counted; it fails no clip.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use framespool_nvdec::switches::Mechanism;
 use framespool_nvdec::{caps, jpeg};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::stats::StatsCollector;
 use crate::error::{Error, Result};
 use crate::gpu::Gpu;
+use crate::index::VideoIndex;
 use crate::media::CodecParams;
 use crate::video::{AnyDecoder, NvdecDecoder};
 
@@ -27,8 +29,9 @@ pub enum DecoderBackend {
     Nvjpeg,
 }
 
-/// Workers per NVDEC engine: one decodes while others wait for frames to be mapped, or for bytes to be read.
-const WORKERS_PER_ENGINE: u32 = 3;
+/// Workers per NVDEC engine: one decodes while the other waits for frames to be mapped, or for bytes to be read.
+/// On an H200, two reach the rate of raw sessions; with three, a batch shares the engines with more later clips.
+const WORKERS_PER_ENGINE: u32 = 2;
 
 /// Maximum number of GPU workers: more than the engines of any GPU can use.
 const MAX_WORKERS: u32 = 64;
@@ -36,8 +39,11 @@ const MAX_WORKERS: u32 = 64;
 /// Estimated device memory of one GPU worker: a decoder for 1080p with its surfaces.
 const BYTES_PER_SESSION: u64 = 160 << 20;
 
-/// Maximum number of streams that are remembered as not decodable by the GPU.
-const MAX_UNSUPPORTED_STREAMS: usize = 1 << 16;
+/// Maximum number of streams, and of files, that are remembered as not decodable by the GPU.
+const MAX_REMEMBERED: usize = 1 << 16;
+
+/// Number of decode ranges of a file that may fail on the GPU before the CPU decodes the file.
+const MAX_FAILURES_PER_FILE: u32 = 2;
 
 /// The output device and the hardware decoders.
 #[derive(Default)]
@@ -64,6 +70,9 @@ struct SessionPoolState {
     max_sessions: Option<usize>,
     /// Streams that the GPU cannot decode.
     unsupported_streams: HashSet<u64>,
+    /// How many decode ranges of a file have failed on the GPU; `u32::MAX` for a file that it cannot decode. Files with
+    /// the same parameters may differ, and one may be damaged.
+    failures: HashMap<u64, u32>,
 }
 
 fn stream_key(params: &CodecParams) -> u64 {
@@ -71,6 +80,10 @@ fn stream_key(params: &CodecParams) -> u64 {
         ^ (u64::from(params.codec.id) << 32)
         ^ (u64::from(params.width) << 16)
         ^ u64::from(params.height)
+}
+
+fn file_key(index: &VideoIndex) -> u64 {
+    xxh3_64(index.site.file.as_bytes())
 }
 
 impl DecoderBackends {
@@ -121,12 +134,14 @@ impl DecoderBackends {
         self.sessions.as_ref().map_or(0, |s| s.workers)
     }
 
-    /// Returns a session for a stream; `None` if the GPU is known not to decode the stream, or has no room
-    /// for a session.
-    pub fn decoder(&self, params: &CodecParams, stats: &StatsCollector) -> Option<AnyDecoder> {
+    /// Returns a session for a video; `None` if the GPU is known not to decode it, or has no room for a session.
+    pub fn decoder(&self, index: &VideoIndex, stats: &StatsCollector) -> Option<AnyDecoder> {
         let sessions = self.sessions.as_ref()?;
         let mut state = sessions.lock();
-        if state.unsupported_streams.contains(&stream_key(params)) {
+        let failures = state.failures.get(&file_key(index)).copied().unwrap_or(0);
+        if failures >= MAX_FAILURES_PER_FILE
+            || state.unsupported_streams.contains(&stream_key(&index.info.params))
+        {
             return None;
         }
         if let Some(worker) = state.free.pop() {
@@ -160,22 +175,34 @@ impl DecoderBackends {
         }
     }
 
-    /// Records that a stream, or a part of it, falls back to the CPU.
-    pub fn record_cpu_fallback(&self, params: &CodecParams, error: &Error, stats: &StatsCollector) {
-        let reason = match error {
-            // `Unsupported`: the GPU cannot decode the stream. `Internal`: it confused frames of the stream.
-            Error::Unsupported { what: reason, .. } | Error::Internal { reason, .. } => {
-                if let Some(sessions) = &self.sessions {
-                    let mut state = sessions.lock();
-                    if state.unsupported_streams.len() < MAX_UNSUPPORTED_STREAMS {
-                        state.unsupported_streams.insert(stream_key(params));
-                    }
-                }
-                reason.clone()
-            }
-            Error::Decode { reason, .. } => reason.clone(),
-            other => other.to_string(),
+    /// Records that a video, or a part of it, falls back to the CPU. `began`: whether its decode range had begun,
+    /// so that the error is about this file and not about all streams with its parameters.
+    pub fn record_cpu_fallback(
+        &self,
+        index: &VideoIndex,
+        error: &Error,
+        began: bool,
+        stats: &StatsCollector,
+    ) {
+        let (reason, failures) = match error {
+            Error::Unsupported { what: reason, .. } => (reason.clone(), u32::MAX),
+            Error::Internal { reason, .. } | Error::Decode { reason, .. } => (reason.clone(), 1),
+            other => (other.to_string(), 0),
         };
+        if let Some(sessions) = &self.sessions {
+            let mut state = sessions.lock();
+            if failures == u32::MAX && !began {
+                if state.unsupported_streams.len() < MAX_REMEMBERED {
+                    state.unsupported_streams.insert(stream_key(&index.info.params));
+                }
+            } else if failures > 0 {
+                let key = file_key(index);
+                if state.failures.len() < MAX_REMEMBERED || state.failures.contains_key(&key) {
+                    let count = state.failures.entry(key).or_insert(0);
+                    *count = count.saturating_add(failures);
+                }
+            }
+        }
         stats.record_cpu_fallback(&reason);
     }
 
@@ -195,6 +222,7 @@ impl SessionPool {
         let fitting_workers = u32::try_from(free_bytes / 2 / BYTES_PER_SESSION).unwrap_or(MAX_WORKERS);
         let workers =
             workers.unwrap_or((engines * WORKERS_PER_ENGINE).min(fitting_workers)).clamp(1, MAX_WORKERS);
+        let workers = if Mechanism::ParallelSessions.is_enabled() { workers } else { 1 };
         Ok(Self { gpu, workers, permits: Arc::new(()), state: Mutex::default() })
     }
 

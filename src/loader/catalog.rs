@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lru::LruCache;
-
+use super::byte_lru::ByteLru;
 use super::stats::StatsCollector;
 use super::{Mixture, OnError};
 use crate::batch_sampler::grouped_shuffle::VideoClips;
@@ -50,7 +49,7 @@ pub struct VideoCatalog {
     clips_up_to: Option<Vec<u64>>,
     fixed_num_clips: u64,
     longest: u32,
-    index_cache: Mutex<IndexLru>,
+    index_cache: Mutex<ByteLru<u32, CachedIndex>>,
     /// Idle readers, most recently used last.
     readers: Mutex<Vec<PacketReader>>,
     store: Option<Arc<IndexCache>>,
@@ -71,12 +70,6 @@ impl CachedIndex {
     }
 }
 
-/// The indices of the videos that were used last.
-struct IndexLru {
-    indices: LruCache<u32, CachedIndex>,
-    bytes: usize,
-}
-
 impl VideoCatalog {
     pub(super) fn new(
         samples: Arc<SampleTable>,
@@ -87,7 +80,7 @@ impl VideoCatalog {
     ) -> Self {
         let fixed_num_clips = sampling.fixed_num_clips().unwrap_or(0);
         let first_samples = samples.first_sample_of_file();
-        let index_cache = Mutex::new(IndexLru { indices: LruCache::unbounded(), bytes: 0 });
+        let index_cache = Mutex::new(ByteLru::new(MAX_INDEX_BYTES));
         let readers = Mutex::default();
         Self {
             samples,
@@ -192,12 +185,42 @@ impl VideoCatalog {
         }
     }
 
-    /// The clips of each video.
-    pub(super) fn video_clips(&self) -> VideoClips {
+    /// The clips of each sample.
+    pub(super) fn sample_clips(&self) -> VideoClips {
         match &self.clips_up_to {
             Some(up_to) => VideoClips::Offsets(std::iter::once(0).chain(up_to.iter().copied()).collect()),
             None => VideoClips::Equal { videos: self.samples.len() as u64, clips: self.fixed_num_clips },
         }
+    }
+
+    /// The clips of each video. Neighboring items that are parts of one file are one video, because their clips may share
+    /// decoding; items of different datasets of a mixture are not.
+    pub(super) fn video_clips(&self, mixture: Option<&Mixture>) -> VideoClips {
+        let Some(first_samples) = &self.first_samples else { return self.sample_clips() };
+        let datasets = mixture.map_or(&[][..], |mixture| &mixture.items);
+        let mut dataset_starts = datasets.iter().scan(0, |items, more| {
+            *items += *more as usize;
+            Some(*items)
+        });
+        let mut next_dataset = dataset_starts.next();
+        let mut offsets = vec![0];
+        for item in 0..first_samples.len() {
+            let is_first = next_dataset == Some(item);
+            if is_first {
+                next_dataset = dataset_starts.next();
+            }
+            let end = match &self.clips_up_to {
+                Some(up_to) => up_to[item],
+                None => self.fixed_num_clips * (item as u64 + 1),
+            };
+            match offsets.last_mut() {
+                Some(last) if item > 0 && !is_first && first_samples[item] == first_samples[item - 1] => {
+                    *last = end
+                }
+                _ => offsets.push(end),
+            }
+        }
+        VideoClips::Offsets(offsets.into())
     }
 
     /// Converts a mixture by items into a mix by the number of clips in each dataset.
@@ -214,7 +237,7 @@ impl VideoCatalog {
             let Some(up_to) = up_to.filter(|_| items <= self.samples.len() as u64) else { break };
             if up_to == before {
                 return Err(Error::Argument(format!(
-                    "dataset {} of the mix yields no clip; leave it out, or use a clip sampler that its \
+                    "dataset {} of the mix yields no clip; omit it, or use a clip sampler that its \
                      videos are long enough for",
                     sizes.len()
                 )));
@@ -272,10 +295,10 @@ impl VideoCatalog {
         let part = self.part(item, index);
         if part.num_frames() == 0 {
             let reason = match self.samples.extent(item as usize) {
-                SegmentRange::Full => "the video has no frames; leave it out".to_owned(),
+                SegmentRange::Full => "the video has no frames; omit it".to_owned(),
                 extent => format!(
                     "the segment {extent} contains no frame of the video, which has {} and ends at {:.3} s; \
-                     correct it or leave it out",
+                     correct it or omit it",
                     index.num_frames(),
                     index.end_seconds()
                 ),
@@ -370,8 +393,7 @@ impl VideoCatalog {
     ) -> Result<Video> {
         let video = self.file_of(item);
         let mut sequence = None;
-        let cached =
-            || self.index_cache.lock().unwrap_or_else(PoisonError::into_inner).indices.get(&video).cloned();
+        let cached = || self.index_cache.lock().unwrap_or_else(PoisonError::into_inner).get(&video);
         let location = self.samples.location(video as usize);
         let source: Arc<dyn ByteSource> = match &location {
             MediaLocation::ImageSequence(frames) => {
@@ -425,24 +447,7 @@ impl VideoCatalog {
     }
 
     fn cache_index(&self, video: u32, cached: CachedIndex) {
-        self.index_cache.lock().unwrap_or_else(PoisonError::into_inner).insert(video, cached);
-    }
-}
-
-impl IndexLru {
-    fn insert(&mut self, video: u32, cached: CachedIndex) {
         let bytes = cached.memory_bytes();
-        if let Some(old) = self.indices.pop(&video) {
-            self.bytes -= old.memory_bytes();
-        }
-        if bytes > MAX_INDEX_BYTES {
-            return;
-        }
-        while self.bytes + bytes > MAX_INDEX_BYTES {
-            let Some((_, old)) = self.indices.pop_lru() else { break };
-            self.bytes -= old.memory_bytes();
-        }
-        self.bytes += bytes;
-        self.indices.push(video, cached);
+        self.index_cache.lock().unwrap_or_else(PoisonError::into_inner).insert(video, cached, bytes);
     }
 }

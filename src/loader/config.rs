@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::backends::DecoderBackend;
+use super::backends::{DecoderBackend, DecoderBackends};
 use crate::batch_sampler::BatchSamplerConfig;
 use crate::clip_sampler::ClipSamplerRef;
 use crate::dataset::SampleTable;
@@ -42,7 +42,7 @@ pub struct GpuConfig {
     pub device: Option<u32>,
     /// The decoder backend.
     pub decoder: DecoderBackend,
-    /// Worker threads that decode on the GPU. Default: three per NVDEC engine, fewer if device memory is
+    /// Worker threads that decode on the GPU. Default: two per NVDEC engine, fewer if device memory is
     /// short.
     pub nvdec_threads: Option<u32>,
 }
@@ -75,6 +75,9 @@ pub struct LoaderConfig {
     /// Bytes for cached clips: clips finished before their turn, because their frames were decoded for other
     /// clips.
     pub memory_budget: u64,
+    /// The same in the memory of the GPU that holds the batches; `None` for `memory_budget`. The order of a grouped
+    /// shuffle depends on it, so it must be the same on all ranks.
+    pub device_memory_budget: Option<u64>,
     /// Number of clip requests after the open batches that are considered for the clip cache.
     pub lookahead_clips: u32,
     /// Store of video indices on disk.
@@ -99,8 +102,7 @@ impl LoaderConfig {
     /// The pipeline that produces cached clips as 8-bit codes, and the expansion of those codes into output
     /// elements. `None` if cached clips have the output format.
     pub(super) fn cached_format(&self) -> Option<(TransformPipeline, ElementLut)> {
-        let plain =
-            self.clip_shape().is_some() && !self.sampling.pads_with_zeros() && self.gpu.device.is_none();
+        let plain = self.clip_shape().is_some() && !self.sampling.pads_with_zeros();
         self.pipeline.as_codes().filter(|_| plain)
     }
 
@@ -113,9 +115,30 @@ impl LoaderConfig {
         shape.and_then(|shape| shape.bytes()).unwrap_or(frames * 3 * 224 * 224) as u64
     }
 
-    /// Number of clips for which the clip cache has memory.
+    /// Bytes of a clip in the output format, in which clips of videos with more than 8 bits are cached; `None` if all
+    /// cached clips have the same format.
+    pub(super) fn cached_element_bytes(&self) -> Option<u64> {
+        self.cached_format()?;
+        self.clip_shape()?.bytes().map(|bytes| bytes as u64)
+    }
+
+    /// Number of clips for which the clip cache has memory, each with its repeats: these differ in their pixels, so
+    /// each takes memory of its own.
     pub(super) fn cached_clips(&self) -> u64 {
-        self.memory_budget / self.cached_clip_bytes().max(1)
+        self.cache_budget() / self.cached_bytes_with_repeats()
+    }
+
+    /// Bytes for cached clips in the memory where batches are placed.
+    pub(super) fn cache_budget(&self) -> u64 {
+        match (self.gpu.device, self.device_memory_budget) {
+            (Some(_), Some(bytes)) => bytes,
+            _ => self.memory_budget,
+        }
+    }
+
+    /// Bytes of a cached clip with its repeats, at least 1.
+    pub(super) fn cached_bytes_with_repeats(&self) -> u64 {
+        self.cached_clip_bytes().saturating_mul(self.order.repeats.into()).max(1)
     }
 
     /// Threads per decoder: one if there are enough clips in progress to keep every worker busy, otherwise
@@ -123,6 +146,12 @@ impl LoaderConfig {
     pub(super) fn frame_threads(&self) -> u32 {
         let clips = self.max_clips_in_flight().clamp(1, u64::from(u32::MAX)) as u32;
         (self.threads / clips).max(1)
+    }
+
+    /// Number of worker threads: those of the GPU, and those of the CPU unless the GPU decodes alone.
+    pub(super) fn num_workers(&self, backends: &DecoderBackends) -> u32 {
+        let by_cpu = if self.gpu.decoder == DecoderBackend::Nvdec { 0 } else { self.threads };
+        by_cpu + backends.workers()
     }
 
     /// Maximum number of clips in the open batches at one time.

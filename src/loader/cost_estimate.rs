@@ -57,7 +57,9 @@ impl CostModel<'_> {
     pub fn packets_per_clip(&self, order: &BatchSampler, interrupt: &dyn Fn() -> Result<()>) -> Result<f64> {
         let clips = self.sample_videos(interrupt)?;
         let config = order.config();
-        let lookahead = self.lookahead_clips.max(order.lookahead_clips()).min(MAX_CLIPS);
+        // Repeats are no requests of their own here.
+        let window = order.lookahead_clips() / u64::from(config.repeats.max(1));
+        let lookahead = self.lookahead_clips.max(window).min(MAX_CLIPS);
         // Until the clip cache is as full as in the rest of the epoch, more is decoded.
         let warm_up = (2 * self.cached_clips).max(lookahead.min(4 * self.cached_clips)).min(MAX_CLIPS / 3);
         let measured = warm_up.clamp(2000, MAX_CLIPS / 3);
@@ -68,15 +70,17 @@ impl CostModel<'_> {
         let until = (first + part + lookahead.div_ceil(each)).min(batches);
         let slots = (first..until).flat_map(|batch| order.batch(0, batch));
         // Repeats of a clip cost nothing but their transforms.
-        let requests: Vec<u64> =
-            slots.filter(|slot| !slot.padding && slot.repeat == 0).map(|slot| slot.clip).collect();
+        let requests: Vec<(u64, u32)> = slots
+            .filter(|slot| !slot.padding && slot.repeat == 0)
+            .map(|slot| (slot.clip, slot.occurrence))
+            .collect();
         let counted = if is_part { warm_up..warm_up + measured } else { 0..requests.len() as u64 };
         self.simulate(&clips, &requests, lookahead, counted, interrupt)
     }
 
     /// Opens some videos at even distances.
     fn sample_videos(&self, interrupt: &dyn Fn() -> Result<()>) -> Result<ClipModel<'_>> {
-        let video_clips = self.catalog.video_clips();
+        let video_clips = self.catalog.video_clips(None);
         let count = video_clips.num_videos().min(MAX_SAMPLED_VIDEOS);
         let mut videos = Vec::new();
         let mut failed = None;
@@ -86,7 +90,7 @@ impl CostModel<'_> {
             if clips.is_empty() {
                 continue;
             }
-            match self.catalog.open(video as u32, self.stats, interrupt) {
+            match self.catalog.open(self.catalog.locate(clips.start).0, self.stats, interrupt) {
                 Ok(opened) => videos.push(SampledVideo {
                     index: opened.index().clone(),
                     first_clip: clips.start,
@@ -106,12 +110,13 @@ impl CostModel<'_> {
     fn simulate(
         &self,
         clips: &ClipModel<'_>,
-        requests: &[u64],
+        requests: &[(u64, u32)],
         lookahead: u64,
         counted: std::ops::Range<u64>,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<f64> {
-        let video_of: Vec<u32> = requests.iter().map(|&clip| self.catalog.locate(clip).0).collect();
+        let file_of = |clip: u64| self.catalog.file_of(self.catalog.locate(clip).0);
+        let file_of: Vec<u32> = requests.iter().map(|&(clip, _)| file_of(clip)).collect();
         let mut by_video: HashMap<u32, VecDeque<u64>> = HashMap::new();
         let (mut end, mut packets) = (0_usize, 0.0);
         let (mut held, mut done) = (BTreeSet::new(), vec![false; requests.len()]);
@@ -119,10 +124,10 @@ impl CostModel<'_> {
         let mut cost = vec![0.0; requests.len()];
         for at in 0..counted.end.min(requests.len() as u64) {
             while end < requests.len() && end as u64 <= at + lookahead {
-                by_video.entry(self.catalog.file_of(video_of[end])).or_default().push_back(end as u64);
+                by_video.entry(file_of[end]).or_default().push_back(end as u64);
                 end += 1;
             }
-            let video = self.catalog.file_of(video_of[at as usize]);
+            let video = file_of[at as usize];
             if !held.remove(&at) {
                 interrupt()?;
                 let pending =
@@ -131,7 +136,7 @@ impl CostModel<'_> {
                 let mut chosen = Vec::new();
                 let mut ranges = PacketRangeSet::default();
                 let mut left: Vec<(u64, Vec<_>)> =
-                    pending.map(|n| (n, clips.spans(video_of[n as usize], requests[n as usize]))).collect();
+                    pending.map(|n| (n, clips.spans(requests[n as usize]))).collect();
                 loop {
                     let before = chosen.len();
                     left.retain(|(n, spans)| {
@@ -182,22 +187,24 @@ impl CostModel<'_> {
 
 impl ClipModel<'_> {
     /// A sampled video that has about as many clips as a video: one of all that come equally close.
-    fn like(&self, video: u32) -> Option<&SampledVideo> {
-        let clips = self.video_clips.clips_of(u64::from(video));
+    fn like(&self, video: u64) -> Option<&SampledVideo> {
+        let clips = self.video_clips.clips_of(video);
         let num_clips = clips.end - clips.start;
         let closest = self.videos.iter().map(|sampled| sampled.num_clips.abs_diff(num_clips)).min()?;
         let equal = || self.videos.iter().filter(|sampled| sampled.num_clips.abs_diff(num_clips) == closest);
         equal().nth(video as usize % equal().count().max(1))
     }
 
-    /// The packets of a clip of a video, as those of a sampled video's clip.
-    fn spans(&self, video: u32, clip: u64) -> Vec<(DecodeIndex, DecodeIndex)> {
+    /// The packets of a clip, as those of a sampled video's clip.
+    fn spans(&self, (clip, occurrence): (u64, u32)) -> Vec<(DecodeIndex, DecodeIndex)> {
+        let video = self.video_clips.video_of(clip);
         let Some(sampled) = self.like(video) else { return Vec::new() };
-        let (_, number) = self.model.catalog.locate(clip);
+        let number = clip - self.video_clips.clips_of(video).start;
         // Other random numbers for each video for which a sampled one stands.
-        let epoch = u64::from(video) / self.videos.len() as u64;
+        let epoch = video / self.videos.len() as u64;
         let like = sampled.first_clip + number.min(sampled.num_clips - 1);
-        let key = RngKey { seed: self.model.seed, epoch, clip: like, occurrence: 0 };
+        let occurrence = u64::from(occurrence);
+        let key = RngKey { seed: self.model.seed, epoch, clip: like, occurrence };
         let Ok(sample) = self.model.catalog.sample(&sampled.index, key) else { return Vec::new() };
         let frames: Vec<_> = sample.indices.iter().map(|&i| PresentationIndex(i)).collect();
         plan_decode_ranges(&sampled.index, &frames).iter().map(|r| (r.start, r.end)).collect()

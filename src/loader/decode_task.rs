@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use super::budget::MemoryReservation;
 use super::lookahead::SequenceNumber;
-use super::scheduler::{ClipData, ClipRequest, Scheduler};
-use super::stats::StatsCollector;
+use super::scheduler::{ClipData, ClipRequest, Scheduler, SuspendedTask};
+use super::stats::{StatsCollector, WorkCounts};
 use super::ClipMetadata;
 use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::SampledClip;
 use crate::decode::plan::DecodeRange;
 use crate::decode::PacketReader;
-use crate::decode::{DecodeStats, DecodeTimes, Step};
+use crate::decode::Step;
 use crate::error::{Error, Result};
 use crate::index::VideoIndex;
 use crate::transforms::{ClipShape, TransformExecutor};
@@ -25,7 +25,9 @@ use crate::units::DecodeIndex;
 use crate::video::{AnyDecoder, ClipOutput, LazyClipOutput};
 
 pub(super) use frames::{fill_padding, SlotOutput};
-pub(super) use plan::{metadata, plan, PacketRangeSet, TaskParams, TaskPlan, MAX_PACKETS_PER_TASK};
+pub(super) use plan::{
+    metadata, plan, PacketRangeSet, TaskParams, TaskPlan, MAX_PACKETS_PER_TASK, MAX_PACKETS_PER_TASK_IN_ORDER,
+};
 
 /// The transform executors of one worker.
 pub(super) struct TransformExecutors {
@@ -113,6 +115,10 @@ pub(super) struct DecodeTask {
     /// The reader's byte count when it was last added to the statistics.
     bytes_counted: u64,
     decoder: Option<AnyDecoder>,
+    /// The GPU confused frames of this video, so it decodes none of it any more.
+    cpu_only: bool,
+    /// A CPU decoder is used in place of one of the GPU.
+    is_fallback: bool,
     /// Decode ranges that have not begun, earliest deadline first.
     ranges: VecDeque<DecodeRange>,
     /// The decode range that the decoder is in.
@@ -126,33 +132,23 @@ pub(super) struct DecodeTask {
     pub suspended: Option<MemoryReservation>,
 }
 
-/// Counts of the work since they were last added to the statistics.
-#[derive(Default)]
-pub(super) struct WorkCounts {
-    pub counts: DecodeStats,
-    pub times: DecodeTimes,
-    pub bytes_read: u64,
-    /// Of the decoded frames, those that the GPU decoded.
-    pub decoded_by_gpu: u64,
-}
-
-impl DecodeTask {
-    pub fn iteration(&self) -> u64 {
+impl SuspendedTask for DecodeTask {
+    fn iteration(&self) -> u64 {
         self.iteration
     }
 
-    pub fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
-    /// The smallest sequence number among its unfinished clips.
-    pub fn due(&self) -> SequenceNumber {
+    fn due(&self) -> SequenceNumber {
         self.clips.iter().flatten().map(|c| c.seq).min().unwrap_or(SequenceNumber::MAX)
     }
 
-    /// (iteration, sequence number, clip) of each unfinished clip.
-    pub fn requests(&self) -> Vec<(u64, SequenceNumber, u64)> {
+    fn requests(&self) -> Vec<(u64, SequenceNumber, u64)> {
         self.clips.iter().flatten().map(|c| (self.iteration, c.seq, c.slot.clip)).collect()
+    }
+}
+
+impl DecodeTask {
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// Returns the reader once the task is done.
@@ -178,7 +174,7 @@ impl DecodeTask {
     pub fn run(
         &mut self,
         executors: &mut TransformExecutors,
-        scheduler: &Scheduler,
+        scheduler: &Scheduler<DecodeTask>,
         stats: &StatsCollector,
     ) -> Result<Progress> {
         self.bytes_counted = self.reader.bytes_read();
@@ -197,7 +193,7 @@ impl DecodeTask {
         work.bytes_read += read.saturating_sub(self.bytes_counted);
         self.bytes_counted = read;
         if let Some(decoder) = &mut self.decoder {
-            work.take(decoder);
+            work.take(decoder, self.is_fallback);
         }
         let report = executors.batch.take_report();
         work.decoded_by_gpu += report.decoded;
@@ -208,7 +204,7 @@ impl DecodeTask {
     fn run_inner(
         &mut self,
         executors: &mut TransformExecutors,
-        scheduler: &Scheduler,
+        scheduler: &Scheduler<DecodeTask>,
         stats: &StatsCollector,
         work: &mut WorkCounts,
     ) -> Result<Progress> {
@@ -220,7 +216,7 @@ impl DecodeTask {
             if scheduler.earliest_deadline() < due && self.can_suspend(scheduler) {
                 if self.current.is_none() {
                     if let Some(mut decoder) = self.decoder.take() {
-                        work.take(&mut decoder);
+                        work.take(&mut decoder, self.is_fallback);
                         scheduler.recycle_decoder(decoder);
                     }
                 }
@@ -250,6 +246,10 @@ impl DecodeTask {
                 ));
                 Ok(())
             });
+            // Frames of a step in which the GPU notices damage, or that it confused frames, are not used.
+            if matches!(step, Err(Error::Decode { .. } | Error::Internal { .. })) && decoder.is_hardware() {
+                written.clear();
+            }
             let finished = self.record_frames(written, executors, scheduler, stats, work);
             match step {
                 Ok(Step::More) => {}
@@ -273,19 +273,24 @@ impl DecodeTask {
     /// Returns whether the task can be suspended. Suspended tasks hold open files, so their number is
     /// limited. A task suspended within a decode range also holds a decoder, whose memory must fit into the
     /// budget.
-    fn can_suspend(&mut self, scheduler: &Scheduler) -> bool {
+    fn can_suspend(&mut self, scheduler: &Scheduler<DecodeTask>) -> bool {
         if !scheduler.can_suspend_another() {
             return false;
         }
         if self.current.is_none() || self.suspended.is_some() {
             return true;
         }
-        self.suspended = scheduler.budget.reserve(self.decoder_bytes());
+        self.suspended = scheduler.decoder_budget.reserve(self.decoder_bytes());
         self.suspended.is_some()
     }
 
     /// Begins the next decode range that an unfinished clip needs. Returns false if there is none.
-    fn next_range(&mut self, scheduler: &Scheduler, stats: &StatsCollector, on_gpu: bool) -> Result<bool> {
+    fn next_range(
+        &mut self,
+        scheduler: &Scheduler<DecodeTask>,
+        stats: &StatsCollector,
+        on_gpu: bool,
+    ) -> Result<bool> {
         while let Some(mut range) = self.ranges.pop_front() {
             let (clips, wanted) = (&self.clips, &self.wanted);
             let targets = |at: &DecodeIndex| wanted[at].iter().map(|w| w.0).filter(|&c| clips[c].is_some());
@@ -300,15 +305,22 @@ impl DecodeTask {
             let ends = range.wanted.iter().map(|&at| self.index.last_packet_of_picture(at)).max();
             range.end = ends.unwrap_or(last);
             let index = &self.index;
-            let decoder = self.decoder.get_or_insert_with(|| scheduler.decoder(&index.info.params, on_gpu));
+            let on_gpu = on_gpu && !self.cpu_only;
+            if self.decoder.is_none() {
+                let decoder = scheduler.decoder(index, on_gpu);
+                self.is_fallback = self.cpu_only || (on_gpu && matches!(decoder, AnyDecoder::Software(_)));
+                self.decoder = Some(decoder);
+            }
+            let decoder = self.decoder.as_mut().expect("set above");
             self.current = Some(range.clone());
             match decoder.begin(index, range.clone()) {
                 Err(error @ (Error::Unsupported { .. } | Error::Gpu { lost: false, .. }))
                     if decoder.is_hardware() =>
                 {
-                    scheduler.backends.record_cpu_fallback(&index.info.params, &error, stats);
+                    scheduler.backends.record_cpu_fallback(index, &error, false, stats);
                     self.decoder.take().into_iter().for_each(|d| scheduler.recycle_decoder(d));
-                    self.decoder.insert(scheduler.decoder(&index.info.params, false)).begin(index, range)?;
+                    self.is_fallback = true;
+                    self.decoder.insert(scheduler.decoder(index, false)).begin(index, range)?;
                 }
                 begun => begun?,
             }
@@ -322,37 +334,36 @@ impl DecodeTask {
     fn fall_back_to_cpu(
         &mut self,
         error: Error,
-        scheduler: &Scheduler,
+        scheduler: &Scheduler<DecodeTask>,
         stats: &StatsCollector,
         work: &mut WorkCounts,
     ) -> Result<()> {
-        let params = &self.index.info.params;
         let left = self.decoder.as_ref().and_then(|decoder| decoder.remaining_for_cpu(&error));
         let on_gpu = self.decoder.as_ref().is_some_and(AnyDecoder::is_hardware);
         if left.is_some() || (on_gpu && matches!(error, Error::Decode { .. } | Error::Internal { .. })) {
-            scheduler.backends.record_cpu_fallback(params, &error, stats);
+            scheduler.backends.record_cpu_fallback(&self.index, &error, true, stats);
         }
         if on_gpu && matches!(error, Error::Internal { .. }) {
-            // The GPU decoder confused frames of this stream, so the remaining decode ranges do not use it
-            // either.
+            self.cpu_only = true;
             if let Some(mut decoder) = self.decoder.take() {
-                work.take(&mut decoder);
+                work.take(&mut decoder, self.is_fallback);
                 scheduler.recycle_decoder(decoder);
             }
         }
         let (Some(left), Some(range)) = (left, &mut self.current) else { return Err(error) };
         if let Some(mut decoder) = self.decoder.take() {
-            work.take(&mut decoder);
+            work.take(&mut decoder, self.is_fallback);
             scheduler.recycle_decoder(decoder);
         }
+        self.is_fallback = true;
         *range = DecodeRange::remaining(range, left, &self.index);
-        self.decoder.insert(scheduler.decoder(params, false)).begin(&self.index, range.clone())
+        self.decoder.insert(scheduler.decoder(&self.index, false)).begin(&self.index, range.clone())
     }
 
     /// Handles an error in the current decode range. Unfinished clips with frames in the range are requeued
     /// to be made alone, so that their outcome does not depend on the clips that shared the range, and no
     /// batch waits for them forever.
-    fn fail_range(&mut self, error: Error, scheduler: &Scheduler) -> Result<()> {
+    fn fail_range(&mut self, error: Error, scheduler: &Scheduler<DecodeTask>) -> Result<()> {
         if matches!(error, Error::Interrupted) {
             return Err(error);
         }
@@ -374,7 +385,7 @@ impl DecodeTask {
         &mut self,
         written: Vec<(usize, Result<()>)>,
         executors: &mut TransformExecutors,
-        scheduler: &Scheduler,
+        scheduler: &Scheduler<DecodeTask>,
         stats: &StatsCollector,
         work: &mut WorkCounts,
     ) -> bool {
@@ -387,7 +398,7 @@ impl DecodeTask {
             let Some(clip) = slot else { continue };
             if let Err(error) = result {
                 if on_gpu && matches!(error, Error::Unsupported { .. }) {
-                    scheduler.backends.record_cpu_fallback(&self.index.info.params, &error, stats);
+                    scheduler.backends.record_cpu_fallback(&self.index, &error, true, stats);
                 }
                 let failed = slot.take().map(Clip::into_request);
                 scheduler.requeue(self.iteration, failed.into_iter().collect(), true);
@@ -408,7 +419,7 @@ impl DecodeTask {
     fn deliver_finished(
         &mut self,
         executors: &mut TransformExecutors,
-        scheduler: &Scheduler,
+        scheduler: &Scheduler<DecodeTask>,
         stats: &StatsCollector,
         work: &mut WorkCounts,
     ) {
@@ -423,7 +434,7 @@ impl DecodeTask {
         &mut self,
         complete: Vec<usize>,
         executors: &mut TransformExecutors,
-        scheduler: &Scheduler,
+        scheduler: &Scheduler<DecodeTask>,
         stats: &StatsCollector,
         work: &mut WorkCounts,
     ) {
@@ -439,9 +450,13 @@ impl DecodeTask {
 }
 
 impl WorkCounts {
-    fn take(&mut self, decoder: &mut AnyDecoder) {
+    fn take(&mut self, decoder: &mut AnyDecoder, is_fallback: bool) {
         let (counts, times) = decoder.take_stats();
-        self.decoded_by_gpu += if decoder.is_hardware() { counts.frames_decoded } else { 0 };
+        match decoder.is_hardware() {
+            true => self.decoded_by_gpu += counts.frames_decoded,
+            false if is_fallback => self.decoded_by_fallback += counts.frames_decoded,
+            false => {}
+        }
         self.counts += counts;
         self.times += times;
     }
@@ -453,7 +468,7 @@ fn finish(
     pads_with_zeros: bool,
     iteration: u64,
     executors: &mut TransformExecutors,
-    scheduler: &Scheduler,
+    scheduler: &Scheduler<DecodeTask>,
 ) {
     let seq = clip.seq;
     let mask = &clip.metadata.mask;

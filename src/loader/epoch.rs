@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::catalog::VideoCatalog;
+use super::decode_task::DecodeTask;
 use super::scheduler::{ClipRequest, PendingBatch, Scheduler};
 use super::single_clip::SingleClipDecoder;
 use super::stats::StatsCollector;
@@ -18,6 +19,9 @@ use crate::transforms::ClipShape;
 
 /// Interval at which a waiting consumer calls `interrupt`.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Number of clip requests that become visible at a time: a first batch must not wait for a whole lookahead window.
+const MAX_REQUESTS_PER_STEP: u64 = 4096;
 
 /// One pass over the dataset.
 pub(super) struct Epoch {
@@ -42,7 +46,7 @@ pub(super) struct EpochContext<'a> {
     pub config: &'a Arc<LoaderConfig>,
     pub order: &'a BatchSampler,
     pub catalog: &'a Arc<VideoCatalog>,
-    pub scheduler: &'a Scheduler,
+    pub scheduler: &'a Scheduler<DecodeTask>,
     pub stats: &'a Arc<StatsCollector>,
 }
 
@@ -98,7 +102,9 @@ impl Epoch {
         context: &EpochContext<'_>,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Option<(u64, AssembledBatch)>> {
-        self.fill_lookahead(context);
+        // The first tasks must see the clips that share their decoding.
+        let near = context.order.lookahead_clips().max(MAX_REQUESTS_PER_STEP);
+        self.fill_lookahead(context, near);
         let opened = self.open(context, context.config.prefetch_batches as usize + 1);
         if context.scheduler.open_batches() == 0 {
             // If there is no memory for a batch, the batch is not lost: the next call tries again.
@@ -106,7 +112,9 @@ impl Epoch {
         }
         let begun = Instant::now();
         let front = loop {
-            if let Some(front) = context.scheduler.take_complete_batch(POLL_INTERVAL) {
+            let is_filled = self.fill_lookahead(context, MAX_REQUESTS_PER_STEP);
+            let timeout = if is_filled { POLL_INTERVAL } else { Duration::ZERO };
+            if let Some(front) = context.scheduler.take_complete_batch(timeout) {
                 break front;
             }
             interrupt()?;
@@ -115,7 +123,7 @@ impl Epoch {
         let number = self.next_delivered;
         self.next_delivered += 1;
         // Gives the workers further requests while the caller uses this batch.
-        self.fill_lookahead(context);
+        self.fill_lookahead(context, MAX_REQUESTS_PER_STEP);
         // A failed allocation is left to the next call, so that this batch is not lost.
         let _ = self.open(context, context.config.prefetch_batches as usize);
         Ok(Some((number, assemble(front, context)?)))
@@ -152,6 +160,7 @@ impl Epoch {
             context.catalog,
             context.stats,
             &context.scheduler.backends,
+            false,
         );
         let mut request = ClipRequest { seq: 0, slot, buffer_slot: None, due: true };
         let attempt = || single_clip.make_replacement(self.epoch, &mut request, error, interrupt);
@@ -170,16 +179,18 @@ impl Epoch {
         Ok(Batch { data, clips: vec![metadata] })
     }
 
-    /// Makes the clip requests of later batches visible.
-    fn fill_lookahead(&mut self, context: &EpochContext<'_>) {
+    /// Makes up to `most` clip requests of later batches visible. Returns whether all of the lookahead window are.
+    fn fill_lookahead(&mut self, context: &EpochContext<'_>, most: u64) -> bool {
         let configured = u64::from(context.config.lookahead_clips);
         // 0 disables the lookahead.
         let target_len = if configured == 0 { 0 } else { configured.max(context.order.lookahead_clips()) };
         let mut ahead = context.scheduler.lookahead_len();
-        while ahead < target_len {
-            let Some(clips) = self.enqueue_next_batch(context) else { break };
+        let until = target_len.min(ahead.saturating_add(most));
+        while ahead < until {
+            let Some(clips) = self.enqueue_next_batch(context) else { return true };
             ahead += clips as u64;
         }
+        ahead >= target_len
     }
 
     /// Makes the clip requests of one more batch visible. Returns their number.
@@ -190,6 +201,9 @@ impl Epoch {
         let slots = context.order.batch(self.epoch, self.next_enqueued);
         let clips = slots.len();
         self.next_enqueued += 1;
+        if self.next_enqueued == context.order.len_batches().div_ceil(2) {
+            context.order.prepare_epoch(self.epoch.saturating_add(1));
+        }
         self.sizes.push_back(clips);
         context.scheduler.enqueue(
             slots

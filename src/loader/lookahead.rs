@@ -47,6 +47,8 @@ pub(super) struct RequestEntry {
     /// failed.
     pub unshared: bool,
     pub state: RequestState,
+    /// Whether it was evicted from the clip cache and not made again yet.
+    pub evicted: bool,
     /// Its clip slot in the batch buffer, once its batch is open.
     pub buffer_slot: Option<ClipSlot>,
 }
@@ -80,6 +82,7 @@ impl LookaheadWindow {
             video,
             unshared: false,
             state: RequestState::Pending,
+            evicted: false,
             buffer_slot: None,
         });
     }
@@ -143,7 +146,7 @@ impl LookaheadWindow {
         let Some(&last) = self.cached.last().filter(|&&at| at > due) else { return false };
         self.cached.remove(&last);
         if let Some(entry) = self.get(last) {
-            entry.state = RequestState::Pending;
+            (entry.state, entry.evicted) = (RequestState::Pending, true);
         }
         true
     }
@@ -152,6 +155,8 @@ impl LookaheadWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::MemoryPool;
+    use crate::transforms::{Channels, Dtype, Layout};
 
     fn lookahead(videos: &[u32]) -> LookaheadWindow {
         let mut lookahead = LookaheadWindow::default();
@@ -177,5 +182,56 @@ mod tests {
         assert!(lookahead.get(1).is_none() && lookahead.get(6).is_none());
         assert_eq!(lookahead.first_pending(0..6), Some(4));
         assert_eq!((lookahead.first_pending(5..9), lookahead.first_pending(2..4)), (Some(5), None));
+    }
+
+    fn cached_clip() -> CachedClip {
+        let metadata = ClipMetadata {
+            clip_id: 0,
+            requested_id: 0,
+            video_id: 0,
+            view_id: 0,
+            label: 0,
+            indices: Vec::new(),
+            pts_seconds: Vec::new(),
+            mask: Vec::new(),
+            size: (1, 1),
+            padding: false,
+        };
+        let (builder, slots) = BatchBuffer::allocate(&MemoryPool::new(0), 1, 1).unwrap();
+        drop(slots);
+        let shape = ClipShape {
+            frames: 1,
+            height: 1,
+            width: 1,
+            channels: Channels::Three,
+            views: 0,
+            dtype: Dtype::U8,
+            layout: Layout::Nthwc,
+        };
+        CachedClip { metadata, buffer: builder.freeze().ok().unwrap(), shape, reserved: None }
+    }
+
+    #[test]
+    fn clip_that_is_due_last_is_evicted_first() {
+        let mut lookahead = lookahead(&[7; 6]);
+        [1, 4, 2, 5].into_iter().for_each(|at| lookahead.cache(at, cached_clip()));
+        lookahead.pin(4); // its batch was opened
+        let evicted = |lookahead: &mut LookaheadWindow| -> Vec<u64> {
+            (0..6).filter(|&at| lookahead.get(at).is_some_and(|entry| entry.evicted)).collect()
+        };
+        assert!(lookahead.evict_due_after(3));
+        assert_eq!(evicted(&mut lookahead), [5]);
+        assert_eq!(lookahead.pending_for_video(7), [0, 3, 5]);
+        // Neither clips that are due earlier nor those of open batches give way.
+        assert!(!lookahead.evict_due_after(3) && !lookahead.evict_due_after(2));
+        assert!(
+            lookahead.evict_due_after(0) && lookahead.evict_due_after(0) && !lookahead.evict_due_after(0)
+        );
+        assert_eq!(evicted(&mut lookahead), [1, 2, 5]);
+        // A clip that was delivered is not evicted.
+        lookahead.cache(1, cached_clip());
+        lookahead.pop();
+        lookahead.pop();
+        assert!(!lookahead.evict_due_after(0));
     }
 }

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use super::backends::DecoderBackends;
 use super::budget::{MemoryBudget, MemoryReservation};
-use super::decode_task::DecodeTask;
 use super::lookahead::{CachedClip, LookaheadWindow, RequestState, SequenceNumber};
 use super::stats::StatsCollector;
 use super::{ClipMetadata, ClipOutcome, LoaderConfig};
@@ -21,8 +20,9 @@ use crate::decode::{ImageReader, SoftwareDecoder};
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::transforms::Dtype;
 
-pub(super) use work::{ClipData, ClipRequest, VideoRequests, Work};
+pub(super) use work::{ClipData, ClipRequest, PendingBatch, SuspendedTask, VideoRequests, Work};
 
 /// Maximum number of suspended tasks, unless there are many workers: each holds an open file and possibly a
 /// decoder.
@@ -37,14 +37,6 @@ const MIN_FREE_SHARE: u64 = 8;
 
 /// Value of `earliest_deadline` if no due request is available.
 const NO_DEADLINE: SequenceNumber = SequenceNumber::MAX;
-
-/// A batch that is being filled.
-pub(super) struct PendingBatch {
-    first: SequenceNumber,
-    pub memory: Option<BufferBuilder>,
-    pub clips: Vec<Option<ClipOutcome>>,
-    clips_remaining: usize,
-}
 
 struct EpochState {
     iteration: u64,
@@ -63,13 +55,11 @@ struct EpochState {
     work_ahead_failed: bool,
 }
 
-#[derive(Default)]
-struct SchedulerState {
+struct SchedulerState<T> {
     closed: bool,
     epoch_state: Option<EpochState>,
     /// Suspended decode tasks.
-    #[expect(clippy::vec_box, reason = "moved between threads")]
-    suspended: Vec<Box<DecodeTask>>,
+    suspended: Vec<Box<T>>,
     /// Idle decoders, most recently used last.
     decoders: Vec<SoftwareDecoder>,
     /// Idle decoders for image files.
@@ -78,8 +68,8 @@ struct SchedulerState {
 }
 
 /// The state that the workers and the consumer share.
-pub(super) struct Scheduler {
-    state: Mutex<SchedulerState>,
+pub(super) struct Scheduler<T> {
+    state: Mutex<SchedulerState<T>>,
     /// Signals workers that work may be available.
     work: Condvar,
     /// Signals the consumer that the first open batch may be complete.
@@ -88,7 +78,10 @@ pub(super) struct Scheduler {
     earliest_deadline: AtomicU64,
     /// Passes up to and including this number have ended.
     forgotten: AtomicU64,
+    /// Cached clips, in the memory where batches are placed.
     pub budget: Arc<MemoryBudget>,
+    /// Decoders of suspended tasks, in host memory. The same budget if cached clips are there too.
+    pub decoder_budget: Arc<MemoryBudget>,
     pub backends: Arc<DecoderBackends>,
     /// Pool of the buffers of clips outside batch buffers; it keeps free blocks only on a device.
     pub cache_pool: Arc<MemoryPool>,
@@ -98,18 +91,32 @@ pub(super) struct Scheduler {
     frame_threads: u32,
     /// Whether workers ignore the requests of batches that are not open.
     lookahead_disabled: bool,
+    /// The element type of cached clips that have another one than the output.
+    cached_dtype: Option<Dtype>,
 }
 
-impl Scheduler {
+impl<T: SuspendedTask> Scheduler<T> {
     pub fn new(config: &LoaderConfig, backends: Arc<DecoderBackends>, stats: Arc<StatsCollector>) -> Self {
         let output_device = backends.output_device.as_ref().map(|gpu| gpu.device().clone());
+        let budget = MemoryBudget::new(config.cache_budget());
+        let decoder_budget = match output_device {
+            Some(_) => MemoryBudget::new(config.memory_budget),
+            None => budget.clone(),
+        };
         Self {
-            state: Mutex::default(),
+            state: Mutex::new(SchedulerState {
+                closed: false,
+                epoch_state: None,
+                suspended: Vec::new(),
+                decoders: Vec::new(),
+                image_readers: Vec::new(),
+            }),
             work: Condvar::new(),
             complete: Condvar::new(),
             earliest_deadline: AtomicU64::new(NO_DEADLINE),
             forgotten: AtomicU64::new(0),
-            budget: MemoryBudget::new(config.memory_budget),
+            budget,
+            decoder_budget,
             cache_pool: MemoryPool::on(
                 output_device.clone(),
                 if output_device.is_some() { MAX_FREE_CACHE_BLOCKS } else { 0 },
@@ -119,19 +126,22 @@ impl Scheduler {
             backends,
             frame_threads: config.frame_threads(),
             lookahead_disabled: config.lookahead_clips == 0,
+            cached_dtype: config.cached_format().map(|(pipeline, _)| pipeline.dtype),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, SchedulerState> {
+    fn lock(&self) -> MutexGuard<'_, SchedulerState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Recomputes the earliest deadline and wakes the waiting threads that it concerns. Call it after every
     /// change.
-    fn notify(&self, state: &SchedulerState) {
+    fn notify(&self, state: &SchedulerState<T>) {
         let earliest_deadline = state.earliest_request().map_or(NO_DEADLINE, |(seq, _)| seq);
         self.earliest_deadline.store(earliest_deadline, Ordering::Release);
-        if earliest_deadline != NO_DEADLINE || !state.suspended.is_empty() {
+        let has_ahead = || state.epoch_state.as_ref().is_some_and(|p| p.next_ahead().is_some());
+        if earliest_deadline != NO_DEADLINE || !state.suspended.is_empty() || (self.has_room() && has_ahead())
+        {
             self.work.notify_all();
         }
         if state.epoch_state.as_ref().and_then(|p| p.open.front()).is_some_and(|b| b.clips_remaining == 0) {
@@ -207,6 +217,11 @@ impl Scheduler {
         }
     }
 
+    /// Whether the memory budget has room for clips ahead of their turn.
+    fn has_room(&self) -> bool {
+        self.budget.bytes() - self.budget.used() > self.budget.bytes() / MIN_FREE_SHARE
+    }
+
     /// Opens the next batch, which consists of the first `clips` requests that are in no batch yet. They
     /// become due.
     pub fn open(&self, clips: usize, memory: Option<(BufferBuilder, Vec<ClipSlot>)>) {
@@ -243,7 +258,7 @@ impl Scheduler {
 
     /// Takes the first open batch if it is complete within `timeout`.
     pub fn take_complete_batch(&self, timeout: Duration) -> Option<PendingBatch> {
-        let is_whole = |state: &SchedulerState| {
+        let is_whole = |state: &SchedulerState<T>| {
             state
                 .epoch_state
                 .as_ref()
@@ -272,14 +287,13 @@ impl Scheduler {
     }
 
     /// Waits for work; `None` once the loader is closed.
-    pub fn next(&self) -> Option<Work> {
+    pub fn next(&self) -> Option<Work<T>> {
         let mut state = self.lock();
         loop {
             if state.closed {
                 return None;
             }
-            let has_room = self.budget.bytes() - self.budget.used() > self.budget.bytes() / MIN_FREE_SHARE;
-            if let Some(work) = state.pick_work(has_room) {
+            if let Some(work) = state.pick_work(self.has_room()) {
                 self.notify(&state);
                 return Some(work);
             }
@@ -315,15 +329,27 @@ impl Scheduler {
 
     /// Records a finished clip.
     pub fn complete_clip(&self, iteration: u64, seq: SequenceNumber, metadata: ClipMetadata, data: ClipData) {
-        self.update(iteration, |epoch_state| match data {
-            ClipData::InBatch => epoch_state.store_outcome(seq, Ok((metadata, None))),
-            ClipData::Owned(buffer, shape, _) if !epoch_state.same_shape && seq < epoch_state.open_end => {
-                epoch_state.store_outcome(seq, Ok((metadata, Some((buffer, shape)))));
+        self.update(iteration, |epoch_state| {
+            let again =
+                epoch_state.lookahead.get(seq).is_some_and(|entry| std::mem::take(&mut entry.evicted));
+            if again {
+                self.stats.add(|s| s.clips_decoded_again += 1);
             }
-            ClipData::Owned(buffer, shape, reserved) => {
-                epoch_state.lookahead.cache(seq, CachedClip { metadata, buffer, shape, reserved });
-                if seq < epoch_state.open_end {
-                    epoch_state.lookahead.pin(seq);
+            match data {
+                ClipData::InBatch => epoch_state.store_outcome(seq, Ok((metadata, None))),
+                ClipData::Owned(buffer, shape, _)
+                    if !epoch_state.same_shape && seq < epoch_state.open_end =>
+                {
+                    epoch_state.store_outcome(seq, Ok((metadata, Some((buffer, shape)))));
+                }
+                ClipData::Owned(buffer, shape, reserved) => {
+                    if self.cached_dtype.is_some_and(|dtype| dtype != shape.dtype) {
+                        self.stats.add(|s| s.clips_cached_over_8_bits += 1);
+                    }
+                    epoch_state.lookahead.cache(seq, CachedClip { metadata, buffer, shape, reserved });
+                    if seq < epoch_state.open_end {
+                        epoch_state.lookahead.pin(seq);
+                    }
                 }
             }
         });
@@ -375,7 +401,7 @@ impl Scheduler {
     }
 
     /// Suspends a task until a worker resumes it.
-    pub fn suspend(&self, task: Box<DecodeTask>) {
+    pub fn suspend(&self, task: Box<T>) {
         let mut state = self.lock();
         if state.epoch_state.as_ref().is_some_and(|p| p.iteration == task.iteration()) {
             state.suspended.push(task);
@@ -384,7 +410,7 @@ impl Scheduler {
     }
 }
 
-impl SchedulerState {
+impl<T: SuspendedTask> SchedulerState<T> {
     /// The earliest request of an open batch that a worker can take, and the index of the suspended task that
     /// contains it, if any.
     fn earliest_request(&self) -> Option<(SequenceNumber, Option<usize>)> {
@@ -400,7 +426,7 @@ impl SchedulerState {
     }
 
     /// `has_room`: whether the memory budget has room for clips ahead of their turn.
-    fn pick_work(&mut self, has_room: bool) -> Option<Work> {
+    fn pick_work(&mut self, has_room: bool) -> Option<Work<T>> {
         let (seq, suspended) = self.earliest_request().or_else(|| {
             // No request is due: resume the suspended task with the earliest deadline, or work ahead.
             let next = self.suspended.iter().enumerate().map(|(i, e)| (e.due(), Some(i))).min();

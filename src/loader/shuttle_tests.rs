@@ -11,14 +11,15 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Schedul
 use shuttle::Runner;
 
 use super::*;
+use crate::batch_sampler::grouped_shuffle::GroupedOptions;
 use crate::batch_sampler::{LastBatchPolicy, SampledClip, Shuffle};
 use crate::clip_sampler::video_timing::SegmentRange;
 use crate::clip_sampler::{ClipIndices, ClipSampler, RandomSource, VideoTiming};
 use crate::dataset::MediaLocation;
-use crate::dataset::Sample;
+use crate::dataset::{Sample, SampleTable};
 use crate::source::ImageSequence;
 use crate::transforms::transform::{Size, Target, Transform};
-use crate::transforms::{Dtype, Filter, Layout};
+use crate::transforms::{Dtype, Filter, Layout, TransformPipeline};
 
 /// Number of schedules that each scheduler tries; `FRAMESPOOL_MODEL_ROUNDS` overrides it.
 const ROUNDS: usize = 1500;
@@ -54,7 +55,7 @@ impl ClipSampler for Neighbours {
         Ok(ClipIndices::unpadded(frames_of(clip)))
     }
 
-    fn needs(&self) -> String {
+    fn min_length_hint(&self) -> String {
         "5 frames".into()
     }
 }
@@ -135,7 +136,8 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
         sampling: Arc::new(Neighbours { panics }),
         order: BatchSamplerConfig {
             batch_size: pick(&[1, 2, 4]),
-            shuffle: pick(&[Shuffle::Off, Shuffle::Full]),
+            shuffle: pick(&[Shuffle::Off, Shuffle::Full, Shuffle::Grouped(GroupedOptions::default())]),
+            repeats: pick(&[1, 1, 2]),
             last_batch: pick(&[LastBatchPolicy::Partial, LastBatchPolicy::Fill]),
             seed: pick(&[1, 2, 3]),
             ..BatchSamplerConfig::default()
@@ -146,6 +148,7 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
         threads: pick(&[1, 2, 3]),
         prefetch_batches: pick(&[0, 1, 2]),
         memory_budget: pick(&[0, CLIP_BYTES, 2 * CLIP_BYTES, 1 << 20]),
+        device_memory_budget: None,
         lookahead_clips: pick(&[0, 2, 100]),
         index: None,
         gpu: GpuConfig::default(),

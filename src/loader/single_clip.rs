@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::backends::DecoderBackends;
 use super::catalog::VideoCatalog;
-use super::decode_task::{fill_padding, metadata, SlotOutput, WorkCounts};
+use super::decode_task::{fill_padding, metadata, SlotOutput};
 use super::scheduler::ClipRequest;
-use super::stats::StatsCollector;
+use super::stats::{StatsCollector, WorkCounts};
 use super::{ClipMetadata, DecoderBackend, LoaderConfig, OnError};
 use crate::batch::{BatchBuffer, ClipSlot};
 use crate::batch_sampler::rng::purpose;
@@ -25,6 +25,8 @@ pub(super) type MadeClip = (ClipMetadata, Option<(BatchBuffer, ClipShape)>);
 /// Makes clips one at a time.
 pub(super) struct SingleClipDecoder {
     clip_decoder: ClipDecoder,
+    /// Whether its clips would be decoded on the GPU if that had not failed.
+    is_fallback: bool,
     /// Fills padding frames on a device.
     padding_executor: TransformExecutor,
     config: Arc<LoaderConfig>,
@@ -33,11 +35,13 @@ pub(super) struct SingleClipDecoder {
 }
 
 impl SingleClipDecoder {
+    /// `is_fallback`: its clips would be decoded on the GPU if that had not failed.
     pub fn new(
         config: &Arc<LoaderConfig>,
         catalog: &Arc<VideoCatalog>,
         stats: &Arc<StatsCollector>,
         backends: &DecoderBackends,
+        is_fallback: bool,
     ) -> Self {
         let clip_decoder = ClipDecoder::with_gpu(
             config.pipeline.clone(),
@@ -45,6 +49,7 @@ impl SingleClipDecoder {
             backends.output_device.clone(),
         );
         Self {
+            is_fallback,
             padding_executor: TransformExecutor::on(config.pipeline.clone(), backends.output_device.clone()),
             clip_decoder: if config.gpu.decoder == DecoderBackend::Nvjpeg {
                 clip_decoder.by_nvjpeg()
@@ -66,6 +71,7 @@ impl SingleClipDecoder {
             times,
             bytes_read: std::mem::take(&mut self.clip_decoder.bytes_read),
             decoded_by_gpu: report.decoded,
+            decoded_by_fallback: if self.is_fallback { counts.frames_decoded } else { 0 },
         });
         report.cpu_fallbacks.iter().for_each(|reason| self.stats.record_cpu_fallback(reason));
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::decode_task::WorkCounts;
 use crate::decode::{DecodeStats, DecodeTimes};
 use crate::error::Error;
 use crate::source::{RemoteStats, TrafficCounters};
@@ -31,6 +30,10 @@ pub struct Stats {
     pub clip_cache_hits: u64,
     /// Clips that were evicted from the clip cache for clips that are due earlier.
     pub clips_evicted: u64,
+    /// Evicted clips that were made again.
+    pub clips_decoded_again: u64,
+    /// Clips of videos with more than 8 bits that were cached as output elements instead of 8-bit codes.
+    pub clips_cached_over_8_bits: u64,
     /// Size of the memory budget for clips outside the open batches.
     pub memory_budget: u64,
     /// The largest number of bytes reserved from the memory budget at one time.
@@ -39,6 +42,8 @@ pub struct Stats {
     pub nvdec_threads: u32,
     /// Of the frames given to decoders, those given to hardware decoders.
     pub frames_decoded_by_gpu: u64,
+    /// Of the frames given to decoders, those that the CPU decoded because the GPU could not.
+    pub frames_decoded_by_fallback: u64,
     /// Reasons of fallbacks to the CPU, and the number of each.
     pub cpu_fallbacks: BTreeMap<String, u64>,
     /// Videos indexed, including those indexed again after their index was evicted.
@@ -142,6 +147,7 @@ impl StatsCollector {
         self.add(|s| {
             s.decoding += work.counts;
             s.frames_decoded_by_gpu += work.decoded_by_gpu;
+            s.frames_decoded_by_fallback += work.decoded_by_fallback;
             s.times += work.times;
             s.bytes_read += work.bytes_read;
         });
@@ -152,4 +158,16 @@ impl StatsCollector {
         let counted = self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Stats { remote: self.remote.read(), ..counted }
     }
+}
+
+/// Counts of the work since they were last added to the statistics.
+#[derive(Default)]
+pub(super) struct WorkCounts {
+    pub counts: DecodeStats,
+    pub times: DecodeTimes,
+    pub bytes_read: u64,
+    /// Of the decoded frames, those that the GPU decoded.
+    pub decoded_by_gpu: u64,
+    /// Of the decoded frames, those that the CPU decoded in place of the GPU.
+    pub decoded_by_fallback: u64,
 }

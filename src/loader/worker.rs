@@ -8,13 +8,17 @@ use std::time::Instant;
 
 use super::backends::{DecoderBackend, DecoderBackends};
 use super::catalog::VideoCatalog;
-use super::decode_task::{self, DecodeTask, Progress, TaskParams, TaskPlan, TransformExecutors};
+use super::decode_task::{
+    self, DecodeTask, Progress, TaskParams, TaskPlan, TransformExecutors, MAX_PACKETS_PER_TASK,
+    MAX_PACKETS_PER_TASK_IN_ORDER,
+};
 use super::lookahead::CachedClip;
-use super::scheduler::{ClipData, ClipRequest, Scheduler, VideoRequests, Work};
+use super::scheduler::{ClipData, ClipRequest, Scheduler, SuspendedTask, VideoRequests, Work};
 use super::single_clip::SingleClipDecoder;
 use super::stats::StatsCollector;
-use super::LoaderConfig;
+use super::{LoaderConfig, MAX_WORKERS_WITHOUT_WORK_AHEAD};
 use crate::batch::{ClipSlot, OutputMut};
+use crate::batch_sampler::Shuffle;
 use crate::error::{Error, Result};
 use crate::source::{interrupt_scope, InterruptScope};
 use crate::sync::thread::{self, Builder, JoinHandle};
@@ -22,7 +26,7 @@ use crate::transforms::{ClipShape, DeviceLut, ElementLut, TransformExecutor};
 
 /// All workers.
 pub(super) struct WorkerPool {
-    pub scheduler: Arc<Scheduler>,
+    pub scheduler: Arc<Scheduler<DecodeTask>>,
     threads: Vec<JoinHandle<()>>,
     owner_pid: u32,
 }
@@ -39,8 +43,8 @@ impl WorkerPool {
         let scheduler = Arc::new(Scheduler::new(config, backends.clone(), stats.clone()));
         let mut workers =
             Self { scheduler: scheduler.clone(), threads: Vec::new(), owner_pid: std::process::id() };
-        // CPU workers run beside GPU workers unless the configuration excludes them.
-        let by_cpu = if gpu.decoder == DecoderBackend::Nvdec { 0 } else { config.threads };
+        // CPU workers run in addition to GPU workers unless the configuration excludes them.
+        let by_cpu = config.num_workers(&backends) - backends.workers();
         for n in 0..by_cpu + backends.workers() {
             let on_gpu = n < backends.workers();
             let worker = Worker {
@@ -51,7 +55,7 @@ impl WorkerPool {
                 backends: backends.clone(),
                 expand: config.cached_format().map(|(_, expand)| expand),
                 expand_on_device: config.cached_format().map(|(_, expand)| expand.for_device()),
-                single_clip: SingleClipDecoder::new(config, &catalog, &stats, &backends),
+                single_clip: SingleClipDecoder::new(config, &catalog, &stats, &backends, on_gpu),
                 shape: config.clip_shape(),
                 cached_shape: config.cached_format().map_or(config.clip_shape(), |(pipeline, _)| {
                     config.clip_shape().map(|shape| ClipShape { dtype: pipeline.dtype, ..shape })
@@ -106,7 +110,7 @@ struct Worker {
     config: Arc<LoaderConfig>,
     catalog: Arc<VideoCatalog>,
     stats: Arc<StatsCollector>,
-    scheduler: Arc<Scheduler>,
+    scheduler: Arc<Scheduler<DecodeTask>>,
 }
 
 fn executors(config: &LoaderConfig, backends: &DecoderBackends, on_gpu: bool) -> TransformExecutors {
@@ -135,8 +139,13 @@ impl Worker {
             let in_flight = work.requests();
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.execute(work))) {
                 self.executors = executors(&self.config, &self.backends, self.on_gpu);
-                self.single_clip =
-                    SingleClipDecoder::new(&self.config, &self.catalog, &self.stats, &self.backends);
+                self.single_clip = SingleClipDecoder::new(
+                    &self.config,
+                    &self.catalog,
+                    &self.stats,
+                    &self.backends,
+                    self.on_gpu,
+                );
                 for (iteration, seq, clip) in in_flight {
                     self.scheduler.fail_clip(iteration, seq, self.internal_error(clip, &*panic));
                 }
@@ -152,7 +161,7 @@ impl Worker {
         interrupt_scope(move || scheduler.check(iteration), Some(self.stats.remote()))
     }
 
-    fn execute(&mut self, work: Work) {
+    fn execute(&mut self, work: Work<DecodeTask>) {
         match work {
             Work::CopyCached { iteration, seq, cached, buffer_slot } => {
                 self.copy_cached(iteration, seq, *cached, buffer_slot)
@@ -205,13 +214,15 @@ impl Worker {
                     _ => bytes.copy_from_slice(kept),
                 }
             }
-            (OutputMut::Device(mut slice), None) if have == Some(kept) && need == Some(slice.len) => {
+            (OutputMut::Device(mut slice), None)
+                if kept == slice.len || have == Some(kept) && need == Some(slice.len) =>
+            {
                 let cuda = self.executors.batch.cuda()?;
                 let stream = cuda.stream().clone();
                 slice.begin(&stream)?;
                 cached.buffer.written().iter().try_for_each(|event| stream.wait(event))?;
                 match (&self.expand_on_device, self.shape) {
-                    (Some(expand), Some(shape)) => {
+                    (Some(expand), Some(shape)) if kept != slice.len => {
                         cuda.expand(expand, &shape, cached.buffer.address(), slice.address)?;
                     }
                     _ => stream.copy(slice.address, cached.buffer.address(), kept)?,
@@ -236,6 +247,12 @@ impl Worker {
             pads_with_zeros: self.config.sampling.pads_with_zeros(),
             shape: self.shape,
             cached_shape: if self.executors.has_high_bit_depth { self.shape } else { self.cached_shape },
+            max_packets: match self.config.order.shuffle {
+                Shuffle::Off if self.config.num_workers(&self.backends) > MAX_WORKERS_WITHOUT_WORK_AHEAD => {
+                    MAX_PACKETS_PER_TASK_IN_ORDER
+                }
+                _ => MAX_PACKETS_PER_TASK,
+            },
         };
         let ahead = group.requests.iter().all(|request| !request.due);
         let scheduler = self.scheduler.clone();
@@ -244,11 +261,12 @@ impl Worker {
         let begun = Instant::now();
         let task_plan = decode_task::plan(group, &task_params, executor, &scheduler, &self.stats, &interrupt);
         self.stats.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
-        let Ok(TaskPlan { task, returned, unshared }) = task_plan else { return };
-        if ahead && task.is_none() {
+        let Ok(TaskPlan { task, returned, unshared, failed }) = task_plan else { return };
+        if ahead && task.is_none() && !failed {
             return scheduler.requeue_ahead(iteration, returned);
         }
-        scheduler.requeue(iteration, returned, false);
+        // Clips of a file that cannot be opened are made alone, when they are due, which reports the error.
+        scheduler.requeue(iteration, returned, failed);
         for request in unshared {
             self.decode_single_clip(iteration, epoch, request);
         }
@@ -294,8 +312,13 @@ impl Worker {
             }
             Ok(Err(error)) => self.scheduler.fail_clip(iteration, seq, error),
             Err(panic) => {
-                self.single_clip =
-                    SingleClipDecoder::new(&self.config, &self.catalog, &self.stats, &self.backends);
+                self.single_clip = SingleClipDecoder::new(
+                    &self.config,
+                    &self.catalog,
+                    &self.stats,
+                    &self.backends,
+                    self.on_gpu,
+                );
                 self.scheduler.fail_clip(iteration, seq, self.internal_error(slot.clip, &*panic));
             }
         }

@@ -1,5 +1,5 @@
-//! Compiles a transform pipeline for one frame and view to a geometry and a finish, and reports what was
-//! drawn on request.
+//! Compiles a transform pipeline for one frame and view to a geometry and an output spec. Reports the random
+//! parameters on request.
 //! The random draws of one transform do not depend on those of another.
 
 use framespool_kernels::{

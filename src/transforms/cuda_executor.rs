@@ -8,7 +8,7 @@ use framespool_kernels as kernels;
 use framespool_nvdec::cuda::{Memory, Stream};
 use kernels::{DeviceFormat, DeviceFrame, DeviceLut, DevicePass, DeviceSlot};
 
-use super::executor::PassId;
+use super::pass_id::PassId;
 use super::shape::ClipShape;
 use crate::error::{Error, Result, Site};
 use crate::gpu::Gpu;

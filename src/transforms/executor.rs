@@ -17,6 +17,7 @@ use super::frame_view::with_view;
 use super::hdr;
 use super::nvdec_frame;
 use super::nvjpeg::{JpegReport, Nvjpeg};
+use super::pass_id::{CompileKey, PassId};
 use super::shape::ClipShape;
 use super::TransformPipeline;
 use crate::batch::{DeviceSliceMut, OutputMut};
@@ -95,17 +96,6 @@ pub struct TransformExecutor {
     report: JpegReport,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct CompileKey {
-    size: (u32, u32),
-    orientation: DisplayOrientation,
-    key: RngKey,
-    t: u32,
-    tone: Option<kernels::ToneMap>,
-    /// The decoder may output a smaller image.
-    may_scale: bool,
-}
-
 /// What was compiled for one frame.
 struct CompiledTransforms {
     key: CompileKey,
@@ -113,14 +103,6 @@ struct CompiledTransforms {
     scale: DctScale,
     /// One for each view.
     passes: Vec<kernels::PixelPass>,
-}
-
-/// Identifies one pass among those of all executors.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct PassId {
-    executor: u64,
-    compiled: CompileKey,
-    view: usize,
 }
 
 const MAX_COMPILED: usize = 256;
@@ -272,7 +254,7 @@ impl TransformExecutor {
                 staging.truncate(bytes);
                 let fetched = cuda.stream().download(&mut staging, address);
                 for ((from, len), (to, _)) in
-                    single_frame.frame_stretches(0).into_iter().zip(shape.frame_stretches(t))
+                    single_frame.frame_ranges(0).into_iter().zip(shape.frame_ranges(t))
                 {
                     clip[to..to + len].copy_from_slice(&staging[from..from + len]);
                 }
@@ -302,8 +284,7 @@ impl TransformExecutor {
         let uploaded = result.and_then(|()| {
             check_fits_slot(site, shape, slice.len)?;
             slice.begin(&stream)?;
-            for ((from, len), (to, _)) in
-                single_frame.frame_stretches(0).into_iter().zip(shape.frame_stretches(t))
+            for ((from, len), (to, _)) in single_frame.frame_ranges(0).into_iter().zip(shape.frame_ranges(t))
             {
                 stream.upload(slice.address + to as u64, &staging[from..from + len])?;
             }

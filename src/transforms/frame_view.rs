@@ -8,7 +8,7 @@ use crate::ffmpeg::{Frame, PixelLayout};
 use crate::limits::reserve;
 use crate::media::ColorTags;
 
-/// Overrides how code values are interpreted, whatever the stream states.
+/// Overrides the interpretation of code values that the stream states.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ColorOverride {
     /// Matrix from YUV to RGB; planes that are already RGB are not affected.

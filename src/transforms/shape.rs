@@ -78,7 +78,7 @@ impl ClipShape {
     }
 
     /// The ranges of bytes that frame `t` occupies: (start, length).
-    pub fn frame_stretches(&self, t: usize) -> Vec<(usize, usize)> {
+    pub fn frame_ranges(&self, t: usize) -> Vec<(usize, usize)> {
         let plane = self.height * self.width * self.dtype.bytes();
         let channels = self.channels.count();
         let view = self.frames * plane * channels;
@@ -187,7 +187,7 @@ mod tests {
                 let mut covered = vec![0u8; shape.bytes().unwrap()];
                 assert_eq!(shape.dims().iter().product::<usize>() * 2, covered.len());
                 for t in 0..4 {
-                    for (start, length) in shape.frame_stretches(t) {
+                    for (start, length) in shape.frame_ranges(t) {
                         covered[start..start + length].iter_mut().for_each(|byte| *byte += 1);
                     }
                 }

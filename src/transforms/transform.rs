@@ -113,7 +113,7 @@ pub enum EraseFill {
 /// One transform of a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Transform {
-    /// Overrides what the code values of the stream mean, whatever it states itself.
+    /// Overrides the interpretation of code values that the stream states.
     AssumeColor {
         /// Matrix from YUV to RGB; the stream's if `None`.
         matrix: Option<MatrixCoefficients>,

@@ -1,6 +1,6 @@
 """Intact base files: the matrix of containers and codecs, small enough to decode thousands of variants.
 
-Each is a few dozen frames of a moving test pattern with noise, so that no two frames are alike, in several groups of
+Each is a few dozen frames of a moving test pattern with noise, so that no two frames are equal, in several groups of
 pictures. They are created once by the ffmpeg program of the test media (``tests/media/make.py``) and stored in
 framespool's cache folder, under a name that is the hash of this file.
 """

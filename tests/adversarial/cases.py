@@ -41,8 +41,14 @@ class Case:
 
     @property
     def timed(self) -> bool:
-        """Whether the container has presentation timestamps."""
-        return self.base.container not in TIMELESS
+        """Whether the container has presentation timestamps.
+
+        ASF has one timestamp per packet; of a codec with B pictures, it is the decoding time. In program streams, most
+        packets have none.
+        """
+        changed = self.mutation != "intact"
+        estimated = (self.base.container, self.base.codec) == ("asf", "h264") or self.base.container == "ps" and changed
+        return self.base.container not in TIMELESS and not estimated
 
     @property
     def suffix(self) -> str:
@@ -72,5 +78,5 @@ def draw(name: str, folder: Path) -> Case:
             made, note = mutation.apply(material)
         except mutations.NotApplicable:
             continue
-        return Case(name, base, mutation.name, note, mutation.rule, made, material.others)
+        return Case(name, base, mutation.name, note, material.rule or mutation.rule, made, material.others)
     raise RuntimeError(f"case {name}: nothing fits")

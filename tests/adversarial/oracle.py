@@ -39,12 +39,14 @@ class OracleResult:
         decoder_error: the first error message; None for a file that decodes to its end without one.
         time_base: seconds of a tick, as numerator and denominator.
         compared: False if the frames could not be converted or were too many; then `frames` is empty.
+        packet_times: presentation timestamps of the packets, if :func:`packet_times` has read them.
     """
 
     frames: list[tuple[int | None, str]] = field(default_factory=list)
     decoder_error: str | None = None
     time_base: tuple[int, int] = (0, 1)
     compared: bool = True
+    packet_times: list[int] = field(default_factory=list)
 
 
 def decode(path: Path, stream: str = "0:v:0", stop: bool = True) -> OracleResult:
@@ -55,7 +57,9 @@ def decode(path: Path, stream: str = "0:v:0", stop: bool = True) -> OracleResult
         stream: stream specifier of the ffmpeg program.
         stop: if False, decoding continues after an error, without the packet that caused it.
     """
-    strict = [*["-xerror"][: int(stop)], "-err_detect", "crccheck+explode", "-noautorotate", "-copyts", "-threads", "1"]
+    # Without bitexact the ffmpeg program chooses vector code that rounds differently on some processors.
+    strict = [*["-xerror"][: int(stop)], "-err_detect", "crccheck+explode", "-flags", "bitexact"]
+    strict += ["-noautorotate", "-copyts", "-threads", "1"]
     passed = [
         "-fps_mode",
         "passthrough",
@@ -113,3 +117,19 @@ def decode(path: Path, stream: str = "0:v:0", stop: bool = True) -> OracleResult
     if decoder_error is None and at != len(content):
         return OracleResult(compared=False)
     return OracleResult(found, decoder_error, time_base)
+
+
+def packet_times(path: Path, stream: str = "0:v:0") -> list[int]:
+    """Presentation timestamps of the packets, in ticks of the stream.
+
+    After a timestamp that repeats or goes back, the ffmpeg program guesses the timestamps of frames from decoding
+    times, although the packets have others.
+    """
+    passed = ["-c", "copy", "-copyinkf", "-f", "framecrc", "-"]
+    command = [*make.QUIET, "-v", "error", "-copyts", "-i", str(path), "-map", stream, *passed]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return []
+    fields = [line.split(",") for line in done.stdout.splitlines() if not line.startswith("#")]
+    return [int(line[2]) for line in fields if len(line) > 2 and line[2].strip() != "NOPTS"]

@@ -29,6 +29,13 @@ def ts_video_pid(packets: list[bytes]) -> int:
     return max(set(pids), key=pids.count)
 
 
+def ts_discontinuities(packets: list[bytes]) -> int:
+    """Number of jumps of the continuity counter of the video stream (ISO/IEC 13818-1, 2.4.3.3)."""
+    pid = ts_video_pid(packets)
+    counters = [packet[3] & 15 for packet in packets if ts_pid(packet) == pid and packet[3] & 0x10]
+    return sum((after - before) % 16 != 1 for before, after in zip(counters, counters[1:], strict=False))
+
+
 def without_pts(data: bytes, chosen: Random, share: float) -> bytes:
     """A stream in which a share of video's PES headers, except the first, have no timestamps."""
     out = bytearray(data)

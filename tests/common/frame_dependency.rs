@@ -180,6 +180,6 @@ pub fn more_videos() -> Vec<Entry> {
         .filter_map(|file| file.ok()?.file_name().into_string().ok())
         .collect();
     names.sort();
-    let entry = |path| Entry { root: root.clone(), path, facts: serde_json::Value::Null };
+    let entry = |path| Entry { root: root.clone(), path, properties: serde_json::Value::Null };
     names.into_iter().map(entry).collect()
 }

@@ -24,9 +24,9 @@ pub fn items() -> Vec<Sample> {
         if entry.damage_is_unreported() {
             continue;
         }
-        let small = entry.facts["width"].as_u64().is_some_and(|w| w <= 720);
-        let frames = entry.facts["frames_decoded"].as_u64().unwrap_or(0);
-        let kind = (entry.codec().to_owned(), entry.facts["container"].to_string(), entry.is_corrupt());
+        let small = entry.properties["width"].as_u64().is_some_and(|w| w <= 720);
+        let frames = entry.properties["frames_decoded"].as_u64().unwrap_or(0);
+        let kind = (entry.codec().to_owned(), entry.properties["container"].to_string(), entry.is_corrupt());
         if small && (20..=160).contains(&frames) && seen.iter().filter(|&k| *k == kind).count() < 2 {
             seen.push(kind);
             let label = items.len() as i64;
@@ -64,6 +64,7 @@ pub fn config(
         threads: 1,
         prefetch_batches: 0,
         memory_budget: 0,
+        device_memory_budget: None,
         lookahead_clips: 0,
         index: None,
         gpu: framespool::loader::GpuConfig::default(),

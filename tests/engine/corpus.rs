@@ -42,10 +42,10 @@ fn has_no_times(entry: &Entry) -> bool {
 /// Runs `check` on all files in parallel, and reports every failure, not just the first.
 fn for_each_entry(mut entries: Vec<Entry>, check: impl Fn(&Entry) -> std::result::Result<(), String> + Sync) {
     // Starts with the most expensive files, so that no thread works alone on a long file at the end.
-    let fact = |entry: &Entry, name: &str| entry.facts[name].as_u64().unwrap_or(0);
+    let number = |entry: &Entry, name: &str| entry.properties[name].as_u64().unwrap_or(0);
     entries.sort_by_cached_key(|entry| {
         std::cmp::Reverse(
-            ["width", "height", "packets"].map(|name| fact(entry, name)).iter().product::<u64>(),
+            ["width", "height", "packets"].map(|name| number(entry, name)).iter().product::<u64>(),
         )
     });
     let next = AtomicUsize::new(0);
@@ -324,14 +324,14 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
             build_from_scan(&source, None, &Limits::default(), &|| Ok(())).map_err(|e| e.to_string())?;
         files.fetch_add(1, Ordering::Relaxed);
         packets.fetch_add(scan.packets.len(), Ordering::Relaxed);
-        let facts = |ix: &VideoIndex| -> Vec<(i64, u32, u64, bool)> {
+        let rows = |ix: &VideoIndex| -> Vec<(i64, u32, u64, bool)> {
             ix.frames
                 .iter()
                 .map(|f| (f.pts, &ix.packets[f.packet.as_usize()]))
                 .map(|(pts, p)| (pts, p.size, p.offset, p.is_sync()))
                 .collect()
         };
-        let (t, s) = (facts(&tables), facts(&scan));
+        let (t, s) = (rows(&tables), rows(&scan));
         if t.len() != s.len() {
             return Err(format!("{} frames by tables, {} by scan", t.len(), s.len()));
         }
@@ -363,7 +363,7 @@ fn sample_tables_and_a_full_scan_give_the_same_index() {
 fn packet_and_frame_counts_agree_with_the_manifest() {
     let files = AtomicUsize::new(0);
     for_each_entry(videos(), |entry| {
-        let Some(frames) = entry.facts["frames_decoded"].as_u64() else { return Ok(()) };
+        let Some(frames) = entry.properties["frames_decoded"].as_u64() else { return Ok(()) };
         if entry.is_corrupt() && !entry.has_hashes() {
             return Ok(()); // the number of frames of a damaged file is not well defined
         }
@@ -400,9 +400,9 @@ fn intact_counterpart(entry: &Entry) -> Option<Vec<(i64, String)>> {
             _ => return None,
         })
     };
-    let path = if entry.in_corpus() { of_corpus()? } else { entry.facts["derived_from"].as_str()? };
-    let twin = Entry { root: entry.root.clone(), path: path.into(), facts: serde_json::Value::Null };
-    Some(twin.hashes())
+    let path = if entry.in_corpus() { of_corpus()? } else { entry.properties["derived_from"].as_str()? };
+    let intact = Entry { root: entry.root.clone(), path: path.into(), properties: serde_json::Value::Null };
+    Some(intact.hashes())
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn check_omission(video: &mut Video) -> Result<(usize, usize), String> {
     let Some(&start) = video.index.sync_points.first() else { return Ok((0, 0)) };
     let all: Vec<u32> = (start..video.dependencies.len() as u32).take(most).collect();
     let whole = video.decode(&all);
-    // After the first decoder error, pictures are concealed from whatever frames the decoder holds.
+    // After the first decoder error, pictures are concealed from the frames that the decoder holds.
     let first_error_at = whole.logged_error.as_ref().map_or(u32::MAX, |c| c.0);
     let (mut compared, mut passes) = (0, 0);
     let mut check = |video: &mut Video, name: &str, kept: &[u32], wanted: &dyn Fn(u32) -> bool| {

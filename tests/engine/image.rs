@@ -141,7 +141,7 @@ fn orientation_of(orientation: u64) -> DisplayOrientation {
 }
 
 fn is_valid(entry: &Entry) -> bool {
-    entry.facts["pillow_decodes"] == true && entry.path != FILE_WITH_WARNING
+    entry.properties["pillow_decodes"] == true && entry.path != FILE_WITH_WARNING
 }
 
 fn valid_images() -> Vec<Entry> {
@@ -152,26 +152,26 @@ fn valid_images() -> Vec<Entry> {
 fn headers_match_the_manifest() {
     for entry in images() {
         let file = File::of(&entry);
-        let facts = &entry.facts;
+        let manifest = &entry.properties;
         let header = match file.header() {
             Ok(header) => header,
             Err(error) => {
-                assert_ne!(facts["pillow_decodes"], true, "{error}");
+                assert_ne!(manifest["pillow_decodes"], true, "{error}");
                 continue;
             }
         };
         let path = &entry.path;
-        assert_eq!(u64::from(header.width), facts["width"].as_u64().unwrap_or_default(), "{path}");
-        assert_eq!(u64::from(header.height), facts["height"].as_u64().unwrap_or_default(), "{path}");
-        if facts["exif_broken"] != true {
+        assert_eq!(u64::from(header.width), manifest["width"].as_u64().unwrap_or_default(), "{path}");
+        assert_eq!(u64::from(header.height), manifest["height"].as_u64().unwrap_or_default(), "{path}");
+        if manifest["exif_broken"] != true {
             assert_eq!(
                 header.orientation,
-                orientation_of(facts["exif_orientation"].as_u64().unwrap_or(1)),
+                orientation_of(manifest["exif_orientation"].as_u64().unwrap_or(1)),
                 "{path}"
             );
         }
         if header.format == ImageFormat::Png {
-            let interlaced = facts["process"] == "interlaced";
+            let interlaced = manifest["process"] == "interlaced";
             let coding = if interlaced { CodingProcess::DeflateInterlaced } else { CodingProcess::Deflate };
             let mode = match (header.color_model, header.sample_bits) {
                 (ColorModel::Gray, 1) => "1",
@@ -182,7 +182,7 @@ fn headers_match_the_manifest() {
                 (ColorModel::Rgba, _) => "RGBA",
                 _ => "RGB",
             };
-            assert_eq!((facts["pillow_mode"].as_str(), header.coding), (Some(mode), coding), "{path}");
+            assert_eq!((manifest["pillow_mode"].as_str(), header.coding), (Some(mode), coding), "{path}");
             continue;
         }
         let process = match header.coding {
@@ -193,11 +193,11 @@ fn headers_match_the_manifest() {
             CodingProcess::Hierarchical => "hierarchical",
             other => panic!("{path}: {other:?}"),
         };
-        assert_eq!(facts["process"], process, "{path}");
-        assert_eq!(facts["precision"], header.sample_bits, "{path}");
+        assert_eq!(manifest["process"], process, "{path}");
+        assert_eq!(manifest["precision"], header.sample_bits, "{path}");
         if let ColorModel::Ycc(factors) = header.color_model {
             let factors = factors.map(|(h, v)| format!("{h}x{v}"));
-            assert_eq!(facts["sampling"], serde_json::json!(factors), "{path}");
+            assert_eq!(manifest["sampling"], serde_json::json!(factors), "{path}");
         }
         assert_eq!(
             header.color_model == ColorModel::Rgb,
@@ -210,7 +210,7 @@ fn headers_match_the_manifest() {
             ColorModel::Ycc(_) | ColorModel::Rgb => "RGB",
             _ => "CMYK",
         };
-        assert!(facts["pillow_mode"] == mode || facts["pillow_mode"].is_null(), "{path}: {mode}");
+        assert!(manifest["pillow_mode"] == mode || manifest["pillow_mode"].is_null(), "{path}: {mode}");
     }
 }
 
@@ -254,17 +254,17 @@ fn exact_images_equal_pillows_byte_for_byte() {
     let (mut compared, mut deep, mut of_corpus) = (0, 0, 0);
     for entry in valid_images() {
         let file = File::of(&entry);
-        let view = file.decode(&mut decoder, EXACT_REQUEST).expect("sound");
+        let view = file.decode(&mut decoder, EXACT_REQUEST).expect("valid");
         let depth_bits = view.depth_bits;
         let (site, header) = (Site::file(&file.name.as_str().into()), file.header().unwrap());
         let packed = matches!(view.planes, Planes::PackedRgb { pixel_bytes: 3, .. });
         let comes_in_rows = packed && header.format == ImageFormat::Jpeg;
         let (mut rgb, gray) = (samples(&view), matches!(view.planes, Planes::Gray(_)));
         let mut into = vec![7; rgb.len()];
-        let decoded = decoder.decode_into(&site, &header, &file.bytes, &mut into).expect("sound");
+        let decoded = decoder.decode_into(&site, &header, &file.bytes, &mut into).expect("valid");
         assert_eq!(decoded, comes_in_rows, "{}", entry.path);
         assert!(into == rgb || !decoded, "{}: decoded in place it differs", entry.path);
-        let short = decoder.decode_into(&site, &header, &file.bytes, &mut into[1..]).expect("sound");
+        let short = decoder.decode_into(&site, &header, &file.bytes, &mut into[1..]).expect("valid");
         assert!(!short, "{}: rows that do not fit", entry.path);
         if gray {
             rgb = rgb.into_iter().flat_map(|value| [value; 3]).collect();
@@ -272,7 +272,7 @@ fn exact_images_equal_pillows_byte_for_byte() {
         if entry.in_corpus() {
             assert_eq!(digest(&rgb), table[entry.path.as_str()], "{}", entry.path);
             of_corpus += 1;
-        } else if let Some(recorded) = entry.facts["rgb_md5"].as_str() {
+        } else if let Some(recorded) = entry.properties["rgb_md5"].as_str() {
             assert_eq!(digest(&rgb), recorded, "{}", entry.path);
             compared += 1;
         } else {

@@ -140,7 +140,7 @@ fn database_damage_loses_only_entries() {
             let outcome = said.lines().find_map(|l| l.split_once("outcome: ")).map_or("none", |(_, o)| o);
             *tally.entry(format!("{kind:16} {access}: {outcome}")).or_default() += 1;
         }
-        // Whatever the damage was, the second process leaves a valid database with all entries.
+        // For every kind of damage, the second process leaves a valid database with all entries.
         let store = IndexCache::open(&place, AccessMode::Write).unwrap();
         assert_eq!(count_stored(&store, &indices), indices.len(), "round {round}, {kind}");
         assert_eq!(store.last_error(), None, "round {round}, {kind}");

@@ -59,9 +59,7 @@ fn unsafe_code_is_only_in_the_listed_files() {
     let found: BTreeSet<String> =
         sources().filter(|f| lex(&read(f)).iter().any(|t| t.text == "unsafe")).collect();
     let added = found.difference(&listed).map(|f| {
-        format!(
-            "{f}: has `unsafe` but is not in ARCHITECTURE.md's list; remove it, or list the file with its reason"
-        )
+        format!("{f}: has `unsafe` but is not in ARCHITECTURE.md's list; remove it, or list the file")
     });
     let gone = listed.difference(&found).map(|f| {
         format!("{f}: ARCHITECTURE.md lists it for `unsafe`, but it has none; remove it from the list")

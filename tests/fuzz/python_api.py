@@ -73,7 +73,7 @@ class PythonApiFuzzer:
         with tempfile.TemporaryDirectory() as folder:
             listed = Path(folder) / "list.txt"
             listed.write_text("".join(f"{video} {label}\n" for label in range(12)))
-            self.dataset = fsp.datasets.file_list(listed)
+            self.dataset = fsp.datasets.annotation_file(listed)
         self.loader = self.made([fsp.transforms.Resize((16, 16))])
         self.state = self.loader.state_dict()
         self.tensor = self.video.frames([0]).data

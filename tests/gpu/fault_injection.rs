@@ -129,9 +129,9 @@ fn memory_with_unrecorded_writers_is_not_reused() {
     let len = 1 << 16;
     let write = |stream, byte| {
         let (builder, mut parts) = BatchBuffer::allocate(&pool, 1, len).expect("memory");
-        let OutputMut::Device(mut spot) = parts[0].target() else { panic!("memory of the device") };
-        spot.begin(stream).expect("no earlier user to wait for");
-        stream.fill(spot.address, byte, len).expect("an order taken");
+        let OutputMut::Device(mut slot) = parts[0].target() else { panic!("memory of the device") };
+        slot.begin(stream).expect("no earlier user to wait for");
+        stream.fill(slot.address, byte, len).expect("an order taken");
         (builder, parts)
     };
     let (builder, mut parts) = write(&old, 1);
@@ -370,10 +370,10 @@ fn av1_clips_around_hidden_frames_equal_the_cpu() {
     let simulated = SimulatedGpu::open().expect("it was found before");
     let path = crate::common::media().join("video/codecs/av1_10bit_426x240.webm");
     let mut bytes = std::fs::read(&path).expect("readable");
-    let sound =
-        Video::open(Arc::new(MemorySource::new("sound", bytes.clone())), &|| Ok(())).expect("a video");
+    let intact =
+        Video::open(Arc::new(MemorySource::new("intact", bytes.clone())), &|| Ok(())).expect("a video");
     // Replaces a picture in the middle of a GOP with padding.
-    let packets = &sound.index().packets;
+    let packets = &intact.index().packets;
     let starts: Vec<usize> = (0..packets.len()).filter(|&at| packets[at].is_sync()).collect();
     println!("{} packets, starts {:?}", packets.len(), &starts[..starts.len().min(5)]);
     let hole = (10..60).find(|&at| packets[at].size > 200 && !packets[at].is_sync()).expect("a picture");

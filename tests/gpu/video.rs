@@ -58,7 +58,7 @@ fn frames(
     let mut output = clip_decoder.output();
     let made = clip_decoder.decode_clip(&mut video.reader(), wanted, key, &mut output, &|| Ok(()));
     made.map_err(|e| e.to_string())?;
-    let (buffer, _) = output.into_clip().map_err(|e| e.to_string())?.expect("frames were asked for");
+    let (buffer, _) = output.into_clip().map_err(|e| e.to_string())?.expect("frames were requested");
     let mut bytes = vec![0; buffer.len()];
     buffer.copy_to_host(0, &mut bytes).map_err(|e| e.to_string())?;
     Ok(bytes)
@@ -66,7 +66,7 @@ fn frames(
 
 /// Returns requests for frames of one video: one request for frames at the beginning, spread over the video,
 /// around random access points and at the end; one with a stride; and single frames. The requests are longer
-/// if FRAMESPOOL_GPU_LONG is set; otherwise frames of large videos that are deep in a GOP are left out.
+/// if FRAMESPOOL_GPU_LONG is set; otherwise frames of large videos that are deep in a GOP are omitted.
 fn frame_selections(video: &Video, is_large: bool) -> Vec<Vec<PresentationIndex>> {
     let long = std::env::var_os("FRAMESPOOL_GPU_LONG").is_some();
     let index = video.index();
@@ -119,7 +119,7 @@ fn compare(entry: &crate::common::Entry, gpu: &Arc<Gpu>, stats: &Mutex<Compariso
     let Ok(video) = Video::open(source, &|| Ok(())) else { return };
     let on_gpu =
         |pipeline| ClipDecoder::with_gpu(pipeline, 1, Some(gpu.clone())).with_nvdec(gpu).expect("a session");
-    let width = entry.facts["width"].as_u64().unwrap_or(u64::MAX);
+    let width = entry.properties["width"].as_u64().unwrap_or(u64::MAX);
     let (is_small, is_large) = (width <= 480, width > 720);
     let sizes = [Some(small_pipeline()), is_small.then(full_size_pipeline)];
     for (n, pipeline) in sizes.into_iter().flatten().enumerate() {
@@ -219,8 +219,8 @@ fn one_item_per_kind() -> Vec<Sample> {
     let mut seen: Vec<(String, bool)> = Vec::new();
     let mut items = Vec::new();
     for entry in crate::common::videos() {
-        let is_small = entry.facts["width"].as_u64().is_some_and(|w| w <= 430);
-        let frames = entry.facts["frames_decoded"].as_u64().unwrap_or(0);
+        let is_small = entry.properties["width"].as_u64().is_some_and(|w| w <= 430);
+        let frames = entry.properties["frames_decoded"].as_u64().unwrap_or(0);
         let kind = (entry.codec().to_owned(), entry.is_corrupt());
         let damaged = seen.iter().filter(|(_, corrupt)| *corrupt).count();
         let by_gpu = ["h264", "hevc", "vp8", "vp9", "mpeg4"].contains(&entry.codec());

@@ -253,7 +253,7 @@ def _corrupt(photo: _Photos) -> Iterator[tuple[str, bytes]]:
         flipped[at] ^= 1 << random.randint(8)
     yield "derived/bitflip.jpg", bytes(flipped)
     yield "derived/header_only.jpg", small[:200]
-    yield "derived/text_named.jpg", b"This is no picture, whatever its name says.\n" * 20
+    yield "derived/text_named.jpg", b"This is no picture in spite of its name.\n" * 20
     yield "derived/zero_bytes.jpg", b""
     yield "derived/zeros.jpg", small[:2] + bytes(4000)
     png = _save(photo("taxi", (60, 40)), format="PNG")

@@ -152,7 +152,7 @@ def record(path: Path) -> tuple[dict[str, Any], list[tuple[int | None, str]]]:
     if not (stream and container):
         raise RuntimeError(f"no video stream:\n{done.stderr[-2000:]}")
     stored = [line.split(",") for line in packets.stdout.splitlines() if line and not line.startswith("#")]
-    facts = {
+    properties = {
         "container": container[1],
         "codec": stream[1],
         "profile": stream[2],
@@ -164,11 +164,11 @@ def record(path: Path) -> tuple[dict[str, Any], list[tuple[int | None, str]]]:
         "keyframe_packets": sum("F=0x0" not in "".join(line[6:]) for line in stored),
         "picture_types": "".join(sorted(set(re.findall(r"showinfo.* type:(\S)", done.stderr)))),
     }
-    facts["has_b_frames"] = int("B" in facts["picture_types"])
+    properties["has_b_frames"] = int("B" in properties["picture_types"])
     error_lines = re.findall(rf"^\[{stream[1]} @ \w+\] (.*)", done.stderr, re.MULTILINE)
     if error_lines:
-        facts["decode_error_lines"] = len(error_lines)
-    return facts, frames
+        properties["decode_error_lines"] = len(error_lines)
+    return properties, frames
 
 
 def frames_text(frames: list[tuple[int | None, str]]) -> str:
@@ -187,23 +187,23 @@ def make_videos(out: Path, clips: dict[str, Path]) -> list[dict[str, Any]]:
         path = out / "video" / recipe.path
         began = time.monotonic()
         write(recipe, path, files)
-        facts: dict[str, Any] = {}
+        properties: dict[str, Any] = {}
         frames: list[tuple[int | None, str]] = []
         if recipe.frames is None:
-            facts, frames = record(path)
+            properties, frames = record(path)
             if not frames:
                 raise RuntimeError("the ffmpeg program decodes none of its frames")
-            if bool(facts.get("decode_error_lines")) != recipe.has_decoder_errors:
-                raise RuntimeError(f"the decoder reports errors {facts.get('decode_error_lines', 0)} times")
+            if bool(properties.get("decode_error_lines")) != recipe.has_decoder_errors:
+                raise RuntimeError(f"the decoder reports errors {properties.get('decode_error_lines', 0)} times")
         elif recipe.path.startswith("corrupt/"):
             with contextlib.suppress(RuntimeError):  # not even a header
-                facts, _ = record(path)
+                properties, _ = record(path)
         elif recipe.frames:
             parts = [made[name].result() for name in recipe.frames]
-            facts = {
+            properties = {
                 name: parts[0][0][name] for name in ("container", "codec", "profile", "pix_fmt", "width", "height")
             }
-            facts |= {
+            properties |= {
                 name: sum(part[0][name] for part in parts) for name in ("frames_decoded", "packets", "keyframe_packets")
             }
             frames = [(None, digest) for part in parts for _, digest in part[1]]
@@ -221,7 +221,7 @@ def make_videos(out: Path, clips: dict[str, Path]) -> list[dict[str, Any]]:
             "derived_from": f"video/{recipe.inputs[0]}" if recipe.inputs else None,
             "frame_hashes": bool(frames),
             "seconds": round(time.monotonic() - began, 2),
-            **facts,
+            **properties,
         }
         return entry, frames
 

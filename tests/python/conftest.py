@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,11 +30,11 @@ class _Outcomes:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.skipped:
-            self._note("left out", report.nodeid, report.longrepr)
+            self._note("skipped", report.nodeid, report.longrepr)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.skipped:
-            self._note("left out", report.nodeid, report.longrepr)
+            self._note("skipped", report.nodeid, report.longrepr)
         elif report.when == "call" and report.passed:
             self._note("passed", report.nodeid)
             self._note(
@@ -59,10 +60,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         page = getattr(item, "callspec", None) and item.callspec.params.get("page")
-        starts_ray = item.path.name == "test_ray.py" or (
+        starts_ray = item.path.name in ("test_ray.py", "test_ray_faults.py") or (
             page and "ray" in docs_snippets.packages((ROOT / page).read_text())
         )
         item.add_marker(pytest.mark.xdist_group("ray" if starts_ray else item.path.name))
+
+
+#: Output of Rust's derived Debug: a struct, or a variant with its value. Python's own messages have neither.
+DEBUG_OUTPUT = re.compile(
+    r"\b[A-Z]\w+ \{ ?\w+: |\b(Some|Ok|Err|Ints?|Floats?|Str|Numbers?|Memory)\(|\b(and|before|after) None\b"
+)
+#: Messages about files that the crates arrow and parquet read: they quote these, which print values in this way.
+QUOTED_MESSAGE = re.compile(r"\.(arrow|parquet), byte ")
+
+
+@pytest.fixture(autouse=True)
+def messages_without_debug_output(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails a test that provokes an error, expected or not, whose message has output meant for developers."""
+    wrong: list[str] = []
+
+    def record(self: fsp.Error, *arguments: object) -> None:
+        Exception.__init__(self, *arguments)
+        own = (text for text in map(str, arguments) if not QUOTED_MESSAGE.search(text))
+        wrong.extend(text for text in own if DEBUG_OUTPUT.search(text))
+
+    monkeypatch.setattr(fsp.Error, "__init__", record)
+    yield
+    assert not wrong, wrong
 
 
 @pytest.fixture(scope="session")
@@ -89,14 +113,14 @@ def corpus() -> Path:
 def manifest(media: Path) -> list[dict[str, Any]]:
     """Manifest entries of all generated media and, if FRAMESPOOL_CORPUS is set, of the additional corpus.
 
-    ``facts["file"]`` is the path of the file.
+    ``properties["file"]`` is the path of the file.
     """
     roots = [media, *(Path(root) for root in [os.environ.get("FRAMESPOOL_CORPUS")] if root)]
     found = []
     for root in roots:
         found += [
-            {**facts, "file": str(root / facts["path"])}
-            for facts in json.loads((root / "manifest.json").read_text())["files"]
+            {**properties, "file": str(root / properties["path"])}
+            for properties in json.loads((root / "manifest.json").read_text())["files"]
         ]
     return found
 

@@ -1,6 +1,6 @@
 """One rank of the distributed runs of test_torch.py; writes its results to FOLDER/RANK.json.
 
-torchrun --nproc-per-node 2 distributed_worker.py WHAT FOLDER VIDEO...
+torchrun --nproc-per-node 2 distributed_worker.py WHAT[:SHUFFLE] FOLDER VIDEO...
 """
 
 from __future__ import annotations
@@ -144,6 +144,8 @@ def training(dataset) -> dict:
 
 def main() -> None:
     what, folder, *paths = sys.argv[1:]
+    what, _, shuffle = what.partition(":")
+    KEYWORDS["shuffle"] = shuffle or "full"
     dataset = [(path, label) for label, path in enumerate(paths)]
     rank = os.environ["RANK"]
     said = {"ranks": ranks, "accelerate": accelerate, "lightning": lightning, "training": training}[what](dataset)

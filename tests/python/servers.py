@@ -165,7 +165,7 @@ class FaultyResponse:
     cut_after: int | None = None
     #: Sends nothing more after this many bytes.
     stall_after: int | None = None
-    #: Sends the complete file, whatever range was requested.
+    #: Sends the complete file for every requested range.
     ignores_range: bool = False
     #: Added to the true Content-Length.
     content_length_error: int = 0

@@ -43,7 +43,7 @@ def damaged(
     """Reads truncated tables of images, and ones changed at positions that ``place`` draws, under both error policies.
 
     Each error must name the file, and listed ranges must be inside it. Returns counts and the longest time."""
-    sound = path.read_bytes()
+    intact = path.read_bytes()
     outcomes, slowest = {"listed": 0, "refused": 0, "opened": 0, "failed": 0}, 0.0
 
     def check_error(error: fsp.Error, what: str) -> None:
@@ -51,9 +51,9 @@ def damaged(
         outcomes[what] += 1
 
     for number in range(rounds):
-        changed = bytearray(sound)
+        changed = bytearray(intact)
         if number % 5 == 0:
-            changed = changed[: rng.randrange(len(sound))]
+            changed = changed[: rng.randrange(len(intact))]
         else:
             for _ in range(rng.choice((1, 1, 3))):
                 at = place()

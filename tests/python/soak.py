@@ -249,7 +249,7 @@ def main() -> int:
         flat = report(rows, options.interval)
         for wrong in soak.wrong:
             print(f"\nWRONG: {wrong}")
-        print("\nverdict:", "flat and sound" if flat and not soak.wrong else "NOT SOUND" if soak.wrong else "GROWS")
+        print("\nresult:", "flat and correct" if flat and not soak.wrong else "WRONG OUTPUT" if soak.wrong else "GROWS")
         return 0 if flat and not soak.wrong else 1
     finally:
         if mounted:

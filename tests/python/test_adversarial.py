@@ -81,6 +81,21 @@ def test_frames_after_corruption_are_exact_or_errors():
     assert judged("changed", other_release, result({**right(), 3: "other"}), base="wmv1.wmv").kind == "unjudged"
 
 
+def test_more_intact_frames_than_the_oracle_are_fair():
+    fewer = oracle.OracleResult(FRAMES[:3] + FRAMES[4:])
+    assert judged("same", fewer, result(right())).kind == "exact"
+    assert judged("same", fewer, result({**right(), 3: "other"})).kind == "finding"
+    assert judged("same", GOOD, result(dict(list(right().items())[:5]), length=5)).kind == "finding"
+
+
+def test_times_of_packets_outweigh_the_oracles_guesses():
+    guessed = oracle.OracleResult([(pts - 1, answer) if pts > 1024 else (pts, answer) for pts, answer in FRAMES])
+    assert judged("same", guessed, result(right())).kind == "finding"
+    guessed.packet_times = [pts for pts, _ in FRAMES]
+    assert judged("same", guessed, result(right())).kind == "exact"
+    assert judged("same", guessed, result(right(), pts=[0, 512, 1024, 1537, 2049, 2561])).kind == "finding"
+
+
 @pytest.mark.parametrize(
     ("keywords", "kind"),
     [

@@ -44,43 +44,43 @@ def test_reported_clip_cost_is_measured_cost(videos, name, length, stride):
     assert 0 < found.clip_bytes <= 8 * found.bits_per_second * found.info.duration_seconds
 
 
-def test_facts_are_those_of_the_manifest(manifest):
+def test_report_are_those_of_the_manifest(manifest):
     seen = 0
-    for facts in manifest:
-        if not facts["path"].startswith(("video/1080p", "video/codecs", "video/derived")):
+    for report in manifest:
+        if not report["path"].startswith(("video/1080p", "video/codecs", "video/derived")):
             continue
-        if facts.get("frames_decoded", 0) < 8 or not facts["keyframe_packets"] or facts.get("decode_error_lines"):
+        if report.get("frames_decoded", 0) < 8 or not report["keyframe_packets"] or report.get("decode_error_lines"):
             continue
-        if facts["codec"] not in ("h264", "hevc", "mpeg4", "mpeg2video"):
+        if report["codec"] not in ("h264", "hevc", "mpeg4", "mpeg2video"):
             continue
-        found = fsp.analyze_access(facts["file"], sequence_length=4, stride=1)
+        found = fsp.analyze_access(report["file"], sequence_length=4, stride=1)
         # What the corpus calls has_b_frames is how long a decoder waits, which it may do in vain; of joined
         # streams neither is recorded.
-        if facts.get("has_b_frames") == 0:
-            assert not found.has_b_frames, facts["path"]
-        elif facts["codec"] != "hevc" and "picture_types" in facts:
-            assert found.has_b_frames == ("B" in facts["picture_types"]), facts["path"]
+        if report.get("has_b_frames") == 0:
+            assert not found.has_b_frames, report["path"]
+        elif report["codec"] != "hevc" and "picture_types" in report:
+            assert found.has_b_frames == ("B" in report["picture_types"]), report["path"]
         # Groups go from the first start to the end of the file.
         packets = found.num_gops * found.mean_gop_packets
-        assert packets == pytest.approx(found.info.num_packets), facts["path"]
+        assert packets == pytest.approx(found.info.num_packets), report["path"]
         assert found.mean_gop_packets <= found.max_gop_packets <= packets + 0.5
         seen += 1
-        if facts["codec"] in ("h264", "hevc"):
-            assert found.nvdec == {"h264": "H.264", "hevc": "HEVC"}[facts["codec"]]
+        if report["codec"] in ("h264", "hevc"):
+            assert found.nvdec == {"h264": "H.264", "hevc": "HEVC"}[report["codec"]]
         else:
             assert found.nvdec is None and "standard" in found.nvdec_reason
     assert seen > 20
 
 
 def test_analyze_reports_bad_files_and_continues(videos, bad_file, short_clips, capsys):
-    sound = str(videos / "derived" / "base_640x360.mp4")
-    assert main(["analyze", sound, bad_file, short_clips[0][0], "--frames", "4000"]) == 1
+    intact = str(videos / "derived" / "base_640x360.mp4")
+    assert main(["analyze", intact, bad_file, short_clips[0][0], "--frames", "4000"]) == 1
     printed = capsys.readouterr()
     assert "h264 in mov,mp4, 640x360" in printed.out and "too short for a clip of 4000 frames" in printed.out
     assert bad_file in printed.err and short_clips[0][0] in printed.out
-    assert main(["analyze", "--json", sound]) == 0
+    assert main(["analyze", "--json", intact]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["info"]["num_frames"] == len(fsp.Video(sound)) and said["frames_decoded_per_clip"] > 16
+    assert said["info"]["num_frames"] == len(fsp.Video(intact)) and said["frames_decoded_per_clip"] > 16
 
 
 def test_folders_and_bytes_can_be_probed(short_clips, photos, tmp_path):

@@ -89,7 +89,7 @@ def test_wrong_columns_and_choices_are_repeated_back(table):
 
 def test_lists_with_several_labels(tmp_path):
     path = write(tmp_path / "train.csv", "a.mp4,3,5\nsub/b.mp4,0\nc.mp4\n")
-    dataset = fsp.datasets.annotation_file(path, delimiter=",", multi_label=True)
+    dataset = fsp.datasets.annotation_file(path, delimiter=",", columns=("labels",))
     assert dataset.samples == [(f"{tmp_path}/{name}", -1) for name in ("a.mp4", "sub/b.mp4", "c.mp4")]
     assert dataset.columns == {"labels": [[3, 5], [0], []]}
     spaced = fsp.datasets.annotation_file(write(tmp_path / "train.txt", "my a.mp4 3\nb.mp4 4\n"), root="/data")
@@ -105,9 +105,8 @@ def test_non_utf8_list_is_reported(tmp_path):
         ("a.mp4 1\n".encode("utf-16"), "line 1: is UTF-16"),
         (b"a.mp4 1\rb.mp4 2\r", "line 1: has a carriage return inside"),
     ):
-        for read in (fsp.datasets.annotation_file, fsp.datasets.file_list):
-            with pytest.raises(fsp.ArgumentError, match=message):
-                read(write(tmp_path / "list.txt", text))
+        with pytest.raises(fsp.ArgumentError, match=message):
+            fsp.datasets.annotation_file(write(tmp_path / "list.txt", text))
     assert len(fsp.datasets.annotation_file(write(tmp_path / "list.txt", "\ufeffa.mp4 1\r\n\r\n"))) == 1
 
 
@@ -116,29 +115,29 @@ def test_non_utf8_list_is_reported(tmp_path):
 
 def test_lists_of_folders_of_frames(tmp_path):
     path = write(tmp_path / "train.txt", "a/v 58 3\nmy clip 29 0\n")
-    dataset = fsp.datasets.rawframes(path, root="/data", fps=29.97)
+    dataset = fsp.datasets.annotation_file(path, root="/data", columns=("total", "label"), fps=29.97)
     assert dataset.samples == [
         (ImageSequence("/data/a/v", pattern="img_{:05}.jpg", first=1, count=58, fps=(30000, 1001)), 3),
         (ImageSequence("/data/my clip", pattern="img_{:05}.jpg", first=1, count=29, fps=(30000, 1001)), 0),
     ]
     mixed = write(tmp_path / "pretrain.txt", "v.mp4 0 -1\nframes/v 9601 300\n")
-    dataset = fsp.datasets.rawframes(mixed, root="/data", pattern="%06d.png", columns=("start", "total"))
+    dataset = fsp.datasets.annotation_file(mixed, root="/data", pattern="%06d.png", columns=("start", "total"))
     folder = ImageSequence("/data/frames/v", pattern="%06d.png", first=9601, count=300)
     assert dataset.samples == [("/data/v.mp4", -1), (folder, -1)]
-    labels = fsp.datasets.rawframes(write(tmp_path / "l.txt", "v 10 1 2\n"), columns=["total", "labels"])
+    labels = fsp.datasets.annotation_file(write(tmp_path / "l.txt", "v 10 1 2\n"), columns=["total", "labels"])
     assert labels.columns == {"labels": [[1, 2]]} and labels[0][1] == -1
     for wrong, text in (
         ({"columns": ("length",)}, "got 'length'"),
         ({"columns": "total"}, "columns must be a list"),
-        ({"columns": ("label",)}, "columns must have total"),
+        ({"columns": ("start", "label")}, "columns must be different"),
         ({"fps": 0}, "fps"),
         ({"first": -1}, "first"),
         ({"pattern": None}, "pattern"),
     ):
         with pytest.raises(fsp.ArgumentError, match=text):
-            fsp.datasets.rawframes(path, **wrong)
+            fsp.datasets.annotation_file(path, **{"columns": ("total", "label"), **wrong})
     with pytest.raises(fsp.ArgumentError, match="line 2: 0 frames from number 1 on"):
-        fsp.datasets.rawframes(write(tmp_path / "bad.txt", "a 1 1\nb 0 1\n"))
+        fsp.datasets.annotation_file(write(tmp_path / "bad.txt", "a 1 1\nb 0 1\n"), columns=("total", "label"))
 
 
 def test_folders_of_frames_from_a_list_are_played(tmp_path):
@@ -148,7 +147,7 @@ def test_folders_of_frames_from_a_list_are_played(tmp_path):
         file = tmp_path / "v" / f"{number:06}.png"
         file.parent.mkdir(exist_ok=True)
         Image.new("RGB", (16, 12), (10 * number,) * 3).save(file)
-    dataset = fsp.datasets.rawframes(
+    dataset = fsp.datasets.annotation_file(
         write(tmp_path / "list.txt", "v 4 3\n"), pattern="{:06}.png", columns=("start", "total")
     )
     video = fsp.Video(dataset[0][0])
@@ -157,11 +156,11 @@ def test_folders_of_frames_from_a_list_are_played(tmp_path):
 
 def test_lists_with_durations(tmp_path):
     path = write(tmp_path / "train.csv", "k400/v1 300 2\nk400/my v.avi 250 7\n")
-    dataset = fsp.datasets.gluon_list(path, root="/data", extension="mp4")
+    dataset = fsp.datasets.annotation_file(path, root="/data", columns=("duration", "label"), extension="mp4")
     assert dataset.samples == [("/data/k400/v1.mp4", 2), ("/data/k400/my v.avi", 7)]
     assert dataset.columns == {"duration": [300, 250]}
     with pytest.raises(fsp.ArgumentError, match="train.csv, line 1: duration 'v1' is not a number"):
-        fsp.datasets.gluon_list(write(path, "k400/v v1 2\n"))
+        fsp.datasets.annotation_file(write(path, "k400/v v1 2\n"), columns=("duration", "label"))
 
 
 # --- DALI
@@ -211,7 +210,7 @@ def test_dali_lists_in_frames_count_from_either_end(tmp_path, short_clips):
         (VideoSegment(f"{tmp_path}/gone.mp4", start_frame=7, end_frame=8), 4),
     ]
     nothing = write(tmp_path / "nothing.txt", f"{video} 0\n{video} 1 {length - 2} -2\n")
-    with pytest.warns(UserWarning, match="1 segments have no frames and are left out"):
+    with pytest.warns(UserWarning, match="1 segments have no frames and are skipped"):
         assert len(fsp.datasets.dali_file_list(nothing, frames=True)) == 1
     with pytest.raises(fsp.ArgumentError, match=f"has {length} frames, the segment from -{length + 1} to None"):
         fsp.datasets.dali_file_list(write(tmp_path / "l.txt", f"{video} 0 -{length + 1}\n"), frames=True)

@@ -154,17 +154,17 @@ def test_member_is_a_path_and_two_integers():
 
 def test_failures_name_archive_and_member(tmp_path, short_clips, bad_file):
     archive = tmp_path / "a.bin"
-    sound = packed(archive, [short_clips[0][0], bad_file, short_clips[1][0]])
-    beyond = ArchiveMember(archive, sound[2].offset_bytes, sound[2].num_bytes + 100, "beyond.mkv")
+    intact = packed(archive, [short_clips[0][0], bad_file, short_clips[1][0]])
+    beyond = ArchiveMember(archive, intact[2].offset_bytes, intact[2].num_bytes + 100, "beyond.mkv")
     gone = ArchiveMember(tmp_path / "gone.tar", 0, 10, "x.mp4")
     odd = ArchiveMember(archive, 1, 0, "a\udcff.mp4")
-    dataset = Dataset([(source, 0) for source in (*sound, beyond, gone, VideoSegment(odd, start_frame=0))])
+    dataset = Dataset([(source, 0) for source in (*intact, beyond, gone, VideoSegment(odd, start_frame=0))])
     loader = clips(dataset, on_error="skip", shuffle=False)
     list(loader)
     failures = {failure["video_id"]: failure for failure in loader.failures()}
     assert set(failures) == {1, 3, 4, 5}
     for number, name in ((1, "broken.mp4"), (3, "beyond.mkv"), (5, "a\udcff.mp4")):
-        failure, member = failures[number], sound[1] if number == 1 else beyond if number == 3 else odd
+        failure, member = failures[number], intact[1] if number == 1 else beyond if number == 3 else odd
         assert failure["path"] == str(archive)
         assert failure["member"] == {
             "name": name,
@@ -176,7 +176,7 @@ def test_failures_name_archive_and_member(tmp_path, short_clips, bad_file):
     assert failures[4]["path"] == str(tmp_path / "gone.tar")
     listed = tmp_path / "bad.jsonl"
     assert loader.write_failures(listed) == 4
-    for failures_file in (listed, list(failures.values()), [sound[1], beyond, gone, odd]):
+    for failures_file in (listed, list(failures.values()), [intact[1], beyond, gone, odd]):
         assert dataset.exclude(failures_file).samples == [dataset.samples[0], dataset.samples[2]]
     # A failure of an archive applies to all its members.
     assert dataset.exclude([archive]).samples == [dataset.samples[4]]
@@ -258,8 +258,8 @@ def test_shards_give_the_batches_of_the_plain_files(tmp_path, short_clips, form)
 def test_pictures_of_shards_and_their_json(tmp_path, photos):
     samples = []
     for n, (path, label) in enumerate(photos):
-        facts = json.dumps({"info": {"class": label}})
-        samples.append({"__key__": f"{'long/' * 40}{n}", "jpg": Path(path).read_bytes(), "json": facts})
+        metadata = json.dumps({"info": {"class": label}})
+        samples.append({"__key__": f"{'long/' * 40}{n}", "jpg": Path(path).read_bytes(), "json": metadata})
     for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
         path = shard(tmp_path / f"{form}.tar", samples, form)
         dataset = fsp.datasets.webdataset([path], video="jpg", label=("json", "info", "class"))
@@ -304,22 +304,22 @@ def test_incomplete_samples_are_named_by_shard_and_key(tmp_path, short_clips, on
             with pytest.raises(fsp.ArgumentError, match=rf"s\.tar, key 'odd': {reason}"):
                 fsp.datasets.webdataset(path)
             continue
-        with pytest.warns(UserWarning, match=rf"^1 left out: .*key 'odd': {reason}"):
+        with pytest.warns(UserWarning, match=rf"^1 skipped: .*key 'odd': {reason}"):
             dataset = fsp.datasets.webdataset(path, on_error="skip")
         assert [source.name for source, _ in dataset] == ["000000.mkv", "000001.mkv"]
 
 
 def test_corrupt_shards_name_offset_and_keep_members(tmp_path, short_clips):
     path = shard(tmp_path / "s.tar", samples_of(short_clips[:4]), tarfile.USTAR_FORMAT)
-    sound, whole = path.read_bytes(), fsp.datasets.webdataset(path)
+    intact, whole = path.read_bytes(), fsp.datasets.webdataset(path)
     with tarfile.open(path) as tar:
         headers = [about.offset for about in tar.getmembers()]
     refused = 0
     for number, header in enumerate(headers):
         for damaged in (
-            sound[: header + 100],
-            sound[:header] + b"?" + sound[header + 1 :],
-            sound[: header + 124] + b"77777777777" + sound[header + 135 :],
+            intact[: header + 100],
+            intact[:header] + b"?" + intact[header + 1 :],
+            intact[: header + 124] + b"77777777777" + intact[header + 135 :],
         ):
             path.write_bytes(damaged)
             with pytest.raises(fsp.InvalidDataError, match=rf"s\.tar, byte {header}: ") as raised:
@@ -329,14 +329,14 @@ def test_corrupt_shards_name_offset_and_keep_members(tmp_path, short_clips):
                 with pytest.raises(fsp.ArgumentError, match=r"nothing to load.*the first reason"):
                     fsp.datasets.webdataset(path, on_error="skip")
             else:
-                with pytest.warns(UserWarning, match=rf"left out: .*byte {header}"):
+                with pytest.warns(UserWarning, match=rf"skipped: .*byte {header}"):
                     left = fsp.datasets.webdataset(path, on_error="skip")
                 # A sample is a label, a video and a caption.
                 assert left.samples == whole.samples[: (number + 1) // 3]
             refused += 1
     assert refused == 36
     gzipped = tmp_path / "s.tar.gz"
-    gzipped.write_bytes(gzip.compress(sound))
+    gzipped.write_bytes(gzip.compress(intact))
     with pytest.raises(fsp.UnsupportedError, match="unpack it first: gunzip"):
         fsp.datasets.webdataset(gzipped)
 
@@ -366,7 +366,7 @@ def test_shards_are_named_by_patterns_and_lists(tmp_path, short_clips):
             fsp.datasets.webdataset(wrong)
     with pytest.raises(fsp.NotFoundError, match=r"a-11\.tar"):
         fsp.datasets.webdataset(f"{tmp_path}/a-{{10..12}}.tar")
-    with pytest.warns(UserWarning, match="2 left out.*a-11.*a-12"):
+    with pytest.warns(UserWarning, match="2 skipped.*a-11.*a-12"):
         assert len(fsp.datasets.webdataset(f"{tmp_path}/a-{{10..12}}.tar", on_error="skip")) == 1
 
 

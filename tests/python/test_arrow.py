@@ -51,7 +51,7 @@ def test_missing_values_and_array_slices(tmp_path):
         path = written(tmp_path / "a.arrow", made, rows=4)
         with pytest.raises(fsp.ArgumentError, match=r"a\.arrow, row 8: column 'jpg' has no value"):
             fsp.datasets.arrow(path, source="jpg")
-        with pytest.warns(UserWarning, match="1 left out"):
+        with pytest.warns(UserWarning, match="1 skipped"):
             dataset = fsp.datasets.arrow(path, source="jpg", on_error="skip")
         assert content(dataset) == [value for value in pictures[2:] if value is not None]
         assert [label for _, label in dataset] == [*range(2, 10), 11]
@@ -60,7 +60,7 @@ def test_missing_values_and_array_slices(tmp_path):
     mask = pa.array([False, True, False, False])
     made = pa.table({"image": pa.StructArray.from_arrays(fields, ["bytes", "path"], mask=mask), "n": range(4)})
     path = written(tmp_path / "b.arrow", made)
-    with pytest.warns(UserWarning, match="1 left out"):
+    with pytest.warns(UserWarning, match="1 skipped"):
         dataset = fsp.datasets.arrow(path, source="image", columns=["image.path", "n"], on_error="skip")
     assert content(dataset) == [pictures[n] for n in (0, 2, 3)]
     assert dataset.columns == {"image.path": ["a", "c", "d"], "n": [0, 2, 3]}
@@ -136,12 +136,12 @@ def test_unsupported_columns_are_named(tmp_path):
     ]:
         with pytest.raises(fsp.ArgumentError, match=reason):
             fsp.datasets.arrow(path, **keywords)
-    sound = path.read_bytes()
+    intact = path.read_bytes()
     for bytes_, error, reason in [
         (b"", fsp.TruncatedError, "byte 0"),
         (b"PAR1" + bytes(60), fsp.InvalidDataError, "does not start like an Arrow file or stream"),
-        (sound[:-3], fsp.InvalidDataError, "it is truncated"),
-        (sound[:8] + sound[-60:], fsp.InvalidDataError, "truncated"),
+        (intact[:-3], fsp.InvalidDataError, "it is truncated"),
+        (intact[:8] + intact[-60:], fsp.InvalidDataError, "truncated"),
     ]:
         path.write_bytes(bytes_)
         with pytest.raises(error, match=reason):
@@ -161,7 +161,7 @@ def test_unsupported_columns_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
-@pytest.mark.filterwarnings("ignore:.*left out")
+@pytest.mark.filterwarnings("ignore:.*skipped")
 def test_damage_is_an_error_or_bytes_of_the_file(tmp_path, stream):
     rng = random.Random(4)
     values = [jpeg(number) for number in range(40)] + [None]
@@ -172,14 +172,14 @@ def test_damage_is_an_error_or_bytes_of_the_file(tmp_path, stream):
         "tags": [[n] * (n % 3) for n in range(41)],
     }
     path = written(tmp_path / "d.arrow", pa.table(made), stream=stream, rows=15)
-    sound = path.read_bytes()
+    intact = path.read_bytes()
     # Outside of pixels: message headers, offsets and labels.
     other = [
-        at for at in range(len(sound)) if not any(sound.find(v) <= at < sound.find(v) + len(v) for v in values if v)
+        at for at in range(len(intact)) if not any(intact.find(v) <= at < intact.find(v) + len(v) for v in values if v)
     ]
 
     def place() -> int:
-        return rng.choice(other) if rng.random() < 0.8 else rng.randrange(len(sound))
+        return rng.choice(other) if rng.random() < 0.8 else rng.randrange(len(intact))
 
     def read(on_error: str):
         return fsp.datasets.arrow(path, source="bin", columns=["name", "tags"], on_error=on_error)
@@ -195,9 +195,9 @@ def test_a_stream_from_memory_is_read_whole_or_refused(tmp_path):
     made = pa.table({"jpg": [jpeg(n) for n in range(6)], "label": range(6)})
     with pa.ipc.new_stream(buffer, made.schema) as writer:
         writer.write_table(made, max_chunksize=2)
-    sound, path, lengths = buffer.getvalue(), tmp_path / "s.arrow", set()
-    for cut in range(len(sound) + 1):
-        path.write_bytes(sound[:cut])
+    intact, path, lengths = buffer.getvalue(), tmp_path / "s.arrow", set()
+    for cut in range(len(intact) + 1):
+        path.write_bytes(intact[:cut])
         try:
             lengths.add(len(fsp.datasets.arrow(path, source="jpg")))
         except fsp.Error as error:

@@ -106,7 +106,7 @@ def test_orders_travel_and_compare():
         ({"num_clips": -1}, "num_clips must be at least 0, got -1"),
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"shuffle": "all"}, 'shuffle must be "grouped", "full", "buffer" or a bool, got \'all\''),
-        ({"shuffle": True}, "clips_per_video must be given"),
+        ({"shuffle": "grouped"}, "clips_per_video must be given"),
         ({"shuffle": "grouped", "clips_per_video": 7}, "must be a multiple of clips_per_video=7"),
         ({"shuffle": "grouped", "clips_per_video": [7, 7]}, "must add up to num_clips="),
         ({"shuffle": "grouped", "clips_per_video": 1, "order": "torch"}, 'needs order="framespool"'),
@@ -150,8 +150,9 @@ def test_wrong_places_are_repeated_back():
     with pytest.raises(ArgumentError, match="sizes must be ints, one for each dataset, got 5"):
         fsp.Mixture(sizes=5, weights=[1])
     mixed = order(mix=fsp.Mixture(sizes=[23], weights=[1]))
-    with pytest.raises(ArgumentError, match="without a mix"):
-        mixed.quality()
+    assert mixed.quality()["mean_clips"] is None and mixed.quality()["mixing"] == pytest.approx(1, abs=0.05)
+    with pytest.raises(ArgumentError, match="ends at clip 3"):
+        order(mix=fsp.Mixture(sizes=[3, 20], weights=[1, 1])).quality([5, 18])
 
 
 # Computed by torch 2.15.0: DistributedSampler(range(11), num_replicas=2, rank=0, seed=9), set_epoch(3).

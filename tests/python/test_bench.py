@@ -98,3 +98,31 @@ def test_bench_reports_the_expected_cost(short_clips):
     packets = report.expected["packets_per_clip"]
     assert packets["grouped"] <= packets["full"] < packets["single"] and report.as_dict()["expected"] == report.expected
     assert fsp.bench(fsp.ClipLoader(short_clips, sampler, batch_size=4, order="torch"), seconds=0.1).expected is None
+
+
+def test_command_prints_the_expected_cost_before_it_measures(videos, capsys):
+    arguments = ["bench", str(videos / "action" / "words"), "--frames", "2", "--seconds", "0.1", "--threads", "1"]
+    options = ["--clips-per-video", "6", "--memory-budget", "25KB", "--num-shards", "2", "--resize", "16"]
+    assert main([*arguments, *options, "--shuffle", "full"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.index("expected in an epoch") < printed.index("times less than full") < printed.index("clips/s")
+    # Automatic: grouped for several clips per video, full for one.
+    assert main([*arguments, *options]) == 0
+    assert "times less than full" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main([*arguments, "--shuffle", "groupd"])
+    assert "did you mean grouped?" in capsys.readouterr().err
+    assert main([*arguments, "--clips-per-video", "2", "--preset", "videomae"]) == 2
+    assert "--preset-option" in capsys.readouterr().err
+
+
+def test_doctor_compares_the_shuffles_of_a_dataset(videos, photos, capsys):
+    words = ["doctor", str(videos / "action" / "words"), "--frames", "2", "--resize", "16"]
+    assert main([*words, "--clips-per-video", "8", "--memory-budget", "60KB", "--json"]) == 0
+    (found,) = [f for f in json.loads(capsys.readouterr().out)["findings"] if f["name"] == "dataset"]
+    assert "104 clips of 13 files" in found["text"] and "grouped" in found["text"] and found["remedy"]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert "13 clips of 13 files" in printed and 'shuffle="full" decodes about as little' in printed
+    assert main(["doctor", *[path for path, _ in photos[:2]]]) == 0
+    assert "images are decoded one by one" in capsys.readouterr().out

@@ -28,7 +28,7 @@ from suite import machine, record, running  # noqa: E402
 from suite.benches import BENCHES  # noqa: E402
 from suite.environments import Environment, Missing  # noqa: E402
 from suite.parsers import clips, epochs, images  # noqa: E402
-from suite.published_tables import FACTS, HEADLINES, PLOTS  # noqa: E402
+from suite.published_tables import HEADLINES, PLOTS, SENTENCES, Headline  # noqa: E402
 from suite.record import Row, Spread, Table  # noqa: E402
 
 
@@ -64,9 +64,9 @@ def test_the_plots_show_the_newest_records(records):
 
 def test_what_headlines_name_is_measured(records):
     """A headline of a table that no record has would never be shown."""
-    named = [(each.bench, each.table) for each in (*HEADLINES, *FACTS)]
+    named = [(each.bench, each.table) for each in (*HEADLINES, *SENTENCES)]
     assert [name for name in named if records.newest(*name) is None] == []
-    for each in FACTS:
+    for each in SENTENCES:
         found = records.newest(each.bench, each.table)
         assert each.label in [row["label"] for row in found.table["rows"]]
     assert set(PLOTS) == set(BENCHES)
@@ -92,7 +92,7 @@ def found(rows: list[Row], **load) -> record.Found:
     return record.Found(Path("2026-01-02-x.json"), kept, kept["tables"][0])
 
 
-def test_the_nearest_peer_is_the_nearest_that_is_right():
+def test_both_fastest_peers_are_shown():
     rows = [
         Row("framespool", Spread(2.0), own=True, right=True, ratio=Spread(1.0)),
         Row("framespool, exact", Spread(2.1), own=True, right=True, ratio=Spread(1.05)),
@@ -101,10 +101,34 @@ def test_the_nearest_peer_is_the_nearest_that_is_right():
         Row("far", Spread(8.0), right=True, ratio=Spread(4.0)),
         Row("near", Spread(3.0), right=True, ratio=Spread(1.5, 1.4, 1.7, 9, "quartiles"), note="aliases: two pixels"),
     ]
-    line = readme_table.line("A job", found(rows), readme_table.Notes(""))
-    assert "near (aliases): 3.00 | 1.50 (1.40 to 1.70) | 1.50 to 4.00, 2 |" in line and "not quiet" not in line
-    assert "machine A, not quiet" in readme_table.line("A job", found(rows, quiet=False), readme_table.Notes(""))
-    assert readme_table.line("A job", found(rows[:4]), readme_table.Notes("")) is None
+    job = Headline("bench", "cpu", "A job", "some data")
+    line = readme_table.line(job, found(rows), readme_table.Notes("", []))
+    assert line.startswith(
+        "| A job; CPU ms | some data | 2.00 | near (aliases): 3.00 | 1.50 (1.40 to 1.70) | wrong: 1.00"
+    )
+    assert "unchecked" not in line and "not quiet" not in line
+    assert "2026-01-02-x.json), not quiet" in readme_table.line(
+        job, found(rows, quiet=False), readme_table.Notes("", [])
+    )
+    several = readme_table.line(job, found(rows), readme_table.Notes("", ["Another CPU"]))
+    assert "machine B" in several
+    assert "| the same |" in readme_table.line(job, found([*rows[:2], *rows[4:]]), readme_table.Notes("", []))
+    assert readme_table.line(job, found(rows[:4]), readme_table.Notes("", [])) is None
+
+
+def test_headlines_state_data_clips_and_budget(records):
+    """Numbers of clips, files and images that a record states are those of the headline."""
+    for each in HEADLINES:
+        assert re.search(r"memory_budget|no cache|no clips", each.data), each
+        assert re.search(r"H\.264|JPEG|1080p", each.data) and re.search(
+            r"\d+ (?:s|frames)\b|mean size|1080p frames", each.data
+        )
+        found = records.newest(each.bench, each.table)
+        for number in re.findall(r"([\d,]+) clips to", found.table["title"]):
+            assert f"{number} clips" in each.data
+        for pattern in (r"(\d+) different pictures", r"^(\d+) MP4s", r"^(\d+) frames of", r"^(\d+) files"):
+            for number in re.findall(pattern, found.record["data"])[:1]:
+                assert number in each.data.replace(",", ""), (each, number)
 
 
 def test_a_figure_changed_by_hand_is_noticed(records):
@@ -378,9 +402,9 @@ def test_load_by_other_processes_is_separate(monkeypatch):
         own[0] += own_secs
         return watch.stop()
 
-    alone, beside = watched(20, 19), watched(20, 15)
+    alone, shared = watched(20, 19), watched(20, 15)
     assert (alone["elsewhere_cores"], alone["quiet"]) == (0.1, True)
-    assert (beside["elsewhere_cores"], beside["quiet"]) == (0.5, False)
+    assert (shared["elsewhere_cores"], shared["quiet"]) == (0.5, False)
 
 
 def test_the_cpu_time_of_orphans_is_ones_own():

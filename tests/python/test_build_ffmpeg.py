@@ -355,3 +355,11 @@ def test_release_wheel_rejects_unpinned_ffmpeg(built, fits, tmp_path):
     done = run(FRAMESPOOL_RELEASE="1")
     assert (done.returncode == 0) == fits
     assert fits or (str(prefix) in done.stderr and "pinned" in done.stderr)
+
+
+def test_build_script_recognizes_the_patch_by_its_messages():
+    """Otherwise every frame of H.264 and HEVC would be filled before it is decoded, which only costs time."""
+    (listed,) = re.findall(r"PATCH_MESSAGES: \[&str; \d\] =\s*\[(.*?)\];", (ROOT / "build.rs").read_text(), re.DOTALL)
+    added = [line for line in (ROOT / "scripts" / "ffmpeg.patch").read_text().splitlines() if line.startswith("+")]
+    for message in re.findall(r'"(.*?)"', listed):
+        assert any(f'"{message}' in line for line in added), message

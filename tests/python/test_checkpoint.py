@@ -14,6 +14,9 @@ import pytest
 SAMPLING = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=4)
 TRANSFORMS = [fsp.transforms.RandomResizedCrop((24, 32)), fsp.transforms.RandomHorizontalFlip()]
 GLOBAL_BATCH = 8
+#: The clip cache of the grouped shuffle holds 20 of 52 clips.
+SHUFFLES = {"full": {}, "grouped": {"shuffle": "grouped", "memory_budget": 20 * 3 * 24 * 32 * 3}}
+pytestmark = pytest.mark.filterwarnings("ignore:clips of one video")
 
 
 def loader(dataset, sampling=SAMPLING, **keywords):
@@ -50,16 +53,17 @@ def check_resumed(make, state):
     return fresh
 
 
+@pytest.mark.parametrize("shuffle", SHUFFLES)
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-def test_an_interrupted_epoch_is_the_uninterrupted_one(short_clips, ranks):
-    draw = random.Random(ranks)
+def test_an_interrupted_epoch_is_the_uninterrupted_one(short_clips, ranks, shuffle):
+    draw, options = random.Random(ranks), SHUFFLES[shuffle]
     for number in range(ranks):
-        whole = rank(short_clips, number, ranks)
+        whole = rank(short_clips, number, ranks, **options)
         whole.set_epoch(3)
         expected = [digest(batch) for batch in whole]
         assert len(expected) == len(whole) == 7
         for prefetch_batches in (0, 3):
-            run = rank(short_clips, number, ranks, prefetch_batches=prefetch_batches)
+            run = rank(short_clips, number, ranks, prefetch_batches=prefetch_batches, **options)
             run.set_epoch(3)
             got: list[str] = []
             while len(got) < len(expected):
@@ -67,7 +71,8 @@ def test_an_interrupted_epoch_is_the_uninterrupted_one(short_clips, ranks):
                 for _, batch in zip(range(stop), run, strict=False):
                     got.append(digest(batch))
                 state = saved(run)
-                run = check_resumed(lambda: rank(short_clips, number, ranks, num_threads=draw.randint(1, 3)), state)  # noqa: B023
+                threads = draw.randint(1, 3)
+                run = check_resumed(lambda: rank(short_clips, number, ranks, num_threads=threads, **options), state)  # noqa: B023
                 if len(got) < len(expected):
                     assert (state["epoch"], state["batch"]) == (3, len(got))
             assert got == expected and (run.epoch, run.first_batch) == (4, 0)
@@ -85,6 +90,22 @@ def test_a_state_goes_on_with_another_number_of_ranks(short_clips):
         went_on = [iter(one) for one in new]
         for _ in range(4):
             got.append([clip for it in went_on for clip in clips(next(it))])
+        assert got == expected and all(next(it, None) is None for it in went_on)
+
+
+def test_a_grouped_state_goes_on_with_another_number_of_ranks_and_the_same_bytes(short_clips):
+    for before, after in [(1, 2), (2, 4), (4, 1), (1, 8), (4, 2)]:
+        old = [rank(short_clips, r, before, **SHUFFLES["grouped"]) for r in range(before)]
+        # One rank that takes its streams from the state delivers the global batches.
+        whole = check_resumed(lambda: loader(short_clips, shuffle="grouped"), saved(old[0]))  # noqa: B023
+        expected = [sorted(clips(batch)) for batch in whole]
+        began = [iter(one) for one in old]
+        got = [sorted(clip for it in began for clip in clips(next(it))) for _ in range(3)]
+        states = [saved(one) for one in old]
+        assert all(state == states[0] for state in states), "one state is valid for all ranks"
+        new = [check_resumed(lambda: rank(short_clips, r, after, shuffle="grouped"), states[0]) for r in range(after)]  # noqa: B023
+        went_on = [iter(one) for one in new]
+        got += [sorted(clip for it in went_on for clip in clips(next(it))) for _ in range(4)]
         assert got == expected and all(next(it, None) is None for it in went_on)
 
 
@@ -240,8 +261,8 @@ def test_skipping_keeps_ranks_in_step(short_clips, bad_file):
     batches = list(run)
     assert len(batches) == len(run) == 4 and [len(b) for b in batches] == [1] * 4
     assert [b.padding.tolist() for b in batches] == [[False], [True], [False], [False]]
-    stand_in = batches[1]
-    assert stand_in.requested_ids.tolist() == [1] and stand_in.clip_ids.tolist() != [1]
+    replacement = batches[1]
+    assert replacement.requested_ids.tolist() == [1] and replacement.clip_ids.tolist() != [1]
     assert run.stats()["clips_skipped"] == 1
     again = list(loader(dataset, one, batch_size=1, shuffle=False, on_error="skip", num_threads=1))
     assert [digest(b) for b in again] == [digest(b) for b in batches]

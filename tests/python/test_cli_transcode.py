@@ -65,7 +65,7 @@ def test_lists_are_written_again(folder, short_clips, tmp_path, capsys):
     code, said = run(capsys, tmp_path / "train.txt", tmp_path / "val.txt", "--out", out)
     assert code == 0 and said["result"]["videos"] == 3
     assert said["result"]["lists"] == [str(out / "train.txt"), str(out / "val.txt")]
-    train, val = (fsp.datasets.file_list(path) for path in said["result"]["lists"])
+    train, val = (fsp.datasets.annotation_file(path) for path in said["result"]["lists"])
     assert [label for _, label in train] == [3, -1] and [label for _, label in val] == [1, 3]
     assert train[0][0] == val[1][0] == str(out / "videos" / "a" / f"{Path(short_clips[0][0]).stem}.mp4")
     assert not fsp.validate(train + val).failures

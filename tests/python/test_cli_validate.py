@@ -149,3 +149,31 @@ def test_bytes_members_and_parts_are_checked_too(short_clips, tmp_path):
     assert found.failures[0]["member"]["name"] == "wrong.mkv"
     # There is no identity for bytes, so they are decoded again.
     assert fsp.validate(entries, report=report).checked == 1
+
+
+def test_missing_packets_of_a_container_are_reported(videos, tmp_path, capsys):
+    """Each frame that is left can be decoded, but the demuxer has seen that a part of the file is missing."""
+    whole = (videos / "codecs" / "mjpeg_320x240.avi").read_bytes()
+    last = whole.rindex(b"00dc", 0, whole.rindex(b"idx1"))
+    (tmp_path / "cut.avi").write_bytes(whole[: last + 8 + 40])
+    stream = (videos / "derived" / "mpeg2_interlaced_720x576.ts").read_bytes()
+    lost = len(stream) // 188 // 2 * 188
+    (tmp_path / "lost.ts").write_bytes(stream[:lost] + stream[lost + 188 :])
+    shutil.copy2(videos / "codecs" / "mjpeg_320x240.avi", tmp_path)
+    places = sorted(tmp_path.iterdir())
+    # Random clips may miss the damaged frame; then only the container reports it.
+    for clips in (None, 1):
+        report = tmp_path.parent / f"{tmp_path.name}-{clips}.check"
+        found = fsp.validate(places, clips_per_video=clips, report=report)
+        assert names(found) == ["cut.avi", "lost.ts"], found.failures
+        assert fsp.validate(places, clips_per_video=clips, report=report).failures == found.failures
+    part = fsp.datasets.VideoSegment(tmp_path / "cut.avi", end_frame=10)
+    found = fsp.validate([part, str(tmp_path / "mjpeg_320x240.avi")])
+    (failure,) = found.failures
+    assert found.frames == 10 + 40 and (failure["video_id"], failure["kind"]) == (0, "invalid_data")
+    assert "cut.avi: 1 damaged or incomplete unit of the container" in failure["message"]
+    found.write_failures(tmp_path / "bad.jsonl")
+    dataset = fsp.datasets.Dataset([part, str(tmp_path / "cut.avi"), str(tmp_path / "mjpeg_320x240.avi")])
+    assert len(dataset.exclude(tmp_path / "bad.jsonl")) == 1
+    code, found = run(capsys, tmp_path / "cut.avi", "--clips", 1)
+    assert code == 1 and len(found["failures"]) == 1

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import framespool as fsp
 import pytest
 
 #: Address space of the process that opens a file; Python with the library takes a part of it.
@@ -126,8 +127,8 @@ def test_samples_of_one_size(
 
 def test_tables_may_claim_what_no_sample_uses(head: tuple[bytes, bytes], videos: Path, tmp_path: Path) -> None:
     """Run lengths determine no allocation: a file with more times than samples opens normally."""
-    sound = videos / "derived/base_640x360.mp4"
-    data = sound.read_bytes()
+    intact = videos / "derived/base_640x360.mp4"
+    data = intact.read_bytes()
     (stts,) = [body for kind, body in walk(data) if kind == b"stts"]
     entries, count, delta = struct.unpack(">III", stts[4:16])
     assert entries == 1
@@ -136,6 +137,18 @@ def test_tables_may_claim_what_no_sample_uses(head: tuple[bytes, bytes], videos:
     report = opened(path)
     assert (report.get("frames"), report.get("error")) == (count, None)
     assert int(str(report["rss"])) < MAX_RSS
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_the_last_duration_continues_where_the_table_ends(videos: Path, tmp_path: Path, count: int) -> None:
+    intact = videos / "derived/base_640x360.mp4"
+    data = intact.read_bytes()
+    (stts,) = [body for kind, body in walk(data) if kind == b"stts"]
+    _, _, delta = struct.unpack(">III", stts[4:16])
+    path = tmp_path / "ends.mp4"
+    path.write_bytes(data.replace(stts, table(1, count, delta)))
+    video, right = fsp.Video(path, index=False), fsp.Video(intact, index=False)
+    assert video.pts_seconds == right.pts_seconds and video[7].tobytes() == right[7].tobytes()
 
 
 def walk(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -182,8 +195,8 @@ def test_runs_of_fragments(
 @pytest.mark.parametrize("kind", [b"soun", b"text", b"vide"])
 def test_other_tracks_claims(head: tuple[bytes, bytes], videos: Path, tmp_path: Path, kind: bytes) -> None:
     """Tracks without a native reader go through libavformat, which allocates memory for each of their samples."""
-    sound = videos / "derived/base_640x360.mp4"
-    data = dict(boxes(sound.read_bytes()))
+    intact = videos / "derived/base_640x360.mp4"
+    data = dict(boxes(intact.read_bytes()))
     moov = dict(boxes(data[b"moov"]))
     count = 2**32 - 1
     tables: dict[bytes, bytes | None] = {
@@ -231,3 +244,78 @@ def test_truncated_download_keeps_valid_sample_tables(head: tuple[bytes, bytes],
     path.write_bytes(head[0] + changed(head[1], tables) + bytes(16))
     report = opened(path)
     assert report["error"] == "InvalidDataError", report
+
+
+#: What one file may take: processor time in seconds, and memory.
+MAX_SECONDS, MAX_MEMORY = 10, 1 << 30
+
+MEASURED = """
+import json, re, sys, time
+import framespool as fsp
+began = time.process_time()
+try:
+    video = fsp.Video(sys.argv[1], index=False, num_threads=1)
+    video.frames([len(video) - 1])
+    error = None
+except fsp.Error as raised:
+    error = type(raised).__name__
+peak = 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+print(json.dumps([error, time.process_time() - began, peak]))
+"""
+
+
+def cost(path: Path) -> tuple[str | None, float, int]:
+    """Error of opening a file without a memory limit, processor time in seconds, and peak memory."""
+    child = [sys.executable, "-c", MEASURED, str(path)]
+    done = subprocess.run(child, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"exit status {done.returncode}: {done.stderr[-2000:]}"
+    error, seconds, peak = json.loads(done.stdout)
+    return error, seconds, peak
+
+
+def overlapping(head: tuple[bytes, bytes], count: int, size: int) -> bytes:
+    """A file's begin: samples of one size, each in a chunk of its own, all of them in the same bytes."""
+    tables: dict[bytes, bytes | None] = {
+        b"stts": table(1, count, 512),
+        b"stsc": table(1, 1, 1, 1),
+        b"stsz": table(size, count),
+        b"stco": table(count, *[1 << 20] * count),
+        b"stss": table(1, 1),
+    }
+    return head[0] + changed(head[1], tables)
+
+
+def test_samples_in_the_same_bytes_are_not_all_read(head: tuple[bytes, bytes], tmp_path: Path) -> None:
+    """A file of 2 MiB whose samples have 60 GB together."""
+    path = written(tmp_path / "overlap.mp4", overlapping(head, 60_000, 1 << 20), 1 << 21)
+    error, seconds, peak = cost(path)
+    assert error == "LimitError"
+    assert seconds < MAX_SECONDS and peak < MAX_RSS, (seconds, peak)
+
+
+@pytest.mark.parametrize("count", [20_000_000, 4_000_000])
+def test_ticks_of_one_do_not_excuse_a_count_of_video_samples(
+    head: tuple[bytes, bytes], tmp_path: Path, count: int
+) -> None:
+    """Only in an audio track does a sample that lasts one tick take no memory of its own.
+
+    libavformat reads this track: Motion-JPEG has no reader of its own.
+    """
+    tables: dict[bytes, bytes | None] = {
+        b"stts": table(1, count, 1),
+        b"stsc": table(1, 1, count, 1),
+        b"stsz": table(1, count),
+        b"stco": table(1, 1 << 16),
+        b"stss": None,
+    }
+    moov = changed(head[1], tables).replace(b"avc1", b"jpeg")
+    error, seconds, peak = cost(written(tmp_path / "ticks.mov", head[0] + moov, 118_000))
+    assert error == "LimitError", (error, seconds, peak)
+    assert seconds < 1 and peak < MAX_RSS, (seconds, peak)
+
+
+def test_the_largest_index_stays_within_its_memory(head: tuple[bytes, bytes], tmp_path: Path) -> None:
+    """A sparse file with as many samples as a video may have, none of which is a picture."""
+    path = written(tmp_path / "sparse.mp4", samples(head, 1 << 22, 16), 1 << 27)
+    error, _, peak = cost(path)
+    assert error == "InvalidDataError" and peak < MAX_MEMORY, (error, peak)

@@ -41,10 +41,10 @@ def test_folders_that_cannot_be_read_say_so(tmp_path):
 def test_a_list_file(tmp_path):
     listing = tmp_path / "train.txt"
     listing.write_text("# comment\n\nwith space.mp4 3\nclass/b.mp4 -1\nno_label.mp4\n")
-    dataset = fsp.datasets.file_list(listing)
+    dataset = fsp.datasets.annotation_file(listing)
     names = [(str(path).removeprefix(f"{tmp_path}/"), label) for path, label in dataset]
     assert names == [("with space.mp4", 3), ("class/b.mp4", -1), ("no_label.mp4", -1)]
-    rooted = fsp.datasets.file_list(listing, root="/data")
+    rooted = fsp.datasets.annotation_file(listing, root="/data")
     assert str(rooted[0][0]) == "/data/with space.mp4"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import itertools
+import json
 import os
 import re
 import shutil
@@ -25,13 +27,13 @@ FILES = {
     "phone.mp4": "derived/rotate_cw90_640x360.mp4",
     "variable.mp4": "derived/vfr_60_15_30_640x360.mp4",
     "damaged.mp4": "corrupt/derived/zero_hole_h264.mp4",
-    "sound.mp4": "odd/audio_only.mp4",
+    "audio_only.mp4": "odd/audio_only.mp4",
     "vvc.mp4": "codecs/vvc_sample.mp4",
 }
 
 
 @pytest.fixture
-def beside(tmp_path, monkeypatch, videos):
+def media_files(tmp_path, monkeypatch, videos):
     """The files that README.md and docs/ mention, in the working directory."""
     for name, path in FILES.items():
         shutil.copy(videos / path, tmp_path / name)  # a link would go into a tar as a link
@@ -54,14 +56,14 @@ def beside(tmp_path, monkeypatch, videos):
 
 
 @pytest.fixture
-def served(request, beside, monkeypatch, videos):
+def served(request, media_files, monkeypatch, videos):
     """The same files behind URLs: the page's address and the test server's."""
     pytest.importorskip("moto")  # the environment of the frameworks goes without
     nginx, s3 = request.getfixturevalue("nginx"), request.getfixturevalue("s3")
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     s3.put(BUCKET)
-    s3.put(f"{BUCKET}/videos/a.mp4", (beside / "a.mp4").read_bytes())
+    s3.put(f"{BUCKET}/videos/a.mp4", (media_files / "a.mp4").read_bytes())
     return {f"{HTTPS}/": nginx.url(videos / "x").removesuffix("video/x")}
 
 
@@ -75,7 +77,7 @@ def chosen():
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", chosen())
-def test_a_page_does_what_it_says(page, beside, request, monkeypatch):
+def test_a_page_does_what_it_says(page, media_files, request, monkeypatch):
     text = (ROOT / page).read_text()
     monkeypatch.setenv("RAY_ADDRESS", "local")  # a cluster of its own, also where another one runs
     try:
@@ -142,6 +144,54 @@ def test_every_public_name_is_in_the_reference(module):
         names -= {"base", "nd"}  # decord's other names for what has an entry already
     missing = sorted(n for n in names if f"{module}.{n}" not in there)
     assert not missing, f"docs/reference lacks a line '::: {module}.NAME' for {', '.join(missing)}"
+
+
+def test_counts_of_generated_frames_are_those_of_the_test_media(videos):
+    files = json.loads((videos.parent / "manifest.json").read_text())["files"]
+    recorded = [file for file in files if file["path"].startswith("video/") and file.get("frame_hashes")]
+    assert len(recorded) > 160 and sum(file.get("frames_decoded", 0) for file in recorded) > 13_000
+    codecs = {file["codec"] for file in recorded if file.get("codec")}
+    for page in ("README.md", "docs/index.md", "docs/concepts/frames.md"):
+        text = " ".join((ROOT / page).read_text().split())
+        assert "more than 13,000 frames" in text and f"{len(codecs)} codecs" in text, page
+
+
+#: Tables of ARCHITECTURE.md, by their header, and the columns with names and the files that define them.
+ARCHITECTURE_TABLES = {
+    "| question | file |": [1],
+    "| type | file | meaning |": [0, 1],
+    "| memory | owner | bound |": [1],
+}
+
+
+def architecture_rows():
+    """The header, names and files of each row of these tables."""
+    lines = (ROOT / "ARCHITECTURE.md").read_text().splitlines()
+    for header, columns in ARCHITECTURE_TABLES.items():
+        for line in itertools.takewhile(lambda line: line.startswith("|"), lines[lines.index(header) + 2 :]):
+            cells = line.strip("|").split("|")
+            words = [word for column in columns for word in re.findall(r"`([^`]+)`", cells[column])]
+            yield line, [w for w in words if "/" not in w], [w for w in words if "/" in w]
+
+
+def test_architecture_names_existing_files():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    assert len(text.encode()) <= 15_000, "ARCHITECTURE.md is an overview of at most 15,000 bytes"
+    paths = {word for word in re.findall(r"`([\w./]+/[\w./]*)`", text) if "NAME" not in word}
+    assert len(paths) > 80
+    assert not [path for path in sorted(paths) if not (ROOT / path).exists()]
+
+
+@pytest.mark.parametrize(("row", "names", "files"), list(architecture_rows()))
+def test_architecture_names_are_defined_in_the_files_of_their_row(row, names, files):
+    text = "\n".join((ROOT / file).read_text() for file in files if (ROOT / file).is_file())
+    for name in names:
+        owner, _, member = name.rpartition("::")
+        for each in filter(None, (owner, member)):
+            definition = (
+                rf"^\s*{each}\b" if owner and each == member else rf"\b(?:fn|struct|enum|trait|def|void) {each}\b"
+            )
+            assert re.search(definition, text, re.M), f"`{each}` is defined in none of {', '.join(files)}: {row}"
 
 
 @pytest.mark.usefixtures("corpus")

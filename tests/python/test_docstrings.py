@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
-import importlib
+import importlib.util
 import re
 import sys
 from collections.abc import Iterator
@@ -14,40 +14,43 @@ import docs_snippets
 import framespool as fsp
 import pytest
 import test_docs
+from archive_writers import example, packed_picture, recordio, tfrecord
 
 PACKAGE = docs_snippets.ROOT / "python" / "framespool"
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 #: Modules of framespool that need another package.
 NEEDS = {"framespool.torch": "torch", "framespool.compat.torchcodec": "torch", "framespool.ray": "ray"}
-#: Names that must have an example, by module.
-ENTRY_POINTS = {
-    "framespool": (
-        "BatchSampler",
-        "ClipLoader",
-        "ImageLoader",
-        "Video",
-        "analyze_access",
-        "decode_image",
-        "decode_images",
-        "transcode",
-        "validate",
-    ),
-    "framespool.samplers": (
-        "custom",
-        "delta",
-        "dense",
-        "indices",
-        "preset",
-        "random",
-        "seconds",
-        "segments",
-        "uniform",
-        "windows",
-    ),
-}
+#: Files of examples that another package writes.
+WRITTEN_BY = {"train.lmdb": "lmdb"}
+#: Modules whose public functions and classes have an example. Errors have an entry with a snippet in docs/errors.md.
+MODULES = (
+    "framespool",
+    "framespool.samplers",
+    "framespool.transforms",
+    "framespool.datasets",
+    "framespool.gpu",
+    "framespool.ray",
+    "framespool.torch",
+)
 
 #: The fixture that creates the videos and images of the documentation.
-beside = test_docs.beside
+media_files = test_docs.media_files
+
+
+@pytest.fixture
+def archives(media_files):
+    """Two images as a TFRecord, a RecordIO and an LMDB file, with the other files."""
+    images = [(media_files / "photos" / "dog" / f"{number}.jpg").read_bytes() for number in (1, 2)]
+    records = [example(image__encoded=image, image__class__label=label) for label, image in enumerate(images, 1)]
+    (media_files / "train-00000-of-00001").write_bytes(tfrecord(records))
+    packed = [packed_picture(float(label), image, 10 + label) for label, image in enumerate(images)]
+    (media_files / "train.rec").write_bytes(recordio(packed)[0])
+    if importlib.util.find_spec("lmdb") is not None:
+        lmdb = importlib.import_module("lmdb")
+        with lmdb.open(str(media_files / "train.lmdb"), map_size=1 << 24) as env, env.begin(write=True) as transaction:
+            for number, image in enumerate(images):
+                transaction.put(f"image-{number:03}".encode(), image)
+                transaction.put(f"label-{number:03}".encode(), str(number + 4).encode())
 
 
 def docstrings(path: Path) -> Iterator[tuple[str, str, int]]:
@@ -71,13 +74,17 @@ def docstrings(path: Path) -> Iterator[tuple[str, str, int]]:
     yield from public(tree.body, module)
 
 
+def sources() -> list[Path]:
+    """The modules and stubs of the package."""
+    return sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")])
+
+
 def examples() -> list[doctest.DocTest]:
     """The docstrings with examples, read from the sources: no optional package is imported."""
     parser = doctest.DocTestParser()
-    files = sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")])
     tests = [
         parser.get_doctest(text, {"__name__": "example"}, name, str(file), line)
-        for file in files
+        for file in sources()
         for name, text, line in docstrings(file)
         if ">>>" in text
     ]
@@ -95,6 +102,7 @@ def packages(test: doctest.DocTest) -> set[str]:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     names |= {f"framespool.{found}" for found in re.findall(r"\bfsp\.([a-z]+(?:\.[a-z]+)?)\b", source)}
     needed = {package for module, package in NEEDS.items() for name in names if f"{name}.".startswith(f"{module}.")}
+    needed |= {package for file, package in WRITTEN_BY.items() if file in source}
     others = {name.partition(".")[0] for name in names} - {"framespool", *sys.stdlib_module_names}
     return needed | others
 
@@ -102,12 +110,12 @@ def packages(test: doctest.DocTest) -> set[str]:
 # Frameworks announce their changes with warnings.
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.timeout(300)
-@pytest.mark.usefixtures("beside")
+@pytest.mark.usefixtures("archives")
 @pytest.mark.parametrize("test", examples(), ids=lambda test: test.name)
 def test_example(test, monkeypatch):
     for package in sorted(packages(test)):
         pytest.importorskip(package, reason=f"the example needs {package}, which is not installed")
-    if "fsp.transcode(" in test.docstring:
+    if "transcode(" in test.docstring:
         ffmpeg = importlib.import_module("framespool._transcode._ffmpeg")
         try:
             ffmpeg.find()
@@ -123,8 +131,36 @@ def test_example(test, monkeypatch):
     assert not result.failed, "".join(output)
 
 
-@pytest.mark.parametrize(
-    ("module", "name"), [(module, name) for module, names in ENTRY_POINTS.items() for name in names]
-)
-def test_entry_point_has_an_example(module, name):
-    assert ">>>" in (getattr(importlib.import_module(module), name).__doc__ or "")
+def public_names() -> Iterator[tuple[str, str]]:
+    """The public functions and classes, without the errors: module and name."""
+    for module in MODULES:
+        if any(importlib.util.find_spec(package) is None for name, package in NEEDS.items() if name == module):
+            continue
+        found = importlib.import_module(module)
+        for name in found.__all__:
+            value = getattr(found, name)
+            if callable(value) and not (isinstance(value, type) and issubclass(value, BaseException)):
+                yield module, name
+
+
+def test_every_public_function_and_class_has_an_example():
+    # Private modules of the package define what its public modules export.
+    having = {name for file in sources() for name, text, _ in docstrings(file) if "Example:\n" in text}
+    names = list(public_names())
+    assert len(names) > 100
+    lacking = [
+        f"{module}.{name}"
+        for module, name in names
+        if not any(
+            each.startswith(("framespool._", f"{module}._")) or each == f"{module}.{name}"
+            for each in having
+            if each.rpartition(".")[2] == name
+        )
+    ]
+    assert not lacking, f"add an Example: to the docstrings of {', '.join(lacking)}"
+
+
+def test_stats_documents_every_key(videos):
+    clip_sampler = fsp.samplers.uniform(sequence_length=2)
+    loader = fsp.ClipLoader([str(videos / "derived" / "base_640x360.mp4")], clip_sampler, batch_size=1)
+    assert set(loader.stats()) <= set(re.findall(r"`(\w+)`", fsp.ClipLoader.stats.__doc__))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 import framespool as fsp
 import pytest
 
 
 def test_damaged_file_gives_named_error_or_frames(manifest):
-    damaged = [facts["file"] for facts in manifest if facts["path"].startswith("video/corrupt/")]
+    damaged = [metadata["file"] for metadata in manifest if metadata["path"].startswith("video/corrupt/")]
     assert len(damaged) >= 25
     small = [fsp.transforms.Resize((8, 8))]
     errors = {}
@@ -75,3 +77,43 @@ def test_the_engine_and_python_agree_on_the_kinds():
     source = (pathlib.Path(__file__).parents[2] / "src" / "error.rs").read_text()
     kinds = set(re.findall(r'=> "([a-z_]+)",', source))
     assert kinds == set(fsp.errors.BY_KIND)
+
+
+def segments(line: str) -> Callable[[Path], object]:
+    """Reads a list of one line whose times are beyond the frame numbers of any video."""
+
+    def read(folder: Path) -> object:
+        (folder / "list.txt").write_text(f"{line}\n")
+        return fsp.datasets.dali_file_list(folder / "list.txt", rounding="all_up", fps=30)
+
+    return read
+
+
+def page_of_another_kind(folder: Path) -> object:
+    """Reads a database whose root is an inner page instead of a leaf."""
+    lmdb = pytest.importorskip("lmdb")
+    path = folder / "kind.mdb"
+    with lmdb.open(str(path), subdir=False) as database, database.begin(write=True) as transaction:
+        transaction.put(b"a", b"0" * 9)
+    data = bytearray(path.read_bytes())
+    for page in range(2 * 4096, len(data), 4096):
+        data[page + 10] = 1
+    path.write_bytes(data)
+    return fsp.datasets.lmdb(path)
+
+
+@pytest.mark.parametrize(
+    ("provoke", "said"),
+    [
+        (segments("v.mp4 0 1000000000"), "starts at frame 30000000000; correct the list"),
+        (segments("v.mp4 0 1 1000000000"), "starts at frame 30 and ends before 30000000000; correct the list"),
+        (page_of_another_kind, "is a branch page on level 1 of 1"),
+        (lambda _: fsp.samplers.random(sequence_length=1).frames(5, draws=[99]), "number 1 is 99, "),
+        (lambda _: fsp.samplers.random(sequence_length=1).frames(5, draws=[0.5]), "number 1 is 0.5, "),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_messages_have_values_as_users_write_them(tmp_path, provoke, said):
+    with pytest.raises(fsp.Error) as caught:
+        provoke(tmp_path)
+    assert said in str(caught.value)

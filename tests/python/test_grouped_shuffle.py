@@ -21,7 +21,9 @@ def sampler(**keywords):
 
 def loader(dataset, **keywords):
     return fsp.ClipLoader(
-        dataset, WINDOWS, **{"batch_size": 4, "transforms": SMALL, "shuffle": "grouped", "seed": 3, **keywords}
+        dataset,
+        WINDOWS,
+        **{"batch_size": 4, "transforms": SMALL, "shuffle": "grouped", "seed": 3, "num_threads": 2, **keywords},
     )
 
 
@@ -111,6 +113,7 @@ def test_dataset_that_fits_is_shuffled_fully_within_streams():
 @pytest.mark.filterwarnings("ignore:clips of one video")
 def test_a_loader_decodes_each_video_once(short_clips):
     videos = short_clips * 12
+    # The budget is 78 clips, of which every thread holds some that it is making.
     full = loader(videos, shuffle="full", memory_budget=120_000)
     grouped = loader(videos, memory_budget=120_000)
     assert grouped._native.grouped is not None
@@ -120,7 +123,7 @@ def test_a_loader_decodes_each_video_once(short_clips):
     ample = loader(videos, memory_budget="1GiB")
     delivered(ample)
     decoded = [run.stats()["frames_decoded"] for run in (full, grouped, ample)]
-    assert decoded[1] <= 1.1 * decoded[2] and decoded[0] > 3 * decoded[2], decoded
+    assert decoded[1] <= 1.2 * decoded[2] and decoded[0] > 3 * decoded[2], decoded
     assert grouped.stats()["clip_cache_peak_bytes"] <= 120_000
 
 

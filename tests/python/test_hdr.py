@@ -36,8 +36,8 @@ def test_info_reports_color_by_name(videos, path, expected):
     # An unspecified range is limited by the standards of these codecs; decoders may report it or not.
     assert found == expected or (expected[3] == "limited" and found == (*expected[:3], None, *expected[4:]))
     assert colors(pickle.loads(pickle.dumps(info))) == found
-    facts = fsp.analyze_access(videos / path).as_dict()["info"]
-    assert (facts["color_primaries"], facts["hdr"]) == (expected[0], expected[4])
+    metadata = fsp.analyze_access(videos / path).as_dict()["info"]
+    assert (metadata["color_primaries"], metadata["hdr"]) == (expected[0], expected[4])
     with pytest.raises(fsp.ArgumentError, match="copy without the video"):
         _ = dataclasses.replace(info, path="other").hdr
 
@@ -50,8 +50,8 @@ def test_analyze_access_reports_why_color_is_unknown(videos, tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(fsp.Error):
         _ = fsp.Video(path, index=False).info.hdr
-    facts = fsp.analyze_access(path).as_dict()["info"]
-    assert facts["hdr"] is None and "damaged.mp4" in facts["color_error"]
+    metadata = fsp.analyze_access(path).as_dict()["info"]
+    assert metadata["hdr"] is None and "damaged.mp4" in metadata["color_error"]
 
 
 def run(code, *arguments):

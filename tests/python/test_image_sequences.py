@@ -197,9 +197,9 @@ def test_changed_file_is_reported_then_relisted(frames):
 
 def test_failures_distinguish_videos_of_one_folder(frames, tmp_path):
     (frames / "img_00005.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing else")
-    sound = ImageSequence(frames, pattern=PATTERN, count=4)
+    intact = ImageSequence(frames, pattern=PATTERN, count=4)
     broken = ImageSequence(frames, pattern=PATTERN, first=4, count=3)
-    dataset = Dataset([(sound, 0), (broken, 1), (VideoSegment(broken, start_frame=0, end_frame=1), 2)])
+    dataset = Dataset([(intact, 0), (broken, 1), (VideoSegment(broken, start_frame=0, end_frame=1), 2)])
     windows = fsp.samplers.windows(sequence_length=1)
     loader = fsp.ClipLoader(dataset, windows, batch_size=1, shuffle=False, on_error="skip")
     list(loader)
@@ -212,7 +212,7 @@ def test_failures_distinguish_videos_of_one_folder(frames, tmp_path):
         assert dataset.exclude(failures_file).samples == dataset.samples[:1]
     # Without a named frame, the path is the folder.
     assert len(dataset.exclude([frames])) == len(dataset.exclude([{"path": str(frames)}])) == 0
-    assert dataset.exclude([sound]).samples == dataset.samples[1:]
+    assert dataset.exclude([intact]).samples == dataset.samples[1:]
     listed.write_text(json.dumps({"path": "a", "frames": 3}) + "\n")
     with pytest.raises(fsp.ArgumentError, match="line 1"):
         dataset.exclude(listed)

@@ -74,7 +74,7 @@ def resized(path, size, *, exact):
 
 
 def test_planes_resized_are_near_pixels_resized(photos):
-    """Chroma is made larger by libjpeg and clipped where RGB is asked for; here it is resampled and clipped once,
+    """Chroma is made larger by libjpeg and clipped where RGB is requested; here it is resampled and clipped once,
     which shows in the most saturated pictures."""
     apart, means = [], []
     for path, _ in photos:

@@ -38,7 +38,7 @@ def test_a_batch_becomes_a_jax_array_without_a_copy(short_clips, jax, dtype):
         assert array.unsafe_buffer_pointer() == batch.frames.numpy().ctypes.data
 
 
-def test_all_facts_of_a_batch_arrive(short_clips, jax):
+def test_all_metadata_of_a_batch_arrive(short_clips, jax):
     batch = next(iter(loader(short_clips)))
     for name, tensor in vars(batch).items():
         array = jax.numpy.from_dlpack(tensor)

@@ -187,8 +187,8 @@ def test_other_versions_and_damaged_files_are_named(tmp_path, videos):
     with pytest.raises(fsp.UnsupportedError, match="images are in the dataset's tables"):
         fsp.datasets.lerobot(tmp_path, camera="observation.images.png")
     tables = tmp_path / "meta/episodes/chunk-000/file-001.parquet"
-    sound = tables.read_bytes()
-    tables.write_bytes(sound[:-5])
+    intact = tables.read_bytes()
+    tables.write_bytes(intact[:-5])
     with pytest.raises(fsp.InvalidDataError, match=r"file-001\.parquet, byte \d+: does not end like"):
         fsp.datasets.lerobot(tmp_path, camera=TOP)
     shutil.rmtree(tmp_path / "meta/episodes/chunk-000")

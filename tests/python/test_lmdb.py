@@ -140,10 +140,10 @@ def test_labels_from_keys_or_arguments(tmp_path):
         (b"%d.json" % n, b'{"a": {"b": %d}}' % n) for n in (1, 2, 3)
     ]
     path = written(tmp_path / "l", items)
-    beside = fsp.datasets.lmdb(path, key="{}.jpg", label=("{}.json", "a", "b"))
+    paired = fsp.datasets.lmdb(path, key="{}.jpg", label=("{}.json", "a", "b"))
     mapped = fsp.datasets.lmdb(path, key="{}.jpg", label={"1.jpg": 1, "2.jpg": 2, "3.jpg": 3})
     called = fsp.datasets.lmdb(path, key="{}.jpg", label=lambda key: int(key[0]))
-    assert [label for _, label in beside] == [1, 2, 3] and beside == mapped == called
+    assert [label for _, label in paired] == [1, 2, 3] and paired == mapped == called
     for keywords, reason in [
         ({"label": {"1.jpg": 1}}, r"key '2\.jpg': has no label; on_error"),
         ({"label": lambda key: "dog"}, r"key '1\.jpg': label must be an int, got 'dog'"),
@@ -165,7 +165,7 @@ def test_labels_from_keys_or_arguments(tmp_path):
     # Exceptions of the user's function propagate.
     with pytest.raises(KeyError, match="nothing like this"):
         fsp.datasets.lmdb(path, key="{}.jpg", label=lambda key: {}["nothing like this"], on_error="skip")
-    with pytest.warns(UserWarning, match=r"^2 left out: .*'2\.jpg'.*'3\.jpg'"):
+    with pytest.warns(UserWarning, match=r"^2 skipped: .*'2\.jpg'.*'3\.jpg'"):
         assert len(fsp.datasets.lmdb(path, key="{}.jpg", label={"1.jpg": 1}, on_error="skip")) == 1
     with pytest.raises(fsp.ArgumentError, match="label has no value for any of the 3 keys"), pytest.warns(UserWarning):
         fsp.datasets.lmdb(path, key="{}.jpg", label={}, on_error="skip")
@@ -207,11 +207,11 @@ def small(tmp_path: Path) -> tuple[bytes, dict[str, bytes]]:
 
 
 def test_truncation_is_an_error_or_harmless(tmp_path):
-    sound, expected = small(tmp_path)
+    intact, expected = small(tmp_path)
     path, refused, whole = tmp_path / "cut.mdb", 0, 0
-    cuts = [*range(0, 9000, 97), *range(9000, len(sound), 1021), *(len(sound) - n for n in range(1, 40))]
+    cuts = [*range(0, 9000, 97), *range(9000, len(intact), 1021), *(len(intact) - n for n in range(1, 40))]
     for cut in cuts:
-        path.write_bytes(sound[:cut])
+        path.write_bytes(intact[:cut])
         try:
             dataset = fsp.datasets.lmdb(path)
         except (fsp.TruncatedError, fsp.InvalidDataError) as error:
@@ -232,14 +232,14 @@ def test_truncation_is_an_error_or_harmless(tmp_path):
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
-@pytest.mark.filterwarnings("ignore:.*left out")
+@pytest.mark.filterwarnings("ignore:.*skipped")
 def test_damage_is_an_error_or_values_of_the_file(tmp_path, on_error):
-    sound, expected = small(tmp_path)
+    intact, expected = small(tmp_path)
     rng, path, outcomes, slowest = random.Random(11), tmp_path / "damaged.mdb", {"same": 0, "other": 0, "error": 0}, 0.0
     # Meta pages, branches and leaves: damage inside values is not detectable.
-    pages = [at for at in range(0, len(sound), 4096) if at < 8192 or sound[at + 10] in (1, 2)]
+    pages = [at for at in range(0, len(intact), 4096) if at < 8192 or intact[at + 10] in (1, 2)]
     for _ in range(1000):
-        damaged = bytearray(sound)
+        damaged = bytearray(intact)
         page = rng.choice(pages)
         for _ in range(rng.choice((1, 1, 1, 4))):
             # Mostly in metadata structures.
@@ -253,7 +253,7 @@ def test_damage_is_an_error_or_values_of_the_file(tmp_path, on_error):
             assert str(path) in str(error) and "panic" not in str(error)
             outcomes["error"] += 1
         else:
-            assert all(source.offset_bytes + source.num_bytes <= len(sound) for source, _ in dataset)
+            assert all(source.offset_bytes + source.num_bytes <= len(intact) for source, _ in dataset)
             outcomes["same" if values_of(dataset) == expected else "other"] += 1
         slowest = max(slowest, time.monotonic() - begun)
     assert slowest < 2 and outcomes["error"] > (100 if on_error == "raise" else 5)
@@ -262,13 +262,13 @@ def test_damage_is_an_error_or_values_of_the_file(tmp_path, on_error):
 
 def test_other_kinds_of_files_are_named(tmp_path):
     path = written(tmp_path / "a.mdb", [(b"a", b"v")], subdir=False)
-    sound = path.read_bytes()
+    intact = path.read_bytes()
     magic = struct.pack("<I", 0xBEEFC0DE)
     for content, error, reason in [
-        (sound[:16] + magic[::-1] + sound[20:], fsp.UnsupportedError, "big-endian machine"),
-        (sound[:12] + magic + sound[16:], None, ""),
-        (sound[:8] + b"\x08\0\0\0" + magic + b"\x01\0\0\0" + sound[20:], fsp.UnsupportedError, "32-bit machine"),
-        (sound[:20] + b"\x02\0\0\0" + sound[24:], fsp.UnsupportedError, "version 2 of LMDB's format"),
+        (intact[:16] + magic[::-1] + intact[20:], fsp.UnsupportedError, "big-endian machine"),
+        (intact[:12] + magic + intact[16:], None, ""),
+        (intact[:8] + b"\x08\0\0\0" + magic + b"\x01\0\0\0" + intact[20:], fsp.UnsupportedError, "32-bit machine"),
+        (intact[:20] + b"\x02\0\0\0" + intact[24:], fsp.UnsupportedError, "version 2 of LMDB's format"),
         (b"SQLite format 3\0" + bytes(1000), fsp.InvalidDataError, "byte 0: is not a meta page of LMDB"),
         (b"", fsp.TruncatedError, "byte 0"),
     ]:
@@ -284,7 +284,7 @@ def test_other_kinds_of_files_are_named(tmp_path):
         fsp.datasets.lmdb(written(tmp_path / "empty", []))
     # Several, one of them damaged.
     both = [written(tmp_path / "one", [(b"a", b"1")]), path, written(tmp_path / "two", [(b"b", b"2")])]
-    with pytest.warns(UserWarning, match=r"^1 left out: .*a\.mdb"):
+    with pytest.warns(UserWarning, match=r"^1 skipped: .*a\.mdb"):
         assert fsp.datasets.lmdb(both, on_error="skip").columns["key"] == ["a", "b"]
 
 

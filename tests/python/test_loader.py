@@ -456,3 +456,38 @@ def test_replaced_file_is_indexed_again(short_clips, tmp_path):
     (batch,) = batches
     expected = fsp.Video(short_clips[1][0]).frames(batch.indices.tolist()[0], transforms=SMALL)
     assert np.array_equal(batch.frames[0].numpy(), expected.data.numpy())
+
+
+def test_a_batch_is_unpacked_and_read_by_name(short_clips, photos):
+    sampler, resize = fsp.samplers.random(sequence_length=2), [fsp.transforms.Resize((8, 8))]
+    (batch, *_) = fsp.ClipLoader(short_clips[:2], sampler, batch_size=2, transforms=resize)
+    frames, labels = batch
+    assert frames is batch.frames is batch["frames"] and labels.tolist() == [0, 1] and len(batch) == 2
+    assert "mask" in batch and "x" not in batch and set(batch.as_dict()) == set(vars(batch))
+    with pytest.raises(fsp.ArgumentError, match=r"no 'image'; it has frames, labels"):
+        batch["image"]
+    assert "frames=Tensor((2, 2, 8, 8, 3), uint8)," in repr(batch)
+    (images, *_) = fsp.ImageLoader(photos[:2], batch_size=2)
+    pixels, labels = images
+    assert pixels is images.images and len(labels) == 2 and "masks" not in images.as_dict()
+    assert "images=[Tensor(" in repr(images), "photographs of different sizes"
+
+
+def test_working_ahead_in_dataset_order_changes_no_batch(short_clips):
+    windows, resize = fsp.samplers.windows(sequence_length=4, pad_mode="edge"), [fsp.transforms.Resize((16, 16))]
+
+    def delivered(**options):
+        loader = fsp.ClipLoader(short_clips, windows, batch_size=4, transforms=resize, **options)
+        return [(b.clip_ids.tolist(), b.frames.tobytes()) for b in loader], loader.stats()
+
+    expected, alone = delivered(num_threads=1)
+    ahead, stats = delivered(num_threads=4)
+    assert ahead == expected and stats["clip_cache_peak_bytes"] > 40 * 4 * 16 * 16 * 3
+    assert stats["frames_decoded"] <= 1.05 * alone["frames_decoded"], "each picture once"
+    # Nothing is made ahead with prefetch_batches=0, and never more than the budget holds.
+    assert delivered(num_threads=4, prefetch_batches=0)[0] == expected
+    small, stats = delivered(num_threads=4, memory_budget=10 * 4 * 16 * 16 * 3)
+    assert small == expected and stats["clip_cache_peak_bytes"] <= 10 * 4 * 16 * 16 * 3
+    bad = [*short_clips[:2], ("missing.mp4", 0), *short_clips[2:]]
+    loader = fsp.ClipLoader(bad, windows, batch_size=4, transforms=resize, num_threads=4, on_error="skip")
+    assert sum(len(batch) for batch in loader) == sum(len(ids) for ids, _ in expected)

@@ -367,13 +367,13 @@ def test_loader_delivers_the_frames_of_the_preset(
 ) -> None:
     path = short_clips[0][0]
     rule = fsp.samplers.preset(name, **options)
-    facts = fsp.Video(path).info
+    info = fsp.Video(path).info
     loader = fsp.ClipLoader([path], rule, batch_size=1, shuffle=False, seed=7)
     indices = [batch.indices[0].tolist() for batch in loader]
-    fps = facts.average_fps
+    fps = info.average_fps
     expected = [
-        rule.frames(facts.num_frames, fps=fps, clip=clip, seed=7).indices
-        for clip in range(rule.clips_in(facts.num_frames, fps=fps))
+        rule.frames(info.num_frames, fps=fps, clip=clip, seed=7).indices
+        for clip in range(rule.clips_in(info.num_frames, fps=fps))
     ]
     assert indices == expected and len(expected) >= 2
 
@@ -424,7 +424,7 @@ def test_numbers_that_make_no_sense_are_refused(name: str) -> None:
 def test_presets_say_what_they_are_and_what_they_take() -> None:
     known = fsp.samplers.presets()
     assert set(OURS) <= set(known)
-    assert all("``" in known[name] for name in OURS)
+    assert all("`" in known[name] for name in OURS)
     with pytest.raises(fsp.ArgumentError, match="needs clip_len="):
         fsp.samplers.preset("mmaction2")
     with pytest.raises(fsp.ArgumentError, match="has no option 'clip_length'"):

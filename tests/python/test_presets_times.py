@@ -171,8 +171,8 @@ def away_from_zero(value: float) -> int:
 def test_uniform_samples_are_dalis():
     def one(random, comparison):
         video, length = steady(random.randint(1, 2000), 30.0), random.choice([1, 2, 3, 8, 16, random.randint(1, 300)])
-        spots = [i / (length - 1) if length > 1 else 0.0 for i in range(length)]
-        expected = [real(away_from_zero(spot * (len(video) - 1)) for spot in spots)]
+        places = [i / (length - 1) if length > 1 else 0.0 for i in range(length)]
+        expected = [real(away_from_zero(place * (len(video) - 1)) for place in places)]
         comparison.check("dali_uniform_sample", {"sequence_length": length}, video, expected)
 
     run(3000, one, failing=0)
@@ -202,5 +202,5 @@ def test_options_that_make_no_sense_are_refused():
     ]:
         with pytest.raises(fsp.ArgumentError):
             fsp.samplers.preset(name, **options)
-    with pytest.raises(fsp.ArgumentError):  # a rate that asks for more frames than fit in memory
+    with pytest.raises(fsp.ArgumentError):  # a rate that requires more frames than fit in memory
         fsp.samplers.preset("cosmos_curate", sample_rate_fps=1e8).frames(3000)

@@ -42,10 +42,10 @@ def first(made, count):
 @pytest.mark.parametrize("epoch", [0, 2])
 def test_a_sheet_shows_what_the_loader_delivers(short_clips, tmp_path, epoch):
     made = loader(short_clips)
-    facts = fsp.preview(made, tmp_path / "a.png", clips=4, frames=3, epoch=epoch)
+    metadata = fsp.preview(made, tmp_path / "a.png", clips=4, frames=3, epoch=epoch)
     made.set_epoch(epoch)
     clips = first(made, 4)
-    assert [(f["indices"], f["label"], f["class"]) for f in facts] == [
+    assert [(f["indices"], f["label"], f["class"]) for f in metadata] == [
         (indices, label, short_clips[label][0].rpartition("/")[2]) for _, indices, _, label in clips
     ]
     sheet = opened(tmp_path / "a.png")
@@ -68,12 +68,12 @@ def test_preview_leaves_the_loader_position_unchanged(short_clips, tmp_path):
 
 
 def test_page_lists_the_draws(short_clips, tmp_path):
-    facts = fsp.preview(loader(short_clips), tmp_path / "clips.html", clips=2)
+    metadata = fsp.preview(loader(short_clips), tmp_path / "clips.html", clips=2)
     page = (tmp_path / "clips.html").read_text()
     assert page.count("<img") == 2 and page.count("data:image/png;base64,") == 2
-    assert "RandomResizedCrop" in page and str(facts[0]["indices"]) in page
-    assert facts[1]["path"].replace("&", "&amp;") in page
-    crop = next(step for step in facts[0]["transforms"] if step["name"] == "RandomResizedCrop")
+    assert "RandomResizedCrop" in page and str(metadata[0]["indices"]) in page
+    assert metadata[1]["path"].replace("&", "&amp;") in page
+    crop = next(step for step in metadata[0]["transforms"] if step["name"] == "RandomResizedCrop")
     assert f"height {int(crop['height'])}, width {int(crop['width'])}<" in page
 
 
@@ -104,8 +104,8 @@ def test_the_command_writes_sheets(videos, media, tmp_path, capsys):
         "--flip",
     ]
     assert main(["preview", str(short_clips), "--out", str(out), "--json", *arguments]) == 0
-    facts = json.loads(capsys.readouterr().out)["clips"]
-    assert len(facts) == 2 and len(facts[0]["indices"]) == 8 and opened(out).shape[1] == 4 * 52 + 4
+    metadata = json.loads(capsys.readouterr().out)["clips"]
+    assert len(metadata) == 2 and len(metadata[0]["indices"]) == 8 and opened(out).shape[1] == 4 * 52 + 4
     page = tmp_path / "photos.html"
     assert main(["preview", str(media / "images" / "classes"), "--out", str(page), "--center-crop", "40"]) == 0
     assert "8 clips" in capsys.readouterr().out and "CenterCrop" in page.read_text()

@@ -220,8 +220,8 @@ def test_truncated_files_fail_only_their_own_clips(paths, tmp_path, index):
     copies = [Path(shutil.copy(path, tmp_path / f"{number}.mkv")) for number, path in enumerate(paths)]
     keywords = {"shuffle": False, "batch_size": 2, "prefetch_batches": 0, "num_threads": 1, "lookahead_clips": 0}
     one = loader(copies, index=tmp_path / "index" if index else False, **keywords)
-    sound = digests(one)
-    assert sound == digests(loader(paths, **keywords))
+    intact = digests(one)
+    assert intact == digests(loader(paths, **keywords))
     epoch = iter(one)
     # A batch is the two clips of one file. The second file keeps its header, the third nothing, the fourth is removed.
     next(epoch)

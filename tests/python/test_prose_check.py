@@ -29,6 +29,11 @@ GOOD = """def cut(path, length):
     [
         ("a.rs", "// The caller reports a failure.", None),
         ("a.rs", "// It is " + "to" + "ld of " + "no" + "body.", "no caller"),
+        ("a.rs", "struct Work" + "De" + "skState;", "scheduler"),
+        ("a.sh", 'echo "\\n' + "ver" + 'dict: done"', "result"),
+        ("Makefile", "# Tables are be" + "side the records.", "next to"),
+        ("a.rs", "//! I" + "n: a file.", "a plain sentence"),
+        ("a.rs", "// In fact, it is truncated.", None),
         ("a.md", "| " + "wide " * 40, None),
         ("a.md", "wide " * 40, "wrap at 120"),
         ("a.md", "```\n" + "wide " * 40 + "\n```", None),
@@ -37,6 +42,12 @@ GOOD = """def cut(path, length):
         ("python/a.py", 'def cut(path):\n    """Cuts a file."""\n', "no section 'Args:'"),
         ("python/a.py", 'def cut() -> int:\n    """Cuts a file."""\n', "no section 'Returns:'"),
         ("python/a.py", "def cut() -> None:\n    pass\n", "no docstring"),
+        (
+            "python/a.py",
+            'def cut() -> None:\n    """Cuts a file."""\n    raise ValueError("x")\n',
+            "'Raises:' for ValueError",
+        ),
+        ("python/a.py", 'def cut() -> None:\n    """Cuts a file."""\n    raise NotImplementedError\n', None),
         ("python/a.py", '"""Cuts.\n\n' + "word\n" * 6 + '"""\n', "a paragraph of 6 lines"),
     ],
 )
@@ -47,3 +58,19 @@ def test_violations_are_found(tmp_path, monkeypatch, name, text, finding):
     file.write_text(text)
     found = list(prose_check.check(file))
     assert (finding is None and not found) or any(finding in line for line in found), found
+
+
+@pytest.mark.parametrize("suffix", ["py", "pyi"])
+def test_exported_names_have_an_example(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(prose_check, "ROOT", tmp_path)
+    prose_check.exported.cache_clear()
+    package = tmp_path / "python" / "framespool"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text('from framespool._cut import cut\n__all__ = ["cut"]\n')
+    module = package / f"_cut.{suffix}"
+    found = []
+    for text in ('    """Cuts a file."""\n', '    """Cuts a file.\n\n    Example:\n        >>> cut()\n    """\n'):
+        module.write_text(f'def cut() -> None:\n{text}def inner() -> None:\n    """Is not public."""\n')
+        found.append([line.partition(": ")[2] for line in prose_check.check(module)])
+    prose_check.exported.cache_clear()
+    assert found == [["cut: no section 'Example:'"], []]

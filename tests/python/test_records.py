@@ -39,30 +39,30 @@ def test_damaged_tfrecord_error_has_byte_offset(tmp_path, photos):
     pictures = [Path(path).read_bytes() for path, _ in photos[:3]]
     records = [tfrecord([example(image__encoded=data, image__class__label=5)]) for data in pictures]
     begin, second = len(records[0]), len(records[1])
-    sound = b"".join(records)
+    intact = b"".join(records)
     for at, reason in [
         (begin, "length is wrong"),
         (begin + 8, "length is wrong"),
         (begin + second // 2, "data is wrong"),
         (begin + second - 1, "data is wrong"),
     ]:
-        path.write_bytes(sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :])
+        path.write_bytes(intact[:at] + bytes([intact[at] ^ 1]) + intact[at + 1 :])
         with pytest.raises(fsp.InvalidDataError, match=rf"r, byte {begin}: the checksum of the record's {reason}"):
             fsp.datasets.tfrecord(path, check=True)
-        with pytest.warns(UserWarning, match=f"1 left out: .*byte {begin}"):
+        with pytest.warns(UserWarning, match=f"1 skipped: .*byte {begin}"):
             left = fsp.datasets.tfrecord(path, check=True, on_error="skip")
         # After a damaged length no record is found; after damaged data it is.
         assert len(left) == (1 if "length" in reason else 2)
     # Without checksums, only the damaged image fails.
     picture = begin + records[1].index(pictures[1]) + len(pictures[1]) // 2
-    path.write_bytes(sound[:picture] + b"\xff\xd9" * 50 + sound[picture + 100 :])  # a JPEG's end, too early
+    path.write_bytes(intact[:picture] + b"\xff\xd9" * 50 + intact[picture + 100 :])  # a JPEG's end, too early
     dataset = fsp.datasets.tfrecord(path)
     assert len(dataset) == 3
     outcomes = fsp.decode_images([source for source, _ in dataset], on_error="return")
     assert isinstance(outcomes[1], fsp.Error) and f"{path}!record 1" in str(outcomes[1])
     assert outcomes[0].tobytes() == fsp.decode_image(photos[0][0]).tobytes()
-    for length in (begin + 3, begin + 100, len(sound) - 1):
-        path.write_bytes(sound[:length])
+    for length in (begin + 3, begin + 100, len(intact) - 1):
+        path.write_bytes(intact[:length])
         with pytest.raises(fsp.TruncatedError, match=r"r, byte \d+: needs bytes"):
             fsp.datasets.tfrecord(path)
 
@@ -80,7 +80,7 @@ def test_tfrecords_without_the_feature_are_named(tmp_path, photos):
         path.write_bytes(tfrecord([good, odd, good]))
         with pytest.raises(fsp.ArgumentError, match=f"r, record 1 at byte .*{reason}"):
             fsp.datasets.tfrecord(path)
-        with pytest.warns(UserWarning, match="1 left out"):
+        with pytest.warns(UserWarning, match="1 skipped"):
             assert len(fsp.datasets.tfrecord(path, on_error="skip")) == 2
     for keywords in ({"source": ""}, {"source": 3}, {"label": ""}, {"check": 1}):
         with pytest.raises(fsp.ArgumentError, match=next(iter(keywords))):
@@ -126,23 +126,23 @@ def test_recordio_image_with_magic_number_is_joined(tmp_path):
 
 def test_damaged_recordio_error_has_byte_offset(tmp_path, photos):
     records = [packed_picture(float(n), Path(path).read_bytes()) for n, (path, _) in enumerate(photos[:3])]
-    sound, begins = recordio(records)
+    intact, begins = recordio(records)
     rec, idx = tmp_path / "a.rec", tmp_path / "a.idx"
     idx.write_text("".join(f"{number}\t{begin}\n" for number, begin in enumerate(begins)))
     at = begins[1]
     for damaged, reason in [
-        (sound[:at] + b"?" + sound[at + 1 :], "no record starts here"),
-        (sound[: at + 7] + b"\xff" + sound[at + 8 :], "unknown kind 7"),
-        (sound[: at + 7] + b"\x1f" + sound[at + 8 :], "needs bytes"),
-        (sound[: at + 7] + b"\x40" + sound[at + 8 :], "without the start"),
+        (intact[:at] + b"?" + intact[at + 1 :], "no record starts here"),
+        (intact[: at + 7] + b"\xff" + intact[at + 8 :], "unknown kind 7"),
+        (intact[: at + 7] + b"\x1f" + intact[at + 8 :], "needs bytes"),
+        (intact[: at + 7] + b"\x40" + intact[at + 8 :], "without the start"),
     ]:
         rec.write_bytes(damaged)
         for keywords, remain in (({}, 1), ({"idx": idx}, 2)):
             with pytest.raises(fsp.InvalidDataError, match=rf"a\.rec, byte ({at}|{at + 8}): .*{reason}"):
                 fsp.datasets.recordio(rec, **keywords)
-            with pytest.warns(UserWarning, match=f"1 left out: .*{reason}"):
+            with pytest.warns(UserWarning, match=f"1 skipped: .*{reason}"):
                 assert len(fsp.datasets.recordio(rec, on_error="skip", **keywords)) == remain
-    rec.write_bytes(sound)
+    rec.write_bytes(intact)
     idx.write_text("0\t0\n1\tone\n")
     with pytest.raises(fsp.ArgumentError, match=r"a\.idx, line 2: expected two integers, a key and a byte"):
         fsp.datasets.recordio(rec, idx=idx, on_error="skip")

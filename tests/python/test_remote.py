@@ -132,8 +132,8 @@ def test_datasets_take_urls_and_roots_that_are_urls(
     (tmp_path / "urls.txt").write_text("".join(f"{nginx.url(path)} {n}\n" for n, path in enumerate(paths)))
     urls = [(nginx.url(path), n) for n, path in enumerate(paths)]
     for root in (nginx.url(paths[0].parent), nginx.url(paths[0].parent) + "/"):
-        assert [(str(p), n) for p, n in fsp.datasets.file_list(tmp_path / "names.txt", root=root).samples] == urls
-    dataset = fsp.datasets.file_list(tmp_path / "urls.txt")
+        assert [(str(p), n) for p, n in fsp.datasets.annotation_file(tmp_path / "names.txt", root=root).samples] == urls
+    dataset = fsp.datasets.annotation_file(tmp_path / "urls.txt")
     assert [(str(path), n) for path, n in dataset.samples] == urls
     left = dataset.exclude([urls[1][0]])
     assert [str(path) for path, _ in left.samples] == [urls[0][0], urls[2][0]]
@@ -198,11 +198,11 @@ def test_lists_are_read_where_they_are(
     server.start()
     try:
         address = f"http://127.0.0.1:{server.port}"
-        listed = [(str(path), label) for path, label in fsp.datasets.file_list(f"{address}/list.txt")]
+        listed = [(str(path), label) for path, label in fsp.datasets.annotation_file(f"{address}/list.txt")]
         assert listed == [(f"{address}/a.mp4", 3), (f"{address}/b/c.mp4", 4)]
         assert fsp.datasets.json_lines(f"{address}/clips.jsonl").samples == [(f"{address}/a.mp4", 7)]
         with pytest.raises(fsp.NotFoundError, match=r"gone\.txt"):
-            fsp.datasets.file_list(f"{address}/gone.txt")
+            fsp.datasets.annotation_file(f"{address}/gone.txt")
     finally:
         server.stop()
 

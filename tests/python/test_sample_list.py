@@ -18,7 +18,7 @@ def listed(tmp_path):
     lines.write_text(
         "".join(f"{name} {label}\n" for label, name in enumerate(["b/ü.mp4", "a/1.mp4", "a/2.mp4", "c.mp4"]))
     )
-    table = fsp.datasets.file_list(lines, root="/data//videos/")
+    table = fsp.datasets.annotation_file(lines, root="/data//videos/")
     return Dataset(list(table.samples)), table
 
 
@@ -65,7 +65,7 @@ def test_tables_go_to_other_processes(listed, tmp_path):
     assert parts.samples == [(VideoSegment("/v/a.mp4", start_seconds=1.5, end_seconds=2.0), 3), ("/v/b.mp4", -1)]
     frames = tmp_path / "frames.txt"
     frames.write_text("f 30 1\ng 20 2\n")
-    folders = fsp.datasets.rawframes(frames, root="/r", fps=25)
+    folders = fsp.datasets.annotation_file(frames, root="/r", columns=("total", "label"), fps=25)
     assert isinstance(folders[0][0], ImageSequence)
     for dataset in (listed[1], parts, folders, listed[1][:0]):
         back = pickle.loads(pickle.dumps(dataset))
@@ -92,7 +92,7 @@ def test_a_table_has_the_fingerprint_of_its_list(tmp_path, names):
     """Otherwise a loader's state would not match a hand-written list of the same videos."""
     lines = tmp_path / "list.txt"
     lines.write_text("".join(f"{name} {label}\n" for label, name in enumerate(names)))
-    table = fsp.datasets.file_list(lines, root="")
+    table = fsp.datasets.annotation_file(lines, root="")
     assert isinstance(table.samples, SampleList)
     assert _checkpoint.fingerprint(table) == _checkpoint.fingerprint(Dataset(list(table.samples)))
     assert _checkpoint.fingerprint(table) != _checkpoint.fingerprint(Dataset([(name, 9) for name, _ in table.samples]))
@@ -101,7 +101,7 @@ def test_a_table_has_the_fingerprint_of_its_list(tmp_path, names):
 def test_batches_do_not_depend_on_how_entries_are_kept(short_clips, tmp_path):
     lines = tmp_path / "list.txt"
     lines.write_text("".join(f"{path} {label}\n" for path, label in short_clips))
-    table = fsp.datasets.file_list(lines)
+    table = fsp.datasets.annotation_file(lines)
     sampling = fsp.samplers.random(sequence_length=2)
 
     def digest(dataset):
@@ -131,5 +131,5 @@ def test_what_is_kept_is_small(tmp_path):
     lines = tmp_path / "list.txt"
     name = "/data/kinetics700/train/class number {:03}/vid{:08}_000010_000020.mp4 {}\n"
     lines.write_text("".join(name.format(n // 100, n, n // 100) for n in range(20_000)))
-    table = fsp.datasets.file_list(lines).samples.table
+    table = fsp.datasets.annotation_file(lines).samples.table
     assert isinstance(table, _framespool.SampleTable) and table.memory_bytes < 100 * len(table)

@@ -20,7 +20,7 @@ SMALL, LARGE = (320, 180), (480, 270)
 FILES = {
     "small_large.mp4": ("-map 0 -map 1", 1),
     "large_small.mp4": ("-map 1 -map 0", 0),
-    "sound_small_large.mp4": ("-map 2 -map 0 -map 1", 2),
+    "audio_small_large.mp4": ("-map 2 -map 0 -map 1", 2),
     "small_default.mp4": ("-map 0 -map 1 -disposition:0 default -disposition:1 0", 0),
     "large_default.mp4": ("-map 0 -map 1 -disposition:0 0 -disposition:1 default", 1),
     "fragments.mp4": ("-map 0 -map 1 -movflags +frag_keyframe+empty_moov", 1),
@@ -51,10 +51,10 @@ def made(encoder: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     x264("testsrc", SMALL, "small.mp4")
     x264("testsrc2", LARGE, "large.mp4")
-    run(*["-f", "lavfi", "-i", "sine", "-t", "2", "-c:a", "aac", "sound.m4a"])
+    run(*["-f", "lavfi", "-i", "sine", "-t", "2", "-c:a", "aac", "audio.m4a"])
     run(*["-f", "lavfi", "-i", "color=red:size=64x64", "-frames:v", "1", "cover.png"])
     for name, (arguments, _) in FILES.items():
-        inputs = ["-i", "small.mp4", "-i", "large.mp4", "-i", "sound.m4a", "-i", "cover.png"]
+        inputs = ["-i", "small.mp4", "-i", "large.mp4", "-i", "audio.m4a", "-i", "cover.png"]
         run(*inputs, "-c", "copy", *arguments.split(), name)
     return folder
 
@@ -93,7 +93,7 @@ def test_default_stream_is_best_stream(made: Path, plain: dict[tuple[int, int], 
 
 
 def test_streams_are_listed(made: Path) -> None:
-    listed = fsp.Video(made / "sound_small_large.mp4").info.streams
+    listed = fsp.Video(made / "audio_small_large.mp4").info.streams
     assert [(stream.kind, stream.codec, (stream.width, stream.height)) for stream in listed] == [
         ("audio", "aac", (0, 0)),
         ("video", "h264", SMALL),

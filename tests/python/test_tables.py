@@ -92,7 +92,7 @@ def test_a_row_without_bytes_is_named(tmp_path, photos):
             continue
         with pytest.raises(fsp.ArgumentError, match=r"none\.parquet, row 1: column 'jpg' has no value"):
             fsp.datasets.parquet(path, source="jpg")
-        with pytest.warns(UserWarning, match="1 left out"):
+        with pytest.warns(UserWarning, match="1 skipped"):
             assert len(fsp.datasets.parquet(path, source="jpg", on_error="skip")) == 2
 
 
@@ -200,7 +200,7 @@ def jpeg(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
-@pytest.mark.filterwarnings("ignore:.*left out")
+@pytest.mark.filterwarnings("ignore:.*skipped")
 def test_damage_is_an_error_or_bytes_of_the_file(tmp_path, compression):
     rng = random.Random(9)
     values = [jpeg(number) for number in range(60)] + [None]
@@ -208,12 +208,12 @@ def test_damage_is_an_error_or_bytes_of_the_file(tmp_path, compression):
     made = {"bin": pa.array(values, pa.binary()), "label": list(range(61)), "name": names}
     buffer = io.BytesIO()
     pq.write_table(pa.table(made), buffer, compression=compression, row_group_size=25, use_dictionary=["name"])
-    sound, path = buffer.getvalue(), tmp_path / "d.parquet"
-    path.write_bytes(sound)
-    footer = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
+    intact, path = buffer.getvalue(), tmp_path / "d.parquet"
+    path.write_bytes(intact)
+    footer = len(intact) - 8 - int.from_bytes(intact[-8:-4], "little")
 
     def place() -> int:
-        return rng.randrange(footer if rng.random() < 0.5 else 0, len(sound))
+        return rng.randrange(footer if rng.random() < 0.5 else 0, len(intact))
 
     def read(on_error: str):
         return fsp.datasets.parquet(path, source="bin", on_error=on_error)

@@ -7,11 +7,12 @@ import json
 import os
 import subprocess
 import sys
-import types
+import warnings
 from pathlib import Path
 
 import framespool as fsp
 import pytest
+from framespool import _ranks
 from PIL import Image
 
 torch = pytest.importorskip("torch")
@@ -22,7 +23,6 @@ from framespool.torch import (  # noqa: E402
     ClipDataset,
     ImageDataset,
     TorchLoader,
-    _distributed,
     for_accelerate,
     rank_and_world,
 )
@@ -50,6 +50,27 @@ def test_batches_do_not_depend_on_num_workers(short_clips, workers):
     for epoch in (0, 1, 4):
         dataset.set_epoch(epoch)
         assert ids(batches) == expected(short_clips, epoch)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("workers", [0, 3])
+def test_grouped_shuffle_comes_through_workers(short_clips, workers):
+    """With the streams given, workers do not change the order; by default each worker has streams of its own."""
+    keywords = {**KEYWORDS, "shuffle": "grouped", "memory_budget": 20 * 16 * 24 * 3 * 2}
+    given = {**keywords, "num_streams": 12, "shuffle_block_size": 20}
+    dataset = ClipDataset(short_clips, SAMPLING, **given)
+    batches = DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
+    loader = fsp.ClipLoader(short_clips, SAMPLING, **given)
+    for epoch in (0, 1, 4):
+        dataset.set_epoch(epoch)
+        loader.set_epoch(epoch)
+        for got, wanted in zip(batches, loader, strict=True):
+            assert got["clip_ids"].tolist() == wanted.clip_ids.tolist()
+            assert torch.equal(got["frames"], wanted.frames.torch())
+    # By default there are as many streams as the workers have slots.
+    derived = ClipDataset(short_clips * 8, fsp.samplers.windows(sequence_length=2, step=8), **keywords)
+    found = ids(DataLoader(derived, batch_size=None, num_workers=workers))
+    assert sorted(flat(found)) == list(range(len(flat(found))))
 
 
 class Reopening(torch.utils.data.Dataset):
@@ -150,6 +171,21 @@ def test_pin_memory_covers_all_tensors(short_clips, photos, monkeypatch):
             n: type(v) for n, v in batch.items()
         }
         assert torch.equal(got["labels"], batch["labels"])
+
+
+def test_a_batch_moves_as_a_tensor_does(short_clips, monkeypatch):
+    (batch, *_) = fsp.ClipLoader(short_clips[:2], SAMPLING, batch_size=2, transforms=[fsp.transforms.Resize((16, 24))])
+    frames, labels = batch.torch()
+    assert isinstance(frames, torch.Tensor) and frames.data_ptr() == batch.frames.torch().data_ptr()
+    moved = batch.to("meta", non_blocking=True)
+    assert type(moved) is fsp.Batch and {value.device.type for value in moved.as_dict().values()} == {"meta"}
+    assert batch.to("cpu").frames.shape == frames.shape and labels.dtype == torch.int64
+    pinned = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: pinned.append(tensor) or tensor)
+    assert type(batch.pin_memory()) is fsp.Batch and len(pinned) == len(batch.as_dict())
+    steps = [*KEYWORDS["transforms"], lambda frames: "mine"]
+    (changed,) = fsp.ClipLoader(short_clips[:1], SAMPLING, batch_size=2, transforms=steps)
+    assert changed.to("cpu").frames == "mine", "the result of a callable is what it is"
 
 
 def test_a_data_loader_that_is_to_pin_delivers(short_clips):
@@ -269,9 +305,10 @@ def test_killed_run_of_four_ranks_ends_on_two(short_clips, tmp_path):
 
 
 @pytest.mark.timeout(200)
-def test_accelerate_delivers_every_clip_once(short_clips, tmp_path):
+@pytest.mark.parametrize("shuffle", ["full", "grouped"])
+def test_accelerate_delivers_every_clip_once(short_clips, tmp_path, shuffle):
     pytest.importorskip("accelerate")
-    said = run_torchrun("accelerate", short_clips, tmp_path, 180)
+    said = run_torchrun(f"accelerate:{shuffle}", short_clips, tmp_path, 180)
     assert sorted(flat(said[0]["recipe"]) + flat(said[1]["recipe"])) == list(range(10))
     for own in said:
         assert sorted(own["gathered"]) == list(range(10))
@@ -281,9 +318,10 @@ def test_accelerate_delivers_every_clip_once(short_clips, tmp_path):
 
 
 @pytest.mark.timeout(200)
-def test_lightning_trains_each_rank_on_its_own_part(short_clips, tmp_path):
+@pytest.mark.parametrize("shuffle", ["full", "grouped"])
+def test_lightning_trains_each_rank_on_its_own_part(short_clips, tmp_path, shuffle):
     pytest.importorskip("lightning")
-    said = run_torchrun("lightning", short_clips, tmp_path, 180)
+    said = run_torchrun(f"lightning:{shuffle}", short_clips, tmp_path, 180)
     for part in ("train", "val"):
         assert sorted(flat(said[0][part]) + flat(said[1][part])) == list(range(10))
     assert said[0]["train_loader"] == "TorchLoader"
@@ -292,13 +330,16 @@ def test_lightning_trains_each_rank_on_its_own_part(short_clips, tmp_path):
 # ---- one process ----
 
 
-def test_accelerate_saves_the_position_in_the_epoch(short_clips, tmp_path):
+@pytest.mark.parametrize("shuffle", ["full", "grouped"])
+def test_accelerate_saves_the_position_in_the_epoch(short_clips, tmp_path, shuffle):
     accelerator = pytest.importorskip("accelerate").Accelerator(cpu=True)
+    keywords = {**KEYWORDS, "shuffle": shuffle}
 
     def batches():
-        return for_accelerate(fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS), accelerator)
+        return for_accelerate(fsp.ClipLoader(short_clips, SAMPLING, **keywords), accelerator)
 
-    whole = expected(short_clips, 0) + expected(short_clips, 1)
+    loader = fsp.ClipLoader(short_clips, SAMPLING, **keywords)
+    whole = [batch.clip_ids.tolist() for _ in range(2) for batch in loader]
     it = iter(batches())
     got = ids(next(it) for _ in range(3))
     accelerator.save_state(str(tmp_path))
@@ -314,11 +355,12 @@ def test_accelerate_saves_the_position_in_the_epoch(short_clips, tmp_path):
 
 
 @pytest.mark.timeout(200)
+@pytest.mark.parametrize("shuffle", ["full", "grouped"])
 @pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
-def test_lightning_resumes_in_the_middle_of_an_epoch(short_clips, tmp_path, package):
+def test_lightning_resumes_in_the_middle_of_an_epoch(short_clips, tmp_path, package, shuffle):
     """In a separate process per package: data modules depend on the imported one."""
     pytest.importorskip(package.split(".")[0])
-    code = LIGHTNING.replace("PACKAGE", package)
+    code = LIGHTNING.replace("PACKAGE", package).replace("SHUFFLE", shuffle)
     done = subprocess.run(
         [sys.executable, "-c", code, tmp_path, *[path for path, _ in short_clips[:5]]],
         capture_output=True,
@@ -366,7 +408,7 @@ class Model(pl.LightningModule):
 
 def fit(steps, resume=None, save=None, data=None, **more):
     seen.clear()
-    data = data or ClipDataModule(train={**part, "shuffle": "full"}, val=part, **common)
+    data = data or ClipDataModule(train={**part, "shuffle": "SHUFFLE"}, val=part, **common)
     quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
     trainer = pl.Trainer(max_steps=steps, accelerator="cpu", num_sanity_val_steps=1, **quiet, **more)
     trainer.fit(Model(), data, ckpt_path=resume)
@@ -380,7 +422,7 @@ for taken in (1, 4, 6):
     path = f"{folder}/{taken}.ckpt"
     first = fit(taken, save=path)
     resumed[taken] = first, fit(10, resume=path)
-data = ClipDataModule(train={**part, "shuffle": "full"}, val=part, **common)
+data = ClipDataModule(train={**part, "shuffle": "SHUFFLE"}, val=part, **common)
 again = [fit(4, data=data) for _ in range(2)][1]
 reloaded = fit(10, reload_dataloaders_every_n_epochs=1)
 val = [v for v in validated if len(v) == 4]
@@ -416,6 +458,21 @@ def test_a_data_module_says_what_it_lacks(short_clips):
 )
 def test_ranks_share_the_cores_that_they_were_given(cores, here, outside, ranks, expected, monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
-    monkeypatch.setattr(_distributed, "_framespool", types.SimpleNamespace(cores=lambda: cores))
-    monkeypatch.setattr(_distributed.os, "sched_getaffinity", lambda pid: range(outside if pid else here))
-    assert _distributed.cores_per_rank() == expected
+    monkeypatch.setattr(_ranks, "cores", lambda: cores)
+    monkeypatch.setattr(_ranks.os, "sched_getaffinity", lambda pid: range(outside if pid else here))
+    assert _ranks.cores_per_rank() == expected
+    loader = fsp.ClipLoader(["a.mp4"], SAMPLING, batch_size=1)
+    assert loader._settings["num_threads"] == expected
+
+
+def test_an_unsharded_loader_on_several_ranks_warns_once(short_clips, monkeypatch):
+    monkeypatch.setattr(_ranks, "_warned", False)
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS)  # without RANK it is not known to be a rank
+    monkeypatch.setenv("RANK", "1")
+    fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS, **rank_and_world())
+    with pytest.warns(UserWarning, match=r"one of 4 ranks.*num_shards=1.*rank_and_world"):
+        fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS)

@@ -170,8 +170,11 @@ def test_all_arguments_reach_the_engine(transform, expected):
         assert all(type(part) in (float, str) for part in parts), value
 
 
+NOT_OF_THE_ENGINE = ("PerBatch", "PerClip", "Transform", "apply", "sample_params")
+
+
 def test_every_transform_is_shown_to_reach_the_engine():
-    public = {name for name in t.__all__ if name not in ("Transform", "apply", "sample_params")}
+    public = {name for name in t.__all__ if name not in NOT_OF_THE_ENGINE}
     assert {type(transform).__name__ for transform in OBJECTS} == public
     assert all(issubclass(getattr(t, name), t.Transform) and getattr(t, name).__doc__ for name in public)
 
@@ -343,10 +346,22 @@ def test_the_engine_checks_again_and_knows_every_name(videos):
 
 
 def test_a_list_may_end_in_a_callable():
-    assert _compose.split(None) == ([], None)
-    assert _compose.split([t.CenterCrop(3)]) == ([("CenterCrop", {"size": [3.0, 3.0]}, False)], None)
-    assert _compose.split((t.CenterCrop(3), len)) == (_compose.steps([t.CenterCrop(3)]), len)
-    assert _compose.split([len]) == ([], len)
+    assert _compose.split(None, "uint8") == ([], ())
+    assert _compose.split([t.CenterCrop(3)], "uint8") == ([("CenterCrop", {"size": [3.0, 3.0]}, False)], ())
+    assert _compose.split((t.CenterCrop(3), len), "uint8") == (_compose.steps([t.CenterCrop(3)]), (len,))
+    assert _compose.split([len], "uint8") == ([], (len,))
+
+
+def test_normalize_moves_behind_what_moves_pixels():
+    normalize, crop, flip, erase = t.Normalize(0.5, 0.5), t.RandomCrop(3), t.RandomHorizontalFlip(), t.RandomErasing()
+    for given, expected in (
+        ([normalize, crop, flip], [crop, flip, normalize]),
+        ([normalize, crop, erase], [crop, normalize, erase]),
+        ([normalize, erase], [normalize, erase]),
+        # This crop would pad values of another range.
+        ([normalize, t.RandomCrop(3, padding=1)], [normalize, t.RandomCrop(3, padding=1)]),
+    ):
+        assert _compose.split(given, "float32")[0] == [entry._step() for entry in expected]
 
 
 class Compose:
@@ -381,7 +396,7 @@ class Own(t.CenterCrop):
 )
 def test_other_lists_are_refused_with_the_way_out(transforms, message):
     with pytest.raises(fsp.ArgumentError, match=message):
-        _compose.split(transforms)
+        _compose.split(transforms, "uint8")
 
 
 def test_where_no_callable_can_be_it_is_said():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import subprocess
+import sys
+import textwrap
 
 import framespool as fsp
 import numpy as np
@@ -20,7 +23,7 @@ def everything(video):
     return video.frames(range(len(video))).data.numpy()
 
 
-def test_info_states_the_facts_of_the_container(video):
+def test_info_states_the_metadata_of_the_container(video):
     info = video.info
     assert (info.num_frames, info.width, info.height, info.codec) == (180, 640, 360, "h264")
     assert info.rotation == 0 and info.keyframes[0] == 0 and info.container == "mov,mp4"
@@ -89,6 +92,18 @@ def test_rotation_is_applied(videos, name):
     expected = np.rot90(upright, quarters)
     assert np.array_equal(turned[0].numpy(), expected)
     assert (turned.info.height, turned.info.width) == expected.shape[:2]
+
+
+@pytest.mark.parametrize("container", ["mp4", "mkv"])
+def test_display_matrix_between_right_angles_turns_nothing(videos, container):
+    """As in other readers that turn by quarters only: 45 degrees are not 90."""
+    upright = fsp.Video(videos / "derived" / "base_640x360.mp4")
+    skewed = fsp.Video(videos / "odd" / f"rotate_45_640x360.{container}")
+    data = (videos / "odd" / f"rotate_45_640x360.{container}").read_bytes()
+    # The cosine of 45 degrees in 16.16 fixed point, and in Matroska ProjectionPoseRoll with a float.
+    assert bytes.fromhex("0000b504ffff4afc" if container == "mp4" else "7675884046800000000000") in data
+    assert (skewed.info.rotation, skewed.info.mirrored) == (0, False)
+    assert np.array_equal(skewed.frames([0, 71]).data.numpy(), upright.frames([0, 71]).data.numpy())
 
 
 def test_bytes_give_the_same_frames_as_the_file(videos):
@@ -204,6 +219,67 @@ def test_clip_before_the_start_is_rejected(video):
 def test_frame_numbers_are_read_while_they_exist(video, endless, first):
     with pytest.raises(IndexError, match=f"frame {first} "):
         video.frames(endless)
+
+
+def counted(values, taken):
+    """The values; the number of those taken so far is in `taken`."""
+    for taken[0], value in enumerate(values, 1):  # noqa: B020
+        yield value
+
+
+def test_numbers_are_not_read_far_beyond_the_first_invalid_one(video):
+    """A request for a hundred million frames costs no more than one for the frames that exist."""
+    for request, values, error in (
+        (video.frames, range(10**8), fsp.FrameIndexError),
+        (video.frames, itertools.chain([0] * 70_000, range(-(10**8), 0)), fsp.FrameIndexError),
+        (video.get_frames_played_at, (n / 25 for n in range(10**8)), fsp.FrameTimeError),
+        (
+            video.get_frames_played_at,
+            itertools.chain([0.0] * 70_000, itertools.repeat(float("nan"))),
+            fsp.FrameTimeError,
+        ),
+    ):
+        taken = [0]
+        with pytest.raises(error):
+            request(counted(values, taken))
+        assert taken[0] <= 1 << 17, taken
+
+
+def test_exhausted_file_descriptors_are_not_blamed_on_a_file(videos):
+    """Opening a video, decoding a range of one, and one that libavformat reads, while no file can be opened."""
+    program = """
+        import os, resource, sys
+        import framespool as fsp
+
+        def attempt(action):
+            try:
+                action()
+            except fsp.Error as error:
+                return type(error).__name__, "not an error of the file" in str(error)
+            return "fine"
+
+        opened = [fsp.Video(path, index=False) for path in sys.argv[1:]]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        held = []
+        try:
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        for path, video in zip(sys.argv[1:], opened):
+            print(attempt(lambda: fsp.Video(path, index=False)))
+            print(attempt(lambda: video.frames([0, 20])))
+        for file in held:
+            os.close(file)
+        for path in sys.argv[1:]:
+            print(attempt(lambda: fsp.Video(path, index=False).frames([0, 20])))
+    """
+    paths = [videos / "derived" / name for name in ("base_640x360.mp4", "live_no_cues_640x360.mkv")]
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *paths], capture_output=True, text=True, timeout=60
+    )
+    refused = "('ReadError', True)"
+    assert done.stdout.split("\n")[:-1] == [refused, "fine", refused, "fine", "fine", "fine"], done
 
 
 @pytest.mark.parametrize("wrong", [7.9, "3", True, None, 2**70, [1]])

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from common import Clip, nvidia_smi, timed
+from common import Clip, clips, nvidia_smi, timed
 from framespool import gpu
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item, python
 
@@ -34,7 +34,7 @@ def delta(before: dict[str, int]) -> dict[str, int]:
 @item("sessions", seconds=120, checklist="2")
 def sessions(context: Context) -> Iterator[Row]:
     """Creation, reuse and reconfiguration, as reported by the statistics of the decoder pool."""
-    tuning = [clip for clip in timed("tuning") if clip.facts.get("codec") == "h264"]
+    tuning = [clip for clip in clips("tuning") if clip.properties.get("codec") == "h264"]
     key_pictures(tuning[0].path)  # opens the driver's library
     for clip in tuning:
         created, reused, memory = [], [], []
@@ -51,7 +51,7 @@ def sessions(context: Context) -> Iterator[Row]:
                 reused.append(again / passes)
                 created.append(first - first_passes * again / passes)
                 memory.append(used)
-        name = f"{size(clip)} {clip.facts.get('codec')}"
+        name = f"{size(clip)} {clip.properties.get('codec')}"
         if not created or not reused:
             yield Row(name, "a decoder is created, then reused", FAILED, f"pool: {gpu.decoder_cache_stats()}")
             continue
@@ -89,7 +89,7 @@ def reconfigured(tuning: list[Clip]) -> Row:
 
 
 def size(clip: Clip) -> str:
-    return f"{clip.facts.get('width')}x{clip.facts.get('height')}"
+    return f"{clip.properties.get('width')}x{clip.properties.get('height')}"
 
 
 @item("parser", seconds=60, checklist="2")

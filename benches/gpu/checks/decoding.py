@@ -70,9 +70,9 @@ def every_frame(clip: Clip, dtype: str) -> Row:
 
 def whole_files(context: Context, codecs: set[str]) -> Iterator[Row]:
     for clip in clips("exact", context.match):
-        if clip.facts.get("codec") not in codecs:
+        if clip.properties.get("codec") not in codecs:
             continue
-        deep = "10" in str(clip.facts.get("pix_fmt")) or "12" in str(clip.facts.get("pix_fmt"))
+        deep = "10" in str(clip.properties.get("pix_fmt")) or "12" in str(clip.properties.get("pix_fmt"))
         # Converting to eight bits would hide errors in the lower bits.
         for dtype in ("uint8", "float32") if deep else ("uint8",):
             if context.left() < 0:

@@ -97,11 +97,42 @@ def settle(waiting: Any, compared: Comparison) -> None:
         compared.note(f"round {number}", f"{int(total)} and not {right}")
 
 
+@item("held-stream", seconds=60, checklist="DLPack")
+def held_stream(context: Context) -> Iterator[Row]:
+    """Blocks the consumer's stream while it still has to read a batch: later batches have the CPU's bytes."""
+    torch, why = torch_or_reason()
+    holds, batches = 3, 8
+    name, asked = "torch", f"{holds} times a stream is blocked for about a second with a batch still to be read"
+    if torch is None:
+        yield Row(name, asked, IMPOSSIBLE, why)
+        return
+    ours, theirs = looped(device="cuda:0"), looped()
+    stream = torch.cuda.Stream()
+    compared = Comparison()
+    for hold in range(holds):
+        with torch.cuda.stream(stream):
+            # Cycles of the GPU's clock, which is at most 2 GHz.
+            torch.cuda._sleep(2_000_000_000)
+            read = torch.from_dlpack(next(ours).frames).clone()
+        right = [torch.from_dlpack(next(theirs).frames).clone()]
+        got = [torch.from_dlpack(next(ours).frames).clone() for _ in range(batches)]
+        right += [torch.from_dlpack(next(theirs).frames).clone() for _ in range(batches)]
+        torch.cuda.synchronize()
+        for number, (mine, other) in enumerate(zip([read, *got], right, strict=True)):
+            compared.cases += 1
+            if not torch.equal(mine.cpu(), other):
+                compared.note(f"hold {hold}, batch {number}", "its bytes differ from the CPU's")
+    if compared.same:
+        yield Row(name, asked, OK, figures={"batches": compared.cases})
+    else:
+        yield Row(name, asked, FAILED, f"{compared.differing} of {compared.cases} batches differ; {compared.first}")
+
+
 @item("torch-capture", seconds=120, checklist="captures")
 def torch_capture(context: Context) -> Iterator[Row]:
     """Captures graphs while a loader's threads decode: neither may disturb the other."""
     torch, why = torch_or_reason()
-    name, asked = "torch", f"{CAPTURES} graphs captured in mode global beside a loader"
+    name, asked = "torch", f"{CAPTURES} graphs captured in mode global while a loader runs"
     if torch is None:
         yield Row(name, asked, IMPOSSIBLE, why)
         return

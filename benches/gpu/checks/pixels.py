@@ -90,7 +90,7 @@ def compare(clip: Clip, seconds: float) -> Iterator[Row]:
 
 
 def compared_row(clip: Clip, asked: str, compared: Comparison, refused: int, left_out: int) -> Row:
-    figures = {"cases": compared.cases, "frames": compared.frames, "refused_alike": refused}
+    figures = {"cases": compared.cases, "frames": compared.frames, "refused_by_both": refused}
     if left_out:
         figures["left_out_for_time"] = left_out
     if not compared.same:

@@ -96,16 +96,16 @@ def peer_rates(peer: type[Peer], kind: str, videos: list[BenchVideo], context: C
             return Row("framespool", asked, FAILED, "its output differs from the CPU's")
     sides = {threads: peer(threads, SIZE) for threads in THREADS}
 
-    def run_peer(threads: int) -> None:
-        for _ in sides[threads].run(clips):
+    def run_peer(threads: int, some: list[tuple[str, list[int]]] = clips) -> None:
+        for _ in sides[threads].run(some):
             pass
         torch.cuda.synchronize()
 
     # Its fastest setting, after a warm-up in which readers and decoders are created.
     tried: dict[int, float] = {}
     for threads in THREADS:
-        run_peer(threads)
-        tried[threads] = timed(lambda threads=threads: run_peer(threads))[0]
+        run_peer(threads, clips[: 2 * threads])
+        tried[threads] = timed(lambda threads=threads: run_peer(threads, clips[:24]))[0]
     best = min(tried, key=tried.__getitem__)
     loader = ours(clips)
     exhaust(loader)

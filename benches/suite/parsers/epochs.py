@@ -1,4 +1,4 @@
-"""shuffled_epochs.py, scaling.py, shards.py."""
+"""shuffled_epochs.py, dataset_size.py, scaling.py, shards.py."""
 
 from __future__ import annotations
 
@@ -84,6 +84,83 @@ def shuffled_epochs(raw: dict[str, Any]) -> Result:
         "videos of 300 frames, a key frame every 250, batches of 8; peers are timed on a part of the epoch and scaled"
     )
     return Result(tables, versions, data, left_out)
+
+
+def dataset_size(raw: dict[str, Any]) -> Result:
+    tables, versions = [], {}
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for row in raw["rows"]:
+        by_name.setdefault(row["name"], []).append(row)
+    for name, rows in by_name.items():
+        own = [row for row in rows if row["side"] in ("grouped", "full")]
+        peers = [row for row in rows if row["side"] not in ("grouped", "full")]
+        # The ratio at which peers were measured; their work does not depend on the size of the dataset.
+        at = peers[0]["ratio"] if peers else own[-1]["ratio"]
+        baseline = f"grouped, {at:g}"
+        versions |= {row["side"] if row in peers else OWN: row["version"] for row in rows}
+        base = next(row for row in own if row["side"] == "grouped" and row["ratio"] == at)
+        values = {
+            (f"{row['side']}, {row['ratio']:g}" if row in own else row["side"]): {
+                n: run["cpu_ms_per_clip"] for n, run in enumerate(row["runs"])
+            }
+            for row in rows
+        }
+        by_label = dict(zip(values, rows, strict=True))
+
+        def describe(
+            label: str, by_label: dict[str, Any] = by_label, own: list[dict[str, Any]] = own
+        ) -> dict[str, Any]:
+            row = by_label[label]
+            notes = [f"{row['peak_memory_bytes'] / MIB:.0f} MiB resident"]
+            if row in own:
+                notes.append(
+                    f"next() {row['next_ms_p50']:.1f} / {row['next_ms_p95']:.1f} / {row['next_ms_p99']:.1f} ms"
+                )
+            if row["extraction_cpu_s_per_video"]:
+                notes.append(
+                    f"{row['disk_bytes_per_video'] / MIB:.1f} MiB and {row['extraction_cpu_s_per_video']:.1f} CPU s of "
+                    "extraction per video"
+                )
+            return {
+                "own": row in own,
+                "right": not row["wrong"],
+                "answers": f"WRONG {row['wrong']:.0f} frames" if row["wrong"] else "right",
+                "note": "; ".join(notes),
+            }
+
+        words = f"{base['width']}x{base['height']}, GOP of {base['gop']}, {_clips_words(base)}"
+        tables.append(
+            Table(
+                f"{name} cpu",
+                f"Epochs by clips of the epoch / clips that fit into memory_budget, {words}: CPU time",
+                "CPU ms per clip",
+                paired_rows(values, baseline, describe),
+                baseline=baseline,
+                ratio="CPU time per clip, by repeat",
+            )
+        )
+        decoded = []
+        for row in own:
+            mixing = f"mixing {row['mixing']:.2f}; " if row["side"] == "grouped" else ""
+            decoded.append(
+                Row(
+                    f"{row['side']}, {row['ratio']:g}",
+                    Spread.of([row["frames_decoded_per_clip"] / row["needed"]]),
+                    own=True,
+                    note=f"{mixing}{row['packets_per_clip'] / row['expected_packets_per_clip']:.2f} of estimate_cost()",
+                )
+            )
+        unit = "pictures decoded per picture needed"
+        tables.append(Table(f"{name} decoded", f"Epochs by size, {words}: pictures decoded", unit, decoded))
+    data = "links to 8 encodes of 300 frames; clips of 8 frames to 112x112, batches of 8, a cache of 256 clips"
+    return Result(tables, versions, data)
+
+
+def _clips_words(row: dict[str, Any]) -> str:
+    clips = row["clips_per_video"]
+    kind = "random clips of stride 4" if row["stride"] > 1 else "windows"
+    ranks = f", rank 0 of {row['num_shards']}" if row["num_shards"] > 1 else ""
+    return f"{clips} {kind} per video{ranks}" if clips > 1 else f"one random clip of stride 4 per video{ranks}"
 
 
 def scaling(raw: dict[str, Any]) -> Result:

@@ -54,7 +54,7 @@ def images(raw: dict[str, Any]) -> Result:
                     ratio="CPU time, by round" if kind == "cpu" else "images/s, by round",
                 )
             )
-    data = "; ".join(f"{name}: {facts}" for name, facts in raw.get("pictures", {}).items())
+    data = "; ".join(f"{name}: {properties}" for name, properties in raw.get("pictures", {}).items())
     # Each states its own name: "torchvision 0.29.2, torch 2.15.0".
     parts = [part.partition(" ") for versions in raw["versions"].values() for part in versions.split(", ")]
     return Result(tables, {name: version for name, _, version in parts}, data, raw["left_out"])

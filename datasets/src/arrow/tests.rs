@@ -143,7 +143,7 @@ fn values_are_found_behind_any_columns() {
                     let found = sample
                         .column_values
                         .iter()
-                        .find(|(fact, _)| fact == name)
+                        .find(|(known, _)| known == name)
                         .map(|(_, value)| value.clone());
                     assert_eq!(found.unwrap_or(Value::Null), value, "{source}, row {row}, {name}");
                 }
@@ -158,20 +158,20 @@ fn values_are_found_behind_any_columns() {
 fn invalid_lengths_are_errors_with_their_offset() {
     let root = TempFolder::new();
     let path = written(&root, &[3, 0], true);
-    let sound = std::fs::read(&path).unwrap();
+    let intact = std::fs::read(&path).unwrap();
     for (at, bytes, reason) in [
         (0, &b"\x00\x00\x00\x00"[..], "does not start like an Arrow file or stream"),
         (4, b"\xff\xff\xff\x7f", "above the limit"),
         (4, b"\xff\xff\xff\x0f", "needs bytes"),
         (8, b"\xff\xff\xff\xff", "an invalid message"),
     ] {
-        let mut damaged = sound.clone();
+        let mut damaged = intact.clone();
         damaged[at..at + bytes.len()].copy_from_slice(bytes);
         let error = read(&root.write("b.arrow", damaged), "binary", &[]).unwrap_err().to_string();
         assert!(error.contains(reason) && error.contains("b.arrow, byte"), "{error}");
     }
-    for cut in 0..sound.len() {
-        let read = read(&root.write("c.arrow", &sound[..cut]), "binary", &[]);
+    for cut in 0..intact.len() {
+        let read = read(&root.write("c.arrow", &intact[..cut]), "binary", &[]);
         assert!(read.is_err() || matches!(read.unwrap().samples.len(), 2 | 4), "{cut}");
     }
 }

@@ -6,8 +6,10 @@ use std::cmp::Ordering;
 
 use framespool::error::{Error, Result};
 
-use super::file::{LmdbFile, Tree, PAGE_HEADER_BYTES, TREE_RECORD_BYTES};
-use super::page::{overflow_page_count, read_le, NodeData, Page, PageKind};
+use super::file::{LmdbFile, Tree};
+use super::page::{
+    overflow_page_count, read_le, NodeData, Page, PageKind, PAGE_HEADER_BYTES, TREE_RECORD_BYTES,
+};
 use crate::archive::InterruptCheck;
 
 /// Tree flags.
@@ -88,7 +90,8 @@ pub fn traverse(
             let page = file.page(number).and_then(|page| match (page.kind, leaf) {
                 (PageKind::Leaf, true) | (PageKind::Branch, false) => Ok(page),
                 (kind, _) => {
-                    let reason = format!("is a {kind:?} on level {} of {}", path.len() + 1, tree.depth);
+                    let (kind, level) = (kind.name(), path.len() + 1);
+                    let reason = format!("is a {kind} page on level {level} of {}", tree.depth);
                     Err(file.reader.malformed(file.page_offset(number), reason))
                 }
             });

@@ -6,19 +6,16 @@ use std::path::Path;
 
 use framespool::error::{Error, Result};
 
-use super::page::{read_le, Page};
+use super::page::{read_le, Page, PAGE_HEADER_BYTES, TREE_RECORD_BYTES};
 use crate::range_reader::RangeReader;
 
 /// The magic number of a meta page, and the format version.
 const MAGIC: u32 = 0xbeef_c0de;
 const VERSION: u32 = 1;
-/// Size of a page header with 64-bit page numbers, and with 32-bit ones.
-pub const PAGE_HEADER_BYTES: usize = 16;
+/// Size of a page header with 32-bit page numbers.
 const PAGE_HEADER_BYTES_32: usize = 12;
 /// Bytes of a meta page that are read.
 const META_BYTES: usize = 152;
-/// Size of a tree record (`MDB_db`).
-pub const TREE_RECORD_BYTES: usize = 48;
 /// Page flag of a meta page.
 const P_META: u64 = 0x08;
 /// Maximum depth of a tree in LMDB.

@@ -2,7 +2,10 @@
 //! Layout: a 16-byte header, the offsets of the nodes in key order, free space, the nodes.
 //! An offset or length that exceeds the page is an error.
 
-use super::file::{PAGE_HEADER_BYTES, TREE_RECORD_BYTES};
+/// Size of a page header with 64-bit page numbers.
+pub const PAGE_HEADER_BYTES: usize = 16;
+/// Size of a tree record (`MDB_db`).
+pub const TREE_RECORD_BYTES: usize = 48;
 
 /// Page flags.
 const P_BRANCH: u16 = 0x01;
@@ -21,6 +24,16 @@ const NODE_HEADER_BYTES: usize = 8;
 pub enum PageKind {
     Branch,
     Leaf,
+}
+
+impl PageKind {
+    /// Its name in LMDB's documentation.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Branch => "branch",
+            Self::Leaf => "leaf",
+        }
+    }
 }
 
 /// A page of a tree.

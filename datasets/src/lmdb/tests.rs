@@ -133,10 +133,10 @@ fn damaged_page_is_named_and_the_rest_is_read() {
     let branch = tree_page(4, &[("c", Node::Child(3))]);
     for (bytes, position, reason) in [
         (file(&children(3), &pages(leaf(4, "c", "d")), 6), 3, "does not come after"),
-        (file(&children(2), &pages(leaf(4, "c", "d")), 6), 2, "is a Branch on level 2 of 2"),
+        (file(&children(2), &pages(leaf(4, "c", "d")), 6), 2, "is a branch page on level 2 of 2"),
         (file(&children(99), &pages(leaf(4, "c", "d")), 6), 99, "needs bytes"),
         (file(&children(1), &pages(leaf(4, "c", "d")), 6), 1, "is not a page of a tree"),
-        (file(&children(4), &pages(branch), 6), 4, "is a Branch on level 2"),
+        (file(&children(4), &pages(branch), 6), 4, "is a branch page on level 2"),
         (file(&children(4), &pages(leaf(9, "c", "d")), 6), 4, "is numbered page 9"),
         (file(&children(4), &pages(leaf(4, "d", "c")), 6), 4, "does not come after"),
         (file(&children(4), &pages(page(4, 2, 20, 10)), 6), 4, "free space is 20..10"),

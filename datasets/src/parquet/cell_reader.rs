@@ -1,6 +1,6 @@
 //! Reads one cell of a byte-array column of a Parquet file, whose page has to be decoded.
 //! Decoded pages are cached up to a budget, since adjacent rows are usually read one after another.
-//! PageContents no file open between reads, and detects a file that has changed.
+//! Keeps no file open between reads, and detects a file that has changed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -168,10 +168,10 @@ fn noncontiguous_members_are_distinguished() {
 
 #[test]
 fn any_byte_of_a_header_that_is_flipped_is_noticed() {
-    let sound = ended(&[member("a.mp4", b'0', &[1; 600]), member("b.mp4", b'0', &[2; 10])]);
-    let expected = whole(&sound);
+    let intact = ended(&[member("a.mp4", b'0', &[1; 600]), member("b.mp4", b'0', &[2; 10])]);
+    let expected = whole(&intact);
     for at in 1536..2048 {
-        let mut damaged = sound.clone();
+        let mut damaged = intact.clone();
         damaged[at] ^= 0x10;
         let (members, end) = list(&damaged);
         assert_eq!(members[0], expected[0]);
@@ -185,15 +185,15 @@ fn any_byte_of_a_header_that_is_flipped_is_noticed() {
 
 #[test]
 fn truncated_archive_keeps_leading_entries() {
-    let sound = ended(&[
+    let intact = ended(&[
         member("a.mp4", b'0', &[1; 600]),
         pax(&[("path", "long.mp4")]),
         member("b.mp4", b'0', &[2; 513]),
     ]);
-    let expected = whole(&sound);
-    let marks = sound.len() - 1024;
+    let expected = whole(&intact);
+    let marks = intact.len() - 1024;
     for len in 1..marks {
-        let (members, end) = list(&sound[..len]);
+        let (members, end) = list(&intact[..len]);
         let error = end.unwrap_err();
         assert!(matches!(error, Error::Truncated { .. }), "{len}: {error}");
         assert!(error.to_string().contains("a.tar, byte "), "{error}");
@@ -201,8 +201,8 @@ fn truncated_archive_keeps_leading_entries() {
         assert_eq!(members.len(), usize::from(len >= 512 + 600) + usize::from(len >= marks - 511), "{len}");
     }
     // Without an end mark the last member may be missing; one zero block is enough.
-    assert!(list(&sound[..marks]).1.is_err());
-    assert_eq!(whole(&sound[..marks + 512]), expected);
+    assert!(list(&intact[..marks]).1.is_err());
+    assert_eq!(whole(&intact[..marks + 512]), expected);
     assert!(matches!(list(b"").1, Err(Error::Truncated { .. })));
 }
 

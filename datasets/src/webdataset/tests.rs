@@ -218,7 +218,7 @@ fn invalid_column_is_an_error_of_its_sample() {
     let latin = ended(&[member("1.mp4", b'0', b"v"), member("1.txt", b'0', b"\xe9")]);
     let error = read_with(&latin, &LabelSource::Unlabeled, &["txt"], ErrorPolicy::Raise).unwrap_err();
     assert!(error.to_string().contains("1.txt is not UTF-8 text"), "{error}");
-    // Such members are not read unless a column asks for them.
+    // Such members are not read unless a column requests them.
     assert!(read(&latin, &LabelSource::Unlabeled, ErrorPolicy::Raise).is_ok());
 }
 
@@ -272,12 +272,12 @@ fn index_replaces_the_header_scan() {
     // Without names, samples are numbered.
     let unnamed = listed_in(&index_of(&path, "v1.1")).unwrap();
     assert_eq!(listed(&unnamed), [("000000000.mp4".to_owned(), 3), ("000000001.mp4".to_owned(), 4)]);
-    let sound = index_of(&path, "v1.2");
+    let intact = index_of(&path, "v1.2");
     for (text, reason) in [
         (String::new(), "lists 0 samples but announces none"),
         ("v3 1\nmp4 512 3 a/x.mp4".to_owned(), "s.idx, line 1: must be `v1.2`"),
         ("v1.2\n".to_owned(), "line 1: has no number of samples"),
-        (sound.replace("v1.2 2", "v1.2 3"), "lists 2 samples but announces 3"),
+        (intact.replace("v1.2 2", "v1.2 3"), "lists 2 samples but announces 3"),
         ("v1.2 1\nmp4 512".to_owned(), "line 2: has no first byte and length after 'mp4'"),
         ("v1.2 1\nmp4 512 3".to_owned(), "line 2: has no name"),
         ("v1.2 1\nmp4 512 3 a b.mp4".to_owned(), "line 2: has 'a' with the extension 'mp4'"),
@@ -288,7 +288,7 @@ fn index_replaces_the_header_scan() {
             "v1.2 1\nmp4 513 3 x.mp4".to_owned(),
             "is not a file of 3 bytes, which its index states for 'x.mp4'",
         ),
-        (sound.replacen("512 3 ", "512 4 ", 1), "is not a file of 4 bytes"),
+        (intact.replacen("512 3 ", "512 4 ", 1), "is not a file of 4 bytes"),
     ] {
         let error = listed_in(&text).unwrap_err().to_string();
         assert!(error.contains(reason), "{text}: {error}");

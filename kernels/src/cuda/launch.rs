@@ -4,13 +4,15 @@
 use super::kernel_args::{self, to_bytes, PixelArgs};
 use super::tables::{max_tap_count, TableBuffer, ALIGNMENT};
 use super::{check_aligned, DeviceFormat, DeviceFrame, DeviceSlot, Launch, BLOCK_DIM};
-use crate::color::{ColorCoefficients, ComponentModel, FrameCoefficients};
+use crate::color::{ColorCoefficients, FrameCoefficients};
+use crate::colorimetry::ComponentModel;
 use crate::error::PassError;
 use crate::frame::CheckedFrame;
 use crate::geometry::{Geometry, Interpolation, Placement, StoredCanvas};
-use crate::output_spec::{Channels, OutputSpec};
-use crate::pixel_pass::{PixelPass, ResampleTables, MAX_WINDOW_PIXELS};
+use crate::output_spec::OutputSpec;
+use crate::pixel_pass::{PixelPass, ResampleTables};
 use crate::tone_map::{ToneTables, TONE_MAPPED};
+use crate::types::{Channels, MAX_WINDOW_PIXELS};
 use crate::weights::AxisTable;
 use crate::write::{Dtype, OutputSlot};
 

@@ -1,7 +1,7 @@
 //! Step 5 of SPEC.md: converts components and coverage to 8-bit or 16-bit colors, in 128 bits throughout.
 
 use super::{components, is_yuv};
-use crate::color::{ColorRange, MatrixCoefficients};
+use crate::colorimetry::{ColorRange, MatrixCoefficients};
 use crate::error::PassError;
 use crate::frame::FrameView;
 use crate::output_spec::OutputSpec;

@@ -2,7 +2,8 @@
 //! It uses no fused multiply-add, half-precision library or table.
 
 use super::Image;
-use crate::output_spec::{Channels, MaskFill, MaskRegion, OutputSpec};
+use crate::output_spec::{MaskFill, MaskRegion, OutputSpec};
+use crate::types::Channels;
 use crate::write::Dtype;
 
 /// The bytes of element `(y * width + x) * channels + channel`, in native order.

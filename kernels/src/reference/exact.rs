@@ -2,7 +2,7 @@
 //! It does not resample YUV: this is the result that torchvision computes.
 
 use super::{check, components, is_yuv, sample, Image};
-use crate::color::{ColorRange, MatrixCoefficients};
+use crate::colorimetry::{ColorRange, MatrixCoefficients};
 use crate::error::PassError;
 use crate::frame::FrameView;
 use crate::geometry::{Filter, Geometry, Interpolation, Placement, WARP_FRACTION_BITS};

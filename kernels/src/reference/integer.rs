@@ -4,9 +4,10 @@ use super::color::ColorTransform;
 use super::{check, components, sample, Image};
 use crate::error::PassError;
 use crate::frame::FrameView;
-use crate::geometry::{Filter, Geometry, Interpolation, Orientation, Placement, Rect, Warp};
+use crate::geometry::{Filter, Geometry, Interpolation, Orientation, Placement, Warp};
 use crate::output_spec::OutputSpec;
 use crate::tone_map::ToneTables;
+use crate::types::Rect;
 
 /// The contract in plain loops. Its pixels are the 8-bit colors of the output in display order, before masks, dtype and layout.
 pub fn integer(frame: &FrameView<'_>, geometry: &Geometry, spec: &OutputSpec) -> Result<Image, PassError> {

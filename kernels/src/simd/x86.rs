@@ -9,8 +9,7 @@ pub(super) mod vertical;
 use std::arch::x86_64::*;
 
 use crate::color::{self, FrameCoefficients};
-use crate::geometry::OutputStrides;
-use crate::output_spec::Channels;
+use crate::types::{Channels, OutputStrides};
 use crate::warp::{self, WarpRow, WindowPlanes};
 use crate::write::{Dtype, ElementWriter, OutputSlot, TransposeTile, TRANSPOSE_ROWS};
 

@@ -5,13 +5,13 @@ use framespool_kernels::*;
 
 use crate::support::{hash, run_u8, Format, PlaneLayout, TestFrame};
 
-/// A frame of waves and noise, generated in RGB so that it is in gamut like footage, then encoded.
-fn footage(format: Format, seed: u64) -> TestFrame {
+/// A frame of waves and noise, generated in RGB so that it is in gamut like frames of a camera, then encoded.
+fn natural_frame(format: Format, seed: u64) -> TestFrame {
     drawn(format, seed, 1.0)
 }
 
-/// [`footage`] with less contrast: repeated chroma does not leave RGB either.
-pub fn calm_footage(format: Format, seed: u64) -> TestFrame {
+/// [`natural_frame`] with less contrast: repeated chroma does not leave RGB either.
+pub fn low_contrast_frame(format: Format, seed: u64) -> TestFrame {
     drawn(format, seed, 0.4)
 }
 
@@ -112,7 +112,7 @@ pub fn distance(a: &Image, b: &Image) -> Distance {
 #[test]
 fn full_size_is_within_1_of_the_exact_formula() {
     for (seed, format) in formats(67, 41).into_iter().enumerate() {
-        let picture = footage(format, seed as u64);
+        let picture = natural_frame(format, seed as u64);
         let exact = reference::exact_full_size(&picture.view()).unwrap();
         let got = run_u8(&picture.view(), Geometry::identity(67, 41), Backend::detect());
         assert!(distance(&got, &exact).max <= 1, "{format:?}");
@@ -152,7 +152,7 @@ fn every_size_is_near_the_antialiased_rgb_resize() {
     let (width, height) = (201, 123);
     // Every 7th format covers every arrangement, depth, matrix, range and subsampling: the reference is slow in debug builds.
     for (seed, format) in formats(width, height).into_iter().step_by(7).enumerate() {
-        let picture = footage(format, seed as u64);
+        let picture = natural_frame(format, seed as u64);
         for resized in [(100, 61), (67, 41), (31, 20), (5, 3), (150, 100), (201, 60), (230, 150)] {
             let geometry = Geometry {
                 crop: Rect { x: 3, y: 1, width: width - 5, height: height - 2 },
@@ -176,7 +176,7 @@ fn every_size_is_near_the_antialiased_rgb_resize() {
 
 #[test]
 fn rotated_frames_are_near_the_exact_result() {
-    let picture = footage(Format::i420(150, 90), 7);
+    let picture = natural_frame(Format::i420(150, 90), 7);
     for mirror in [false, true] {
         for quarter_turns_cw in 0..4 {
             let orientation = Orientation { mirror, quarter_turns_cw };

@@ -1,17 +1,17 @@
-//! Checks the distance from the exact result for footage within RGB, with every filter, fractional crops, padding, affine maps and
+//! Checks the distance from the exact result for frames within RGB, with every filter, fractional crops, padding, affine maps and
 //! color maps: at most 1, and with a color map at most 1 plus half its gain.
 
 use framespool_kernels::*;
 use proptest::prelude::*;
 
-use crate::accuracy::{calm_footage, distance, formats};
+use crate::accuracy::{distance, formats, low_contrast_frame};
 use crate::strategies::{formats as formats_of_any_kind, placed};
 use crate::support::{config, run_with_spec, Format, TestFrame};
 
 /// A subset of formats that covers every arrangement, depth, matrix, range and subsampling: the reference is slow in debug builds.
 fn pictures(width: u32, height: u32) -> impl Iterator<Item = (u64, Format, TestFrame)> {
     let some = formats(width, height).into_iter().enumerate().step_by(7);
-    some.map(|(seed, format)| (seed as u64, format, calm_footage(format, seed as u64)))
+    some.map(|(seed, format)| (seed as u64, format, low_contrast_frame(format, seed as u64)))
 }
 
 /// The largest difference from the exact result.
@@ -135,7 +135,7 @@ proptest! {
 
     #[test]
     fn any_geometry_is_within_1((format, geometry) in untied(), seed in 0u64..1000) {
-        let max = farthest(&calm_footage(format, seed), &geometry, &filled());
+        let max = farthest(&low_contrast_frame(format, seed), &geometry, &filled());
         prop_assert!(max <= 1, "{}", max);
     }
 }

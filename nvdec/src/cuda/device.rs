@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::driver::Driver;
 use super::result::{self, Context, RawStream};
 use super::{Event, Memory, Module, Stream};
-use crate::{Error, Result};
+use crate::{switches, Error, Result};
 
 /// One GPU and its primary context. There is one value per ordinal and process, which lives as long as the
 /// process.
@@ -28,10 +28,12 @@ impl Device {
     /// Opens a device, or returns the one that was opened before.
     ///
     /// # Errors
-    /// [`Error::NoDriver`] without a driver or a device of that ordinal; [`Error::Forked`] in a forked child.
+    /// [`Error::NoDriver`] without a driver or a device of that ordinal; [`Error::Forked`] in a forked child;
+    /// [`Error::Unsupported`] if `FRAMESPOOL_GPU_DISABLE` is wrong.
     pub fn open(ordinal: u32) -> Result<Arc<Device>> {
         static OPEN: Mutex<BTreeMap<u32, Arc<Device>>> = Mutex::new(BTreeMap::new());
         let driver = Driver::get()?;
+        switches::check()?;
         let count = result::device_count(driver)?;
         if ordinal >= count {
             let reason =

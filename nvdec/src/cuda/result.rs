@@ -181,10 +181,14 @@ pub(super) fn stream_wait(driver: &Driver, stream: RawStream, event: RawEvent) -
 }
 
 pub(super) fn event_create(driver: &Driver) -> Result<RawEvent> {
+    // A host that waits for the event sleeps instead of polling.
+    const BLOCKING_SYNC: c_uint = 1;
     const DISABLE_TIMING: c_uint = 2;
     let mut event = null_mut();
     // SAFETY: the out-parameter outlives the call.
-    driver.check("cuEventCreate", unsafe { (driver.table.event_create)(&mut event, DISABLE_TIMING) })?;
+    driver.check("cuEventCreate", unsafe {
+        (driver.table.event_create)(&mut event, BLOCKING_SYNC | DISABLE_TIMING)
+    })?;
     Ok(RawEvent(event))
 }
 

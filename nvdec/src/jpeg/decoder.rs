@@ -1,6 +1,6 @@
 //! Decodes the JPEG files of one worker to planes on the device, which are valid in the decoder's stream until the
 //! next call.
-//! It writes only where the host knows that no reader is active, whatever order the library keeps (see [`super`]).
+//! It writes only where the host knows that no reader is active, for any order of the library (see [`super`]).
 
 use std::marker::PhantomData;
 use std::sync::Arc;

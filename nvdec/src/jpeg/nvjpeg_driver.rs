@@ -9,6 +9,7 @@ use super::nvjpeg::{Backend, Instance, Nvjpeg, RawJpegStream, RawState};
 use super::plane_layout::ImageInfo;
 use super::sys::Image;
 use crate::cuda::{Device, Event, Memory, Stream};
+use crate::switches::Mechanism;
 use crate::{Error, Result};
 
 /// The operations of the device and the library. Tests use a fake.
@@ -63,6 +64,10 @@ impl Instances {
     }
 
     fn get(&self, nvjpeg: &Nvjpeg, backend: Backend) -> Result<Instance> {
+        if backend == Backend::Hardware && !Mechanism::NvjpegHardware.is_enabled() {
+            let reason = "FRAMESPOOL_GPU_DISABLE turns nvJPEG's hardware backend off".to_owned();
+            return Err(Error::Unsupported { reason });
+        }
         let mut created = self.created.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = created.get(&backend) {
             return known.clone().map_err(|reason| Error::Unsupported { reason });

@@ -132,11 +132,10 @@ impl Decoder {
     }
 
     /// Waits until a picture is decoded, and enqueues its conversion on `stream`. Returns address and pitch.
-    pub fn map(&mut self, index: i32, params: &MapParams, stream: &Stream) -> Result<(u64, usize)> {
+    pub fn map(&mut self, index: i32, stream: &Stream) -> Result<(u64, usize)> {
         let mut parameters = sys::CUVIDPROCPARAMS {
-            progressive_frame: params.progressive.into(),
-            top_field_first: params.top_field_first.into(),
-            unpaired_field: params.unpaired_field.into(),
+            // Also for interlaced pictures: their fields stay interleaved, and no driver deinterlaces them.
+            progressive_frame: 1,
             output_stream: stream.raw() as usize as sys::CUstream,
             ..Default::default()
         };
@@ -163,14 +162,6 @@ impl Decoder {
         }
         self.reader_stream.as_ref().map_or(Ok(()), |stream| stream.synchronize())
     }
-}
-
-/// What a mapping needs to know about a picture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MapParams {
-    pub progressive: bool,
-    pub top_field_first: bool,
-    pub unpaired_field: bool,
 }
 
 impl Drop for Decoder {

@@ -2,6 +2,7 @@
 
 use crate::caps::Caps;
 use crate::format::StreamFormat;
+use crate::switches::Mechanism;
 
 /// Surfaces in addition to what the stream needs, for pictures that wait to be mapped.
 const SPARE_SURFACES: u32 = 4;
@@ -86,8 +87,10 @@ impl DecoderConfig {
             Compatibility::Recreate
         } else if have.coded_size == want.coded_size {
             Compatibility::Reuse
-        } else {
+        } else if Mechanism::Reconfigure.is_enabled() {
             Compatibility::Reconfigure
+        } else {
+            Compatibility::Recreate
         }
     }
 

@@ -127,7 +127,7 @@ fn least_recently_used_are_evicted_over_the_limit() {
     let weight = DecoderConfig::for_stream(&stream((1920, 1088), 4), &CAPS).estimated_bytes();
     let cache = cache(&factory, 2 * weight);
     let taken: Vec<_> = (0..3).map(|_| cache.get(stream((1920, 1088), 4)).unwrap().0).collect();
-    assert_eq!(factory.alive.lock().unwrap().len(), 3, "those in use stay, whatever the limit");
+    assert_eq!(factory.alive.lock().unwrap().len(), 3, "those in use stay at any limit");
     for cached in taken {
         cache.put(cached);
     }

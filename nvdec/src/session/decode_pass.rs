@@ -12,7 +12,6 @@ use super::picture_tracker::{AuIndex, DecodeAction, PictureTracker};
 use super::{bitstream, AccessUnit, SessionStats, Surface};
 use crate::format::{Codec, SequenceInfo};
 use crate::parser::Callbacks;
-use crate::pool::decoder::MapParams;
 use crate::pool::decoder_cache::CacheOutcome;
 use crate::pool::decoder_config::Compatibility;
 use crate::sys;
@@ -24,9 +23,9 @@ const MAP_LAG: usize = 3;
 
 /// Decode status of a picture that is still being decoded.
 const IN_PROGRESS: u32 = 1;
-/// Interval and time limit for polling the decode status; decoding a picture takes a few milliseconds.
+/// Interval and time limit for polling the decode status. A picture whose status is still unknown is mapped.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_micros(100);
-const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
+const STATUS_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// The GPU operations that a pass needs. Implemented by the hardware, and by a scripted fake in tests.
 pub(crate) trait DecoderDriver {
@@ -44,7 +43,7 @@ pub(crate) trait DecoderDriver {
     /// May be called only within the decode callback that delivered the picture.
     fn decode(&mut self, decoder: &mut Self::Decoder, picture: &mut sys::CUVIDPICPARAMS) -> Result<()>;
     /// Returns address and pitch of the converted picture.
-    fn map(&mut self, decoder: &mut Self::Decoder, index: i32, params: &MapParams) -> Result<(u64, usize)>;
+    fn map(&mut self, decoder: &mut Self::Decoder, index: i32) -> Result<(u64, usize)>;
     fn unmap(&mut self, decoder: &mut Self::Decoder, address: u64) -> Result<()>;
     /// Returns the decode status; 8 and 9 mean damage.
     fn status(&mut self, decoder: &mut Self::Decoder, index: i32) -> Result<u32>;
@@ -79,7 +78,6 @@ pub(crate) struct Packet<'a> {
 struct PendingMap {
     index: i32,
     au_index: AuIndex,
-    params: MapParams,
 }
 
 /// One decoding pass.
@@ -92,6 +90,8 @@ pub(crate) struct DecodePass<B: DecoderDriver> {
     pending: VecDeque<PendingMap>,
     /// Why a callback failed. Kept here because the driver does not necessarily report a callback's failure.
     stop_reason: Option<StopReason>,
+    /// Whether the driver did not report the status of a picture that was not mapped.
+    status_needs_map: bool,
     pub stats: SessionStats,
 }
 
@@ -105,6 +105,7 @@ impl<B: DecoderDriver> DecodePass<B> {
             tracker: PictureTracker::new(codec),
             pending: VecDeque::new(),
             stop_reason: None,
+            status_needs_map: false,
             stats: SessionStats::default(),
         }
     }
@@ -126,18 +127,22 @@ impl<B: DecoderDriver> DecodePass<B> {
         on_frame: &mut FrameCallback<'_>,
         parse: impl FnOnce(Packet<'_>, &mut dyn Callbacks) -> Result<(), Error>,
     ) -> Result<(), StopReason> {
-        let pictures = match (unit.single_frame, self.codec.reorders()) {
+        // NVIDIA's parser merges a picture that it has not reported yet with the picture of a packet that has
+        // the flag, for example a second field with the frame that follows it (seen with driver 580).
+        let single_frame =
+            unit.single_frame && (!self.codec.reorders() || self.tracker.previous_single_frame);
+        let pictures = match (single_frame, self.codec.reorders()) {
             (false, true) => bitstream::count_pictures(self.codec, unit.data),
             _ => 1,
         };
         self.tracker.begin_access_unit(unit, pictures)?;
         self.stats.access_units += 1;
         let mut flags = sys::CUVID_PKT_TIMESTAMP;
-        if unit.single_frame {
+        if single_frame {
             flags |= sys::CUVID_PKT_ENDOFPICTURE;
         }
         self.parse(Packet { data: unit.data, flags, timestamp: unit.timestamp }, on_frame, parse)?;
-        self.tracker.end_access_unit(unit.single_frame)?;
+        self.tracker.end_access_unit(single_frame)?;
         while self.pending.len() > MAP_LAG {
             self.deliver_next(on_frame)?;
         }
@@ -256,10 +261,13 @@ impl<B: DecoderDriver> DecodePass<B> {
         }
         if !second_field {
             if let Some(id) = self.tracker.take_unchecked_at(index) {
-                self.check_status(index, id)?;
+                if self.status_is_unknown(index, id)? {
+                    self.check_mapped_status(index, id)?;
+                }
             }
         }
-        match self.tracker.on_decode(index, picture.field_pic_flag != 0, second_field, &sequence)? {
+        let (bytes, is_field) = (picture.nBitstreamDataLen as usize, picture.field_pic_flag != 0);
+        match self.tracker.on_decode(index, bytes, is_field, second_field, &sequence)? {
             DecodeAction::Skip => self.stats.skipped += 1,
             DecodeAction::Decode => {
                 let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
@@ -279,13 +287,7 @@ impl<B: DecoderDriver> DecodePass<B> {
             self.stats.unwanted += 1;
             return Ok(());
         };
-        let progressive = self.tracker.surface_state(index).is_some_and(|state| state.sequence.progressive);
-        let params = MapParams {
-            progressive: progressive || info.progressive_frame != 0,
-            top_field_first: info.top_field_first != 0,
-            unpaired_field: info.repeat_first_field < 0,
-        };
-        self.pending.push_back(PendingMap { index, au_index, params });
+        self.pending.push_back(PendingMap { index, au_index });
         Ok(())
     }
 
@@ -298,7 +300,7 @@ impl<B: DecoderDriver> DecodePass<B> {
 
     /// Maps the oldest pending picture, passes it to `on_frame`, and unmaps it; its readers are enqueued by then.
     fn deliver_next(&mut self, on_frame: &mut FrameCallback<'_>) -> Result<(), StopReason> {
-        let Some(PendingMap { index, au_index, params }) = self.pending.pop_front() else { return Ok(()) };
+        let Some(PendingMap { index, au_index }) = self.pending.pop_front() else { return Ok(()) };
         let id = self.tracker.id(au_index);
         let state = self.tracker.surface_state(index).ok_or(NO_SEQUENCE)?;
         let (sequence, submission_number) = (state.sequence.clone(), state.submission_number);
@@ -309,50 +311,82 @@ impl<B: DecoderDriver> DecodePass<B> {
             return Err(Error::Unsupported { reason }.into());
         }
         let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
-        let (address, pitch_bytes) = self.driver.map(decoder, index, &params)?;
+        let (mut address, mut pitch_bytes) = self.driver.map(decoder, index)?;
         self.stats.mapped += 1;
+        // The engine decodes in submission order: all pictures up to this one are done, and their status is
+        // final. A picture must not be delivered before those that it may refer to are known to be valid.
+        let unchecked = self.tracker.take_unchecked(submission_number);
+        let unknown = unchecked.into_iter().try_fold(Vec::new(), |mut unknown, (other, id)| {
+            if self.status_is_unknown(other, id)? {
+                unknown.push((other, id));
+            }
+            Ok(unknown)
+        });
+        let unknown = unknown.or_else(|stop: StopReason| self.unmap(address).and(Err(stop)))?;
+        self.stats.late_statuses += unknown.iter().filter(|(other, _)| *other == index).count() as u64;
+        if unknown.iter().any(|(other, _)| *other != index) {
+            self.unmap(address)?;
+            for (other, id) in unknown.into_iter().filter(|(other, _)| *other != index) {
+                self.check_mapped_status(other, id)?;
+            }
+            let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
+            (address, pitch_bytes) = self.driver.map(decoder, index)?;
+        }
         let surface = Surface::new(address, pitch_bytes, &sequence);
         // A panic of the consumer is propagated after unmapping: a decoder must not be destroyed with a
         // mapped picture.
-        let taken = catch_unwind(AssertUnwindSafe(|| {
-            // The engine decodes in submission order: all pictures up to this one are done, and their status
-            // is final.
-            for (index, id) in self.tracker.take_unchecked(submission_number) {
-                self.check_status(index, id)?;
-            }
-            match on_frame(id, &surface) {
-                ControlFlow::Continue(()) => Ok(()),
-                ControlFlow::Break(()) => Err(StopReason::Callback),
-            }
+        let taken = catch_unwind(AssertUnwindSafe(|| match on_frame(id, &surface) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(StopReason::Callback),
         }));
-        let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
-        let unmapped = self.driver.unmap(decoder, address);
+        let unmapped = self.unmap(address);
         match taken {
-            Ok(taken) => taken.and(unmapped.map_err(StopReason::Error)),
+            Ok(taken) => taken.and(unmapped),
             Err(panic) => resume_unwind(panic),
         }
     }
 
-    /// Fails if the picture in a surface is damaged, because later pictures may refer to it.
-    fn check_status(&mut self, index: i32, id: u32) -> Result<(), StopReason> {
+    fn unmap(&mut self, address: u64) -> Result<(), StopReason> {
+        let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
+        Ok(self.driver.unmap(decoder, address)?)
+    }
+
+    /// Fails if the picture in a surface is damaged, because later pictures may refer to it. Returns whether
+    /// the driver does not know it yet.
+    fn status_is_unknown(&mut self, index: i32, id: u32) -> Result<bool, StopReason> {
         // Other codecs' engines do not report damage.
         if !self.codec.reorders() {
-            return Ok(());
+            return Ok(false);
         }
         let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
         let started = Instant::now();
         loop {
             match self.driver.status(decoder, index)? {
                 status @ (8 | 9) => return Err(Error::DamagedPicture { id, status }.into()),
-                // The result is not known yet, and cannot be queried once the surface is reused.
-                IN_PROGRESS if started.elapsed() < STATUS_TIMEOUT => std::thread::sleep(STATUS_POLL_INTERVAL),
-                IN_PROGRESS => {
-                    let reason = format!("access unit {id} is still being decoded after {STATUS_TIMEOUT:?}");
-                    return Err(Error::Unsupported { reason }.into());
+                IN_PROGRESS if self.status_needs_map || started.elapsed() >= STATUS_TIMEOUT => {
+                    return Ok(true);
                 }
-                _ => return Ok(()),
+                IN_PROGRESS => std::thread::sleep(STATUS_POLL_INTERVAL),
+                _ => return Ok(false),
             }
         }
+    }
+
+    /// Asks again for a status that is unknown, after mapping the picture: mapping waits until the picture is
+    /// decoded, and some drivers report the status of mapped pictures only. A status that is unknown even
+    /// then is counted and does not end the pass.
+    fn check_mapped_status(&mut self, index: i32, id: u32) -> Result<(), StopReason> {
+        self.status_needs_map = true;
+        let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
+        let (address, _) = self.driver.map(decoder, index)?;
+        self.driver.unmap(decoder, address)?;
+        self.stats.maps_for_status += 1;
+        match self.driver.status(decoder, index)? {
+            status @ (8 | 9) => return Err(Error::DamagedPicture { id, status }.into()),
+            IN_PROGRESS => self.stats.late_statuses += 1,
+            _ => {}
+        }
+        Ok(())
     }
 }
 

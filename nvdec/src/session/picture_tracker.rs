@@ -11,10 +11,15 @@ use crate::{Error, Result};
 /// Index of an access unit in its pass.
 pub(super) type AuIndex = usize;
 
+/// Length of a start code, part of which a parser may count to the picture before it.
+const MAX_START_CODE: usize = 4;
+
 /// An access unit without its bytes.
 struct TrackedUnit {
     id: u32,
     timestamp: i64,
+    /// Its length.
+    bytes: usize,
     wanted: bool,
     decode: bool,
     delivered: bool,
@@ -67,7 +72,7 @@ pub(super) struct PictureTracker {
     /// The unit being fed.
     current: Option<AuIndex>,
     /// Whether all pictures of the previous unit were reported while it was fed.
-    previous_single_frame: bool,
+    pub previous_single_frame: bool,
     /// Displayed pictures that belong to no known unit, and are therefore not wanted.
     pub unmatched: u64,
 }
@@ -97,7 +102,7 @@ impl PictureTracker {
             return Err(Error::Misuse("an access unit whose picture is requested must be decoded"));
         }
         let au_index = self.units.len();
-        let AccessUnit { id, timestamp, wanted, mut decode, single_frame, .. } = *unit;
+        let AccessUnit { data, id, timestamp, wanted, mut decode, single_frame, .. } = *unit;
         decode |= match self.codec {
             Codec::H264 | Codec::Hevc => false,
             // A callback that comes now must belong to this unit and not to the previous one.
@@ -105,7 +110,7 @@ impl PictureTracker {
             // They carry state from every picture to the next, so no picture may be skipped.
             Codec::Vp8 | Codec::Vp9 => true,
         };
-        self.units.push(TrackedUnit { id, timestamp, wanted, decode, delivered: false });
+        self.units.push(TrackedUnit { id, timestamp, bytes: data.len(), wanted, decode, delivered: false });
         self.current = Some(au_index);
         if self.codec.reorders() {
             if pictures > 0 {
@@ -163,11 +168,12 @@ impl PictureTracker {
             .and_then(Option::as_mut)
     }
 
-    /// Handles the decode callback: the surface `index` is about to receive a new picture, or its second
-    /// field.
+    /// Handles the decode callback: the surface `index` is about to receive a new picture of `bytes` bytes, or
+    /// its second field.
     pub fn on_decode(
         &mut self,
         index: i32,
+        bytes: usize,
         is_field: bool,
         second_field: bool,
         sequence: &Arc<SequenceInfo>,
@@ -178,6 +184,15 @@ impl PictureTracker {
             )));
         }
         let unit = if self.codec.reorders() { Some(self.next_expected()?) } else { self.current };
+        if let Some(unit) = unit.filter(|_| self.codec.reorders()).map(|unit| &self.units[unit]) {
+            // A parser that merges two pictures reports the slices of both as one.
+            if bytes > unit.bytes + MAX_START_CODE {
+                let TrackedUnit { id, bytes: fed, .. } = unit;
+                return Err(mismatch(format!(
+                    "access unit {id} has {fed} bytes, but its picture was reported with {bytes}"
+                )));
+            }
+        }
         let decode = unit.is_none_or(|unit| self.units[unit].decode);
         if second_field {
             return self.second_field(index, unit, decode);
@@ -257,7 +272,7 @@ impl PictureTracker {
         };
         self.units[au_index].delivered = true;
         if self.codec.reorders() {
-            // Two fields are one picture, which is delivered once, whichever of their units requested it.
+            // Two fields are one picture, which is delivered once, if any of their units requested it.
             owners.into_iter().flatten().for_each(|owner| self.units[owner].delivered = true);
         }
         Ok(Some(au_index))

@@ -34,45 +34,44 @@ def transcode(
 ) -> TranscodeReport:
     """Transcodes the videos of a dataset to short GOPs, and optionally a smaller size, for cheap random clips.
 
-    Each video becomes an MP4 file without audio below ``out``, at its path below ``root``. Archive members, table
-    cells, image sequences and bytes become files too. Frame *i* of the result is frame *i* of the source as framespool
-    delivers
-    it: rotated for display, in 8 bits, at the same time to the tick. An odd side loses its last row or column.
+    Each video becomes an MP4 file without audio below `out`, at its path below `root`. Archive members, table cells,
+    image sequences and bytes become files too. Frame *i* of the result is frame *i* of the source as framespool
+    delivers it: rotated for display, in 8 bits, at the same time to the tick. An odd side loses its last row or column.
 
     Each file is compared with its source (number of frames, all times, size, GOPs) before it gets its final name.
     Encoding loses quality: check some results before you delete anything.
 
     A run that was stopped can be repeated: results that match the options and whose sources are unchanged are kept.
-    Incomplete files are only in a hidden folder of ``out``. ``out`` also gets ``dataset.jsonl``, the new dataset for
-    :func:`framespool.datasets.json_lines`. See docs/howto/transcode.md.
+    Incomplete files are only in a hidden folder of `out`. `out` also gets `dataset.jsonl`, the new dataset for
+    `datasets.json_lines()`. See docs/howto/transcode.md.
 
     Args:
-        dataset: As for :class:`ClipLoader`.
+        dataset: As for `ClipLoader`.
         out: Folder for the results.
         gop: Frames per GOP. A random clip decodes about half a GOP more than its own frames; shorter GOPs make larger
             files.
         b_frames: Disposable B-frames between two other frames. Clips with a stride skip those that they do not contain.
             Fewer are used if the GOP has no room for them.
-        size: Shorter side in pixels, even. ``None``: the size of the source. Nothing is enlarged.
-        long_side: Longer side in pixels, instead of ``size``.
-        codec: ``"h264"`` or ``"hevc"``.
-        crf: Quality of the encoder, 0 to 51; lower is better. ``None``: 20 for H.264, 22 for HEVC.
-        preset: ``"ultrafast"`` to ``"veryslow"``, which makes smaller files.
-        root: Folder from which the paths of results start. ``None``: the folder that all sources share.
-        ffmpeg: The ffmpeg program. ``None``: that of the variable ``FRAMESPOOL_FFMPEG_PROGRAM``, of the PATH, or of the
+        size: Shorter side in pixels, even. `None`: the size of the source. Nothing is enlarged.
+        long_side: Longer side in pixels, instead of `size`.
+        codec: `"h264"` or `"hevc"`.
+        crf: Quality of the encoder, 0 to 51; lower is better. `None`: 20 for H.264, 22 for HEVC.
+        preset: `"ultrafast"` to `"veryslow"`, which makes smaller files.
+        root: Folder from which the paths of results start. `None`: the folder that all sources share.
+        ffmpeg: The ffmpeg program. `None`: that of the variable `FRAMESPOOL_FFMPEG_PROGRAM`, of the PATH, or of the
             package imageio-ffmpeg.
-        jobs: Videos at the same time. ``None``: one per core.
-        on_error: ``"skip"`` continues after a bad video and reports it, ``"raise"`` stops.
-        index: The index cache, as for :class:`ClipLoader`.
+        jobs: Videos at the same time. `None`: one per core.
+        on_error: `"skip"` continues after a bad video and reports it, `"raise"` stops.
+        index: The index cache, as for `ClipLoader`.
         progress: Called with (done, failed, total).
 
     Returns:
         What was made, and the new dataset.
 
     Raises:
-        ArgumentError: If an argument is invalid, or ``out`` contains other files with the same names.
+        ArgumentError: If an argument is invalid, or `out` contains other files with the same names.
         UnsupportedError: If no ffmpeg program has the encoder.
-        ReadError: If ``out`` cannot be written.
+        ReadError: If `out` cannot be written.
 
     Example:
         >>> import framespool as fsp
@@ -105,34 +104,40 @@ def estimate_transcode(
     jobs: int | None = None,
     index: str | os.PathLike[str] | Literal[False] | None = None,
 ) -> TranscodeEstimate:
-    """Estimates the benefit and the cost of :func:`transcode` with the same arguments. It writes nothing to ``out``.
+    """Estimates the benefit and the cost of `transcode()` with the same arguments. It writes nothing to `out`.
 
     It reads the packets of up to 32 videos, and encodes the start of three into a temporary folder, which takes some
     seconds.
 
     Args:
-        dataset: As for :func:`transcode`.
-        out: As for :func:`transcode`.
+        dataset: As for `transcode()`.
+        out: As for `transcode()`.
         sequence_length: Frames of the clip that the costs apply to.
         stride: Distance between its frames.
-        gop: As for :func:`transcode`.
-        b_frames: As for :func:`transcode`.
-        size: As for :func:`transcode`.
-        long_side: As for :func:`transcode`.
-        codec: As for :func:`transcode`.
-        crf: As for :func:`transcode`.
-        preset: As for :func:`transcode`.
-        root: As for :func:`transcode`.
-        ffmpeg: As for :func:`transcode`.
-        jobs: As for :func:`transcode`.
-        index: The index cache, as for :class:`ClipLoader`.
+        gop: As for `transcode()`.
+        b_frames: As for `transcode()`.
+        size: As for `transcode()`.
+        long_side: As for `transcode()`.
+        codec: As for `transcode()`.
+        crf: As for `transcode()`.
+        preset: As for `transcode()`.
+        root: As for `transcode()`.
+        ffmpeg: As for `transcode()`.
+        jobs: As for `transcode()`.
+        index: The index cache, as for `ClipLoader`.
 
     Returns:
         The estimate.
 
     Raises:
-        ArgumentError: As :func:`transcode`.
-        UnsupportedError: As :func:`transcode`.
+        ArgumentError: As `transcode()`.
+        UnsupportedError: As `transcode()`.
+
+    Example:
+        >>> import framespool as fsp
+        >>> estimate = fsp.estimate_transcode(fsp.datasets.folder("videos/"), "short/", gop=12)
+        >>> estimate.videos, estimate.bytes_after > 0
+        (3, True)
     """
     options = Options.checked(gop, b_frames, size, long_side, codec, crf, preset)
     return _estimate.estimate(

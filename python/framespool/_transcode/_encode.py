@@ -37,9 +37,9 @@ def encode(
     most_frames: int | None = None,
     stream: int | None = None,
 ) -> int:
-    """Transcodes a video to ``target`` and compares the result with the source.
+    """Transcodes a video to `target` and compares the result with the source.
 
-    The encoder writes to ``target`` plus ".raw".
+    The encoder writes to `target` plus ".raw".
 
     Args:
         source: The video.
@@ -49,8 +49,8 @@ def encode(
         threads: Threads for decoding and encoding.
         stop: Cancels the work.
         index: The index cache.
-        most_frames: Encode only this many frames from the start. ``None``: all.
-        stream: As for :class:`Video`.
+        most_frames: Encode only this many frames from the start. `None`: all.
+        stream: As for `Video`.
 
     Returns:
         Number of frames.

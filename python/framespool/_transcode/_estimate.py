@@ -30,7 +30,7 @@ _MIN_USEFUL_GAIN = 0.2
 
 @dataclass(frozen=True)
 class TranscodeEstimate:
-    """An estimate of what :func:`transcode` would do.
+    """An estimate of what `transcode()` would do.
 
     Attributes:
         videos: Videos to be transcoded.
@@ -39,16 +39,22 @@ class TranscodeEstimate:
         frames: Frames of all videos.
         clip_frames: Frames of the clip that the costs apply to.
         clip_stride: Distance between its frames.
-        frames_decoded_now: Mean frames decoded for a random clip alone. ``None`` if all videos are shorter than the
-            clip.
+        frames_decoded_now: Mean frames decoded for a random clip alone. `None` if all videos are shorter than the clip.
         frames_decoded_after: The same after transcoding.
         pixels_now: Mean pixels of a frame.
         pixels_after: The same after transcoding.
         bytes_now: Bytes on disk.
-        bytes_after: Bytes of the new files. ``None`` if no trial encode succeeded.
-        seconds: Duration with ``jobs`` videos at the same time. ``None`` if no trial encode succeeded.
+        bytes_after: Bytes of the new files. `None` if no trial encode succeeded.
+        seconds: Duration with `jobs` videos at the same time. `None` if no trial encode succeeded.
         jobs: Videos at the same time.
         options: Options of the encoder.
+
+    Example:
+        >>> import framespool as fsp
+        >>> dataset = fsp.datasets.folder("videos/")
+        >>> estimate = fsp.estimate_transcode(dataset, "short/")
+        >>> estimate.videos, estimate.frames_decoded_after <= estimate.frames_decoded_now
+        (3, True)
     """
 
     videos: int
@@ -77,7 +83,7 @@ class TranscodeEstimate:
 
     @property
     def gain(self) -> float | None:
-        """Factor by which the pixels decoded for a random clip decrease; ``None`` if no clip fits."""
+        """Factor by which the pixels decoded for a random clip decrease; `None` if no clip fits."""
         if self.frames_decoded_now is None or self.frames_decoded_after is None:
             return None
         return self.frames_decoded_now * self.pixels_now / (self.frames_decoded_after * self.pixels_after)
@@ -210,7 +216,7 @@ def _size(video: Video, found: AccessReport) -> float:
 def frames_decoded_per_clip(frames: int, stride: int, gop: int, b_frames: int) -> float:
     """Mean frames decoded for a clip alone, over all positions of its first frame in a closed GOP.
 
-    After each ``b_frames`` disposable frames one follows on which others depend.
+    After each `b_frames` disposable frames one follows on which others depend.
 
     Args:
         frames: Frames of the clip.

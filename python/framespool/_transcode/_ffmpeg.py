@@ -165,7 +165,7 @@ class CancelToken:
         """Checks whether the work was canceled.
 
         Raises:
-            TranscodeCancelled: If :meth:`cancel` was called.
+            TranscodeCancelled: If `cancel()` was called.
         """
         if self._asked:
             raise TranscodeCancelled
@@ -174,7 +174,7 @@ class CancelToken:
         """Registers a process.
 
         Args:
-            process: The process that :meth:`cancel` kills.
+            process: The process that `cancel()` kills.
         """
         with self._lock:
             self._running.add(process)

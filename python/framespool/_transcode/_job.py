@@ -30,7 +30,7 @@ LIST = "dataset.jsonl"
 
 @dataclass(frozen=True)
 class TranscodeReport:
-    """The result of :func:`transcode`.
+    """The result of `transcode()`.
 
     Attributes:
         videos: Videos of the dataset; several segments of one video count once.
@@ -39,11 +39,17 @@ class TranscodeReport:
         frames: Frames of the videos transcoded in this run.
         bytes_written: Bytes of the videos transcoded in this run.
         seconds: Duration of the run.
-        list_file: ``dataset`` as a file for :func:`framespool.datasets.json_lines` (with ``in_frames=True`` if segments
-            are in frames), or ``None`` if that format cannot express it.
-        failures: One dict per bad video, as from :meth:`ClipLoader.failures`.
+        list_file: `dataset` as a file for `datasets.json_lines()` (with `in_frames=True` if segments are in frames), or
+            `None` if that format cannot express it.
+        failures: One dict per bad video, as from `ClipLoader.failures()`.
         dataset: The samples whose videos are transcoded, with labels, segments, classes and columns.
-        paths: For each sample of the given dataset its new file, or ``None``.
+        paths: For each sample of the given dataset its new file, or `None`.
+
+    Example:
+        >>> import framespool as fsp
+        >>> report = fsp.transcode(["a.mp4"], "short/", gop=12)
+        >>> report.transcoded, report.frames, report.failures
+        (1, 72, [])
     """
 
     videos: int
@@ -58,7 +64,7 @@ class TranscodeReport:
     paths: list[str | None] = field(repr=False)
 
     def write_failures(self, path: str | os.PathLike[str]) -> int:
-        """Writes the failures to a file that :meth:`Dataset.exclude` reads.
+        """Writes the failures to a file that `Dataset.exclude()` reads.
 
         Args:
             path: The file to write.
@@ -76,7 +82,7 @@ class Video:
     Attributes:
         source: The source.
         name: Name of the file to be made.
-        identity: Identity of the source, see ``_output_paths.identity``.
+        identity: Identity of the source, see `_output_paths.identity`.
         entry: The first sample that uses the video.
     """
 
@@ -169,7 +175,7 @@ class TranscodeJob:
             video: The video.
 
         Returns:
-            The entry, or ``None`` if the video must be transcoded.
+            The entry, or `None` if the video must be transcoded.
         """
         return self.manifest.done(video.identity, _source_state(video.source), self.options.how(), video.name)
 
@@ -184,7 +190,7 @@ def run(plan: TranscodeJob, on_error: str, progress: Callable[[int, int, int], o
 
     Args:
         plan: The job.
-        on_error: ``"raise"`` or ``"skip"``.
+        on_error: `"raise"` or `"skip"`.
         progress: Called with (done, failed, total).
 
     Returns:
@@ -193,7 +199,7 @@ def run(plan: TranscodeJob, on_error: str, progress: Callable[[int, int, int], o
     Raises:
         ArgumentError: If another run uses the same folder.
         ReadError: If the folder cannot be written.
-        Error: With ``on_error="raise"``, the error of the first bad video.
+        Error: With `on_error="raise"`, the error of the first bad video.
     """
     choice("on_error", on_error, ("raise", "skip"))
     began = time.monotonic()

@@ -50,7 +50,7 @@ class Manifest:
             name: Name of the result.
 
         Returns:
-            The entry, if source, options and name are the same and the file is unchanged; else ``None``.
+            The entry, if source, options and name are the same and the file is unchanged; else `None`.
         """
         known = self._known.get(identity)
         if known is None or state is None:
@@ -69,7 +69,7 @@ class Manifest:
             name: Name of the file.
 
         Returns:
-            The identity; ``None`` if no run made the file.
+            The identity; `None` if no run made the file.
         """
         return self._makers.get(name)
 

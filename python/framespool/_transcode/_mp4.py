@@ -1,4 +1,4 @@
-"""Rewrites the times of the frames of an MP4 file, and moves its ``moov`` box to the front.
+"""Rewrites the times of the frames of an MP4 file, and moves its `moov` box to the front.
 
 Raw video has no times, so encoders receive frames at a constant rate. Here each frame gets its own time, exact to the
 tick and independent of how a version of FFmpeg treats timestamps. Only files with one video track, as the encoder wrote
@@ -114,7 +114,7 @@ def _table(kind: bytes, version: int, form: str, values: Sequence[int]) -> bytes
 
 
 class _Editor:
-    """Rewrites one ``moov`` box."""
+    """Rewrites one `moov` box."""
 
     def __init__(self, name: str, moov: bytes, clock: Clock, shift: int, is_large: bool) -> None:
         self._clock, self._shift, self._is_large = clock, shift, is_large

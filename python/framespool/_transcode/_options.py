@@ -18,14 +18,14 @@ _CRF = {"h264": 20.0, "hevc": 22.0}
 
 @dataclass(frozen=True)
 class Options:
-    """The arguments of :func:`framespool.transcode` that determine the result.
+    """The arguments of `transcode()` that determine the result.
 
     Attributes:
         gop: Frames per GOP.
         b_frames: Disposable B-frames between two other frames.
-        size: Shorter side in pixels, or ``None``.
-        long_side: Longer side in pixels, or ``None``.
-        codec: ``"h264"`` or ``"hevc"``.
+        size: Shorter side in pixels, or `None`.
+        long_side: Longer side in pixels, or `None`.
+        codec: `"h264"` or `"hevc"`.
         crf: Quality of the encoder.
         preset: Speed preset of the encoder.
     """
@@ -56,15 +56,15 @@ class Options:
             b_frames: Disposable B-frames, 0 to 16.
             size: Shorter side in pixels, even, 16 to 8192.
             long_side: Longer side in pixels, even, 16 to 8192.
-            codec: One of ``CODECS``.
-            crf: Quality, 0 to 51; ``None`` for the default of the codec.
-            preset: One of ``PRESETS``.
+            codec: One of `CODECS`.
+            crf: Quality, 0 to 51; `None` for the default of the codec.
+            preset: One of `PRESETS`.
 
         Returns:
             The options.
 
         Raises:
-            ArgumentError: If a value is invalid, or ``size`` and ``long_side`` are both given.
+            ArgumentError: If a value is invalid, or `size` and `long_side` are both given.
         """
         integer("gop", gop, least=1, most=1000)
         integer("b_frames", b_frames, least=0, most=16)

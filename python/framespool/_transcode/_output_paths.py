@@ -146,7 +146,7 @@ def _without_extension(name: str, *, every: bool = False) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Replaces NaN and infinities, which JSON does not have, by ``None``."""
+    """Replaces NaN and infinities, which JSON does not have, by `None`."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, (list, tuple)):
@@ -157,14 +157,14 @@ def _finite(value: Any) -> Any:
 
 
 def manifest_rows(dataset: Dataset, out: str) -> list[dict[str, Any]] | None:
-    """Rows for :func:`framespool.datasets.json_lines`, with paths relative to ``out``.
+    """Rows for `datasets.json_lines()`, with paths relative to `out`.
 
     Args:
         dataset: The dataset of the results.
         out: Folder of the results.
 
     Returns:
-        The rows; ``None`` if the format cannot express them, as with segments in frames and in seconds, or columns
+        The rows; `None` if the format cannot express them, as with segments in frames and in seconds, or columns
         whose names have another meaning in it.
     """
     lines: list[dict[str, Any]] = []

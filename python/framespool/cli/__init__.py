@@ -1,4 +1,4 @@
-"""The command ``framespool``: one module per subcommand, each with ``add(subparsers)`` and ``run(arguments)``."""
+"""The command `framespool`: one module per subcommand, each with `add(subparsers)` and `run(arguments)`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ __all__ = ["main", "parser"]
 _COMMANDS = (_doctor, _analyze, _validate, _preview, _bench, _index, _transcode, _completions)
 
 _DESCRIPTION = """\
-Video clips for training: decoded once, delivered shuffled.
-
-The commands, in the order in which a new dataset needs them:
+Load video clips for training. The commands, in the order in which a new dataset needs them:
 """
 
 _EPILOG = f"""\
 a first look at your videos:
-  framespool doctor                    does everything work here?
-  framespool analyze videos/a.mp4      what is in a file, and what does a random clip cost?
-  framespool validate videos/          are there files that cannot be decoded?
-  framespool preview videos/           what would a training run see?
+  framespool doctor                    check this machine
+  framespool analyze videos/a.mp4      report the content of a video and the cost of a random clip
+  framespool validate videos/          find files that cannot be decoded
+  framespool preview videos/           write a contact sheet of the clips of a training run
 
 Help for a command: framespool COMMAND --help. With --json each prints one JSON object
 per line and nothing else on stdout. Progress is shown only on a terminal.
@@ -48,7 +46,7 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command line and returns its exit code, one of ``framespool.cli._exit_codes.CODES``."""
+    """Runs a command line and returns its exit code, one of `framespool.cli._exit_codes.CODES`."""
     try:
         try:
             return _run(arguments)

@@ -1,4 +1,4 @@
-"""``framespool analyze``: the content of a video, and the cost of random access."""
+"""`framespool analyze`: the content of a video, and the cost of random access."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from framespool.cli._parser import add_json, command, count, index
 from framespool.errors import Error
 
 _DESCRIPTION = """\
-Reports the content of videos: size, duration, GOPs, B-frames, the share of frames that
+Report the content of videos: size, duration, GOPs, B-frames, the share of frames that
 can be skipped, whether NVDEC supports them, and the cost of a random clip. To show one
-frame, all frames since the last random access point must be decoded. It reads packets
-and decodes only the first frame, for its color metadata.
+frame, all frames since the last random access point must be decoded. The command reads
+packets and decodes only the first frame, for its color metadata.
 """
 
 _EXAMPLES = """\
@@ -32,7 +32,7 @@ def add(subparsers: Any) -> None:
         subparsers,
         "analyze",
         run,
-        help="what is in a video, and what does a random clip cost?",
+        help="report the content of videos and the cost of random clips",
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )

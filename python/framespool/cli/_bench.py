@@ -1,4 +1,4 @@
-"""``framespool bench``: the speed of loading on this machine, where the time goes, and what would help."""
+"""`framespool bench`: the speed of loading on this machine, where the time goes, and what would help."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import json
 import textwrap
 from typing import Any
 
-from framespool._bench import BenchReport, bench
+from framespool._bench import BenchReport, bench, check_seconds, expected_cost, expected_text
 from framespool.cli import _dataset_options
 from framespool.cli._parser import add_json, check_writable, command, count
 
 _DESCRIPTION = """\
-Loads shuffled batches for some seconds as fast as possible. Reports the clips per
-second, how the worker threads spent their time, and what would make it faster.
+Print what each shuffle is expected to decode in an epoch of your dataset, then load
+batches for some seconds as fast as possible. Report the clips per second, how the
+worker threads spent their time, and what would make it faster.
 """
 
 _EXAMPLES = """\
   framespool bench videos/ --frames 16 --stride 4 --random-resized-crop 224 --flip
+  framespool bench videos/ --clips-per-video 8 --memory-budget 4GiB --num-shards 8
   framespool bench videos/ --preset videomae --preset-option clip_len=16 --plot bench.png
 """
 
@@ -28,12 +30,12 @@ def add(subparsers: Any) -> None:
         subparsers,
         "bench",
         run,
-        help="how fast is loading, and what would help?",
+        help="measure the speed of loading and give advice",
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
     _dataset_options.add_options(parser)
-    parser.add_argument("--batch-size", type=count, metavar="N", default=8, help="clips per batch (default: 8)")
+    _dataset_options.add_epoch_options(parser)
     parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
     parser.add_argument("--device", metavar="DEVICE", default="cpu", help="where batches are placed (default: cpu)")
     parser.add_argument("--seconds", type=float, metavar="S", default=10.0, help="duration in seconds (default: 10)")
@@ -45,9 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     if arguments.plot:
         check_writable("--plot", arguments.plot)
-    loader = _dataset_options.loader(
-        arguments, batch_size=arguments.batch_size, num_threads=arguments.threads, device=arguments.device
-    )
+    check_seconds(arguments.seconds)
+    loader = _dataset_options.epoch_loader(arguments, num_threads=arguments.threads, device=arguments.device)
+    if not arguments.json and (expected := expected_cost(loader)) is not None:
+        print(f"expected in an epoch: {expected_text(expected)}", flush=True)
     report = bench(loader, seconds=arguments.seconds)
     if arguments.json:
         print(json.dumps({"command": "bench", **report.as_dict()}))
@@ -67,13 +70,6 @@ def _print(report: BenchReport) -> None:
         f"{report.frames_decoded_per_frame_delivered:.2f} frames decoded per frame delivered, "
         f"{report.bytes_read / max(1, report.clips) / 1e3:.0f} KB read per clip"
     )
-    if report.expected is not None:
-        packets = report.expected["packets_per_clip"]
-        print(
-            f'expected packets per clip over an epoch: {packets["grouped"]:.0f} with shuffle="grouped" (mixing '
-            f'{report.expected["mixing"]:.2f}), {packets["full"]:.0f} with "full", {packets["single"]:.0f} for each '
-            "clip alone"
-        )
     print("workers: " + ", ".join(f"{name} {share:.0%}" for name, share in report.shares.items()))
     for sentence in report.advice:
         print(textwrap.fill(sentence, 100, initial_indent="- ", subsequent_indent="  "))

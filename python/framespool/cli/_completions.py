@@ -1,4 +1,4 @@
-"""``framespool completions``: completion scripts for shells, generated from the parser."""
+"""`framespool completions`: completion scripts for shells, generated from the parser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from framespool.cli import _shells
 from framespool.cli._parser import Parser, add_json, command
 
 _DESCRIPTION = """\
-Prints a script that makes your shell complete framespool's commands, options, their
+Print a script that makes your shell complete framespool's commands, options, their
 choices, and files. It is generated from the options, so print it again after an update.
 """
 
@@ -59,11 +59,11 @@ def words(parser: Parser) -> list[_shells.Command]:
 
 
 #: Metavariables of values that are files or folders.
-_FILES = frozenset(("FILE", "FOLDER", "DIR", "PLACE", "DATASET", "PROGRAM"))
+_FILES = frozenset(("FILE", "FOLDER", "DIR", "DATASET", "PROGRAM"))
 
 
 def _arguments(parser: Parser) -> tuple[list[_shells.Option], list[str] | None]:
-    """Options, and positional arguments: choices, files (``None``), or none."""
+    """Options, and positional arguments: choices, files (`None`), or none."""
     options: list[_shells.Option] = []
     positional: list[str] | None = []
     for action in parser._actions:

@@ -14,11 +14,11 @@ from framespool.cli._validate import is_image, list_sources
 from framespool.errors import ArgumentError
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Adds DATASET, and options for sampling and transforms."""
     parser.add_argument(
         "dataset",
-        nargs="+",
+        nargs="+" if required else "*",
         metavar="DATASET",
         help="a folder of videos or images, a list file (path label), or a file",
     )
@@ -49,26 +49,68 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def loader(arguments: argparse.Namespace, **keywords: Any) -> ClipLoader | ImageLoader:
+def add_epoch_options(parser: argparse.ArgumentParser) -> None:
+    """Adds options for the batches of an epoch."""
+    parser.add_argument("--batch-size", type=count, metavar="N", default=8, help="clips per batch (default: 8)")
+    parser.add_argument(
+        "--clips-per-video", type=count, metavar="N", help="random clips of each video per epoch (default: 1)"
+    )
+    parser.add_argument(
+        "--shuffle",
+        choices=("auto", "grouped", "full", "buffer"),
+        default="auto",
+        help="auto: grouped if videos have several clips, else full (default: auto)",
+    )
+    parser.add_argument(
+        "--memory-budget", metavar="SIZE", default="2GiB", help="size of the clip cache (default: 2GiB)"
+    )
+    parser.add_argument("--num-shards", type=count, metavar="N", default=1, help="number of ranks (default: 1)")
+
+
+def epoch_loader(arguments: argparse.Namespace, **keywords: Any) -> ClipLoader | ImageLoader:
+    """The loader of the first rank for the options of `add_options()` and `add_epoch_options()`."""
+    shuffle = True if arguments.shuffle == "auto" else arguments.shuffle
+    own = {"batch_size": arguments.batch_size, "shuffle": shuffle, "num_shards": arguments.num_shards}
+    return loader(arguments, arguments.clips_per_video, arguments.memory_budget, **own, **keywords)
+
+
+def loader(
+    arguments: argparse.Namespace,
+    clips_per_video: int | None = None,
+    memory_budget: str | None = None,
+    **keywords: Any,
+) -> ClipLoader | ImageLoader:
     """The loader for the options; an ImageLoader if all files are images by name."""
     if arguments.preset_option and not arguments.preset:
         raise ArgumentError("--preset-option needs --preset")
+    if arguments.preset and clips_per_video is not None:
+        raise ArgumentError(
+            f"--clips-per-video={clips_per_video} does not apply to --preset {arguments.preset}; use --preset-option"
+        )
     dataset = _labelled(arguments.dataset)
     are_images = {is_image(str(source)) for source, _ in dataset}
     if len(are_images) > 1:
         raise ArgumentError("the dataset has videos and images; give one kind at a time")
-    keywords |= {"transforms": _transforms(arguments), "shuffle": "full", "seed": arguments.seed, "on_error": "skip"}
+    own = {"transforms": _transforms(arguments), "shuffle": "full", "seed": arguments.seed, "on_error": "skip"}
+    keywords = {**own, **keywords}
     if are_images == {True}:
         return ImageLoader(dataset, **keywords)
     if arguments.preset:
         rule: samplers.ClipSampler = samplers.preset(arguments.preset, **dict(arguments.preset_option))
     else:
-        rule = samplers.random(sequence_length=arguments.frames, stride=arguments.stride, fps=arguments.fps)
+        rule = samplers.random(
+            sequence_length=arguments.frames,
+            stride=arguments.stride,
+            fps=arguments.fps,
+            clips_per_video=clips_per_video or 1,
+        )
+    if memory_budget is not None:
+        keywords["memory_budget"] = memory_budget
     return ClipLoader(dataset, rule, **keywords)
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """Parses ``NAME=VALUE``; the value is JSON, or else a string."""
+    """Parses `NAME=VALUE`; the value is JSON, or else a string."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
@@ -79,7 +121,7 @@ def _option(text: str) -> tuple[str, Any]:
 
 
 def _labelled(places: list[str]) -> datasets.Dataset:
-    """Class folders with their labels; other arguments as for ``validate``."""
+    """Class folders with their labels; other arguments as for `validate`."""
     if len(places) == 1:
         for reader in (datasets.folder, datasets.image_folder):
             try:

@@ -1,4 +1,4 @@
-"""``framespool doctor``: what works on this machine, what does not, and how to fix it."""
+"""`framespool doctor`: what works on this machine, what does not, and how to fix it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import argparse
 import json
 from typing import Any
 
-from framespool._doctor import doctor
+from framespool._doctor import dataset_finding, doctor, nvdec_finding
+from framespool.cli import _dataset_options
 from framespool.cli._parser import add_json, command
 
 _DESCRIPTION = """\
-Checks this machine: the library, cores and limits, the index cache, GPUs with their
-NVDEC engines, other packages. For each problem it prints how to fix it.
+Check this machine: the library, cores and limits, the index cache, GPUs with their
+NVDEC engines, other packages. Print a remedy for each problem. With
+DATASET (a folder, list or file), also print what a full and a grouped shuffle of it are
+expected to decode, and which of its first files a GPU decodes.
 """
 
 _EXAMPLES = """\
   framespool doctor                      what works, what does not, how to fix it
   framespool doctor --index /fast/disk   whether the index cache can be there
+  framespool doctor videos/ --frames 16 --clips-per-video 8 --num-shards 4
 """
 
 
@@ -26,17 +30,22 @@ def add(subparsers: Any) -> None:
         subparsers,
         "doctor",
         run,
-        help="does everything work on this machine?",
+        help="check this machine: libraries, limits, index cache, GPUs",
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
-    parser.add_argument("--index", metavar="PLACE", help="folder of the index cache (default: FRAMESPOOL_INDEX)")
+    _dataset_options.add_options(parser, required=False)
+    _dataset_options.add_epoch_options(parser)
+    parser.add_argument("--index", metavar="FOLDER", help="folder of the index cache (default: FRAMESPOOL_INDEX)")
     add_json(parser, "the findings")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     findings = doctor(arguments.index)
+    if arguments.dataset:
+        loader = _dataset_options.epoch_loader(arguments)
+        findings += filter(None, [dataset_finding(loader), nvdec_finding(loader)])
     if arguments.json:
         print(json.dumps({"command": "doctor", "findings": [finding.as_dict() for finding in findings]}))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DONE, BAD, USAGE, STOPPED = 0, 1, 2, 130
 
-#: What each code means, whatever the command.
+#: What each code means, for every command.
 CODES = {
     DONE: "done, without errors",
     BAD: "something failed or is bad; it is reported",
@@ -12,7 +12,7 @@ CODES = {
     STOPPED: "stopped by Ctrl-C; finished results are kept",
 }
 
-#: What :data:`BAD` means for each command.
+#: What `BAD` means for each command.
 MEANS = {
     "doctor": "something does not work on this machine",
     "analyze": "a file could not be read; the others were reported",

@@ -1,4 +1,4 @@
-"""``framespool index``: fills the index cache ahead of time, checks it, exports and imports it."""
+"""`framespool index`: fills the index cache ahead of time, checks it, exports and imports it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from framespool.errors import ArgumentError
 _MAX_NAMES = 20
 
 _DESCRIPTION = """\
-Fills the index cache, so that loaders need not index videos: packets, random access
+Fill the index cache, so that loaders need not index videos: packets, random access
 points and presentation times. Loaders index a video when they first open it; indexing
 ahead of time makes the first epoch as fast as later ones. Videos that are indexed and
 unchanged are skipped. A bad file is reported and does not stop the run.
@@ -38,12 +38,17 @@ _EXAMPLES = """\
 def add(subparsers: Any) -> None:
     """Adds the subcommand."""
     parser = command(
-        subparsers, "index", run, help="index videos ahead of time", description=_DESCRIPTION, examples=_EXAMPLES
+        subparsers,
+        "index",
+        run,
+        help="fill the index cache ahead of time",
+        description=_DESCRIPTION,
+        examples=_EXAMPLES,
     )
     parser.add_argument("dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, or a video")
     parser.add_argument(
         "--index",
-        metavar="PLACE",
+        metavar="FOLDER",
         help="folder of the index cache (default: FRAMESPOOL_INDEX, else in the user's cache)",
     )
     parser.add_argument("--threads", type=count, metavar="N", help="worker threads (default: all cores)")
@@ -135,7 +140,7 @@ def _print(summary: dict[str, Any], arguments: argparse.Namespace) -> None:
 
 
 def named(what: str, names: list[str]) -> None:
-    """Prints messages to stderr, one per line, at most ``_MAX_NAMES``."""
+    """Prints messages to stderr, one per line, at most `_MAX_NAMES`."""
     for name in names[:_MAX_NAMES]:
         print(f"{what}: {name}", file=sys.stderr)
     if len(names) > _MAX_NAMES:

@@ -74,7 +74,7 @@ def command(
 
 
 def add_json(parser: argparse.ArgumentParser, what: str) -> None:
-    """Adds ``--json``, the last option of every command."""
+    """Adds `--json`, the last option of every command."""
     parser.add_argument("--json", action="store_true", help=f"print {what} as JSON, on one line")
 
 

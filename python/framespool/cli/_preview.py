@@ -1,4 +1,4 @@
-"""``framespool preview``: a contact sheet of the clips of a training run."""
+"""`framespool preview`: a contact sheet of the clips of a training run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from framespool.cli import _dataset_options
 from framespool.cli._parser import add_json, check_writable, command, count
 
 _DESCRIPTION = """\
-Writes a contact sheet of the first clips of an epoch: one row per clip, with its label,
+Write a contact sheet of the first clips of an epoch: one row per clip, with its label,
 file and frames, as a training run with these options would get them. With
---out clips.html the page also lists what each transform drew. Needs NumPy and Pillow.
+--out clips.html the page also lists the random parameters of each transform. Requires
+NumPy and Pillow.
 """
 
 _EXAMPLES = """\
@@ -26,7 +27,12 @@ _EXAMPLES = """\
 def add(subparsers: Any) -> None:
     """Adds the subcommand."""
     parser = command(
-        subparsers, "preview", run, help="what would a training run see?", description=_DESCRIPTION, examples=_EXAMPLES
+        subparsers,
+        "preview",
+        run,
+        help="write a contact sheet of the clips of a training run",
+        description=_DESCRIPTION,
+        examples=_EXAMPLES,
     )
     _dataset_options.add_options(parser)
     parser.add_argument(
@@ -42,9 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     check_writable("--out", arguments.out)
     loader = _dataset_options.loader(arguments, batch_size=4)
-    facts = preview(loader, arguments.out, clips=arguments.clips, frames=arguments.show, epoch=arguments.epoch)
+    metadata = preview(loader, arguments.out, clips=arguments.clips, frames=arguments.show, epoch=arguments.epoch)
     if arguments.json:
-        print(json.dumps({"command": "preview", "out": arguments.out, "clips": facts}))
+        print(json.dumps({"command": "preview", "out": arguments.out, "clips": metadata}))
     else:
-        print(f"{arguments.out}: {len(facts)} clips")
+        print(f"{arguments.out}: {len(metadata)} clips")
     return 0

@@ -1,4 +1,4 @@
-"""``framespool transcode``: transcodes videos for cheap random clips, after an estimate of the gain."""
+"""`framespool transcode`: transcodes videos for cheap random clips, after an estimate of the gain."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from framespool.cli._progress import Progress
 from framespool.errors import ArgumentError, Error
 
 _DESCRIPTION = f"""\
-Transcodes videos to short GOPs, and optionally a smaller size, for training with random
+Transcode videos to short GOPs, and optionally a smaller size, for training with random
 clips: to show one frame, all frames since the last random access point must be decoded.
-First it prints the estimated gain and cost, and asks. Number, order and times of frames
-are unchanged; each file is compared with its source. Encoding loses quality; the
-originals are not modified.
+The estimated gain and cost are printed, and a confirmation is requested. Number, order
+and times of frames are unchanged; each file is compared with its source. Encoding loses
+quality; the originals are not modified.
 
 FOLDER has the same layout as DATASET: class folders are kept, a list is written there
 with the new paths, and dataset.jsonl lists everything. A stopped run can be repeated and
-continues where it was. Needs an ffmpeg program: --ffmpeg, the variable
+continues where it was. Requires an ffmpeg program: --ffmpeg, the variable
 {VARIABLE}, the PATH, or pip install imageio-ffmpeg.
 """
 
@@ -132,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _agreed(plan: _job.TranscodeJob) -> bool:
-    """Asks for confirmation; without a terminal the answer is yes."""
+    """Requests confirmation; without a terminal the answer is yes."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     print(f"write {len(plan.todo)} videos to {plan.out}? [y/N] ", end="", file=sys.stderr, flush=True)
@@ -178,7 +178,7 @@ def _given(places: list[str], out: str) -> tuple[datasets.Dataset, str, list[_Li
                 )
             found, classes = _labelled(place, found, len(places) == 1)
         elif [os.fspath(path) for path in videos] != [place]:
-            found = list(datasets.file_list(place))
+            found = list(datasets.annotation_file(place))
             if os.path.realpath(os.path.join(out, os.path.basename(place))) == os.path.realpath(place):
                 raise ArgumentError(f"--out: the list of the results would replace {place}; choose another folder")
             other = written.setdefault(os.path.basename(place), place)

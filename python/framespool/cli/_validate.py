@@ -1,4 +1,4 @@
-"""``framespool validate``: the files of a dataset that cannot be decoded, with reasons."""
+"""`framespool validate`: the files of a dataset that cannot be decoded, with reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from framespool.errors import ArgumentError
 _EXTENSIONS = frozenset((*_framespool.video_extensions, *_framespool.image_extensions))
 
 _DESCRIPTION = """\
-Decodes every frame of every video and image of DATASET on the CPU and reports the files
+Decode every frame of every video and image of DATASET on the CPU and report the files
 that cannot be decoded, with reasons, before a training run finds them. With --report a
 stopped run continues where it was, and a later run decodes only new and changed files.
 """
@@ -38,7 +38,7 @@ def add(subparsers: Any) -> None:
         subparsers,
         "validate",
         run,
-        help="are there files that cannot be decoded?",
+        help="find files that cannot be decoded",
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 def list_sources(places: list[str]) -> datasets.Dataset:
     """Videos and images of folders, lists and single files, in this order.
 
-    Raises :class:`~framespool.ArgumentError` for a folder without any, and as :func:`framespool.datasets.file_list`.
+    Raises `ArgumentError` for a folder without any, and as `datasets.annotation_file()`.
     """
     found: list[tuple[str, int]] = []
     for place in places:
@@ -98,7 +98,7 @@ def list_sources(places: list[str]) -> datasets.Dataset:
         elif _extension(place) in _EXTENSIONS:
             found.append((place, -1))
         else:
-            found += [(str(path), label) for path, label in datasets.file_list(place)]
+            found += [(str(path), label) for path, label in datasets.annotation_file(place)]
     return datasets.Dataset(found)
 
 

@@ -52,6 +52,7 @@ class ReadaheadReader:
         self.dtype = dtype
         self.pts = video.pts_seconds
         self._lock = threading.Lock()
+        self._made_in = os.getpid()
         self._pass: Iterator[Tensor] | None = None
         self._ready: Tensor | None = None
         self._ready_from = 0
@@ -77,7 +78,13 @@ class ReadaheadReader:
 
         Returns:
             The frame, (H, W, 3), and whether it shares the memory of other frames.
+
+        Raises:
+            ForkedError: If the video was opened before ``os.fork()``, which its threads do not survive.
         """
+        if os.getpid() != self._made_in:
+            # Another thread of the parent may have held the lock when it forked.
+            self._lock, self._pass, self._ready, self._made_in = threading.Lock(), None, None, os.getpid()
         with self._lock:
             in_order = index == self._expected
             self._expected = index + 1

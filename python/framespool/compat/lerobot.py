@@ -65,9 +65,7 @@ class VideoDecoderCache:
             The decoder.
         """
         path = os.fspath(video_path)
-        if os.getpid() != self._made_in:
-            # The parent's decoders and lock cannot be used here.
-            self._lock, self._held, self._made_in = threading.Lock(), OrderedDict(), os.getpid()
+        self._after_fork()
         with self._lock:
             decoder = self._held.pop(path, None) or VideoDecoder(path)
             self._held[path] = decoder
@@ -77,6 +75,7 @@ class VideoDecoderCache:
 
     def clear(self) -> None:
         """Removes all decoders."""
+        self._after_fork()
         with self._lock:
             self._held.clear()
 
@@ -86,7 +85,13 @@ class VideoDecoderCache:
         Returns:
             The number.
         """
+        self._after_fork()
         return len(self._held)
+
+    def _after_fork(self) -> None:
+        """Empties the cache in a forked process, which can use neither the parent's decoders nor its lock."""
+        if os.getpid() != self._made_in:
+            self._lock, self._held, self._made_in = threading.Lock(), OrderedDict(), os.getpid()
 
 
 _cache = VideoDecoderCache()

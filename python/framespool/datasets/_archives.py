@@ -32,29 +32,29 @@ def webdataset(
     compressed.
 
     Args:
-        shards: A path, a list of them, or a pattern: ``"train-{000000..000127}.tar"``, ``"{train,val}-{0..9}.tar"``.
+        shards: A path, a list of them, or a pattern: `"train-{000000..000127}.tar"`, `"{train,val}-{0..9}.tar"`.
         video: Extensions of the member that is the sample's video or image; an extension is all that follows the first
             dot of a file's name, case-insensitive. Of several members, the one whose extension is first here is used.
-        label: Extension of the member that contains the label as a number in text, or ``("json", "name")`` for a field
-            of its JSON (``("json", "outer", "name")`` for a nested one). ``None``: all labels are -1.
-        columns: Extensions of members to keep in :attr:`Dataset.columns`, such as ``("json", "txt")``. Each name of a
+        label: Extension of the member that contains the label as a number in text, or `("json", "name")` for a field
+            of its JSON (`("json", "outer", "name")` for a nested one). `None`: all labels are -1.
+        columns: Extensions of members to keep in `Dataset.columns`, such as `("json", "txt")`. Each name of a
             JSON object is a column; the text of other members is a column named after the extension.
         index: Index files of the shards, which avoid one read per header, and so one request per large member of a
-            shard at a URL. Files that DALI's ``wds2idx`` writes (version 1.1 or 1.2), one per shard, in the order of
-            the shards, as paths or patterns. ``True``: next to each shard, with ``.idx`` in place of ``.tar``. An index
+            shard at a URL. Files that DALI's `wds2idx` writes (version 1.1 or 1.2), one per shard, in the order of
+            the shards, as paths or patterns. `True`: next to each shard, with `.idx` in place of `.tar`. An index
             that does not match its shard's length, or the headers of the first and last member, is an error.
-        on_error: ``"raise"``: a bad sample or shard is an error. ``"skip"``: it is left out, and one warning has the
+        on_error: `"raise"`: a bad sample or shard is an error. `"skip"`: it is skipped, and one warning has the
             number and the first reasons.
 
     Returns:
-        A dataset with one :class:`ArchiveMember` per sample, in the order of the shards and of their samples.
-        ``columns["__key__"]`` has the samples' keys.
+        A dataset with one `ArchiveMember` per sample, in the order of the shards and of their samples.
+        `columns["__key__"]` has the samples' keys.
 
     Raises:
         ArgumentError: If a sample has no label, or a label and no video (the message names shard and key), or if no
             sample remains.
         InvalidDataError: If a shard is damaged; the message names the byte.
-        TruncatedError: If a shard is cut short.
+        TruncatedError: If a shard is truncated.
         UnsupportedError: If a shard is compressed.
         NotFoundError: If a shard is missing.
 
@@ -102,29 +102,35 @@ def tfrecord(
     check: bool = False,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
-    """Reads TFRecord files of ``tf.train.Example``, as TensorFlow Datasets and the ImageNet scripts write them.
+    """Reads TFRecord files of `tf.train.Example`, as TensorFlow Datasets and the ImageNet scripts write them.
 
-    Of a ``SequenceExample`` the features of its context are used. The checksum of each record's length is always
+    Of a `SequenceExample` the features of its context are used. The checksum of each record's length is always
     checked. Compressed files must be unpacked first.
 
     Args:
-        files: A path, a list of them, or a pattern as in :func:`webdataset`.
+        files: A path, a list of them, or a pattern as in `webdataset()`.
         source: Feature whose bytes are the video or image.
-        label: Feature that is the label: one integer, used unchanged (the ImageNet scripts count from 1). ``None``: all
+        label: Feature that is the label: one integer, used unchanged (the ImageNet scripts count from 1). `None`: all
             labels are -1.
         check: Whether the checksum of each record's data is checked too; all files are then read once.
-        on_error: ``"raise"``: a bad record is an error. ``"skip"``: it is left out, and so is what follows a record
+        on_error: `"raise"`: a bad record is an error. `"skip"`: it is skipped, and so is what follows a record
             with a damaged length; one warning has the number and the first reasons.
 
     Returns:
-        A dataset with one :class:`ArchiveMember` per record, in the order of the files and records.
+        A dataset with one `ArchiveMember` per record, in the order of the files and records.
 
     Raises:
         ArgumentError: If a record lacks a feature or has another type in it (the message names file, record and byte),
             or if no record remains.
-        InvalidDataError: If a checksum is wrong, or data is not an ``Example``; the message names the byte.
-        TruncatedError: If a file is cut short; the message names the byte.
+        InvalidDataError: If a checksum is wrong, or data is not an `Example`; the message names the byte.
+        TruncatedError: If a file is truncated; the message names the byte.
         NotFoundError: If a file is missing.
+
+    Example:
+        >>> import framespool as fsp
+        >>> dataset = fsp.datasets.tfrecord("train-00000-of-00001", source="image/encoded", label="image/class/label")
+        >>> len(dataset), dataset[0]
+        (2, (ArchiveMember(file='train-00000-of-00001', offset_bytes=47, num_bytes=55136, name='record 0'), 1))
     """
     paths = expand_paths("files", files)
     feature = string_list("source", [source])[0]
@@ -141,27 +147,33 @@ def recordio(
     idx: str | os.PathLike[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
-    """Reads an MXNet RecordIO file of images, as ``im2rec`` and ``mx.recordio.pack_img`` write it.
+    """Reads an MXNet RecordIO file of images, as `im2rec` and `mx.recordio.pack_img` write it.
 
     The label of a sample is the record's, or the first of several, and must be an integer.
 
     Args:
         rec: Path of the file.
         idx: Path of its index; its records are used, in its order. By default all records of the file, in file order.
-        on_error: ``"raise"``: a bad record is an error. ``"skip"``: it is left out (without ``idx`` also what follows
+        on_error: `"raise"`: a bad record is an error. `"skip"`: it is skipped (without `idx` also what follows
             the damage), and one warning has the number and the first reasons.
 
     Returns:
-        A dataset with one :class:`ArchiveMember` per record, or with the image's bytes for the few records that the
-        format splits because they contain its magic number. ``columns["id"]`` is the number that the packer assigned to
-        the image. If records have several labels, as for detection, ``columns["labels"]`` has lists of floats.
+        A dataset with one `ArchiveMember` per record, or with the image's bytes for the few records that the
+        format splits because they contain its magic number. `columns["id"]` is the number that the packer assigned to
+        the image. If records have several labels, as for detection, `columns["labels"]` has lists of floats.
 
     Raises:
         ArgumentError: If a record has no image or another label, or if the index is damaged, naming file and record or
-            line; with ``"skip"`` if the index is damaged or no record remains.
+            line; with `"skip"` if the index is damaged or no record remains.
         InvalidDataError: If the file is damaged, or the index belongs to another file; the message names the byte.
-        TruncatedError: If the file is cut short; the message names the byte.
+        TruncatedError: If the file is truncated; the message names the byte.
         NotFoundError: If the file is missing.
+
+    Example:
+        >>> import framespool as fsp
+        >>> dataset = fsp.datasets.recordio("train.rec")
+        >>> len(dataset), [label for _, label in dataset], dataset.columns["id"]
+        (2, [0, 1], [10, 11])
     """
     for name, path in (("rec", rec), ("idx", idx)):
         if path is not None and not isinstance(path, (str, os.PathLike)):

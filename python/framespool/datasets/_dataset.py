@@ -16,24 +16,24 @@ from framespool.errors import ArgumentError
 
 
 class Dataset(Sequence[tuple[Source, int]]):
-    """A sequence of ``(source, label)`` pairs, with class names and further columns.
+    """A sequence of `(source, label)` pairs, with class names and further columns.
 
-    What belongs to a clip of a batch is ``dataset.columns[name][video_id]``, for its entry of ``batch.video_ids``.
-    Columns change no clip and no order; a loader's state fits whatever the columns are.
+    What belongs to a clip of a batch is `dataset.columns[name][video_id]`, for its entry of `batch.video_ids`.
+    Columns change no clip and no order; a loader's state does not depend on columns.
 
     Args:
         samples: Pairs of (path or other source, label), or sources alone; label -1 means "no label".
         classes: Names of the labels, in their order; empty if there are none.
-        columns: Lists by column name with one value per sample, ``None`` where a sample has no value.
-        stream: Video stream to read from each file, as an index among all streams of the file. ``None`` for the default
-            stream, see :class:`framespool.Video`.
+        columns: Lists by column name with one value per sample, `None` where a sample has no value.
+        stream: Video stream to read from each file, as an index among all streams of the file. `None` for the default
+            stream, see `framespool.Video`.
 
     Attributes:
         samples: The pairs. From the readers of this module, a table of the engine that creates a pair when it is
             accessed.
         classes: Names of the labels.
         columns: Lists by column name.
-        stream: Index of the video stream, or ``None``.
+        stream: Index of the video stream, or `None`.
 
     Raises:
         ArgumentError: If a sample is not a pair with a valid source and an integer label, or if a column has another
@@ -93,8 +93,8 @@ class Dataset(Sequence[tuple[Source, int]]):
     def __add__(self, other: Dataset) -> Dataset:
         """Concatenates two datasets.
 
-        ``classes`` are kept if both have the same. All columns are kept: samples of a dataset without a column have
-        ``None`` in it.
+        `classes` are kept if both have the same. All columns are kept: samples of a dataset without a column have
+        `None` in it.
         """
         if not isinstance(other, Dataset):
             return NotImplemented
@@ -115,10 +115,10 @@ class Dataset(Sequence[tuple[Source, int]]):
     def with_stream(self, stream: int | None) -> Dataset:
         """Returns the same samples with another video stream selected.
 
-        A loader raises :class:`~framespool.NoVideoError` for a file in which the index is not that of a video stream.
+        A loader raises `NoVideoError` for a file in which the index is not that of a video stream.
 
         Args:
-            stream: Index of the stream among all streams of a file; ``None`` for the default stream.
+            stream: Index of the stream among all streams of a file; `None` for the default stream.
 
         Returns:
             A new dataset.
@@ -154,14 +154,13 @@ class Dataset(Sequence[tuple[Source, int]]):
         Clips of the new dataset are numbered from 0 again.
 
         Args:
-            predicate: Function ``predicate(source, label, row)``, where ``row`` maps column names to the sample's
-                values.
+            predicate: Function `predicate(source, label, row)`, where `row` maps column names to the sample's values.
 
         Returns:
             A new dataset.
 
         Raises:
-            ArgumentError: If ``predicate`` is not callable.
+            ArgumentError: If `predicate` is not callable.
         """
         return self.subset(self._where(predicate))
 
@@ -184,14 +183,14 @@ class Dataset(Sequence[tuple[Source, int]]):
         not fit it.
 
         Args:
-            failures: A file that :meth:`ClipLoader.write_failures` wrote, or an iterable of paths, of segments, or of
-                what :meth:`ClipLoader.failures` returns.
+            failures: A file that `ClipLoader.write_failures()` wrote, or an iterable of paths, of segments, or of
+                what `ClipLoader.failures()` returns.
 
         Returns:
             A new dataset.
 
         Raises:
-            ArgumentError: If a line of the file is not a JSON object with a ``path``.
+            ArgumentError: If a line of the file is not a JSON object with a `path`.
         """
         if isinstance(failures, (str, os.PathLike)):
             bad = set(read_failures(failures))
@@ -229,7 +228,7 @@ def common_stream(datasets: Sequence[Dataset]) -> int | None:
         datasets: At least one dataset.
 
     Returns:
-        Index of the stream, or ``None`` for the default one.
+        Index of the stream, or `None` for the default one.
 
     Raises:
         ArgumentError: If the datasets read different streams.
@@ -251,7 +250,7 @@ def joined_columns(datasets: Sequence[Dataset]) -> dict[str, list[Any]]:
         datasets: The datasets.
 
     Returns:
-        Lists by column name; ``None`` where a dataset does not have a column.
+        Lists by column name; `None` where a dataset does not have a column.
     """
     names = dict.fromkeys(name for dataset in datasets for name in dataset.columns)
     return {
@@ -291,10 +290,10 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
 
 
 def as_dataset(dataset: Any) -> Dataset:
-    """Returns ``dataset`` as a :class:`Dataset`.
+    """Returns `dataset` as a `Dataset`.
 
     Args:
-        dataset: A dataset, which is returned unchanged, or a list of ``(path, label)`` or of paths.
+        dataset: A dataset, which is returned unchanged, or a list of `(path, label)` or of paths.
 
     Returns:
         A dataset.

@@ -17,10 +17,10 @@ def failure_record(source: Source, kind: str) -> dict[str, Any]:
 
     Args:
         source: The source as the dataset has it.
-        kind: Kind of the error, a key of ``errors.BY_KIND``.
+        kind: Kind of the error, a key of `BY_KIND`.
 
     Returns:
-        dict: ``path``, and ``part``, ``frames``, ``member`` or ``cell`` where they apply.
+        dict: `path`, and `part`, `frames`, `member` or `cell` where they apply.
     """
     fields: dict[str, Any] = {}
     if kind == "clip_sampling" and isinstance(source, VideoSegment):
@@ -44,7 +44,7 @@ def sample_key(entry: Any) -> tuple[str, str, str] | None:
         entry: A source, or a mapping from a failure list.
 
     Returns:
-        The path, which frames or which archive member of it (or ""), and the bounds of the segment (or ""). ``None``
+        The path, which frames or which archive member of it (or ""), and the bounds of the segment (or ""). `None`
         for bytes.
     """
     frames: Any = {}
@@ -64,11 +64,11 @@ def sample_key(entry: Any) -> tuple[str, str, str] | None:
         return None
     path = os.fspath(entry)
     # A URL is kept unchanged: the server interprets "//" and "..".
-    return path if is_url(path) else os.path.normpath(path), _facts_text(frames), _facts_text(bounds)
+    return path if is_url(path) else os.path.normpath(path), _properties_text(frames), _properties_text(bounds)
 
 
-def _facts_text(facts: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in sorted(facts.items()))
+def _properties_text(properties: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in sorted(properties.items()))
 
 
 def write_failures(path: str | os.PathLike[str], failures: Iterable[Mapping[str, Any]]) -> int:
@@ -78,7 +78,7 @@ def write_failures(path: str | os.PathLike[str], failures: Iterable[Mapping[str,
 
     Args:
         path: File to write.
-        failures: What :meth:`ClipLoader.failures` returns.
+        failures: What `ClipLoader.failures()` returns.
 
     Returns:
         The number of failures written.
@@ -90,16 +90,16 @@ def write_failures(path: str | os.PathLike[str], failures: Iterable[Mapping[str,
 
 
 def read_failures(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str]]:
-    """Reads a file that :func:`write_failures` wrote.
+    """Reads a file that `write_failures()` wrote.
 
     Args:
         path: The file.
 
     Yields:
-        The key of each failure, see :func:`sample_key`.
+        The key of each failure, see `sample_key()`.
 
     Raises:
-        ArgumentError: If a line is not a JSON object with a ``path``.
+        ArgumentError: If a line is not a JSON object with a `path`.
     """
     with open(path, encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):

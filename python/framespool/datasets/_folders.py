@@ -14,16 +14,16 @@ from framespool.datasets._sample_list import SampleList
 def folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None) -> Dataset:
     """Lists the videos of class folders.
 
-    Each sub-folder of ``root`` is a class, with labels 0, 1, … by sorted name; files are sorted by path. A folder
+    Each sub-folder of `root` is a class, with labels 0, 1, … by sorted name; files are sorted by path. A folder
     without sub-folders gives unlabeled videos (label -1).
 
     Args:
         root: Folder that contains the class folders.
-        extensions: File extensions to list, such as ``["mp4", "mkv"]``, case-insensitive. By default the usual video
+        extensions: File extensions to list, such as `["mp4", "mkv"]`, case-insensitive. By default the usual video
             extensions.
 
     Returns:
-        A dataset with one sample per file; its ``classes`` are the names of the sub-folders.
+        A dataset with one sample per file; its `classes` are the names of the sub-folders.
 
     Raises:
         NotFoundError: If the folder does not exist.
@@ -40,9 +40,9 @@ def folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = N
 
 
 def image_folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None) -> Dataset:
-    """Lists the images of class folders, as torchvision's ``ImageFolder`` does.
+    """Lists the images of class folders, as torchvision's `ImageFolder` does.
 
-    Each sub-folder of ``root`` is a class, with labels 0, 1, … by sorted name (``classes``, ``class_to_idx``). The
+    Each sub-folder of `root` is a class, with labels 0, 1, … by sorted name (`classes`, `class_to_idx`). The
     files below it, at any depth, are sorted by path. A folder without sub-folders gives unlabeled images (label -1).
 
     Other formats that torchvision lists too (.webp, .bmp, …) cannot be decoded here and are not listed.
@@ -71,22 +71,30 @@ def image_folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | No
 def frame_folder(
     root: str | os.PathLike[str], *, pattern: str | None = None, fps: float | tuple[int, int] = 30
 ) -> Dataset:
-    """Lists videos stored as folders of images, in class folders: ``root/class/video/img_00001.jpg``.
+    """Lists videos stored as folders of images, in class folders: `root/class/video/img_00001.jpg`.
 
-    Every folder that contains images is a video; labels are 0, 1, … by the sorted names of the sub-folders of ``root``.
+    Every folder that contains images is a video; labels are 0, 1, … by the sorted names of the sub-folders of `root`.
     If these sub-folders contain the images themselves, each is an unlabeled video (label -1).
 
     Args:
         root: Folder that contains the class folders.
-        pattern: File name of a frame, as in :class:`ImageSequence`. By default all images of a folder, sorted by name.
-        fps: Frame rate of the videos, as in :class:`ImageSequence`.
+        pattern: File name of a frame, as in `ImageSequence`. By default all images of a folder, sorted by name.
+        fps: Frame rate of the videos, as in `ImageSequence`.
 
     Returns:
-        A dataset with one :class:`ImageSequence` per video.
+        A dataset with one `ImageSequence` per video.
 
     Raises:
         NotFoundError: If the folder does not exist.
         ArgumentError: If no image is found.
+
+    Example:
+        >>> import framespool as fsp
+        >>> import shutil
+        >>> _ = shutil.copytree("frames", "sequences/walk/001")
+        >>> dataset = fsp.datasets.frame_folder("sequences", fps=25)
+        >>> dataset.classes, len(fsp.Video(dataset[0][0]))
+        (['walk'], 8)
     """
     found, classes = _framespool.read_folder(root, _framespool.image_extensions)
     folders: dict[str, int] = {}

@@ -2,7 +2,7 @@
 
 The readers do not check that the videos exist: that takes minutes on a network disk, and a loader reports what is
 missing. A reader that must look up file names says so. Text is UTF-8, with or without a byte order mark; lines end in
-LF or CRLF. A line that cannot be parsed is a :class:`~framespool.ArgumentError` that names file and line.
+LF or CRLF. A line that cannot be parsed is a `ArgumentError` that names file and line.
 """
 
 from __future__ import annotations
@@ -17,22 +17,49 @@ from framespool._validate_args import as_sequence, boolean, choice
 from framespool._video import Video
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._readers import Fps, StrPath, annotated_dataset, numbered_frames, warn_notes
-from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError
 
 
-def file_list(
-    path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None, delimiter: str | None = None
+def annotation_file(
+    path: StrPath,
+    *,
+    root: StrPath | None = None,
+    columns: Sequence[str] = ("label",),
+    delimiter: str | None = None,
+    extension: str | None = None,
+    pattern: str = "img_{:05}.jpg",
+    first: int = 1,
+    fps: Fps = 30,
 ) -> Dataset:
-    """Reads a text file with ``path label`` on each line.
+    r"""Reads a text file with a path and other fields on each line, by default `path label`.
 
-    Lines are split from the right, so that paths may contain spaces. A missing label is -1. Blank lines and lines that
-    start with ``#`` are skipped.
+    `columns` are the fields after the path:
+
+    | lists of | columns |
+    |---|---|
+    | mmaction2, PySlowFast, VideoMAE, V-JEPA 2, PyTorchVideo | `("label",)`, `("labels",)` |
+    | GluonCV, VideoMAE's pretraining, TSN (video files) | `("duration", "label")` |
+    | mmaction2, TSN (folders of frames) | `("total", "label")`, `("offset", "total", "label")`, `("total", "labels")` |
+    | VideoMAEv2's pretraining | `("start", "total")` |
+
+    Lines are split from the right, so that paths may contain spaces. Blank lines and lines that start with `#` are
+    skipped.
 
     Args:
         path: Text file.
         root: Folder that relative paths start from. By default the folder of the text file.
-        delimiter: Separator of path and label, for instance ``","``. By default spaces and tabs.
+        columns: The fields after the path, of these. `"label"`: an integer; as the only column it may be missing, and
+            is then -1. `"labels"`: all integers at the end of the line; they become `columns["labels"]`, with -1 as
+            the sample's own label. `"duration"`: a number in any unit; it becomes `columns["duration"]`. `"total"`:
+            number of frames; the path is then a folder, and the source an `ImageSequence`, or the file of a video if
+            the number is -1. `"start"`: number in the first frame's file name. `"offset"`: number that is added to
+            `first`.
+        delimiter: Separator of the fields, such as `","` or `"::"`. By default white space; with `"labels"`, a path
+            that ends in a number of its own (`clip 7`) is then read as one with another label.
+        extension: File extension, such as `"mp4"`, that is appended to names of files without one.
+        pattern: File name of a frame, as in `ImageSequence`.
+        first: Number of the first frame, as in `ImageSequence`.
+        fps: Frame rate of folders of frames, as in `ImageSequence`.
 
     Returns:
         A dataset with one sample per line, in the order of the lines.
@@ -40,101 +67,28 @@ def file_list(
     Raises:
         NotFoundError: If the text file does not exist.
         ReadError: If the text file cannot be read.
-        ArgumentError: If a label is not a number; the message names the line.
+        ArgumentError: If a line cannot be parsed; the message names file and line. Also if the columns are ambiguous.
 
     Example:
         >>> import framespool as fsp
-        >>> with open("train.txt", "w") as lines:
-        ...     print("a.mp4 0", file=lines)
-        ...     print("videos/bird/bird.mkv 1", file=lines)
-        >>> [label for _, label in fsp.datasets.file_list("train.txt")]
+        >>> from pathlib import Path
+        >>> _ = Path("train.txt").write_text("a.mp4 0\nvideos/bird/bird.mkv 1\n")
+        >>> [label for _, label in fsp.datasets.annotation_file("train.txt")]
         [0, 1]
-    """
-    table, classes = _framespool.read_file_list(path, root, delimiter)
-    return Dataset(SampleList(table), classes)
-
-
-def annotation_file(
-    path: StrPath, *, root: StrPath | None = None, delimiter: str | None = None, multi_label: bool = False
-) -> Dataset:
-    """Reads ``path label`` lines, the lists of mmaction2, PySlowFast, VideoMAE, V-JEPA 2 and PyTorchVideo.
-
-    The format is that of :func:`file_list`; several labels per line are possible.
-
-    Args:
-        path: Text file.
-        root: Folder that relative paths start from. By default the folder of the list.
-        delimiter: Separator of the fields, such as ``","`` or ``"::"``. By default white space; a path that ends in a
-            number of its own (``clip 7``) is then read as one with another label.
-        multi_label: Whether every integer at the end of a line is a label. ``columns["labels"]`` then has a list of
-            labels per sample, and the sample's own label is -1.
-
-    Returns:
-        A dataset with one sample per line, in the order of the lines.
-
-    Raises:
-        ArgumentError: If a line cannot be parsed; the message names file and line.
-    """
-    return annotated_dataset(_framespool.read_annotation_file(path, root, delimiter, multi_label))
-
-
-def rawframes(
-    path: StrPath,
-    *,
-    root: StrPath | None = None,
-    pattern: str = "img_{:05}.jpg",
-    first: int = 1,
-    fps: Fps = 30,
-    columns: Sequence[str] = ("total", "label"),
-) -> Dataset:
-    """Reads ``folder total_frames label`` lines, the lists of mmaction2 and VideoMAEv2 for folders of frames.
-
-    Sources are :class:`ImageSequence`. Blank lines and lines that start with ``#`` are skipped.
-
-    Columns ``("start", "total")`` are VideoMAEv2's list for pretraining, in which ``path 0 -1`` is the file of a
-    complete video. ``("offset", "total", "label")`` is mmaction2's list with offsets.
-
-    Args:
-        path: Text file.
-        root: Folder that relative paths start from. By default the folder of the list.
-        pattern: File name of a frame, as in :class:`ImageSequence`.
-        first: Number of the first frame, as in :class:`ImageSequence`.
-        fps: Frame rate, as in :class:`ImageSequence`.
-        columns: The integer fields after the folder. ``"total"``: number of frames. ``"label"``, or ``"labels"`` for
-            one or more, which become ``columns["labels"]`` with -1 as the sample's own label. ``"start"``: number in
-            the first file's name. ``"offset"``: number that is added to ``first``.
-
-    Returns:
-        A dataset with one sample per line, in the order of the lines.
-
-    Raises:
-        ArgumentError: If a line cannot be parsed; the message names file and line.
+        >>> _ = Path("train.csv").write_text("a.mp4,0,3\nphone.mp4,2\n")
+        >>> dataset = fsp.datasets.annotation_file("train.csv", columns=("labels",), delimiter=",")
+        >>> dataset.columns["labels"]
+        [[0, 3], [2]]
+        >>> _ = Path("frames.txt").write_text("frames 8 2\n")
+        >>> dataset = fsp.datasets.annotation_file("frames.txt", columns=("total", "label"), pattern="img_{:05}.png")
+        >>> len(fsp.Video(dataset[0][0])), dataset[0][1]
+        (8, 2)
     """
     names = as_sequence(columns)
     if names is None or not all(isinstance(name, str) for name in names):
         raise ArgumentError(f'columns must be a list such as ("total", "label"), got {columns!r}')
-    return annotated_dataset(_framespool.read_rawframes(path, root, numbered_frames(pattern, first, fps), list(names)))
-
-
-def gluon_list(path: StrPath, *, root: StrPath | None = None, extension: str | None = None) -> Dataset:
-    """Reads ``path duration label`` lines, the lists of GluonCV, VideoMAE's pretraining and TSN for video files.
-
-    Blank lines and lines that start with ``#`` are skipped. For folders of frames, ``folder total_frames label``, see
-    :func:`rawframes`.
-
-    Args:
-        path: Text file.
-        root: Folder that relative paths start from. By default the folder of the list.
-        extension: File extension, such as ``"mp4"``, that is appended to names without one.
-
-    Returns:
-        A dataset with one sample per line. ``columns["duration"]`` has the durations of the list, in its unit; they are
-        not used.
-
-    Raises:
-        ArgumentError: If a line cannot be parsed; the message names file and line.
-    """
-    return annotated_dataset(_framespool.read_gluon_list(path, root, extension))
+    frames = numbered_frames(pattern, first, fps)
+    return annotated_dataset(_framespool.read_annotation_file(path, root, list(names), delimiter, extension, frames))
 
 
 #: Whether start and end are rounded up, for each of DALI's names.
@@ -154,28 +108,28 @@ def dali_file_list(
     rounding: Literal["times", "start_down_end_up", "start_up_end_down", "all_up", "all_down"] = "times",
     fps: Fps | None = None,
 ) -> Dataset:
-    """Reads the ``file_list`` of DALI's video readers: ``file label [start [end]]`` on each line, no spaces in names.
+    r"""Reads the `file_list` of DALI's video readers: `file label [start [end]]` on each line, no spaces in names.
 
-    Lines with a start are :class:`VideoSegment`, without the end itself. With ``rounding="times"`` a segment has the
+    Lines with a start are `VideoSegment`, without the end itself. With `rounding="times"` a segment has the
     frames that appear at or after the start and before the end, by the file's own presentation times; at a constant
-    rate that is ``"all_up"``. DALI calculates frames from a rate instead; its ``rounding`` and ``fps`` give the same
+    rate that is `"all_up"`. DALI calculates frames from a rate instead; its `rounding` and `fps` give the same
     segments, in frames. Rounding is exact for up to nine decimals; DALI rounds floats.
 
-    ``"start_up_end_down"`` is the default of ``readers.video``. ``"start_down_end_up"`` is ``readers.video`` with
-    ``file_list_include_preceding_frame=True``, and the default of ``experimental.readers.video`` in DALI 2.4.
+    `"start_up_end_down"` is the default of `readers.video`. `"start_down_end_up"` is `readers.video` with
+    `file_list_include_preceding_frame=True`, and the default of `experimental.readers.video` in DALI 2.4.
 
     Segments without frames (the start is the end, or rounding leaves none) are skipped with a warning that counts them,
     as in DALI: the order of a run that is compared with DALI's depends on the number of samples. Blank lines and lines
-    that start with ``#`` are skipped.
+    that start with `#` are skipped.
 
     Args:
         path: Text file.
         root: Folder that relative paths start from. By default the folder of the list.
-        frames: ``True``: start and end are frames (DALI's ``file_list_frame_num=True``, or
-            ``file_list_format="frames"``), and negative numbers count from the end. Only videos with negative numbers
-            are opened here, to look up their length. ``False``: they are seconds.
-        rounding: How seconds become frames: ``"times"``, or one of DALI's modes.
-        fps: Frame rate for DALI's modes; not allowed with ``rounding="times"``.
+        frames: `True`: start and end are frames (DALI's `file_list_frame_num=True`, or
+            `file_list_format="frames"`), and negative numbers count from the end. Only videos with negative numbers
+            are opened here, to look up their length. `False`: they are seconds.
+        rounding: How seconds become frames: `"times"`, or one of DALI's modes.
+        fps: Frame rate for DALI's modes; not allowed with `rounding="times"`.
 
     Returns:
         A dataset with one sample per line, in the order of the lines.
@@ -183,6 +137,14 @@ def dali_file_list(
     Raises:
         ArgumentError: If a line cannot be parsed; the message names file and line. Also if the arguments contradict
             each other.
+
+    Example:
+        >>> import framespool as fsp
+        >>> from pathlib import Path
+        >>> _ = Path("train.txt").write_text("a.mp4 0 0.5 2\nphone.mp4 1\n")
+        >>> dataset = fsp.datasets.dali_file_list("train.txt", rounding="start_up_end_down", fps=24)
+        >>> dataset[0][0].bounds(), dataset[1][1]
+        ({'start_frame': 12, 'end_frame': 48}, 1)
     """
     choice("rounding", rounding, ("times", *_ROUNDING))
     if boolean("frames", frames) and (rounding != "times" or fps is not None):
@@ -198,7 +160,7 @@ def dali_file_list(
     listed, classes, notes = _framespool.read_dali_frames(path, root)
     entries, empty = _counted_from_begin(listed)
     if empty:
-        note = f"{len(empty)} segments have no frames and are left out, as DALI does; the first is {empty[0]}"
+        note = f"{len(empty)} segments have no frames and are skipped, as DALI does; the first is {empty[0]}"
         notes.append(f"{os.fspath(path)}: {note}")
     warn_notes(notes, 3)
     return Dataset(entries, classes)
@@ -244,26 +206,35 @@ def json_lines(
     end: str = "end",
     in_frames: bool = False,
 ) -> Dataset:
-    """Reads a JSON object per line: ``{"uri": "a.mp4", "label": 3, "start": 1.5, "end": 4.0, "caption": "…"}``.
+    r"""Reads a JSON object per line: `{"uri": "a.mp4", "label": 3, "start": 1.5, "end": 4.0, "caption": "…"}`.
 
-    Only the source is required. All other keys become ``columns``, with ``None`` where an object lacks a key or has
-    ``null``. Blank lines are skipped.
+    Only the source is required. All other keys become `columns`, with `None` where an object lacks a key or has
+    `null`. Blank lines are skipped.
 
     Args:
         path: Text file.
         root: Folder that relative paths start from. By default the folder of the list.
-        source: Key of the source: a path or a ``file:`` URI.
-        label: Key of the label: an integer, or a name; names are sorted into ``classes``. A list of integers is stored
-            in ``columns[label]``, with -1 as the sample's own label.
-        start: Key of the segment's start; the sample is then a :class:`VideoSegment`.
+        source: Key of the source: a path or a `file:` URI.
+        label: Key of the label: an integer, or a name; names are sorted into `classes`. A list of integers is stored
+            in `columns[label]`, with -1 as the sample's own label.
+        start: Key of the segment's start; the sample is then a `VideoSegment`.
         end: Key of the segment's end, which is not part of the segment.
-        in_frames: ``True``: start and end are frames, from 0. ``False``: they are seconds.
+        in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.
 
     Returns:
         A dataset with one sample per line, in the order of the lines.
 
     Raises:
         ArgumentError: If a line cannot be parsed; the message names the line.
+
+    Example:
+        >>> import framespool as fsp
+        >>> from pathlib import Path
+        >>> line = '{"uri": "a.mp4", "label": 3, "start": 1, "end": 2.5, "caption": "a street"}'
+        >>> _ = Path("train.jsonl").write_text(line)
+        >>> dataset = fsp.datasets.json_lines("train.jsonl")
+        >>> dataset[0][0].bounds(), dataset.columns
+        ({'start_seconds': 1.0, 'end_seconds': 2.5}, {'caption': ['a street']})
     """
     keys = (source, label, start, end)
     for name, key in zip(("source", "label", "start", "end"), keys, strict=True):

@@ -15,15 +15,21 @@ from framespool.errors import ArgumentError
 
 
 class MixtureDataset(Dataset):
-    """Several datasets, mixed by weight; :func:`mix` creates it.
+    """Several datasets, mixed by weight; `mix()` creates it.
 
-    A slice or a :meth:`subset` of it is a plain dataset without weights. Columns are joined as ``+`` joins them.
+    A slice or a `subset()` of it is a plain dataset without weights. Columns are joined as `+` joins them.
 
     Args:
         datasets: The datasets.
         weights: One positive weight per dataset, in any unit.
         replacement: Whether each draw is independent.
-        epoch_clips: Clips of an epoch over all ranks; ``None`` for as many as all datasets have.
+        epoch_clips: Clips of an epoch over all ranks; `None` for as many as all datasets have.
+
+    Example:
+        >>> import framespool as fsp
+        >>> mixture = fsp.datasets.mix((["a.mp4"], 1), (["phone.mp4", "long_gop.mp4"], 1), epoch_clips=4)
+        >>> mixture.lengths, mixture.weights, mixture.epoch_clips
+        ([1, 2], [1.0, 1.0], 4)
     """
 
     _weighted = True
@@ -54,10 +60,10 @@ class MixtureDataset(Dataset):
         raise ArgumentError("a mixture cannot be added to; pass mix() the other dataset too, with its weight")
 
     def with_stream(self, stream: int | None) -> MixtureDataset:
-        """Returns the same mixture with another video stream selected; see :meth:`Dataset.with_stream`.
+        """Returns the same mixture with another video stream selected; see `Dataset.with_stream()`.
 
         Args:
-            stream: Index of the stream among all streams of a file; ``None`` for the default stream.
+            stream: Index of the stream among all streams of a file; `None` for the default stream.
 
         Returns:
             A new mixture with the same weights.
@@ -65,10 +71,10 @@ class MixtureDataset(Dataset):
         return self._with([part.with_stream(stream) for part in self._parts()])
 
     def exclude(self, failures: str | os.PathLike[str] | Iterable[Any]) -> MixtureDataset:
-        """Returns the mixture without the files of a failure list; see :meth:`Dataset.exclude`.
+        """Returns the mixture without the files of a failure list; see `Dataset.exclude()`.
 
         Args:
-            failures: A failure list, as in :meth:`Dataset.exclude`.
+            failures: A failure list, as in `Dataset.exclude()`.
 
         Returns:
             A new mixture with the same weights.
@@ -78,10 +84,10 @@ class MixtureDataset(Dataset):
         return self._with([part.exclude(failures) for part in self._parts()])
 
     def filter(self, predicate: Callable[[Source, int, dict[str, Any]], Any]) -> MixtureDataset:
-        """Returns the mixture with the samples for which a predicate is true; see :meth:`Dataset.filter`.
+        """Returns the mixture with the samples for which a predicate is true; see `Dataset.filter()`.
 
         Args:
-            predicate: Function ``predicate(source, label, row)``, as in :meth:`Dataset.filter`.
+            predicate: Function `predicate(source, label, row)`, as in `Dataset.filter()`.
 
         Returns:
             A new mixture with the same weights.
@@ -97,18 +103,18 @@ class MixtureDataset(Dataset):
 
 
 def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: int | None = None) -> MixtureDataset:
-    """Mixes datasets by weight; the loader needs ``shuffle=True``, ``"grouped"`` or ``"full"``.
+    """Mixes datasets by weight; the loader needs `shuffle=True`, `"grouped"` or `"full"`.
 
     In an epoch, and in any long range of it, clips of the datasets occur in proportion to the weights. A clip that
     occurs again in the same epoch is sampled and augmented again. See docs/concepts/batch-sampler.md.
 
-    ``video_ids`` and ``clip_ids`` count through the datasets in their order. ``classes`` are kept if all datasets have
-    the same. ``a + b`` is a plain union instead, with each clip once.
+    `video_ids` and `clip_ids` count through the datasets in their order. `classes` are kept if all datasets have
+    the same. `a + b` is a plain union instead, with each clip once.
 
     Args:
         datasets: Pairs of (dataset, weight). Weights are positive, in any unit.
-        replacement: ``False``: the clips of a dataset occur equally often, to within one, in another order each time
-            (see :class:`framespool.Mixture` for the exact rule). ``True``: each draw is independent.
+        replacement: `False`: the clips of a dataset occur equally often, to within one, in another order each time
+            (see `Mixture` for the exact rule). `True`: each draw is independent.
         epoch_clips: Clips of an epoch over all ranks. By default as many as all datasets have together.
 
     Returns:

@@ -30,31 +30,30 @@ def parquet(
 ) -> Dataset:
     """Reads Parquet files whose rows are videos or images: their paths, or the encoded bytes.
 
-    A text column has paths or ``file:`` URIs. A binary column, or a struct with a field ``bytes`` as the library
-    ``datasets`` writes images and videos, has the files themselves. If the column is neither compressed nor encoded, a
-    sample is an :class:`ArchiveMember`, which is read in place; otherwise a :class:`TableCell`, whose page is unpacked
-    when it is opened.
+    A text column has paths or `file:` URIs. A binary column, or a struct with a field `bytes` as the library `datasets`
+    writes images and videos, has the files themselves. If the column is neither compressed nor encoded, a sample is an
+    `ArchiveMember`, which is read in place; otherwise a `TableCell`, whose page is unpacked when it is opened.
 
     A page has about 1 MiB, or one large video; with a full shuffle nearly every clip unpacks one. Write such columns
-    uncompressed (``compression={"image.bytes": "none"}``, ``use_dictionary=False``).
+    uncompressed (`compression={"image.bytes": "none"}`, `use_dictionary=False`).
 
     Videos and images are not read, and neither are columns that are not requested. An empty or damaged cell is an error
     of its clip.
 
     Args:
-        path: A file, a folder (its files ``*.parquet``, by name), a pattern (``"train-*.parquet"``, or with braces as
-            in :func:`webdataset`), a URL, optionally with braces, or a list of them.
+        path: A file, a folder (its files `*.parquet`, by name), a pattern (`"train-*.parquet"`, or with braces as
+            in `webdataset()`), a URL, optionally with braces, or a list of them.
         source: Column of the videos or images.
         label: Column of the labels, if it exists: an integer or a name, or a list of integers, which becomes a column.
-            Names of ``datasets``' class labels are :attr:`Dataset.classes`.
+            Names of `datasets`' class labels are `Dataset.classes`.
         start: Column of the segments' starts, if it exists.
         end: Column of the segments' ends, if it exists.
-        in_frames: ``True``: start and end are frames, from 0. ``False``: they are seconds.
-        columns: Columns to keep in :attr:`Dataset.columns`. By default every column with one number, flag or text per
+        in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.
+        columns: Columns to keep in `Dataset.columns`. By default every column with one number, flag or text per
             row; lists, structs, dates and decimals are kept if they are named. A name with dots is a field of a struct
-            (``"image.path"``), unless a column has that exact name.
+            (`"image.path"`), unless a column has that exact name.
         root: Folder that relative paths start from. By default the folder of their file.
-        on_error: ``"raise"``: a bad row or file is an error. ``"skip"``: such rows, row groups or files are left out,
+        on_error: `"raise"`: a bad row or file is an error. `"skip"`: such rows, row groups or files are skipped,
             and one warning has their number and the first reasons.
 
     Returns:
@@ -64,14 +63,19 @@ def parquet(
         ArgumentError: If a column does not exist or has another type, or if a row lacks a source or has a wrong label
             or bounds (the message names file and row), or if no row remains.
         InvalidDataError: If a file is damaged; the message names the byte.
-        TruncatedError: If a file is cut short.
+        TruncatedError: If a file is truncated.
         LimitError: If a damaged file declares sizes beyond the limits.
         UnsupportedError: If a file is encrypted, or a column is compressed with Brotli or LZO.
         NotFoundError: If a file is missing.
 
     Example:
         >>> import framespool as fsp
-        >>> dataset = fsp.datasets.parquet("train-*.parquet", source="video", label="action")  # doctest: +SKIP
+        >>> import pyarrow as pa
+        >>> import pyarrow.parquet as pq
+        >>> pq.write_table(pa.table({"video": ["a.mp4", "phone.mp4"], "action": [1, 0]}), "train.parquet")
+        >>> dataset = fsp.datasets.parquet("train.parquet", source="video", label="action")
+        >>> [label for _, label in dataset]
+        [1, 0]
     """
     return _read(
         "parquet", path, (source, label, start, end), in_frames=in_frames, columns=columns, root=root, on_error=on_error
@@ -92,33 +96,43 @@ def arrow(
 ) -> Dataset:
     """Reads Arrow files (Feather too) and streams whose rows are videos or images: their paths, or the encoded bytes.
 
-    The library ``datasets`` stores such files on disk (``dataset.save_to_disk``, and its cache). A binary column, or
-    the field ``bytes`` of a struct, is read in place: each row is an :class:`ArchiveMember`.
+    The library `datasets` stores such files on disk (`dataset.save_to_disk`, and its cache). A binary column, or
+    the field `bytes` of a struct, is read in place: each row is an `ArchiveMember`.
 
     Args:
-        path: As in :func:`parquet`; of a folder, its files ``*.arrow``, by name.
+        path: As in `parquet()`; of a folder, its files `*.arrow`, by name.
         source: Column of the videos or images.
-        label: Column of the labels, as in :func:`parquet`.
+        label: Column of the labels, as in `parquet()`.
         start: Column of the segments' starts, if it exists.
         end: Column of the segments' ends, if it exists.
-        in_frames: ``True``: start and end are frames, from 0. ``False``: they are seconds.
-        columns: Columns to keep in :attr:`Dataset.columns`. By default every column with one number, flag or text per
+        in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.
+        columns: Columns to keep in `Dataset.columns`. By default every column with one number, flag or text per
             row, categories as the text or number of their category; lists of these if they are named.
         root: Folder that relative paths start from. By default the folder of their file.
-        on_error: ``"raise"``: a bad row or file is an error. ``"skip"``: such rows, record batches or files are left
-            out, with one warning.
+        on_error: `"raise"`: a bad row or file is an error. `"skip"`: such rows, record batches or files are
+            skipped, with one warning.
 
     Returns:
         A dataset with one sample per row, in the order of the files and rows.
 
     Raises:
-        ArgumentError: As in :func:`parquet`.
-        InvalidDataError: As in :func:`parquet`.
-        TruncatedError: As in :func:`parquet`.
-        LimitError: As in :func:`parquet`.
-        UnsupportedError: If a file is compressed (``pyarrow.feather.write_feather`` compresses unless
-            ``compression="uncompressed"`` is set) or big-endian, or if a named column has an unsupported type.
+        ArgumentError: As in `parquet()`.
+        InvalidDataError: As in `parquet()`.
+        TruncatedError: As in `parquet()`.
+        LimitError: As in `parquet()`.
+        UnsupportedError: If a file is compressed (`pyarrow.feather.write_feather` compresses unless
+            `compression="uncompressed"` is set) or big-endian, or if a named column has an unsupported type.
         NotFoundError: If a file is missing.
+
+    Example:
+        >>> import framespool as fsp
+        >>> import pyarrow as pa
+        >>> table = pa.table({"uri": ["a.mp4", "phone.mp4"], "label": [1, 0]})
+        >>> with pa.OSFile("train.arrow", "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        ...     writer.write_table(table)
+        >>> dataset = fsp.datasets.arrow("train.arrow")
+        >>> [label for _, label in dataset]
+        [1, 0]
     """
     return _read(
         "arrow", path, (source, label, start, end), in_frames=in_frames, columns=columns, root=root, on_error=on_error

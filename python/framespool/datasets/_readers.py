@@ -1,4 +1,4 @@
-"""What the readers of datasets share: arguments, expansion of file patterns, and warnings about what is left out."""
+"""What the readers of datasets share: arguments, expansion of file patterns, and warnings about skipped samples."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ def warn_notes(notes: list[str], stacklevel: int = 4) -> None:
 
     Args:
         notes: The notes.
-        stacklevel: As for ``warnings.warn``. By default the caller of the caller's caller.
+        stacklevel: As for `warnings.warn`. By default the caller of the caller's caller.
     """
     for note in notes:
         warnings.warn(note, stacklevel=stacklevel)
 
 
 def archive_dataset(on_error: str, read: Callable[[], Any]) -> Dataset:
-    """Creates the dataset of an archive, and warns of the samples left out.
+    """Creates the dataset of an archive, and warns of skipped samples.
 
     Args:
-        on_error: ``"raise"`` or ``"skip"``.
-        read: Has the engine read the archive: sample table, columns, number of samples left out, and first reasons.
+        on_error: `"raise"` or `"skip"`.
+        read: Has the engine read the archive: sample table, columns, number of skipped samples, and first reasons.
 
     Returns:
         The dataset.
 
     Raises:
-        ArgumentError: If ``on_error`` is neither of its words.
+        ArgumentError: If `on_error` is neither of its words.
     """
     choice("on_error", on_error, ("raise", "skip"))
     table, columns, left_out, reasons = read()
@@ -72,16 +72,16 @@ def archive_dataset(on_error: str, read: Callable[[], Any]) -> Dataset:
 
 
 def warn_left_out(left_out: int, reasons: Sequence[str], stacklevel: int = 3) -> None:
-    """Warns of what was left out, if anything was.
+    """Warns of skipped samples, if there are any.
 
     Args:
-        left_out: Number of samples left out.
+        left_out: Number of skipped samples.
         reasons: The first reasons.
-        stacklevel: As for ``warnings.warn``. By default the caller of the caller.
+        stacklevel: As for `warnings.warn`. By default the caller of the caller.
     """
     if left_out:
         more = f", and {left_out - len(reasons)} more" if left_out > len(reasons) else ""
-        warnings.warn(f"{left_out} left out: {'; '.join(reasons)}{more}", stacklevel=stacklevel)
+        warnings.warn(f"{left_out} skipped: {'; '.join(reasons)}{more}", stacklevel=stacklevel)
 
 
 def listing_threads() -> int:
@@ -94,7 +94,7 @@ def listing_threads() -> int:
 
 
 def numbered_frames(pattern: str, first: int, fps: Fps) -> tuple[str, int, int | None, tuple[int, int]]:
-    """Checks the arguments for folders of frames as :class:`ImageSequence` does.
+    """Checks the arguments for folders of frames as `ImageSequence` does.
 
     Args:
         pattern: File name of a frame.
@@ -102,7 +102,7 @@ def numbered_frames(pattern: str, first: int, fps: Fps) -> tuple[str, int, int |
         fps: Frame rate.
 
     Returns:
-        Pattern, first number, count (``None``) and frame rate, as the engine takes them.
+        Pattern, first number, count (`None`) and frame rate, as the engine takes them.
 
     Raises:
         ArgumentError: If a value has a wrong type or is out of range.
@@ -169,7 +169,7 @@ _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 
 
 def _expanded(pattern: str) -> Iterator[str]:
-    """Expands ``a-{00..02}-{x,y}`` as the shell does; the last braces vary fastest."""
+    """Expands `a-{00..02}-{x,y}` as the shell does; the last braces vary fastest."""
     match = re.search(r"\{([^{}]*)\}", pattern)
     if match is None:
         yield pattern

@@ -18,7 +18,7 @@ class SampleList(Sequence[tuple[Source, int]]):
     """A sequence of (source, label) pairs that is stored by the engine.
 
     A pair takes about 20 bytes and the file's name; archive members take 16 more, segments 24. A slice is another
-    ``SampleList``; adding it to a list gives a list.
+    `SampleList`; adding it to a list gives a list.
 
     Args:
         table: The engine's table.
@@ -52,7 +52,7 @@ class SampleList(Sequence[tuple[Source, int]]):
             places: Sample indices, from 0.
 
         Returns:
-            Another ``SampleList``.
+            Another `SampleList`.
         """
         return SampleList(self.table.take(places))
 
@@ -101,10 +101,10 @@ def with_segment(
 
     Args:
         source: The source.
-        part: Unit ("frames" or "seconds"), start and end; ``None`` for the complete source.
+        part: Unit ("frames" or "seconds"), start and end; `None` for the complete source.
 
     Returns:
-        A :class:`VideoSegment`, or the source itself.
+        A `VideoSegment`, or the source itself.
     """
     if part is None:
         return source
@@ -121,7 +121,7 @@ def joined(parts: Sequence[Sequence[tuple[Source, int]]]) -> SampleList | list[t
         parts: The sequences.
 
     Returns:
-        A ``SampleList`` if all are such, else a list.
+        A `SampleList` if all are such, else a list.
     """
     if parts and all(isinstance(part, SampleList) for part in parts):
         return SampleList(

@@ -1,9 +1,9 @@
 """Loaders whose batches are made by the workers of a Ray cluster, with the batches and order of the local loaders.
 
-:class:`ClipLoader` and :class:`ImageLoader` are the local loaders with remote workers, for training. :func:`read_clips`
-is a source for Ray Data, for curation and inference. Ray is imported when one of them is used.
+`ClipLoader` and `ImageLoader` are the local loaders with remote workers, for training. `read_clips()` is a source for
+Ray Data, for curation and inference. Ray is imported when one of them is used.
 
-If every trainer's machine has enough cores to decode for itself, a local loader with ``shard_id`` and ``num_shards`` is
+If every trainer's machine has enough cores to decode for itself, a local loader with `shard_id` and `num_shards` is
 faster, since it moves no pixels between machines. See docs/howto/ray.md.
 """
 

@@ -40,9 +40,6 @@ class _Distributed:
         """Validates the arguments that the local loader does not have, and those with another meaning here."""
         if "worker_id" in keywords:
             raise ArgumentError("worker_id is set by the loader, which numbers its num_workers workers; remove it")
-        if keywords.get("dtype") == "uint16":
-            # In the object store, arrays of uint16 represent bfloat16.
-            raise ArgumentError('dtype "uint16" is not supported with Ray\'s workers; use "float32" or "float16"')
         if address is not None and not isinstance(address, str):
             raise ArgumentError(f'address must be None, "auto", "ray://host:port" or "host:port", got {address!r}')
         pool_options = PoolOptions(
@@ -95,53 +92,53 @@ class _Distributed:
 
 
 class ClipLoader(_Distributed, framespool.ClipLoader):
-    """:class:`framespool.ClipLoader` on a Ray cluster: the same batches in the same order, made by worker processes.
+    """`framespool.ClipLoader` on a Ray cluster: the same batches in the same order, made by worker processes.
 
-    It delivers the same :class:`~framespool.Batch`, bit for bit, in every epoch. States are those of the local loader,
-    and each fits the other. Tensors are :class:`framespool.ray.Tensor`, with the names of :class:`framespool.Tensor`.
+    It delivers the same `Batch`, bit for bit, in every epoch. States are those of the local loader, and each fits the
+    other. Tensors are `ray.Tensor`, with the names of `framespool.Tensor`.
 
-    These arguments of the local loader differ: ``num_threads``, ``prefetch_batches``, ``memory_budget`` and
-    ``lookahead_clips`` are per worker, ``device`` must be ``"cpu"``, and a callable at the end of the transforms runs
+    These arguments of the local loader differ: `num_threads`, `prefetch_batches`, `memory_budget` and
+    `lookahead_clips` are per worker, `device` must be `"cpu"`, and a callable at the end of the transforms runs
     in this process, on the consumer's thread.
 
     Paths must be valid on every node with workers; relative ones start from this process's working directory. Errors of
     files are raised here in place of their batches, as locally, and name the node. With several trainers each has its
-    own loader, with ``shard_id`` and ``num_shards``, and its own workers.
+    own loader, with `shard_id` and `num_shards`, and its own workers.
 
     A worker that is lost, alone or with its node, is replaced, and its batches are made again; meanwhile other workers
-    make its batches. A batch whose workers are lost three times is replaced by a :class:`WorkerError`.
+    make its batches. A batch whose workers are lost three times is replaced by a `WorkerError`.
 
-    :meth:`stats` sums the counters of all workers; of lost ones, those that they reported. It adds ``bytes_received``,
-    ``receiving_seconds`` (reading from the object store, and copying), ``workers_by_node`` and ``workers_lost``. The
-    workers stop at :meth:`close`, at the end of a ``with`` block, and when the loader is deleted.
+    `stats()` sums the counters of all workers; of lost ones, those that they reported. It adds `bytes_received`,
+    `receiving_seconds` (reading from the object store, and copying), `workers_by_node` and `workers_lost`. The
+    workers stop at `close()`, at the end of a `with` block, and when the loader is deleted.
 
     Inside Ray Train reserve CPUs for the workers beyond those of the trainers
-    (``ScalingConfig(resources_per_worker=...)``), or name the placement group in ``scheduling_strategy``. See
+    (`ScalingConfig(resources_per_worker=...)`), or name the placement group in `scheduling_strategy`. See
     docs/howto/ray.md.
 
     Args:
-        dataset: As for :class:`framespool.ClipLoader`.
-        clip_sampler: As for :class:`framespool.ClipLoader`.
-        num_workers: Number of actors. Worker *w* makes the batches *w*, *w* + ``num_workers``, …
-        address: Address of the cluster, as for ``ray.init``, which is called if the program has not called it; Ray is
+        dataset: As for `framespool.ClipLoader`.
+        clip_sampler: As for `framespool.ClipLoader`.
+        num_workers: Number of actors. Worker *w* makes the batches *w*, *w* + `num_workers`, …
+        address: Address of the cluster, as for `ray.init`, which is called if the program has not called it; Ray is
             never shut down.
-        num_cpus_per_worker: CPUs that each worker requests, and its default ``num_threads``.
+        num_cpus_per_worker: CPUs that each worker requests, and its default `num_threads`.
         resources: Further resources that each worker requests, by name.
         scheduling_strategy: Ray's strategy. By default workers run wherever there is room, outside a placement group
             that the program may run in.
         runtime_env: Ray's runtime environment for the workers.
         in_flight: Batches that each worker may make or keep ahead of the delivered ones. Ray's object store holds up to
-            ``num_workers * in_flight`` of them.
-        copy: ``True``: a batch is copied from Ray's object store, where it is read-only and takes space. ``False``: it
-            stays there as long as it is referenced; ``.numpy()`` is then read-only, and ``.torch()`` and DLPack copy.
+            `num_workers * in_flight` of them.
+        copy: `True`: a batch is copied from Ray's object store, where it is read-only and takes space. `False`: it
+            stays there as long as it is referenced; `.numpy()` is then read-only, and `.torch()` and DLPack copy.
         start_timeout: Seconds to wait for the first worker before an error.
-        distribute_mode: ``False``: a local loader; the arguments about workers are ignored.
-        keywords: All other arguments of :class:`framespool.ClipLoader`.
+        distribute_mode: `False`: a local loader; the arguments about workers are ignored.
+        keywords: All other arguments of `framespool.ClipLoader`.
 
     Raises:
         ArgumentError: If an argument is invalid.
         UnsupportedError: If Ray is not installed.
-        WorkerError: If no worker starts within ``start_timeout``.
+        WorkerError: If no worker starts within `start_timeout`.
 
     Example:
         >>> loader = framespool.ray.ClipLoader(  # doctest: +SKIP
@@ -190,32 +187,43 @@ class ClipLoader(_Distributed, framespool.ClipLoader):
 
 
 class ImageLoader(_Distributed, framespool.ImageLoader):
-    """:class:`framespool.ImageLoader` on a Ray cluster; see :class:`ClipLoader` for how workers behave.
+    """`framespool.ImageLoader` on a Ray cluster; see `ClipLoader` for how workers behave.
 
     The workers that make the images of a batch also make its masks.
 
     Args:
-        dataset: As for :class:`framespool.ImageLoader`.
-        num_workers: Number of actors. Worker *w* makes the batches *w*, *w* + ``num_workers``, …
-        address: Address of the cluster, as for ``ray.init``, which is called if the program has not called it; Ray is
+        dataset: As for `framespool.ImageLoader`.
+        num_workers: Number of actors. Worker *w* makes the batches *w*, *w* + `num_workers`, …
+        address: Address of the cluster, as for `ray.init`, which is called if the program has not called it; Ray is
             never shut down.
-        num_cpus_per_worker: CPUs that each worker requests, and its default ``num_threads``.
+        num_cpus_per_worker: CPUs that each worker requests, and its default `num_threads`.
         resources: Further resources that each worker requests, by name.
         scheduling_strategy: Ray's strategy. By default workers run wherever there is room, outside a placement group
             that the program may run in.
         runtime_env: Ray's runtime environment for the workers.
         in_flight: Batches that each worker may make or keep ahead of the delivered ones. Ray's object store holds up to
-            ``num_workers * in_flight`` of them.
-        copy: ``True``: a batch is copied from Ray's object store, where it is read-only and takes space. ``False``: it
-            stays there as long as it is referenced; ``.numpy()`` is then read-only, and ``.torch()`` and DLPack copy.
+            `num_workers * in_flight` of them.
+        copy: `True`: a batch is copied from Ray's object store, where it is read-only and takes space. `False`: it
+            stays there as long as it is referenced; `.numpy()` is then read-only, and `.torch()` and DLPack copy.
         start_timeout: Seconds to wait for the first worker before an error.
-        distribute_mode: ``False``: a local loader; the arguments about workers are ignored.
-        keywords: All other arguments of :class:`framespool.ImageLoader`.
+        distribute_mode: `False`: a local loader; the arguments about workers are ignored.
+        keywords: All other arguments of `framespool.ImageLoader`.
 
     Raises:
         ArgumentError: If an argument is invalid.
         UnsupportedError: If Ray is not installed.
-        WorkerError: If no worker starts within ``start_timeout``.
+        WorkerError: If no worker starts within `start_timeout`.
+
+    Example:
+        >>> import framespool as fsp
+        >>> loader = fsp.ray.ImageLoader(  # doctest: +SKIP
+        ...     fsp.datasets.image_folder("photos/"),
+        ...     batch_size=4,
+        ...     transforms=[fsp.transforms.Resize((64, 64))],
+        ...     num_workers=2,
+        ... )
+        >>> for batch in loader:  # doctest: +SKIP
+        ...     batch.images.torch()
     """
 
     def __init__(

@@ -33,33 +33,33 @@ def read_clips(
     ray_remote_args: Mapping[str, Any] | None = None,
     **keywords: Any,
 ) -> Any:
-    """Returns the clips of a dataset as a ``ray.data.Dataset``, one row per clip, decoded on demand.
+    """Returns the clips of a dataset as a `ray.data.Dataset`, one row per clip, decoded on demand.
 
-    Columns: ``frames`` (a tensor of T frames in the loader's layout), ``label``, ``indices``, ``pts_seconds``,
-    ``mask``, ``video_id``, ``clip_id``, ``view_id`` and ``path`` of the file (``None`` for bytes). Use transforms that
-    give all frames the same size, so that ``frames`` has one shape.
+    Columns: `frames` (a tensor of T frames in the loader's layout), `label`, `indices`, `pts_seconds`,
+    `mask`, `video_id`, `clip_id`, `view_id` and `path` of the file (`None` for bytes). Use transforms that
+    give all frames the same size, so that `frames` has one shape.
 
-    Rows are the clips of epoch 0, each once. Arguments about order and ranks (``shuffle``, ``shard_id``, …) are
-    refused: use Ray Data's ``random_shuffle`` and ``streaming_split``. For training, where order and checkpoints
-    matter, use :class:`ClipLoader`.
+    Rows are the clips of epoch 0, each once. Arguments about order and ranks (`shuffle`, `shard_id`, …) are
+    refused: use Ray Data's `random_shuffle` and `streaming_split`. For training, where order and checkpoints
+    matter, use `ClipLoader`.
 
     A clip sampler whose number of clips depends on the videos' lengths is evaluated by each task: files must be
     readable on all nodes or on none, otherwise the ranges of the tasks overlap.
 
     Args:
-        dataset: As for :class:`framespool.ClipLoader`.
-        clip_sampler: As for :class:`framespool.ClipLoader`.
+        dataset: As for `framespool.ClipLoader`.
+        clip_sampler: As for `framespool.ClipLoader`.
         batch_size: Clips that a task makes at once; also the rows of a block, unless Ray Data joins blocks.
         override_num_blocks: Number of read tasks. Each reads a contiguous range of the dataset, so that clips of one
             video share their decoding. By default Ray Data decides.
-        concurrency: Maximum number of read tasks at a time, as for ``ray.data.read_datasource``.
-        num_cpus: CPUs of each read task, and its default ``num_threads``.
-        ray_remote_args: Further options of the read tasks, as for ``ray.data.read_datasource``.
-        keywords: Other arguments of :class:`framespool.ClipLoader`. ``on_error="skip"`` omits clips that cannot be
-            made, ``"replace"`` replaces them by others, ``"raise"`` ends the read with the file's error.
+        concurrency: Maximum number of read tasks at a time, as for `ray.data.read_datasource`.
+        num_cpus: CPUs of each read task, and its default `num_threads`.
+        ray_remote_args: Further options of the read tasks, as for `ray.data.read_datasource`.
+        keywords: Other arguments of `framespool.ClipLoader`. `on_error="skip"` omits clips that cannot be
+            made, `"replace"` replaces them by others, `"raise"` ends the read with the file's error.
 
     Returns:
-        A ``ray.data.Dataset``.
+        A `ray.data.Dataset`.
 
     Raises:
         ArgumentError: If an argument is invalid or not available here, or the dataset is empty.
@@ -109,9 +109,9 @@ def _source(dataset: Any, clip_sampler: Any, keywords: dict[str, Any]) -> Any:
         tasks = max(1, min(parallelism, len(dataset)))
         # Sent once for all tasks.
         job = ray.put((os.getcwd(), dataset, clip_sampler, keywords))
-        facts = block.BlockMetadata(num_rows=None, size_bytes=None, exec_stats=None, input_files=None)
+        metadata = block.BlockMetadata(num_rows=None, size_bytes=None, exec_stats=None, input_files=None)
         return [
-            datasource.ReadTask(_ReadTask(job, at, tasks), facts, per_task_row_limit=per_task_row_limit)
+            datasource.ReadTask(_ReadTask(job, at, tasks), metadata, per_task_row_limit=per_task_row_limit)
             for at in range(tasks)
         ]
 

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -14,11 +15,11 @@ from typing import Any
 
 from framespool import _framespool
 from framespool.datasets import Dataset
-from framespool.errors import InternalError
+from framespool.errors import HdrWarning, InternalError
 from framespool.ray._errors import NoWorkersError, WorkerError, first_lines
 from framespool.ray._tensor import BufferPool, Tensor
 from framespool.ray._worker import DROPPED, FAILED, MADE, Key, WorkerConfig
-from framespool.ray._worker_pool import WorkerHandle, WorkerPool
+from framespool.ray._worker_pool import WorkerHandle, WorkerPool, keep_in_children
 
 _log = logging.getLogger("framespool.ray")
 
@@ -31,6 +32,9 @@ _MAX_LOSSES = 3
 #: Timeout in seconds of a worker's counters.
 _STATS_TIMEOUT_SECONDS = 10.0
 
+#: Whether a worker's warning about HDR video was issued: one per process, as locally.
+_hdr_warned = False
+
 #: Counters that this process measures itself: deliveries, and the time that the consumer waits.
 _LOCAL_STATS = ("batches", "clips", "frames", "consumer_wait_seconds", "frames_decoded_per_frame_delivered")
 #: Counters whose maximum is reported, not the sum.
@@ -42,7 +46,7 @@ class _BatchRequest:
     batch: int
     turn: int
     lost: int = 0
-    # The worker, and its pending answer; ``None`` until the worker has started.
+    # The worker, and its pending answer; `None` until the worker has started.
     worker: WorkerHandle = field(init=False)
     call: Any = None
 
@@ -52,7 +56,7 @@ class _BatchRequest:
 
 
 class RemoteEngine:
-    """Implements the interface of ``_framespool.Loader``, which :class:`framespool.ClipLoader` calls.
+    """Implements the interface of `_framespool.Loader`, which `framespool.ClipLoader` calls.
 
     Args:
         pool: The workers.
@@ -62,6 +66,9 @@ class RemoteEngine:
         settings: Settings of the engine.
         in_flight: Batches that each worker may make or keep ahead.
         copy: Whether batches are copied from the object store.
+
+    Raises:
+        InternalError: If the first worker's engine has another number of batches.
     """
 
     def __init__(
@@ -74,6 +81,7 @@ class RemoteEngine:
         in_flight: int,
         copy: bool,
     ) -> None:
+        keep_in_children(self)
         self._pool = pool
         self._ray = pool._ray
         self._turns = len(pool.workers)
@@ -88,6 +96,7 @@ class RemoteEngine:
         # Last reported counters and failures, by worker and shard engine.
         self._snapshots: dict[tuple[int, Key], tuple[dict[str, Any], list[Any]]] = {}
         self._counts: Counter[str] = Counter()
+        self._warnings: list[str] = []
         self._waited = self._received = 0.0
         # Columns are used by the consumer only and are not sent.
         sent = Dataset(dataset.samples)
@@ -97,10 +106,12 @@ class RemoteEngine:
             mixture = SimpleNamespace(**{name: getattr(mixture, name) for name in names})
         settings = {**settings, "mixture": mixture}
         self._number = pool.put(WorkerConfig(os.getcwd(), sent, rule, steps, settings, self._turns))
-        facts: tuple[int, int, tuple[int, int, int] | None, Any] = self._ask("facts", 0)
-        self._num_clips, first, self._grouped, self._mixing = facts
-        clips = self._num_clips if mixture is None or mixture.epoch_clips is None else mixture.epoch_clips
-        order = {**settings["order"], "num_clips": clips, "mix": None}
+        properties: tuple[int, int, tuple[int, int, int] | None, Any] = self._ask("properties", 0)
+        self._num_clips, first, self._grouped, self._mixing = properties
+        weights = settings["order"]["weights"]
+        epoch_clips = weights[2] if weights is not None else None if mixture is None else mixture.epoch_clips
+        clips = self._num_clips if epoch_clips is None else epoch_clips
+        order = {**settings["order"], "num_clips": clips, "mix": None, "weights": None}
         if order["shuffle"] == "grouped":
             order["shuffle"] = "full"  # has as many batches, and needs no clips of each video
         self._len = len(_framespool.BatchSampler(order))
@@ -119,14 +130,14 @@ class RemoteEngine:
 
     @property
     def grouped(self) -> tuple[int, int, int] | None:
-        """``num_streams``, ``shuffle_block_size`` and ``max_chunk``; ``None`` if the clips are not grouped."""
+        """`num_streams`, `shuffle_block_size` and `max_chunk`; `None` if the clips are not grouped."""
         return self._grouped
 
     def shuffle_mixing(self) -> tuple[float, bool, int | None] | None:
         """Returns how well a grouped shuffle mixes videos.
 
         Returns:
-            The mixing, whether it is poor, and the memory budget that gives 0.9 then; ``None`` if the clips are not
+            The mixing, whether it is poor, and the memory budget that gives 0.9 then; `None` if the clips are not
             grouped.
         """
         mixing: tuple[float, bool, int | None] | None = self._mixing
@@ -178,7 +189,7 @@ class RemoteEngine:
             pass_: Number of the pass.
 
         Returns:
-            The index, or ``None`` if another pass has started since.
+            The index, or `None` if another pass has started since.
         """
         return self._next if pass_ == self._pass else None
 
@@ -189,7 +200,7 @@ class RemoteEngine:
             pass_: Number of the pass.
 
         Returns:
-            The batch, or ``None`` at the end of the pass and if another pass has started since.
+            The batch, or `None` at the end of the pass and if another pass has started since.
 
         Raises:
             RuntimeError: If another thread uses the loader.
@@ -212,6 +223,7 @@ class RemoteEngine:
                 raise
             finally:
                 self._waited += time.monotonic() - began
+            self._warn()
             # Converted before its request is removed: an interruption loses nothing.
             batch = None if kind == FAILED else self._received_batch(what)
             self._done()
@@ -222,6 +234,14 @@ class RemoteEngine:
             return batch
         finally:
             self._lock.release()
+
+    def _warn(self) -> None:
+        """Issues the first warning about HDR video in this process; each worker process may have one."""
+        pending, self._warnings = self._warnings, []
+        global _hdr_warned
+        if pending and not _hdr_warned:
+            _hdr_warned = True
+            warnings.warn(pending[0], HdrWarning, stacklevel=3)
 
     def _done(self) -> None:
         self._requests.pop(self._next, None)
@@ -250,7 +270,7 @@ class RemoteEngine:
         )
 
     def _wait(self, began: float) -> tuple[str, Any]:
-        """Returns the answer to the next request, whichever worker it comes from."""
+        """Returns the answer to the next request, from any worker."""
         warn_at = began + _WARN_INTERVAL_SECONDS
         while True:
             request = self._requests[self._next]
@@ -271,13 +291,14 @@ class RemoteEngine:
                 continue
             start = time.monotonic()
             try:
-                kind, what, snapshot = self._ray.get(request.call)
+                kind, what, snapshot, hdr_warnings = self._ray.get(request.call)
             except self._ray.exceptions.RayTaskError as error:
                 raise WorkerError(f"a worker on Ray node {request.worker.node} failed: {error}") from error
             except self._ray.exceptions.RayError as error:
                 self._lost(request, error)
                 continue
             self._received += time.monotonic() - start
+            self._warnings += hdr_warnings
             if snapshot is not None:
                 self._store_snapshot(request.worker.number, request.key(self._number), snapshot)
                 if snapshot[2] != self._num_clips:
@@ -381,6 +402,15 @@ class RemoteEngine:
         """
         explained: dict[str, Any] = self._ask("describe_clip", 0, epoch, clip, frame)
         return explained
+
+    def estimate_cost(self) -> tuple[float, float, float, float]:
+        """Estimates the decoding cost of shuffles, as the first worker's engine plans it.
+
+        Returns:
+            Packets per clip, each by itself, with a full shuffle and with a grouped shuffle; mixing of the latter.
+        """
+        estimate: tuple[float, float, float, float] = self._ask("estimate_cost", 0)
+        return estimate
 
     def _store_snapshot(self, worker: int, key: Key, snapshot: tuple[dict[str, Any], list[Any] | None, int]) -> None:
         stats, failures, _ = snapshot

@@ -1,4 +1,4 @@
-"""Tensors from Ray's object store, with the interface of :class:`framespool.Tensor`."""
+"""Tensors from Ray's object store, with the interface of `framespool.Tensor`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ _MIN_POOLED_BYTES = 1 << 16
 
 
 class Tensor:
-    """A tensor that came from a worker: the interface of :class:`framespool.Tensor` over a NumPy array.
+    """A tensor that came from a worker: the interface of `framespool.Tensor` over a NumPy array.
 
-    bfloat16, which NumPy does not have, is stored as its bits. Read-only memory (the loader has ``copy=False``) is
-    returned unchanged by :meth:`numpy`, and as a copy by DLPack and :meth:`torch`: PyTorch does not support read-only
-    memory.
+    bfloat16, which NumPy does not have, is stored as its bits. Read-only memory (the loader has `copy=False`) is
+    returned unchanged by `numpy()`, and as a copy by DLPack and `torch()`: PyTorch does not support read-only memory.
 
     Args:
-        array: Contiguous array; of uint16 if the values are bfloat16.
+        array: Contiguous array; of int16 if the values are bfloat16.
+
+    Example:
+        >>> import framespool as fsp
+        >>> loader = fsp.ray.ClipLoader(dataset, clip_sampler, batch_size=8, num_workers=4)  # doctest: +SKIP
+        >>> batch = next(iter(loader))  # doctest: +SKIP
+        >>> batch.frames.torch().shape  # doctest: +SKIP
     """
 
     __slots__ = ("__weakref__", "_array")
@@ -35,7 +40,7 @@ class Tensor:
 
     @property
     def dtype(self) -> str:
-        """ "uint8", "float16", "bfloat16", "float32", "float64", "int64" or "bool"."""
+        """ "uint8", "uint16", "float16", "bfloat16", "float32", "float64", "int64" or "bool"."""
         return "bfloat16" if self._is_bfloat16() else str(self._array.dtype)
 
     @property
@@ -54,7 +59,7 @@ class Tensor:
         return int(self._array.ndim)
 
     def _is_bfloat16(self) -> bool:
-        return bool(self._array.dtype == "uint16")
+        return bool(self._array.dtype == "int16")
 
     def __len__(self) -> int:
         if not self._array.ndim:
@@ -62,7 +67,7 @@ class Tensor:
         return len(self._array)
 
     def __getitem__(self, index: int) -> Tensor:
-        """Returns a view of entry ``index`` of the first dimension."""
+        """Returns a view of entry `index` of the first dimension."""
         # A slice of one entry, since a scalar is not a view.
         at = index + len(self) if index < 0 else index
         if not 0 <= at < len(self):
@@ -76,7 +81,7 @@ class Tensor:
         """Returns the tensor without the time dimension, whose size must be 1.
 
         Args:
-            layout: Names of the last dimensions, such as ``"TCHW"``.
+            layout: Names of the last dimensions, such as `"TCHW"`.
 
         Returns:
             A view.
@@ -121,7 +126,7 @@ class Tensor:
         """Returns the same memory as a NumPy array.
 
         Returns:
-            An array, read-only with ``copy=False``.
+            An array, read-only with `copy=False`.
 
         Raises:
             TypeError: If the values are bfloat16.
@@ -134,7 +139,7 @@ class Tensor:
         """Returns the values as a PyTorch tensor, which shares the memory if it is writable.
 
         Returns:
-            A ``torch.Tensor``.
+            A `torch.Tensor`.
 
         Raises:
             ImportError: If PyTorch is not installed.
@@ -144,7 +149,7 @@ class Tensor:
         except ImportError:
             raise ImportError("PyTorch is not installed; pip install torch") from None
         if self._is_bfloat16():
-            return torch.from_numpy(self._writable().view("int16")).view(torch.bfloat16)
+            return torch.from_numpy(self._writable()).view(torch.bfloat16)
         return torch.from_numpy(self._writable())
 
     def tobytes(self) -> bytes:
@@ -162,7 +167,7 @@ class Tensor:
             A list, or a number if there are no dimensions.
         """
         if self._is_bfloat16():
-            return (self._array.astype("uint32") << 16).view("float32").tolist()
+            return (self._array.view("uint16").astype("uint32") << 16).view("float32").tolist()
         return self._array.tolist()
 
 

@@ -6,12 +6,13 @@ import contextlib
 import os
 import pickle
 import socket
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 from framespool import __version__, _framespool
 from framespool.datasets import Dataset
-from framespool.errors import ArgumentError, InternalError
+from framespool.errors import ArgumentError, HdrWarning, InternalError
 from framespool.ray._errors import import_ray
 
 #: Kinds of answers: a batch, an error with its cause, or a request that was dropped.
@@ -35,7 +36,7 @@ class WorkerConfig:
     turns: int
 
     def native(self, turn: int, alone: bool) -> _framespool.Loader:
-        """Creates the engine that makes the batches ``turn``, ``turn + turns``, … of the rank.
+        """Creates the engine that makes the batches `turn`, `turn + turns`, … of the rank.
 
         Args:
             turn: Turn, from 0.
@@ -55,7 +56,7 @@ class _ShardEngine:
 
     def __init__(self, native: _framespool.Loader) -> None:
         self.native = native
-        # Pass; epoch and next batch of the pass.
+        # Number of the pass over the loader; its epoch and next batch.
         self.pass_ = -1
         self.at = (-1, -1)
         self.reported: Any = None
@@ -106,7 +107,7 @@ class Worker:
 
         Args:
             number: Number of the task.
-            task: The pickled :class:`WorkerConfig`.
+            task: The pickled `WorkerConfig`.
         """
         if number == len(self._tasks):
             self._tasks.append(task)
@@ -120,7 +121,7 @@ class Worker:
         """
         self._dropped[number] = before
 
-    def facts(self, number: int, turn: int) -> tuple[str, Any, Any]:
+    def properties(self, number: int, turn: int) -> tuple[str, Any, Any]:
         """Returns what the workers have in common, as a turn's engine has it.
 
         Args:
@@ -128,8 +129,8 @@ class Worker:
             turn: Turn, from 0.
 
         Returns:
-            ``MADE`` or ``FAILED``; the number of clips, the number of batches of the turn, the parameters of the
-            grouped shuffle and its mixing, or the error; and ``None``.
+            `MADE` or `FAILED`; the number of clips, the number of batches of the turn, the parameters of the
+            grouped shuffle and its mixing, or the error; and `None`.
         """
         try:
             native = self._engine((number, turn, False)).native
@@ -139,7 +140,7 @@ class Worker:
 
     def make(
         self, key: Key, epoch: int, batch: int, pass_: int, grouped: tuple[int, int, int] | None
-    ) -> tuple[str, Any, Any]:
+    ) -> tuple[str, Any, Any, list[str]]:
         """Makes a batch.
 
         Args:
@@ -151,11 +152,21 @@ class Worker:
                 does in one that makes batches alone.
 
         Returns:
-            ``MADE``, ``FAILED`` or ``DROPPED``; the arrays by name or the error; and a snapshot of the engine's
-            counters.
+            `MADE`, `FAILED` or `DROPPED`; the arrays by name or the error; a snapshot of the engine's counters; and
+            warnings about HDR video for the program.
         """
         if pass_ < self._dropped.get(key[0], 0):
-            return DROPPED, None, None
+            return DROPPED, None, None, []
+        # Recorded for the program: its filters apply to them, and the output of this process may not be visible.
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", HdrWarning)
+            answer = self._make(key, epoch, batch, grouped)
+        for warning in caught:
+            if not issubclass(warning.category, HdrWarning):
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        return *answer, [str(warning.message) for warning in caught if issubclass(warning.category, HdrWarning)]
+
+    def _make(self, key: Key, epoch: int, batch: int, grouped: tuple[int, int, int] | None) -> tuple[str, Any, Any]:
         try:
             engine = self._engine(key)
             if grouped is not None and engine.native.grouped != grouped:
@@ -179,10 +190,25 @@ class Worker:
             frame: Frame of the clip.
 
         Returns:
-            ``MADE`` or ``FAILED``, the clip's parameters or the error, and ``None``.
+            `MADE` or `FAILED`, the clip's parameters or the error, and `None`.
         """
         try:
             return MADE, self._engine((number, turn, False)).native.describe_clip(epoch, clip, frame), None
+        except Exception as error:
+            return self._failure(error)
+
+    def estimate_cost(self, number: int, turn: int) -> tuple[str, Any, Any]:
+        """Estimates the decoding cost of shuffles with the clip cache of a turn's engine.
+
+        Args:
+            number: Number of the task.
+            turn: Turn, from 0.
+
+        Returns:
+            `MADE` or `FAILED`, the estimate or the error, and `None`.
+        """
+        try:
+            return MADE, self._engine((number, turn, False)).native.estimate_cost(), None
         except Exception as error:
             return self._failure(error)
 
@@ -266,7 +292,7 @@ class Worker:
 
 
 def _portable(error: BaseException) -> BaseException:
-    """Returns ``error``, or an error with its message if it cannot be pickled."""
+    """Returns `error`, or an error with its message if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -281,7 +307,7 @@ def as_arrays(value: Any) -> Any:
         value: A tensor, or a list of them.
 
     Returns:
-        An array, or a list of them; bfloat16, which NumPy does not have, as its bits.
+        An array, or a list of them; bfloat16, which NumPy does not have, as its bits in int16, which no batch has.
     """
     if isinstance(value, list):
         return [as_arrays(entry) for entry in value]
@@ -289,4 +315,4 @@ def as_arrays(value: Any) -> Any:
         return value.numpy()
     import numpy as np
 
-    return np.frombuffer(value.tobytes(), np.uint16).reshape(value.shape)
+    return np.frombuffer(value.tobytes(), np.int16).reshape(value.shape)

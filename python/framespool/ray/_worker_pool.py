@@ -61,7 +61,7 @@ class WorkerHandle:
 
 
 class WorkerPool:
-    """``num_workers`` slots, each with a worker, or empty after too many losses.
+    """`num_workers` slots, each with a worker, or empty after too many losses.
 
     Args:
         pool_options: What to request from the cluster.
@@ -78,7 +78,7 @@ class WorkerPool:
         self._losses = [0] * pool_options.num_workers
         self.loss_messages: list[str] = []
         self.num_lost = self._num_started = 0
-        #: ``None`` for a slot that stays empty.
+        #: `None` for a slot that stays empty.
         self.workers: list[WorkerHandle | None] = []
         options: dict[str, Any] = {
             "num_cpus": pool_options.num_cpus,
@@ -96,6 +96,7 @@ class WorkerPool:
             self._ray.method(concurrency_group=_CONTROL_GROUP)(getattr(Worker, name))
         self._actor = self._ray.remote(**options)(Worker)
         self.node_id: str = self._ray.get_runtime_context().get_node_id()
+        keep_in_children(self)
         self._end = weakref.finalize(self, _terminate, self.workers, self._made_in)
         for place in range(pool_options.num_workers):
             self.workers.append(self._start_worker(place))
@@ -165,6 +166,9 @@ class WorkerPool:
 
         Args:
             timeout: Seconds to wait for one worker; 0 to return at once.
+
+        Raises:
+            NoWorkersError: If a worker has another release of framespool.
         """
         waiting = {worker.ready_ref: worker for worker in self.workers if worker is not None and not worker.is_ready}
         if not waiting:
@@ -174,16 +178,16 @@ class WorkerPool:
         for ready_ref in started:
             worker = waiting[ready_ref]
             try:
-                facts = self._ray.get(ready_ref)
+                metadata = self._ray.get(ready_ref)
             except self._ray.exceptions.RayError as error:
                 self.lost(worker, error)
                 continue
-            if facts["version"] != __version__:
+            if metadata["version"] != __version__:
                 raise NoWorkersError(
-                    f"Ray node {facts['node']} has framespool {facts['version']}, this process has {__version__}; "
-                    "install the same release everywhere"
+                    f"Ray node {metadata['node']} has framespool {metadata['version']}, this process has "
+                    f"{__version__}; install the same release everywhere"
                 )
-            worker.node, worker.node_id = facts["node"], facts["node_id"]
+            worker.node, worker.node_id = metadata["node"], metadata["node_id"]
             self._losses[worker.place] = 0
             self._release_substitutes(worker)
 
@@ -259,7 +263,7 @@ class WorkerPool:
             began: Monotonic time in seconds since which work is pending.
 
         Raises:
-            NoWorkersError: If no worker is ready after ``start_timeout`` seconds.
+            NoWorkersError: If no worker is ready after `start_timeout` seconds.
         """
         if any(worker is not None and worker.is_ready for worker in self.workers):
             return
@@ -306,6 +310,26 @@ class WorkerPool:
         for worker in self.workers:
             if worker is not None:
                 getattr(worker.actor, method).remote(*arguments)
+
+
+#: Objects that refer to Ray's actors and results.
+_holders: weakref.WeakSet[Any] = weakref.WeakSet()
+#: Their attributes, in a forked child.
+_kept: list[Any] = []
+
+
+def keep_in_children(holder: Any) -> None:
+    """Keeps the attributes of an object alive in forked children.
+
+    Ray's destructors take locks that another thread may have held at the time of the fork.
+
+    Args:
+        holder: The object.
+    """
+    _holders.add(holder)
+
+
+os.register_at_fork(after_in_child=lambda: _kept.extend([*vars(holder).values()] for holder in _holders))
 
 
 def _kill(ray: Any, worker: WorkerHandle) -> None:

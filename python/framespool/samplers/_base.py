@@ -18,6 +18,12 @@ class ClipIndices(NamedTuple):
     Attributes:
         indices: Frame indices in presentation order.
         mask: False for frames past the end.
+
+    Example:
+        >>> import framespool as fsp
+        >>> indices, mask = fsp.samplers.windows(sequence_length=4, pad_mode="edge").frames(6, clip=1)
+        >>> indices, mask
+        ([4, 5, 5, 5], [True, True, False, False])
     """
 
     indices: list[int]
@@ -31,7 +37,7 @@ def arguments(**values: Any) -> dict[str, Any]:
         values: Arguments by name.
 
     Returns:
-        Those that are not ``None``.
+        Those that are not `None`.
     """
     return {name: value for name, value in values.items() if value is not None}
 
@@ -47,7 +53,16 @@ def _video_description(num_frames: int | Sequence[float], fps: float | None) -> 
 
 
 class ClipSampler:
-    """Base class of all clip samplers."""
+    """Base class of all clip samplers.
+
+    Example:
+        >>> import framespool as fsp
+        >>> clip_sampler = fsp.samplers.windows(sequence_length=16)
+        >>> isinstance(clip_sampler, fsp.samplers.ClipSampler)
+        True
+        >>> clip_sampler.clips_in(100), clip_sampler.frames(100, clip=1).indices[:3]
+        (6, [16, 17, 18])
+    """
 
     def _sampler_args(self) -> SamplerArgs:
         raise NotImplementedError
@@ -57,7 +72,7 @@ class ClipSampler:
 
         Args:
             num_frames: Number of frames, or the presentation times of the frames in seconds, ascending.
-            fps: Frames per second, if ``num_frames`` is a number.
+            fps: Frames per second, if `num_frames` is a number.
 
         Returns:
             Number of clips.
@@ -85,13 +100,12 @@ class ClipSampler:
         """Returns the frames of one clip of a video.
 
         Args:
-            num_frames: As for :meth:`clips_in`.
-            fps: As for :meth:`clips_in`.
+            num_frames: As for `clips_in()`.
+            fps: As for `clips_in()`.
             clip: Number of the clip.
             draws: The random numbers in the order in which the clip sampler draws them, to compare with a published
                 formula: ints from 0, or floats in [0, 1). A clip sampler that draws for all clips together takes the
-                    draws of all
-                clips. ``None``: the numbers that a loader over this one video draws.
+                draws of all clips. `None`: the numbers that a loader over this one video draws.
             seed: Seed of the loader.
             epoch: Epoch of the loader.
 

@@ -38,7 +38,7 @@ def positive_integers(rule: Any, *names: str) -> None:
 
 
 def validate_spacing(rule: Any) -> None:
-    """Checks that at most one of ``stride``, ``fps`` and ``duration_seconds`` is given; without any the stride is 1.
+    """Checks that at most one of `stride`, `fps` and `duration_seconds` is given; without any the stride is 1.
 
     Args:
         rule: The clip sampler.

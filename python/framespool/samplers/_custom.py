@@ -17,12 +17,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Custom(ClipSampler):
-    """Frames that a function selects; created by :func:`custom`. Can be pickled if the function can.
+    """Frames that a function selects; created by `custom()`. Can be pickled if the function can.
 
     Attributes:
         function: The function.
         clips_per_video: Clips of each video.
-        sequence_length: Frames of each clip, or ``None`` if clips differ.
+        sequence_length: Frames of each clip, or `None` if clips differ.
+
+    Raises:
+        ArgumentError: If the function cannot be called, or a number is less than 1.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.samplers.custom(lambda info, rng: [0, info.num_frames - 1]).frames(10).indices
+        [0, 9]
     """
 
     function: Callable[[ClipInfo, random.Random], Iterable[int]]
@@ -50,30 +58,29 @@ def custom(
 ) -> Custom:
     """Samples the frames that a function returns.
 
-    The function ``fn(info, rng)`` returns frame indices from 0 to ``info.num_frames - 1``, in any order, repeats
-    allowed, as a list, range or array. ``info`` is a :class:`ClipInfo`: it has ``num_frames``, ``fps``,
-    ``duration_seconds``, ``clip`` (number of the clip within the video) and ``pts_seconds``, a list of presentation
-    times that is built on access. ``rng`` is a ``random.Random`` seeded for this clip with one int below 2**63 drawn
-    from the clip's random numbers.
+    The function `fn(info, rng)` returns frame indices from 0 to `info.num_frames - 1`, in any order, repeats allowed,
+    as a list, range or array. `info` is a `ClipInfo`: it has `num_frames`, `fps`, `duration_seconds`, `clip` (number of
+    the clip within the video) and `pts_seconds`, a list of presentation times that is built on access. `rng` is a
+    `random.Random` seeded for this clip with one int below 2**63 drawn from the clip's random numbers.
 
     The function runs on the loader's threads, one call at a time since it holds the GIL, and may be called several
-    times for a clip. Its result should depend only on ``info`` and ``rng``. It must not wait for the loader. ``mask``
+    times for a clip. Its result should depend only on `info` and `rng`. It must not wait for the loader. `mask`
     is always true.
 
     Args:
         fn: The function.
         clips_per_video: Clips of each video.
-        sequence_length: Frames of every clip. A clip of another length is then an error. ``None``: clips may differ in
+        sequence_length: Frames of every clip. A clip of another length is then an error. `None`: clips may differ in
             length, and frames are a list of tensors.
 
     Returns:
         The clip sampler.
 
     Raises:
-        ArgumentError: If ``fn`` cannot be called, or a number is less than 1.
+        ArgumentError: If `fn` cannot be called, or a number is less than 1.
         ClipSamplingError: While loading, if the function raises, or returns no index or one that the video does not
-            have. The message names the file; :meth:`ClipSampler.frames` and ``ClipLoader.describe_clip`` set the
-            exception as ``__cause__``.
+            have. The message names the file; `ClipSampler.frames()` and `ClipLoader.describe_clip` set the
+            exception as `__cause__`.
 
     Example:
         >>> import framespool as fsp

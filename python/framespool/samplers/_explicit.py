@@ -51,11 +51,16 @@ def _flat(clips: tuple[tuple[T, ...], ...]) -> tuple[list[T], list[int]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Indices(ClipSampler):
-    """Frames by index; created by :func:`indices`.
+    """Frames by index; created by `indices()`.
 
     Attributes:
         clips: Frame indices of each clip.
         short: What replaces frames that do not exist.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.samplers.indices([0, 5, 9]).frames(10).indices
+        [0, 5, 9]
     """
 
     clips: tuple[tuple[int, ...], ...]
@@ -72,11 +77,16 @@ class Indices(ClipSampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Seconds(ClipSampler):
-    """Frames by time; created by :func:`seconds`.
+    """Frames by time; created by `seconds()`.
 
     Attributes:
         clips: Times of each clip in seconds.
         short: What replaces frames outside the video.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.samplers.seconds([0.0, 1.5]).frames(100, fps=10.0).indices
+        [0, 15]
     """
 
     clips: tuple[tuple[float, ...], ...]
@@ -93,12 +103,17 @@ class Seconds(ClipSampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Delta(ClipSampler):
-    """Frames at distances in time from every frame; created by :func:`delta`.
+    """Frames at distances in time from every frame; created by `delta()`.
 
     Attributes:
         deltas_seconds: Distances in seconds.
         tolerance_seconds: Largest distance between a time and its frame.
         step: Frames between the clips.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.samplers.delta(deltas_seconds=[-0.2, -0.1, 0.0]).frames(100, fps=10.0, clip=7).indices
+        [5, 6, 7]
     """
 
     deltas_seconds: tuple[float, ...]
@@ -122,19 +137,18 @@ def indices(frames: Sequence[int] | Sequence[Sequence[int]], *, short: Short = "
     Args:
         frames: Frame indices in any order, repeats allowed; negative indices count from the end. A list of lists makes
             one clip of each, which may differ in length.
-        short: What replaces a frame that the video does not have. ``"repeat"``: the frame listed before it, if the
-            video has that. ``"wrap"``: entry *i* of a clip becomes the existing frame number *i* modulo their count.
-            ``"clamp"``: the last frame, or the first one for an index too far before the end; also used where
-            ``"repeat"`` or ``"wrap"`` find no existing frame. ``"loop"``: the index modulo number of frames.
-            ``"drop"``: a video that lacks a frame of any clip has no clips. ``"blank"`` and ``"error"`` as in
-            :mod:`framespool.samplers`.
+        short: What replaces a frame that the video does not have. `"repeat"`: the frame listed before it, if the video
+            has that. `"wrap"`: entry *i* of a clip becomes the existing frame number *i* modulo their count. `"clamp"`:
+            the last frame, or the first one for an index too far before the end; also used where `"repeat"` or `"wrap"`
+            find no existing frame. `"loop"`: the index modulo number of frames. `"drop"`: a video that lacks a frame of
+            any clip has no clips. `"blank"` and `"error"` as in `framespool.samplers`.
 
     Returns:
         The clip sampler, which draws no random numbers.
 
     Raises:
         ArgumentError: If a list is empty, or an index is not an int.
-        ClipSamplingError: While loading, with ``short="error"``, with the index and the number of frames.
+        ClipSamplingError: While loading, with `short="error"`, with the index and the number of frames.
 
     Example:
         >>> import framespool as fsp
@@ -153,7 +167,7 @@ def seconds(times: Sequence[float] | Sequence[Sequence[float]], *, short: Short 
         times: Seconds after the presentation time of the first frame, in any order. The frame shown is the last one
             whose presentation time is not later, with a tolerance of a microsecond; the last frame is shown up to its
             end, excluded. A list of lists makes one clip of each, which may differ in length.
-        short: What replaces a frame at a time before 0 or past the end, as for :func:`indices`; ``"loop"`` is seconds
+        short: What replaces a frame at a time before 0 or past the end, as for `indices()`; `"loop"` is seconds
             modulo the duration.
 
     Returns:
@@ -161,7 +175,7 @@ def seconds(times: Sequence[float] | Sequence[Sequence[float]], *, short: Short 
 
     Raises:
         ArgumentError: If a list is empty, or a time is not a finite number.
-        ClipSamplingError: While loading, with ``short="error"``, with the time and the duration.
+        ClipSamplingError: While loading, with `short="error"`, with the time and the duration.
 
     Example:
         >>> import framespool as fsp
@@ -172,11 +186,11 @@ def seconds(times: Sequence[float] | Sequence[Sequence[float]], *, short: Short 
 
 
 def delta(*, deltas_seconds: Sequence[float], tolerance_seconds: float = 1e-4, step: int = 1) -> Delta:
-    """Samples one clip per frame, of frames at given distances in time (LeRobot's ``delta_timestamps``).
+    """Samples one clip per frame, of frames at given distances in time (LeRobot's `delta_timestamps`).
 
-    Clip *c* belongs to frame ``step * c``. Its frame *i* is the one nearest to ``time(step * c) + deltas_seconds[i]``,
+    Clip *c* belongs to frame `step * c`. Its frame *i* is the one nearest to `time(step * c) + deltas_seconds[i]`,
     the earlier of two equally near ones. A time that is before the first or after the last frame by more than the
-    tolerance is clamped to that frame, and ``mask`` is false there.
+    tolerance is clamped to that frame, and `mask` is false there.
 
     Args:
         deltas_seconds: Distances in seconds.

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Windows(ClipSampler):
-    """All windows of a video; created by :func:`windows`, which describes the fields."""
+    """All windows of a video; created by `windows()`, which describes the fields.
+
+    Raises:
+        ArgumentError: If a field is invalid, or fields contradict each other.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.samplers.windows(sequence_length=4, step=2).frames(20, clip=1).indices
+        [2, 3, 4, 5]
+    """
 
     sequence_length: int
     stride: int | None = None
@@ -46,7 +55,13 @@ class Windows(ClipSampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Random(ClipSampler):
-    """Clips at random positions; created by :func:`random`, which describes the fields."""
+    """Clips at random positions; created by `random()`, which describes the fields.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.samplers.random(sequence_length=4, stride=2).frames(100, seed=1).indices
+        [42, 44, 46, 48]
+    """
 
     sequence_length: int
     stride: int | None = None
@@ -69,7 +84,13 @@ class Random(ClipSampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Uniform(ClipSampler):
-    """Clips at evenly spread positions; created by :func:`uniform`, which describes the fields."""
+    """Clips at evenly spread positions; created by `uniform()`, which describes the fields.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.samplers.uniform(sequence_length=4, stride=2).frames(20).indices
+        [6, 8, 10, 12]
+    """
 
     sequence_length: int
     stride: int | None = None
@@ -97,24 +118,24 @@ def windows(
     duration_seconds: float | None = None,
     step_seconds: float | None = None,
 ) -> Windows:
-    """Samples all windows of each video: frames ``s, s + stride, …`` for starts ``s = 0, step, 2 * step, …``.
+    """Samples all windows of each video: frames `s, s + stride, …` for starts `s = 0, step, 2 * step, …`.
 
-    With ``fps`` or ``duration_seconds``, window *w* starts ``w * step_seconds`` after the presentation time of the
+    With `fps` or `duration_seconds`, window *w* starts `w * step_seconds` after the presentation time of the
     first frame, between two frames if necessary.
 
     Args:
         sequence_length: Frames of a window.
-        stride: Spacing in frames (see :mod:`framespool.samplers`).
-        step: Frames between the starts of windows. ``None``: ``sequence_length * stride``, as in DALI.
-        pad_mode: What happens to windows that run past the end. ``"none"`` omits them: a window needs
-            ``(sequence_length - 1) * stride + 1`` frames, or a frame shown at its last time. With the other values
-            every start inside the video is a window. ``"constant"`` pads with zeros, ``"edge"`` repeats the last frame,
-            ``"reflect_101"`` mirrors without and ``"reflect_1001"`` with repeating it (with seconds, time reverses at
-            the presentation time of the last frame, or at its end). ``mask`` is false for padding.
+        stride: Spacing in frames (see `framespool.samplers`).
+        step: Frames between the starts of windows. `None`: `sequence_length * stride`, as in DALI.
+        pad_mode: What happens to windows that run past the end. `"none"` omits them: a window needs
+            `(sequence_length - 1) * stride + 1` frames, or a frame shown at its last time. With the other values
+            every start inside the video is a window. `"constant"` pads with zeros, `"edge"` repeats the last frame,
+            `"reflect_101"` mirrors without and `"reflect_1001"` with repeating it (with seconds, time reverses at
+            the presentation time of the last frame, or at its end). `mask` is false for padding.
         fps: Spacing in frames per second.
         duration_seconds: Spacing as the duration of a window.
-        step_seconds: Seconds between the starts of windows, with ``fps`` or ``duration_seconds``. ``None``:
-            ``sequence_length / fps``.
+        step_seconds: Seconds between the starts of windows, with `fps` or `duration_seconds`. `None`:
+            `sequence_length / fps`.
 
     Returns:
         The clip sampler, which draws no random numbers.
@@ -152,33 +173,32 @@ def random(
 ) -> Random:
     """Samples clips that start with a random frame, drawn again every epoch.
 
-    A clip starts with one of the *F* frames, 0 to *F* − 1, from which all of it fits into the video:
-    ``F = num_frames - (sequence_length - 1) * stride``. With seconds, *F* counts the frames after whose presentation
-    time a frame is still shown ``(sequence_length - 1) / fps`` later.
+    A clip starts with one of the *F* frames, 0 to *F* − 1, from which all of it fits into the video: `F = num_frames -
+    (sequence_length - 1) * stride`. With seconds, *F* counts the frames after whose presentation time a frame is still
+    shown `(sequence_length - 1) / fps` later.
 
     Each clip draws independently: first its start (one int below the number of possible starts; none if no clip fits),
-    then with ``frame_jitter`` one number per frame (below ``stride``; with seconds a float in [0, 1), in units of
-    ``1 / fps``).
+    then with `frame_jitter` one number per frame (below `stride`; with seconds a float in [0, 1), in units of
+    `1 / fps`).
 
     Args:
         sequence_length: Frames of a clip.
-        stride: Spacing in frames (see :mod:`framespool.samplers`).
+        stride: Spacing in frames (see `framespool.samplers`).
         clips_per_video: Clips of each video.
         short: What replaces frames if no clip fits; such clips start with frame 0.
         fps: Spacing in frames per second.
         duration_seconds: Spacing as the duration of a clip.
-        group: ``"independent"`` draws each start from all *F*. ``"partitioned"`` draws the start of clip *c* of *C*
-            from its own part: at or after ``c * F // C`` and before ``(c + 1) * F // C``, or the former if the part is
-            empty.
-        frame_jitter: Move each frame by a random 0 to ``stride - 1`` frames (with seconds, 0 up to ``1 / fps``). A clip
-            then needs ``sequence_length * stride`` frames (``sequence_length / fps`` seconds) to fit.
+        group: `"independent"` draws each start from all *F*. `"partitioned"` draws the start of clip *c* of *C* from
+            its own part: at or after `c * F // C` and before `(c + 1) * F // C`, or the former if the part is empty.
+        frame_jitter: Move each frame by a random 0 to `stride - 1` frames (with seconds, 0 up to `1 / fps`). A clip
+            then needs `sequence_length * stride` frames (`sequence_length / fps` seconds) to fit.
 
     Returns:
         The clip sampler.
 
     Raises:
         ArgumentError: If more than one spacing is given, or a number is not above 0.
-        ClipSamplingError: While loading, with ``short="error"``, if no clip fits.
+        ClipSamplingError: While loading, with `short="error"`, if no clip fits.
 
     Example:
         >>> import framespool as fsp
@@ -209,14 +229,13 @@ def uniform(
 ) -> Uniform:
     """Samples clips whose starts are evenly spread over the video, for testing.
 
-    With *L* the last frame from which a complete clip fits, clip *c* of *C* starts with frame
-    ``(2 * c * L + C - 1) // (2 * (C - 1))``: *c·L / (C − 1)* rounded to the nearest, halves up. The first clip starts
-    with the video and the last one ends with it. A single clip starts in the middle, with frame ``L // 2``.
-    ``batch.view_ids`` is *c*.
+    With *L* the last frame from which a complete clip fits, clip *c* of *C* starts with frame `(2 * c * L + C - 1) //
+    (2 * (C - 1))`: *c·L / (C − 1)* rounded to the nearest, halves up. The first clip starts with the video and the last
+    one ends with it. A single clip starts in the middle, with frame `L // 2`. `batch.view_ids` is *c*.
 
     Args:
         sequence_length: Frames of a clip.
-        stride: Spacing in frames (see :mod:`framespool.samplers`).
+        stride: Spacing in frames (see `framespool.samplers`).
         clips_per_video: Clips of each video.
         short: What replaces frames if no clip fits; such clips start with frame 0.
         fps: Spacing in frames per second.
@@ -227,7 +246,7 @@ def uniform(
 
     Raises:
         ArgumentError: If more than one spacing is given, or a number is not above 0.
-        ClipSamplingError: While loading, with ``short="error"``, if no clip fits.
+        ClipSamplingError: While loading, with `short="error"`, if no clip fits.
 
     Example:
         >>> import framespool as fsp

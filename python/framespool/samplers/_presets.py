@@ -16,11 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Preset(ClipSampler):
-    """The sampling of another codebase; created by :func:`preset`.
+    """The sampling of another codebase; created by `preset()`.
 
     Attributes:
         name: Name of the preset.
         options: All options with their values.
+
+    Example:
+        >>> import framespool as fsp
+        >>> clip_sampler = fsp.samplers.preset("tsn")
+        >>> clip_sampler.name, clip_sampler.options[:1]
+        ('tsn', (('num_segments', 3),))
     """
 
     name: str
@@ -39,6 +45,11 @@ def presets() -> dict[str, str]:
 
     Returns:
         For each name what the preset reproduces, and its options with their defaults.
+
+    Example:
+        >>> import framespool as fsp
+        >>> sorted(fsp.samplers.presets())[:3]
+        ['cosmos_curate', 'dali', 'dali_uniform_sample']
     """
     return {name: f"{inspect.cleandoc(spec.doc)}\n\n{_options(spec)}" for name, spec in PRESETS.items()}
 
@@ -57,7 +68,7 @@ def preset(name: str, /, **options: Any) -> Preset:
     Deterministic (test-time) sampling is reproduced exactly; random sampling exactly for the same draws.
 
     Args:
-        name: Name of the preset; :func:`presets` lists them.
+        name: Name of the preset; `presets()` lists them.
         options: Options, with the names of the codebase.
 
     Returns:

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Segments(ClipSampler):
-    """Snippets from equal parts of a video; created by :func:`segments`, which describes the fields."""
+    """Snippets from equal parts of a video; created by `segments()`, which describes the fields.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.samplers.segments(num_segments=3).frames(100).indices
+        [15, 47, 78]
+    """
 
     num_segments: int
     frames_per_segment: int = 1
@@ -29,7 +35,7 @@ class Segments(ClipSampler):
 
     @property
     def sequence_length(self) -> int:
-        """Frames of a clip: ``num_segments * frames_per_segment``."""
+        """Frames of a clip: `num_segments * frames_per_segment`."""
         return self.num_segments * self.frames_per_segment
 
     def _sampler_args(self) -> SamplerArgs:
@@ -38,7 +44,13 @@ class Segments(ClipSampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(ClipSampler):
-    """Several clips close together; created by :func:`dense`, which describes the fields."""
+    """Several clips close together; created by `dense()`, which describes the fields.
+
+    Example:
+        >>> import framespool as fsp
+        >>> fsp.samplers.dense(sequence_length=4, stride=8, clips_per_video=2).frames(100, clip=1).indices
+        [49, 57, 65, 73]
+    """
 
     sequence_length: int
     stride: int = 1
@@ -68,20 +80,20 @@ def segments(
 ) -> Segments:
     """Samples one snippet from each of several equal parts of a video (Temporal Segment Networks).
 
-    A snippet is ``frames_per_segment`` frames, ``stride`` apart. A clip has ``num_segments * frames_per_segment``
+    A snippet is `frames_per_segment` frames, `stride` apart. A clip has `num_segments * frames_per_segment`
     frames. *F* is the number of frames from which a complete snippet fits into the video. The snippet of segment *s* of
-    *S* starts with a frame from ``s * F // S`` up to ``(s + 1) * F // S - 1``, or with the former if the part is empty.
+    *S* starts with a frame from `s * F // S` up to `(s + 1) * F // S - 1`, or with the former if the part is empty.
 
-    ``mode="random"`` draws the start: one int per segment in order, below the number of frames to choose from, for each
-    clip independently; nothing if no snippet fits. ``mode="middle"`` uses
-    ``(s * (C + 1) + c + 1) * F // (S * (C + 1))`` for clip *c* of *C* = ``clips_per_video``. For one clip this is
-    ``(2 * s + 1) * F // (2 * S)``; for several, positions that are evenly spread within the segment.
+    `mode="random"` draws the start: one int per segment in order, below the number of frames to choose from, for each
+    clip independently; nothing if no snippet fits. `mode="middle"` uses `(s * (C + 1) + c + 1) * F // (S * (C + 1))`
+    for clip *c* of *C* = `clips_per_video`. For one clip this is `(2 * s + 1) * F // (2 * S)`; for several, positions
+    that are evenly spread within the segment.
 
     Args:
         num_segments: Number of parts.
         frames_per_segment: Frames of a snippet.
         stride: Distance between the frames of a snippet.
-        mode: ``"random"`` or ``"middle"``.
+        mode: `"random"` or `"middle"`.
         clips_per_video: Clips of each video.
         short: What replaces frames if no snippet fits; all snippets then start with frame 0, and each is padded
             separately. Videos with fewer frames than segments only repeat some frames.
@@ -91,7 +103,7 @@ def segments(
 
     Raises:
         ArgumentError: If a number is not above 0.
-        ClipSamplingError: While loading, with ``short="error"``, if no snippet fits.
+        ClipSamplingError: While loading, with `short="error"`, if no snippet fits.
 
     Example:
         >>> import framespool as fsp
@@ -119,31 +131,31 @@ def dense(
 ) -> Dense:
     """Samples several clips that start close together.
 
-    The starts are evenly spread over a range of ``sample_range`` frames that starts with frame *p* and continues at the
-    start of the video if necessary: clip *c* of *C* starts with frame ``(p + c * sample_range // C) % num_frames``.
+    The starts are evenly spread over a range of `sample_range` frames that starts with frame *p* and continues at the
+    start of the video if necessary: clip *c* of *C* starts with frame `(p + c * sample_range // C) % num_frames`.
 
-    ``num_positions=None`` draws *p* uniformly from 0 to ``num_frames - sample_range``, one int for all clips of a video
+    `num_positions=None` draws *p* uniformly from 0 to `num_frames - sample_range`, one int for all clips of a video
     together. *p* is 0, and nothing is drawn, if the video has no more frames than the range.
 
-    ``num_positions=P``, for testing, has ``P * clips_per_video`` clips and draws nothing. With
-    ``L = num_frames - sample_range`` (0 if that is less), position *q* is ``(2 * q * L + P - 1) // (2 * (P - 1))``, or
-    ``L // 2`` for a single one. Clip number ``q * C + c`` is clip *c* at position *q*.
+    `num_positions=P`, for testing, has `P * clips_per_video` clips and draws nothing. With `L = num_frames -
+    sample_range` (0 if that is less), position *q* is `(2 * q * L + P - 1) // (2 * (P - 1))`, or `L // 2` for a single
+    one. Clip number `q * C + c` is clip *c* at position *q*.
 
     Args:
         sequence_length: Frames of a clip.
         stride: Distance between the frames of a clip.
         clips_per_video: Clips of each video, or of each position.
         sample_range: Range of the starts in frames.
-        num_positions: Number of positions of the range. ``None``: one random position.
-        short: What replaces frames past the end of the video, which can happen to long videos too. ``"drop"``: videos
-            shorter than a clip have none, the others behave as with ``"loop"``.
+        num_positions: Number of positions of the range. `None`: one random position.
+        short: What replaces frames past the end of the video, which can happen to long videos too. `"drop"`: videos
+            shorter than a clip have none, the others behave as with `"loop"`.
 
     Returns:
         The clip sampler.
 
     Raises:
         ArgumentError: If a number is not above 0.
-        ClipSamplingError: While loading, with ``short="error"``.
+        ClipSamplingError: While loading, with `short="error"`.
 
     Example:
         >>> import framespool as fsp

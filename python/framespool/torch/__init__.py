@@ -1,19 +1,17 @@
-"""Integration with PyTorch's ``DataLoader``, ``torch.distributed``, Lightning and Accelerate.
+"""Integration with PyTorch's `DataLoader`, `torch.distributed`, Lightning and Accelerate.
 
-:class:`~framespool.ClipLoader` needs none of them: it decodes on its own threads and makes complete batches, which
-convert without a copy by ``batch.frames.torch()``. In a training loop of your own, on several ranks::
-
-    loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=8, **framespool.torch.rank_and_world())
+`framespool.ClipLoader` needs none of them: it decodes on its own threads and makes complete batches, which
+convert without a copy by `batch.frames.torch()`. In a training loop of your own, on several ranks, pass it this rank:
+`fsp.ClipLoader(dataset, clip_sampler, batch_size=8, **framespool.torch.rank_and_world())`.
 
 If a framework owns the loop, pass it one of these; see docs/howto/frameworks.md:
 
-- :class:`TorchLoader`: a loader whose batches are dicts of ``torch.Tensor``, on a device of your choice.
-- :class:`ClipDataModule`, :class:`ImageDataModule`: for Lightning's ``Trainer``, with checkpoints in the middle of an
-  epoch.
-- :func:`for_accelerate`: for an ``Accelerator``. It replaces ``prepare``, which would shard the batches a second time.
-- :class:`ClipDataset`, :class:`ImageDataset`: for code that requires a ``DataLoader``. Each worker process runs a
-  loader over its part of the batches. That costs a copy of each batch between processes, and lookahead is limited to a
-  process: one loader in the training process is faster.
+- `TorchLoader`: a loader whose batches are dicts of `torch.Tensor`, on a device of your choice.
+- `ClipDataModule`, `ImageDataModule`: for Lightning's `Trainer`, with checkpoints in the middle of an epoch.
+- `for_accelerate()`: for an `Accelerator`. It replaces `prepare`, which would shard the batches a second time.
+- `ClipDataset`, `ImageDataset`: for code that requires a `DataLoader`. Each worker process runs a loader over its part
+  of the batches. That costs a copy of each batch between processes, and lookahead is limited to a process: one loader
+  in the training process is faster.
 """
 
 from __future__ import annotations

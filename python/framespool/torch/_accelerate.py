@@ -12,29 +12,29 @@ from framespool.torch._loader import TorchLoader
 
 
 def for_accelerate(loader: BaseLoader[Any], accelerator: Any) -> TorchLoader:
-    """Wraps a loader for an ``accelerate.Accelerator``; it replaces ``accelerator.prepare(loader)``.
+    """Wraps a loader for an `accelerate.Accelerator`; it replaces `accelerator.prepare(loader)`.
 
-    ``prepare`` treats a loader as a ``DataLoader`` over an iterable dataset, which is wrong here. By default only the
-    first rank iterates, and its batches are split and sent to the others (``dispatch_batches``); otherwise each rank
+    `prepare` treats a loader as a `DataLoader` over an iterable dataset, which is wrong here. By default only the
+    first rank iterates, and its batches are split and sent to the others (`dispatch_batches`); otherwise each rank
     decodes the parts of all ranks and drops the others'.
 
-    ``split_batches`` and ``even_batches`` have no effect: the loader's ``batch_size`` is per rank, and all ranks have
-    equal numbers of batches of the same sizes. Clips that only fill a batch are marked in ``padding``; drop them after
-    ``gather``. With ``on_error="skip"`` batch sizes may differ between ranks: use ``"replace"``, or
-    ``accelerator.pad_across_processes`` before ``gather``.
+    `split_batches` and `even_batches` have no effect: the loader's `batch_size` is per rank, and all ranks have
+    equal numbers of batches of the same sizes. Clips that only fill a batch are marked in `padding`; drop them after
+    `gather`. With `on_error="skip"` batch sizes may differ between ranks: use `"replace"`, or
+    `accelerator.pad_across_processes` before `gather`.
 
     The loader notifies Accelerate of the end of an epoch, so that gradient accumulation ends with it.
-    ``accelerator.save_state`` and ``load_state`` include the position in the epoch.
+    `accelerator.save_state` and `load_state` include the position in the epoch.
 
     Args:
-        loader: A :class:`~framespool.ClipLoader` or :class:`~framespool.ImageLoader`.
-        accelerator: The ``accelerate.Accelerator``.
+        loader: A `framespool.ClipLoader` or `framespool.ImageLoader`.
+        accelerator: The `accelerate.Accelerator`.
 
     Returns:
         A loader whose batches are dicts of tensors on the accelerator's device.
 
     Raises:
-        ArgumentError: If the loader's ``num_shards`` and ``shard_id`` are not the accelerator's number of processes and
+        ArgumentError: If the loader's `num_shards` and `shard_id` are not the accelerator's number of processes and
             process index.
         UnsupportedError: If Accelerate is not installed.
 
@@ -65,7 +65,7 @@ def for_accelerate(loader: BaseLoader[Any], accelerator: Any) -> TorchLoader:
 
 
 class _Accelerated(TorchLoader):
-    """Notifies Accelerate of the start and end of an epoch; a base before Accelerate's ``DataLoaderStateMixin``."""
+    """Notifies Accelerate of the start and end of an epoch; a base before Accelerate's `DataLoaderStateMixin`."""
 
     begin: Callable[[], None]
     end: Callable[[], None]

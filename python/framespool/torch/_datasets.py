@@ -1,4 +1,4 @@
-"""Batches inside PyTorch's own ``DataLoader``."""
+"""Batches inside PyTorch's own `DataLoader`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any
 from framespool._base_loader import BaseLoader
 from framespool._clip_loader import ClipLoader
 from framespool._images import ImageLoader
+from framespool._ranks import cores_per_rank
 from framespool._validate_args import integer
 from framespool.datasets._dataset import as_dataset
 from framespool.errors import ArgumentError
-from framespool.torch._distributed import cores_per_rank, is_initialized, rank_and_world
+from framespool.torch._distributed import is_initialized, rank_and_world
 from framespool.torch._torch import Base, get_worker_info, needed, tensors, torch
 
 
 class _Batches(Base):
-    """Common base of :class:`ClipDataset` and :class:`ImageDataset`."""
+    """Common base of `ClipDataset` and `ImageDataset`."""
 
     def __init__(self, dataset: Any, keywords: dict[str, Any]) -> None:
         needed()
@@ -75,7 +76,7 @@ class _Batches(Base):
         return self._loader
 
     def _refuse_second_sharding(self, part: Mapping[str, int]) -> None:
-        """Raises if Accelerate's ``prepare`` would shard the batches again.
+        """Raises if Accelerate's `prepare` would shard the batches again.
 
         It lets only the first rank iterate and distributes its batches: the clips of the other ranks would be lost.
         """
@@ -104,7 +105,7 @@ class _Batches(Base):
         """Returns the position of this process's loader.
 
         Returns:
-            A state for :meth:`load_state_dict`.
+            A state for `load_state_dict()`.
         """
         if self._resumes is not None:
             return dict(self._resumes)
@@ -121,10 +122,10 @@ class _Batches(Base):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Lets the next iteration continue at a state.
 
-        The next iteration raises :class:`~framespool.ArgumentError` if the state does not match the loader.
+        The next iteration raises `ArgumentError` if the state does not match the loader.
 
         Args:
-            state: What :meth:`state_dict` returned.
+            state: What `state_dict()` returned.
         """
         self._resumes = state
 
@@ -155,28 +156,27 @@ class _Epoch(Iterator[dict[str, Any]]):
 
 
 class ClipDataset(_Batches):
-    """Batches of clips as a ``torch.utils.data.IterableDataset``, for a ``DataLoader`` with ``batch_size=None``.
+    """Batches of clips as a `torch.utils.data.IterableDataset`, for a `DataLoader` with `batch_size=None`.
 
-    With ``num_workers`` processes, worker *w* makes the batches *w*, *w* + ``num_workers``, …, which the ``DataLoader``
-    puts in order again. The batches are those of one loader, whatever the number of workers, and none occurs twice.
+    With `num_workers` processes, worker *w* makes the batches *w*, *w* + `num_workers`, …, which the `DataLoader`
+    puts in order again. The batches are those of one loader, for any number of workers, and none occurs twice.
 
-    If neither ``shard_id`` nor ``num_shards`` is given, each rank has its own shard
-    (:func:`~framespool.torch.rank_and_world`): a ``DataLoader`` cannot shard an iterable dataset, and no
-    ``DistributedSampler`` applies to one. ``num_shards=1`` gives every rank all clips.
+    If neither `shard_id` nor `num_shards` is given, each rank has its own shard
+    (`torch.rank_and_world()`): a `DataLoader` cannot shard an iterable dataset, and no
+    `DistributedSampler` applies to one. `num_shards=1` gives every rank all clips.
 
-    A batch is a dict of tensors with the names of :class:`~framespool.Batch`; ``frames`` is a list if the transforms
-    give different sizes. Call :meth:`set_epoch` before each epoch, as with a ``DistributedSampler``; it also reaches
-    workers that are alive.
+    A batch is a dict of tensors with the names of `Batch`; `frames` is a list if the transforms give different sizes.
+    Call `set_epoch()` before each epoch, as with a `DistributedSampler`; it also reaches workers that are alive.
 
-    ``state_dict`` and ``load_state_dict`` are the methods that ``torchdata``'s ``StatefulDataLoader`` calls in each
+    `state_dict` and `load_state_dict` are the methods that `torchdata`'s `StatefulDataLoader` calls in each
     worker; a state fits the same number of workers. The dataset has no length. No file is opened and no thread starts
     before a worker starts to iterate, so every start method works.
 
     Args:
-        dataset: As for :class:`~framespool.ClipLoader`.
-        clip_sampler: As for :class:`~framespool.ClipLoader`.
-        keywords: All other arguments of :class:`~framespool.ClipLoader`. ``num_threads`` is per worker; by default the
-            cores are divided among the workers, and among the ranks of the machine (``LOCAL_WORLD_SIZE``).
+        dataset: As for `framespool.ClipLoader`.
+        clip_sampler: As for `framespool.ClipLoader`.
+        keywords: All other arguments of `framespool.ClipLoader`. `num_threads` is per worker; by default the
+            cores are divided among the workers, and among the ranks of the machine (`LOCAL_WORLD_SIZE`).
 
     Raises:
         UnsupportedError: If PyTorch is not installed.
@@ -202,16 +202,29 @@ class ClipDataset(_Batches):
 
 
 class ImageDataset(_Batches):
-    """Batches of images as a ``torch.utils.data.IterableDataset``; see :class:`ClipDataset`.
+    """Batches of images as a `torch.utils.data.IterableDataset`; see `ClipDataset`.
 
-    A batch is a dict of tensors with the names of :class:`~framespool.ImageBatch`.
+    A batch is a dict of tensors with the names of `ImageBatch`.
 
     Args:
-        dataset: As for :class:`~framespool.ImageLoader`.
-        keywords: All other arguments of :class:`~framespool.ImageLoader`, ``masks`` included.
+        dataset: As for `framespool.ImageLoader`.
+        keywords: All other arguments of `framespool.ImageLoader`, `masks` included.
 
     Raises:
         UnsupportedError: If PyTorch is not installed.
+
+    Example:
+        >>> import framespool as fsp
+        >>> import framespool.torch
+        >>> from torch.utils.data import DataLoader
+        >>> images = framespool.torch.ImageDataset(
+        ...     fsp.datasets.image_folder("photos/"),
+        ...     batch_size=4,
+        ...     transforms=[fsp.transforms.Resize((64, 64))],
+        ... )
+        >>> batch = next(iter(DataLoader(images, batch_size=None)))
+        >>> batch["images"].shape
+        torch.Size([4, 64, 64, 3])
     """
 
     def __init__(self, dataset: Any, **keywords: Any) -> None:

@@ -2,74 +2,37 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from typing import Any
 
-from framespool import _framespool
 from framespool.errors import ArgumentError
-from framespool.torch._torch import get_worker_info, torch
+from framespool.torch._torch import torch
 
 
 def is_initialized() -> bool:
-    """Reports whether this process is in a process group of ``torch.distributed``.
+    """Reports whether this process is in a process group of `torch.distributed`.
 
     Returns:
-        ``False`` also if PyTorch is not installed.
+        `False` also if PyTorch is not installed.
     """
     return torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()
-
-
-def cores_per_rank() -> int:
-    """Returns the number of cores for this rank.
-
-    The cores that the process may use are divided among the ranks of this machine, which torchrun counts in
-    ``LOCAL_WORLD_SIZE``. A rank that is bound to fewer cores than its parent process has its share already, or shares
-    these cores with some of the other ranks.
-
-    Returns:
-        Number of cores, at least 1.
-    """
-    words = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    ranks, own = max(1, int(words) if words.isdecimal() else 1), _framespool.cores()
-    here, outside = len(os.sched_getaffinity(0)), _parent_cores()
-    # A quota of CPU time (fewer cores than the affinity mask has) applies to all ranks together.
-    if own < here or here >= outside:
-        return max(1, own // ranks)
-    return max(1, min(own, outside // ranks))
-
-
-def _parent_cores() -> int:
-    """Returns the number of cores that the process that started this rank may use; 0 if unknown."""
-    is_worker = torch is not None and get_worker_info() is not None
-    trainer = multiprocessing.parent_process() if is_worker else None
-    try:
-        if trainer is None or trainer.pid is None:
-            return len(os.sched_getaffinity(os.getppid()))
-        with open(f"/proc/{trainer.pid}/status", encoding="ascii", errors="replace") as lines:
-            starter = next(int(line.split()[1]) for line in lines if line.startswith("PPid:"))
-        return len(os.sched_getaffinity(starter))
-    except (OSError, StopIteration):
-        return 0
 
 
 def rank_and_world(group: Any = None) -> dict[str, int]:
     """Returns the shard of this rank, as keyword arguments of a loader.
 
-    They come from ``torch.distributed`` if it is initialized, else from the variables ``RANK`` and ``WORLD_SIZE`` that
-    ``torchrun`` sets, else there is one rank.
-
-    A loader's ``num_threads`` are all cores by default: with several ranks on a machine, give each rank its share.
+    They come from `torch.distributed` if it is initialized, else from the variables `RANK` and `WORLD_SIZE` that
+    `torchrun` sets, else there is one rank.
 
     Args:
         group: Process group over which the data is sharded; by default all ranks. With tensor or pipeline parallelism
             the ranks of one model must read the same data.
 
     Returns:
-        ``{"shard_id": rank, "num_shards": number of ranks}``.
+        `{"shard_id": rank, "num_shards": number of ranks}`.
 
     Raises:
-        ArgumentError: If the process is not in ``group``, ``torch.distributed`` is not initialized but ``group`` is
+        ArgumentError: If the process is not in `group`, `torch.distributed` is not initialized but `group` is
             given, or the variables contradict each other.
 
     Example:

@@ -10,8 +10,9 @@ from typing import Any
 from framespool._base_loader import BaseLoader
 from framespool._clip_loader import ClipLoader
 from framespool._images import ImageLoader
+from framespool._ranks import cores_per_rank
 from framespool.errors import ArgumentError, UnsupportedError
-from framespool.torch._distributed import cores_per_rank, rank_and_world
+from framespool.torch._distributed import rank_and_world
 from framespool.torch._loader import TorchLoader
 
 _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
@@ -50,7 +51,7 @@ class _DataModule:
         """Returns the loader of a part, created on first access.
 
         Args:
-            part: ``"train"``, ``"val"``, ``"test"`` or ``"predict"``.
+            part: `"train"`, `"val"`, `"test"` or `"predict"`.
 
         Returns:
             The loader.
@@ -76,12 +77,12 @@ class _DataModule:
         return self._loaders[part]
 
     def setup(self, stage: str) -> None:
-        """Starts at the trainer's epoch, which is not 0 if one ``fit`` follows another.
+        """Starts at the trainer's epoch, which is not 0 if one `fit` follows another.
 
         Lightning calls it before it restores a checkpoint, whose position in the epoch then applies.
 
         Args:
-            stage: Lightning's stage, such as ``"fit"``.
+            stage: Lightning's stage, such as `"fit"`.
         """
         trainer = getattr(self, "trainer", None)
         if stage == "fit" and trainer is not None and "train" in self._keywords:
@@ -99,7 +100,7 @@ class _DataModule:
         """Returns the validation loader, which uses epoch 0 each time.
 
         Returns:
-            The loader, or an empty list if ``val`` was not given.
+            The loader, or an empty list if `val` was not given.
         """
         return self.loader("val") if "val" in self._keywords else []
 
@@ -112,7 +113,7 @@ class _DataModule:
         return self.loader("test")
 
     def predict_dataloader(self) -> Any:
-        """Returns the loader of ``predict``, which uses epoch 0 each time.
+        """Returns the loader of `predict`, which uses epoch 0 each time.
 
         Returns:
             The loader.
@@ -120,14 +121,14 @@ class _DataModule:
         return self.loader("predict")
 
 
-_DOC = """Loaders of clips for Lightning's ``Trainer``.
+_DOC = """Loaders of clips for Lightning's `Trainer`.
 
     Batches are dicts of tensors, which Lightning moves to its device. Each rank has its own shard
-    (:func:`~framespool.torch.rank_and_world`; ``shard_id`` and ``num_shards`` select another), and Lightning adds no
-    ``DistributedSampler``, since the loaders are not of class ``DataLoader``. Training data is sampled again for each
+    (`torch.rank_and_world()`; `shard_id` and `num_shards` select another), and Lightning adds no
+    `DistributedSampler`, since the loaders are not of class `DataLoader`. Training data is sampled again for each
     epoch, other data always for epoch 0. A checkpoint contains the training loader's position in the epoch.
 
-    The base class is ``LightningDataModule`` of ``lightning`` or of ``pytorch_lightning``: of the package that is
+    The base class is `LightningDataModule` of `lightning` or of `pytorch_lightning`: of the package that is
     imported, else of the one that is installed.
 
     Args:
@@ -166,7 +167,7 @@ def _base_classes() -> tuple[type, ...]:
 
 
 def module_class(name: str) -> type:
-    """Returns ``ClipDataModule`` or ``ImageDataModule`` over the imported Lightning.
+    """Returns `ClipDataModule` or `ImageDataModule` over the imported Lightning.
 
     Args:
         name: Name of the class.
@@ -179,15 +180,15 @@ def module_class(name: str) -> type:
     """
     bases = _base_classes()
     loader, kind = {
-        "ClipDataModule": (ClipLoader, "see :class:`~framespool.ClipLoader`"),
-        "ImageDataModule": (ImageLoader, "see :class:`~framespool.ImageLoader`"),
+        "ClipDataModule": (ClipLoader, "see `framespool.ClipLoader`"),
+        "ImageDataModule": (ImageLoader, "see `framespool.ImageLoader`"),
     }[name]
     key = (name, *(f"{base.__module__}.{base.__qualname__}" for base in bases))
     if key not in _made:
         text = _DOC.replace("{kind}", kind)
         if name == "ImageDataModule":
             text = (
-                "Loaders of images for Lightning's ``Trainer``; see :class:`ClipDataModule`.\n\n"
+                "Loaders of images for Lightning's `Trainer`; see `ClipDataModule`.\n\n"
                 f"    The arguments of each part are those of the loader, {kind}.\n    "
             )
         body = {"__doc__": text, "_loader_class": loader, "__module__": "framespool.torch", "__qualname__": name}

@@ -11,22 +11,20 @@ from framespool.torch._torch import needed, tensors, torch
 
 
 class TorchLoader:
-    """Wraps a loader so that its batches are dicts of ``torch.Tensor``.
+    """Wraps a loader so that its batches are dicts of `torch.Tensor`.
 
-    The names in a batch are those of :class:`~framespool.Batch` or :class:`~framespool.ImageBatch`. If the transforms
-    give frames of different sizes, there is a list of tensors. ``len``, :meth:`set_epoch`, :meth:`state_dict` and
-    :meth:`load_state_dict` are the loader's own.
+    The names in a batch are those of `Batch` or `ImageBatch`. If the transforms give frames of different sizes, there
+    is a list of tensors. `len`, `set_epoch()`, `state_dict()` and `load_state_dict()` are the loader's own.
 
     Args:
-        loader: A :class:`~framespool.ClipLoader` or :class:`~framespool.ImageLoader`; available as attribute
-            ``loader``.
-        device: Device that tensors are moved to (``non_blocking``). By default they stay on the loader's device and
+        loader: A `framespool.ClipLoader` or `framespool.ImageLoader`; available as attribute `loader`.
+        device: Device that tensors are moved to (`non_blocking`). By default they stay on the loader's device and
             share its memory.
         epoch: Function that returns the epoch of an iteration, called when it starts, for frameworks that count epochs
             themselves. By default each iteration is the next epoch.
 
     Raises:
-        ArgumentError: If ``loader`` is not a loader.
+        ArgumentError: If `loader` is not a loader.
         UnsupportedError: If PyTorch is not installed.
 
     Example:
@@ -67,7 +65,7 @@ class TorchLoader:
         return {name: _moved(value, self._device) for name, value in batch.items()}
 
     def set_epoch(self, epoch: int) -> None:
-        """Selects the epoch; see :meth:`framespool.ClipLoader.set_epoch`.
+        """Selects the epoch; see `ClipLoader.set_epoch()`.
 
         Args:
             epoch: Epoch, from 0.
@@ -75,23 +73,23 @@ class TorchLoader:
         self.loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the loader's position; see :meth:`framespool.ClipLoader.state_dict`.
+        """Returns the loader's position; see `ClipLoader.state_dict()`.
 
         Returns:
-            A state for :meth:`load_state_dict`.
+            A state for `load_state_dict()`.
         """
         return self.loader.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restores a position; see :meth:`framespool.ClipLoader.load_state_dict`.
+        """Restores a position; see `ClipLoader.load_state_dict()`.
 
         Args:
-            state_dict: What :meth:`state_dict` returned.
+            state_dict: What `state_dict()` returned.
         """
         self.loader.load_state_dict(state_dict)
 
     def stats(self) -> dict[str, Any]:
-        """Returns counters; see :meth:`framespool.ClipLoader.stats`.
+        """Returns counters; see `ClipLoader.stats()`.
 
         Returns:
             Counters by name.

@@ -21,20 +21,24 @@ else:
 
 
 def needed() -> None:
-    """Raises :class:`~framespool.UnsupportedError` if PyTorch is not installed."""
+    """Checks that PyTorch is installed.
+
+    Raises:
+        UnsupportedError: If it is not.
+    """
     if torch is None:
         raise UnsupportedError("framespool.torch needs PyTorch, which is not installed; use framespool.ClipLoader")
 
 
 def tensors(batch: Any) -> dict[str, Any]:
-    """Converts a batch to a dict of ``torch.Tensor``.
+    """Converts a batch to a dict of `torch.Tensor`.
 
     Args:
         batch: A batch of a loader.
 
     Returns:
-        Tensors by name, or lists of them if the transforms give different sizes. Attributes that are ``None``
-        (``masks``) are omitted; the result of a callable at the end of the transforms is unchanged.
+        Tensors by name, or lists of them if the transforms give different sizes. Attributes that are `None`
+        (`masks`) are omitted; the result of a callable at the end of the transforms is unchanged.
     """
     return {
         name: [_tensor(each) for each in value] if isinstance(value, list) else _tensor(value)

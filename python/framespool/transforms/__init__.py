@@ -1,11 +1,11 @@
 """Transforms of frames, with torchvision's names. A list of them is compiled to one pass over each frame.
 
 Transforms are small immutable objects that compare by value and can be pickled. Names, arguments and defaults are those
-of torchvision v2; ``Letterbox``, ``ThreeCrop``, ``Cutout``, ``GridMask``, ``ColorTwist``, ``ToneMap`` and
-``AssumeColor`` are additions. Examples are in docs/howto/transforms.md.
+of torchvision v2; `Letterbox`, `ThreeCrop`, `Cutout`, `GridMask`, `ColorTwist`, `ToneMap` and
+`AssumeColor` are additions. Examples are in docs/howto/transforms.md.
 
-Random numbers depend on (seed, epoch, clip) and are drawn once per clip, so all its frames are transformed alike.
-``per_frame=True`` draws for each frame.
+Random numbers depend on (seed, epoch, clip) and are drawn once per clip, so all its frames are transformed the same
+way. `per_frame=True` draws for each frame.
 
 The single pass differs from separate steps as follows (docs/concepts/transforms.md explains why):
 
@@ -13,26 +13,29 @@ The single pass differs from separate steps as follows (docs/concepts/transforms
 - consecutive resizes become one, from the source frame. So do rotations with the resizes around them: the frame is
   sampled once, with the interpolation of the last step. Padding followed by a resize is resized and then moved to its
   position, which may be between pixels: the frame may be a little softer, the border of the padding sharper. Resize
-  first, or use ``Letterbox``;
+  first, or use `Letterbox`;
 - contrast uses the mean gray of each frame after all crops (later ones too, each view its own), without fill; a crop
   after a rotation does not count;
-- a change of hue is linear in R, G, B (see :class:`ColorJitter`).
+- a change of hue is linear in R, G, B (see `ColorJitter`).
 
 Some lists need more than one pass and are refused: two different fills; a color transform between two steps that fill;
-a step that enlarges the frame, or rotates it again, after a rotation that cut off its corners; anything but
-``Normalize`` after erasing transforms (``RandomErasing``, ``Cutout``, ``GridMask``); and anything but these after
-``Normalize``.
+a step that enlarges the frame, or rotates it again, after a rotation that removed its corners; anything but `Normalize`
+after erasing transforms (`RandomErasing`, `Cutout`, `GridMask`); and color transforms or padding after `Normalize`.
 
-The fill of erasing transforms is in code values 0 to 255 before ``Normalize``, and in units of the result after it.
-``"random"`` is noise of standard deviation 1 for float results, and uniform codes for uint8.
+The fill of erasing transforms is in code values 0 to 255 before `Normalize`, and in units of the result after it.
+`"random"` is noise of standard deviation 1 for float results, and uniform codes for uint8.
 
-``fill`` is the value outside the frame: a number or (R, G, B), in code values 0 to 255. ``interpolation`` is
-``"bilinear"`` or ``"nearest"``, or torchvision's or PIL's constant of that name. When resizing, ``"nearest"`` takes the
-pixel that contains the center, which torchvision calls ``NEAREST_EXACT``. ``antialias=False`` makes bilinear resizing
-read only the nearest pixels, whatever the scale.
+`fill` is the value outside the frame: a number or (R, G, B), in code values 0 to 255. `interpolation` is
+`"bilinear"` or `"nearest"`, or torchvision's or PIL's constant of that name. When resizing, `"nearest"` takes the
+pixel that contains the center, which torchvision calls `NEAREST_EXACT`. `antialias=False` makes bilinear resizing
+read only the nearest pixels at every scale.
 
-The last entry of a list may be a callable. It receives the finished frames in the requested layout and dtype, as a
-``torch.Tensor`` if it is a ``torch.nn.Module``, else as a :class:`framespool.Tensor`. Its result replaces them.
+A list may also contain transforms of torchvision, also in `Compose` or `torch.nn.Sequential`. They are replaced by
+those of this module if both do the same, and refused otherwise. `Normalize` may stand before crops, flips and resizes.
+
+Functions stand at the end of a list: `PerClip` for each clip, `PerBatch` for the batch, and as the last entry any
+callable. A callable receives the finished frames in the requested layout and dtype, as a `torch.Tensor` if it is a
+`torch.nn.Module`, else as a `framespool.Tensor`. Its result replaces them.
 """
 
 from framespool.transforms._apply import apply, sample_params
@@ -47,6 +50,7 @@ from framespool.transforms._color import (
     ToneMap,
 )
 from framespool.transforms._erasing import Cutout, GridMask, RandomErasing
+from framespool.transforms._functions import PerBatch, PerClip
 from framespool.transforms._geometry import (
     CenterCrop,
     FiveCrop,
@@ -74,6 +78,8 @@ __all__ = [
     "Letterbox",
     "Normalize",
     "Pad",
+    "PerBatch",
+    "PerClip",
     "RandomAffine",
     "RandomCrop",
     "RandomErasing",

@@ -9,7 +9,8 @@ from framespool import _framespool
 from framespool._validate_args import as_sequence, choice, integer
 from framespool.errors import ArgumentError
 from framespool.transforms._args import Transform
-from framespool.transforms._compose import finish, split, steps
+from framespool.transforms._compose import split, steps
+from framespool.transforms._functions import apply_functions
 
 _LAYOUTS = {"THWC": "NTHWC", "TCHW": "NTCHW", "CTHW": "NCTHW"}
 
@@ -58,22 +59,21 @@ def apply(
 
     Args:
         array: uint8, (T, H, W, 3) or one frame (H, W, 3), RGB; one channel instead of three is gray. NumPy arrays,
-            PyTorch tensors on the CPU, :class:`framespool.Tensor` and objects with Python's buffer protocol.
+            PyTorch tensors on the CPU, `framespool.Tensor` and objects with Python's buffer protocol.
         transforms: List of transforms; the last entry may be a callable.
-        masks: Labels of the pixels of ``array``, uint8, (T, H, W) or (H, W), or a list of such arrays. They move
-            exactly as ``array``, each pixel taking the nearest label; color and erasing transforms and ``Normalize``
-            skip them. ``None``: no masks.
+        masks: Labels of the pixels of `array`, uint8, (T, H, W) or (H, W), or a list of such arrays. They move
+            exactly as `array`, each pixel taking the nearest label; color and erasing transforms and `Normalize`
+            skip them. `None`: no masks.
         mask_fill: Label outside the frame, 0 to 255.
         seed: Seed of the loader whose random numbers are used.
         epoch: Epoch of the loader.
         clip: Clip of the loader. The same three numbers move another array of the same size in the same way.
-        dtype: ``"uint8"``, ``"uint16"``, ``"float16"``, ``"bfloat16"`` or ``"float32"``.
-        layout: ``"THWC"``, ``"TCHW"`` or ``"CTHW"``.
+        dtype: `"uint8"`, `"uint16"`, `"float16"`, `"bfloat16"` or `"float32"`.
+        layout: `"THWC"`, `"TCHW"` or `"CTHW"`.
 
     Returns:
-        A Tensor (T, H, W, C) in ``layout`` and ``dtype``, without T if ``array`` has none; ``ThreeCrop`` and
-        ``FiveCrop`` add a first dimension. With ``masks``, ``(frames, masks)``, where masks are a list if they were
-        one.
+        A Tensor (T, H, W, C) in `layout` and `dtype`, without T if `array` has none; `ThreeCrop` and `FiveCrop` add a
+        first dimension. With `masks`, `(frames, masks)`, where masks are a list if they were one.
 
     Raises:
         ArgumentError: If an array has another shape or type, or an argument is invalid.
@@ -84,13 +84,16 @@ def apply(
         >>> fsp.transforms.apply(frame, [fsp.transforms.Resize(90), fsp.transforms.CenterCrop(64)]).shape
         (64, 64, 3)
     """
-    native_steps, function = split(transforms)
+    native_steps, functions = split(transforms, dtype)
     owner = _owner(seed, epoch, clip)
     choice("dtype", dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
     choice("layout", layout, tuple(_LAYOUTS))
     data, shape, single = _pixels("array", array, channels=True)
     made = _framespool.apply(data, shape, native_steps, owner, dtype, _LAYOUTS[layout], None)
-    frames = finish(function, made.drop_time(_LAYOUTS[layout]) if single else made)
+    frames, own_layout = made, layout
+    if single:
+        frames, own_layout = made.drop_time(_LAYOUTS[layout]), layout.replace("T", "")
+    frames = apply_functions(functions, frames, own_layout, [owner])
     if masks is None:
         return frames
     fill = integer("mask_fill", mask_fill, most=255)
@@ -124,12 +127,12 @@ def sample_params(
         seed: Seed of the loader.
         epoch: Epoch of the loader.
         clip: Clip of the loader.
-        frame: Position of the frame in the clip, which matters only with ``per_frame=True``.
+        frame: Position of the frame in the clip, which matters only with `per_frame=True`.
 
     Returns:
-        list: One dict per transform with its ``name``, and the numbers by name: positions and sizes in pixels, angles
-        in degrees, ``applied`` 1.0 or 0.0, ``holes`` as top, left, height, width of each in turn, ``order`` of the
-        four changes of ``ColorJitter`` (0 brightness, 1 contrast, 2 saturation, 3 hue).
+        list: One dict per transform with its `name`, and the numbers by name: positions and sizes in pixels, angles
+        in degrees, `applied` 1.0 or 0.0, `holes` as top, left, height, width of each in turn, `order` of the
+        four changes of `ColorJitter` (0 brightness, 1 contrast, 2 saturation, 3 hue).
 
     Raises:
         ArgumentError: If an argument is invalid.
@@ -156,7 +159,7 @@ def _owner(seed: int, epoch: int, clip: int) -> tuple[int, int, int]:
 
 
 def _pixels(name: str, array: Any, *, channels: bool) -> tuple[Any, tuple[int, int, int, int], bool]:
-    """The bytes of ``array``, its (T, H, W, C), and whether it is a single frame."""
+    """The bytes of `array`, its (T, H, W, C), and whether it is a single frame."""
     try:
         view = memoryview(array)
     except TypeError:

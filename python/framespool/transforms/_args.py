@@ -99,7 +99,7 @@ def as_channels(name: str, value: Any, **limits: float) -> tuple[float, float, f
     Args:
         name: Name of the argument.
         value: Three numbers, or one for all channels.
-        limits: As for ``_validate_args.number``.
+        limits: As for `_validate_args.number`.
 
     Returns:
         (R, G, B).
@@ -133,14 +133,14 @@ def as_fill(name: str, fill: Any) -> tuple[float, float, float]:
 
 
 def as_erase_fill(name: str, value: Any) -> tuple[float, float, float] | Literal["random"]:
-    """Validates the fill of erased pixels. Its range depends on whether ``Normalize`` precedes it.
+    """Validates the fill of erased pixels. Its range depends on whether `Normalize` precedes it.
 
     Args:
         name: Name of the argument.
-        value: A number, (R, G, B) or ``"random"``.
+        value: A number, (R, G, B) or `"random"`.
 
     Returns:
-        (R, G, B) or ``"random"``.
+        (R, G, B) or `"random"`.
 
     Raises:
         ArgumentError: If the value is anything else.
@@ -200,7 +200,7 @@ def as_range(name: str, value: Any, **limits: float) -> tuple[float, float]:
     Args:
         name: Name of the argument.
         value: A number or (low, high).
-        limits: As for ``_validate_args.number``.
+        limits: As for `_validate_args.number`.
 
     Returns:
         (low, high).
@@ -215,13 +215,13 @@ def as_range(name: str, value: Any, **limits: float) -> tuple[float, float]:
 
 
 def range_around(name: str, value: Any, center: float, **limits: float) -> tuple[float, float]:
-    """Validates a range; a number is the distance of both ends from ``center``.
+    """Validates a range; a number is the distance of both ends from `center`.
 
     Args:
         name: Name of the argument.
         value: A number or (low, high).
         center: Middle of the range.
-        limits: As for ``_validate_args.number``.
+        limits: As for `_validate_args.number`.
 
     Returns:
         (low, high).
@@ -240,10 +240,10 @@ def as_factor(name: str, value: Any) -> tuple[float, float] | None:
 
     Args:
         name: Name of the argument.
-        value: A number, (low, high) or ``None``.
+        value: A number, (low, high) or `None`.
 
     Returns:
-        (low, high); ``None`` if nothing changes.
+        (low, high); `None` if nothing changes.
 
     Raises:
         ArgumentError: If the value is anything else.
@@ -257,10 +257,10 @@ def as_center(name: str, center: Any) -> tuple[float, float] | None:
 
     Args:
         name: Name of the transform.
-        center: (x, y) in pixels, or ``None``.
+        center: (x, y) in pixels, or `None`.
 
     Returns:
-        (x, y), or ``None``.
+        (x, y), or `None`.
 
     Raises:
         ArgumentError: If the value is anything else.
@@ -287,7 +287,15 @@ def wire(value: Any) -> float | list[float] | str:
 
 @dataclass(frozen=True)
 class Transform:
-    """Base class of all transforms."""
+    """Base class of all transforms.
+
+    Example:
+        >>> import framespool as fsp
+        >>> isinstance(fsp.transforms.Resize(256), fsp.transforms.Transform)
+        True
+        >>> fsp.transforms.Resize(256)
+        Resize(size=256, interpolation='bilinear', max_size=None, antialias=True, side='shorter')
+    """
 
     def _set(self, **values: Any) -> None:
         """Sets the fields of a new object, which is frozen."""
@@ -295,7 +303,7 @@ class Transform:
             object.__setattr__(self, name, value)
 
     def _step(self) -> Step:
-        """The engine's form: the name, the fields that are not ``None``, and whether to draw for each frame."""
+        """The engine's form: the name, the fields that are not `None`, and whether to draw for each frame."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         per_frame = given.pop("per_frame", False)
         arguments = {name: wire(value) for name, value in given.items() if value is not None}

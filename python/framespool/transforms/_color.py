@@ -33,12 +33,12 @@ class ColorJitter(Transform):
     is 5 code values for a shift of 0.02, 11 for 0.05 and 17 for 0.1. Values are not clamped between the four changes.
 
     Args:
-        brightness: (low, high) of a factor, not negative; a number b means ``(max(0, 1 - b), 1 + b)``. 0 or ``None``:
+        brightness: (low, high) of a factor, not negative; a number b means `(max(0, 1 - b), 1 + b)`. 0 or `None`:
             no change.
-        contrast: As ``brightness``.
-        saturation: As ``brightness``.
-        hue: (low, high) of a shift as a fraction of the full circle, -0.5 to 0.5; a number h means ``(-h, h)``. 0 or
-            ``None``: no change.
+        contrast: As `brightness`.
+        saturation: As `brightness`.
+        hue: (low, high) of a shift as a fraction of the full circle, -0.5 to 0.5; a number h means `(-h, h)`. 0 or
+            `None`: no change.
         per_frame: Draw for each frame.
 
     Example:
@@ -74,17 +74,23 @@ class ColorJitter(Transform):
 
 @dataclass(frozen=True, init=False)
 class ColorTwist(Transform):
-    """Change hue, then saturation, contrast and brightness, as DALI's ``color_twist``.
+    """Change hue, then saturation, contrast and brightness, as DALI's `color_twist`.
 
     Hue and saturation are applied in YIQ, contrast about 128. Unlike in DALI, values are clamped at the end of the list
     only.
 
     Args:
         brightness: A factor, 0 to 20, or (low, high) to draw from.
-        contrast: As ``brightness``.
-        saturation: As ``brightness``.
+        contrast: As `brightness`.
+        saturation: As `brightness`.
         hue: Degrees, or (low, high) to draw from.
         per_frame: Draw for each frame.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.ColorTwist(hue=(-20, 20), saturation=(0.5, 1.5))]
+        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
+        (4, 360, 640, 3)
     """
 
     brightness: tuple[float, float]
@@ -113,11 +119,17 @@ class ColorTwist(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomGrayscale(Transform):
-    """Convert the frame to gray, in three equal channels, with probability ``p``.
+    """Convert the frame to gray, in three equal channels, with probability `p`.
 
     Args:
         p: Probability, 0 to 1.
         per_frame: Draw for each frame.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.RandomGrayscale(p=0.2)]
+        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
+        (4, 360, 640, 3)
     """
 
     p: float
@@ -133,6 +145,15 @@ class Grayscale(Transform):
 
     Args:
         num_output_channels: Must be 3.
+
+    Raises:
+        ArgumentError: If `num_output_channels` is not 3.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.Grayscale()]
+        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
+        (4, 360, 640, 3)
     """
 
     def __init__(self, num_output_channels: Literal[3] = 3) -> None:
@@ -147,12 +168,18 @@ class Grayscale(Transform):
 
 @dataclass(frozen=True, init=False)
 class AssumeColor(Transform):
-    """Override the color metadata of the stream; ``None`` uses the stream's own.
+    """Override the color metadata of the stream; `None` uses the stream's own.
 
     Args:
-        matrix: Matrix between YUV and RGB, by its name in ITU-T H.273. JPEG files that are decoded with ``exact=True``
+        matrix: Matrix between YUV and RGB, by its name in ITU-T H.273. JPEG files that are decoded with `exact=True`
             are RGB already and not affected.
-        range: ``"limited"`` has black at 16 and white at 235 (of 8 bits), ``"full"`` uses all values.
+        range: `"limited"` has black at 16 and white at 235 (of 8 bits), `"full"` uses all values.
+
+    Example:
+        >>> import framespool as fsp
+        >>> video = fsp.Video("a.mp4")
+        >>> video.frames([0], transforms=[fsp.transforms.AssumeColor(matrix="bt709", range="limited")]).data.shape
+        (1, 360, 640, 3)
     """
 
     matrix: Literal["bt601", "bt709", "bt2020", "fcc", "smpte240m", "ycgco"] | None
@@ -175,13 +202,13 @@ class ToneMap(Transform):
     """Map video of high dynamic range (PQ or HLG) to BT.709 colors of standard dynamic range.
 
     The operator is the EETF of ITU-R BT.2390 (section 5.4.1, from black to black) on luminance, with R, G and B
-    multiplied alike (its "YRGB"). Luminance below a knee is unchanged; luminance between the knee and ``source_peak``
-    is compressed to end at ``target_peak``. PQ is display light (SMPTE ST 2084); HLG gets the OOTF of ITU-R BT.2100 for
-    a display of ``source_peak``.
+    multiplied by the same factor (its "YRGB"). Luminance below a knee is unchanged; luminance between the knee and
+    `source_peak` is compressed to end at `target_peak`. PQ is display light (SMPTE ST 2084); HLG gets the OOTF of ITU-R
+    BT.2100 for a display of `source_peak`.
 
     Colors are then converted to the primaries of BT.709, clipped, and encoded by the inverse of BT.1886 (a power of
     1/2.4). Resizing precedes this, on the samples as the video stores them. Metadata of the video (mastering display,
-    content light level) is not used: every frame of every video is mapped alike.
+    content light level) is not used: every frame of every video is mapped the same way.
 
     Video that is not PQ or HLG, images and arrays are unchanged. Color transforms must follow it. Primaries are those
     of the stream, or BT.2020 if it does not state them. Float results keep more than 8 bits.
@@ -194,6 +221,12 @@ class ToneMap(Transform):
     Raises:
         ArgumentError: If a value is out of range.
         UnsupportedError: While decoding, if the white point of the primaries is not D65.
+
+    Example:
+        >>> import framespool as fsp
+        >>> video = fsp.Video("a.mp4")
+        >>> video.frames([0], transforms=[fsp.transforms.ToneMap()]).data.shape
+        (1, 360, 640, 3)
     """
 
     target_peak: float
@@ -208,14 +241,14 @@ class ToneMap(Transform):
 
 @dataclass(frozen=True, init=False)
 class Normalize(Transform):
-    """Compute ``(value / 255 - mean) / std`` for each channel; needs a float dtype.
+    """Compute `(value / 255 - mean) / std` for each channel; needs a float dtype.
 
     Args:
         mean: Three numbers, or one for all channels, for values in 0..1.
         std: Three numbers, or one for all channels, for values in 0..1; not 0.
 
     Raises:
-        ArgumentError: If ``std`` has a 0.
+        ArgumentError: If `std` has a 0.
 
     Example:
         >>> import framespool as fsp

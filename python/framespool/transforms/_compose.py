@@ -1,8 +1,7 @@
-"""Lists of transforms, and the callable at their end."""
+"""Lists of transforms, and the functions of the user at their end."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,8 @@ from framespool._validate_args import as_sequence
 from framespool.errors import ArgumentError
 from framespool.transforms import _color, _erasing, _geometry
 from framespool.transforms._args import Transform
+from framespool.transforms._functions import PerBatch, PerClip
+from framespool.transforms._torchvision import translate
 
 if TYPE_CHECKING:
     from framespool._framespool import Step
@@ -19,29 +20,54 @@ if TYPE_CHECKING:
 _BUILT_IN = {getattr(module, name) for module in (_geometry, _color, _erasing) for name in module.__all__}
 
 
+#: These commute with `Normalize`: the result differs by rounding and clamping only.
+_MOVES_PIXELS = (
+    _geometry.CenterCrop,
+    _geometry.FiveCrop,
+    _geometry.RandomCrop,
+    _geometry.RandomHorizontalFlip,
+    _geometry.RandomResizedCrop,
+    _geometry.RandomVerticalFlip,
+    _geometry.Resize,
+    _geometry.ThreeCrop,
+)
+
+
 def split(
-    transforms: Iterable[Transform | Callable[[Any], Any]] | None,
-) -> tuple[list[Step], Callable[[Any], Any] | None]:
-    """Splits a list of transforms into the engine's form and the callable at its end.
+    transforms: Iterable[Transform | Callable[[Any], Any]] | None, dtype: str
+) -> tuple[list[Step], tuple[Any, ...]]:
+    """Splits a list of transforms into the engine's form and the functions at its end.
+
+    Transforms of torchvision are replaced by framespool's, and `Normalize` is moved behind crops, flips and resizes.
 
     Args:
-        transforms: The list, or ``None``.
+        transforms: The list, or `None`.
+        dtype: The dtype of the result.
 
     Returns:
-        The steps, and the callable or ``None``.
+        The steps, and the functions: any number of `PerClip` and `PerBatch`, and at the end at most one callable.
 
     Raises:
-        ArgumentError: If an entry is neither a transform nor a callable at the end.
+        ArgumentError: If an entry is neither a transform nor a function at the end, or is a transform of torchvision
+            without an equivalent.
     """
     entries = () if transforms is None else as_sequence(transforms)
     if entries is None:
         raise ArgumentError(f"transforms must be a list, got {transforms!r}; use [...]")
-    native_steps: list[Step] = []
+    entries = translate(entries, dtype)
+    built_in: list[Any] = []
+    functions: list[Any] = []
     for place, entry in enumerate(entries):
         if type(entry) in _BUILT_IN:
-            native_steps.append(entry._step())
+            if functions:
+                raise ArgumentError(
+                    f"transforms: a callable must come last, got {functions[0]!r} before {entry!r}; move it"
+                )
+            built_in.append(entry)
         elif isinstance(entry, type):
             raise ArgumentError(f"transforms: {entry.__name__} is a class; use an object, {entry.__name__}(...)")
+        elif isinstance(entry, (PerClip, PerBatch)):
+            functions.append(entry)
         elif not callable(entry):
             raise ArgumentError(
                 f"transforms must be framespool.transforms objects, and the last may be a callable; got {entry!r}"
@@ -51,15 +77,28 @@ def split(
             ours = f" or use framespool.transforms.{name}" if name in {ours.__name__ for ours in _BUILT_IN} else ""
             raise ArgumentError(f"transforms: a callable must come last, got {entry!r} before others; move it{ours}")
         else:
-            return native_steps, entry
-    return native_steps, None
+            functions.append(entry)
+    return [entry._step() for entry in _normalize_late(built_in)], tuple(functions)
+
+
+def _normalize_late(entries: list[Any]) -> list[Any]:
+    """Moves `Normalize` behind the transforms that follow it and only move pixels."""
+    moved: list[Any] = []
+    normalize = []
+    for entry in entries:
+        pads = isinstance(entry, _geometry.RandomCrop) and (any(entry.padding) or entry.pad_if_needed)
+        if normalize and (not isinstance(entry, _MOVES_PIXELS) or pads):
+            moved += normalize
+            normalize = []
+        (normalize if isinstance(entry, _color.Normalize) else moved).append(entry)
+    return moved + normalize
 
 
 def steps(transforms: Iterable[Transform | Callable[[Any], Any]] | None) -> list[Step]:
-    """Converts a list of transforms without a callable to the engine's form.
+    """Converts a list of transforms without functions to the engine's form.
 
     Args:
-        transforms: The list, or ``None``.
+        transforms: The list, or `None`.
 
     Returns:
         The steps.
@@ -67,35 +106,9 @@ def steps(transforms: Iterable[Transform | Callable[[Any], Any]] | None) -> list
     Raises:
         ArgumentError: If an entry is not a transform.
     """
-    native_steps, function = split(transforms)
-    if function is not None:
-        raise ArgumentError(f"transforms: a callable is not supported here, got {function!r}; apply it to the result")
-    return native_steps
-
-
-def finish(function: Callable[[Any], Any] | None, frames: Any) -> Any:
-    """Applies the user's callable.
-
-    Args:
-        function: The callable, or ``None``.
-        frames: A Tensor or a list of Tensors.
-
-    Returns:
-        The result of the callable, or ``frames`` without one.
-
-    Raises:
-        ArgumentError: If frames of different sizes are passed to a callable.
-    """
-    if function is None:
-        return frames
-    if isinstance(frames, list):
-        # Also if the frames of this batch have one size: the input of a callable must not vary between batches.
+    native_steps, functions = split(transforms, "uint8")
+    if functions:
         raise ArgumentError(
-            f"{function!r} needs frames of one size, but these transforms give different ones; "
-            "put Resize((height, width)) or a crop before it"
+            f"transforms: a callable is not supported here, got {functions[0]!r}; apply it to the result"
         )
-    # A PyTorch module implies that the program has imported PyTorch, so it is not imported here.
-    module = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
-    if isinstance(module, type) and isinstance(function, module):
-        frames = frames.torch()
-    return function(frames)
+    return native_steps

@@ -18,17 +18,23 @@ __all__ = [
 
 @dataclass(frozen=True, init=False)
 class RandomErasing(Transform):
-    """Erase random rectangles with probability ``p``.
+    """Erase random rectangles with probability `p`.
 
     Args:
         p: Probability, 0 to 1.
         scale: (low, high) of the area of a rectangle, as a share of the frame.
         ratio: (low, high) of its height / width, drawn uniformly in the logarithm.
-        value: Fill, a number or (R, G, B), in code values 0 to 255 before :class:`Normalize`, in units of the result
-            after it. ``"random"`` is noise, of mean 0 and standard deviation 1 for float types as in torchvision, and
-            any code value for ``"uint8"``.
+        value: Fill, a number or (R, G, B), in code values 0 to 255 before `Normalize`, in units of the result
+            after it. `"random"` is noise, of mean 0 and standard deviation 1 for float types as in torchvision, and
+            any code value for `"uint8"`.
         count: Number of rectangles; one that does not fit in ten draws is skipped.
         per_frame: Draw for each frame.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.RandomErasing(p=1.0)]
+        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
+        (4, 360, 640, 3)
     """
 
     p: float
@@ -60,14 +66,20 @@ class RandomErasing(Transform):
 
 @dataclass(frozen=True, init=False)
 class Cutout(Transform):
-    """Erase rectangles of one size around random centers with probability ``p``; they may extend over the edge.
+    """Erase rectangles of one size around random centers with probability `p`; they may extend over the edge.
 
     Args:
         size: An int for squares, or (height, width); in pixels.
         count: Number of rectangles.
-        fill: As ``value`` of :class:`RandomErasing`.
+        fill: As `value` of `RandomErasing`.
         p: Probability, 0 to 1.
         per_frame: Draw for each frame.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.Cutout(size=16, count=2)]
+        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
+        (4, 360, 640, 3)
     """
 
     size: tuple[int, int]
@@ -96,20 +108,26 @@ class Cutout(Transform):
 
 @dataclass(frozen=True, init=False)
 class GridMask(Transform):
-    """Erase the squares of a grid with probability ``p``, as DALI's ``grid_mask``.
+    """Erase the squares of a grid with probability `p`, as DALI's `grid_mask`.
 
-    All numbers but ``fill`` and ``p`` may be (low, high) to draw from.
+    All numbers but `fill` and `p` may be (low, high) to draw from.
 
     Args:
         tile: Pixels from one square to the next.
-        ratio: Side of a square as a share of ``tile``, 0 to 1.
-        degrees: Rotation of the grid about the upper left corner; DALI's ``angle`` is in radians.
-        shift_x: Shift of the grid along its own axis, as a share of ``tile`` (DALI's is in pixels); ``(0, 1)`` reaches
+        ratio: Side of a square as a share of `tile`, 0 to 1.
+        degrees: Rotation of the grid about the upper left corner; DALI's `angle` is in radians.
+        shift_x: Shift of the grid along its own axis, as a share of `tile` (DALI's is in pixels); `(0, 1)` reaches
             every position.
-        shift_y: As ``shift_x``.
-        fill: As ``value`` of :class:`RandomErasing`.
+        shift_y: As `shift_x`.
+        fill: As `value` of `RandomErasing`.
         p: Probability, 0 to 1.
         per_frame: Draw for each frame.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.GridMask(tile=32, ratio=0.4)]
+        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
+        (4, 360, 640, 3)
     """
 
     tile: tuple[float, float]

@@ -44,13 +44,13 @@ class Resize(Transform):
     """Resize the frame.
 
     Args:
-        size: (height, width), or an int for the shorter side, in pixels. The longer side becomes
-            ``int(size * longer / shorter)``; with ``side="longer"`` the shorter one becomes
-            ``int(size * shorter / longer)``. ``None`` with ``max_size`` gives the longer side, as in torchvision.
-        interpolation: ``"bilinear"`` or ``"nearest"``.
+        size: (height, width), or an int for the shorter side, in pixels. The longer side becomes `int(size * longer /
+            shorter)`; with `side="longer"` the shorter one becomes `int(size * shorter / longer)`. `None` with
+            `max_size` gives the longer side, as in torchvision.
+        interpolation: `"bilinear"` or `"nearest"`.
         max_size: Upper limit of the longer side in pixels, only for a given shorter side.
         antialias: Filter when downscaling with bilinear interpolation.
-        side: The side that an int ``size`` gives, ``"shorter"`` or ``"longer"``.
+        side: The side that an int `size` gives, `"shorter"` or `"longer"`.
 
     Raises:
         ArgumentError: If an argument is invalid, or two contradict each other.
@@ -129,11 +129,17 @@ class RandomCrop(Transform):
 
     Args:
         size: An int for a square, or (height, width); in pixels.
-        padding: Pixels added before, as for :class:`Pad`. ``None``: none.
-        pad_if_needed: Pad both sides of a frame that is smaller than ``size``; otherwise it is an error.
+        padding: Pixels added before, as for `Pad`. `None`: none.
+        pad_if_needed: Pad both sides of a frame that is smaller than `size`; otherwise it is an error.
         fill: Value of added pixels.
-        padding_mode: Must be ``"constant"``.
+        padding_mode: Must be `"constant"`.
         per_frame: Draw for each frame.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.RandomCrop(64)]
+        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
+        (4, 64, 64, 3)
     """
 
     size: tuple[int, int]
@@ -172,7 +178,7 @@ class RandomResizedCrop(Transform):
         size: Size of the result, an int for a square, or (height, width); in pixels.
         scale: (low, high) of the area of the part, as a share of the frame.
         ratio: (low, high) of its width / height, drawn uniformly in the logarithm.
-        interpolation: ``"bilinear"`` or ``"nearest"``.
+        interpolation: `"bilinear"` or `"nearest"`.
         antialias: Filter when downscaling with bilinear interpolation.
         per_frame: Draw for each frame.
 
@@ -215,11 +221,17 @@ class FiveCrop(Transform):
     """Crop five views of each frame: the corners (top left, top right, bottom left, bottom right) and the center.
 
     The views are a dimension V, the first of a clip: batches are (N, V, T, H, W, C), (N, V, T, C, H, W) or
-    (N, V, C, T, H, W), and those of images (N, V, H, W, C) or (N, V, C, H, W). ``Normalize`` may follow. A frame
-    smaller than ``size`` is an error.
+    (N, V, C, T, H, W), and those of images (N, V, H, W, C) or (N, V, C, H, W). `Normalize` may follow. A frame
+    smaller than `size` is an error.
 
     Args:
         size: An int for a square, or (height, width); in pixels.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.FiveCrop(64)]
+        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
+        (5, 4, 64, 64, 3)
     """
 
     size: tuple[int, int]
@@ -232,7 +244,7 @@ class FiveCrop(Transform):
 class ThreeCrop(Transform):
     """Crop three views of each frame along its longer side: the start (left or top), the center and the end.
 
-    The views are a dimension, as for :class:`FiveCrop`.
+    The views are a dimension, as for `FiveCrop`.
 
     Args:
         size: An int for a square, or (height, width); in pixels.
@@ -252,7 +264,7 @@ class ThreeCrop(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomHorizontalFlip(Transform):
-    """Flip left and right with probability ``p``.
+    """Flip left and right with probability `p`.
 
     Args:
         p: Probability, 0 to 1.
@@ -275,11 +287,17 @@ class RandomHorizontalFlip(Transform):
 
 @dataclass(frozen=True, init=False)
 class RandomVerticalFlip(Transform):
-    """Flip top and bottom with probability ``p``.
+    """Flip top and bottom with probability `p`.
 
     Args:
         p: Probability, 0 to 1.
         per_frame: Draw for each frame.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.RandomVerticalFlip(p=0.5)]
+        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
+        (4, 360, 640, 3)
     """
 
     p: float
@@ -296,16 +314,22 @@ class RandomRotation(Transform):
     """Rotate the frame by a random angle.
 
     Args:
-        degrees: (low, high), counterclockwise; a number d means ``(-d, d)``.
-        interpolation: ``"bilinear"`` or ``"nearest"``.
+        degrees: (low, high), counterclockwise; a number d means `(-d, d)`.
+        interpolation: `"bilinear"` or `"nearest"`.
         expand: Enlarge the result to contain the complete rotated frame; its size then depends on the angle.
-        center: Center of the rotation, (x, y) in pixels from the upper left corner. ``None``: the middle; required with
-            ``expand``.
+        center: Center of the rotation, (x, y) in pixels from the upper left corner. `None`: the middle; required with
+            `expand`.
         fill: Value outside the frame.
         per_frame: Draw for each frame.
 
     Raises:
-        ArgumentError: If an argument is invalid, or ``expand`` and ``center`` are both given.
+        ArgumentError: If an argument is invalid, or `expand` and `center` are both given.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.RandomRotation(degrees=15)]
+        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
+        (4, 360, 640, 3)
     """
 
     degrees: tuple[float, float]
@@ -342,16 +366,25 @@ class RandomAffine(Transform):
     """Shear, scale, rotate and translate the frame at random; its size is unchanged.
 
     Args:
-        degrees: (low, high), clockwise; a number d means ``(-d, d)``.
+        degrees: (low, high), clockwise; a number d means `(-d, d)`.
         translate: Largest shift (x, y) in either direction, as shares of width and height, 0 to 1. The shift is an
-            integer number of pixels. ``None``: no shift.
-        scale: (low, high) of the scale factor. ``None``: 1.
-        shear: Degrees; a number s means ``(-s, s)`` parallel to the x axis, (low, high) likewise, and
-            (x low, x high, y low, y high) along both axes. ``None``: no shear.
-        interpolation: ``"bilinear"`` or ``"nearest"``.
+            integer number of pixels. `None`: no shift.
+        scale: (low, high) of the scale factor. `None`: 1.
+        shear: Degrees; a number s means `(-s, s)` parallel to the x axis, (low, high) likewise, and (x low, x high, y
+            low, y high) along both axes. `None`: no shear.
+        interpolation: `"bilinear"` or `"nearest"`.
         fill: Value outside the frame.
-        center: Fixed point, except for the shift, (x, y) in pixels from the upper left corner. ``None``: the middle.
+        center: Fixed point, except for the shift, (x, y) in pixels from the upper left corner. `None`: the middle.
         per_frame: Draw for each frame.
+
+    Raises:
+        ArgumentError: If an argument is not a number, a pair or another form of the list above.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.RandomAffine(degrees=10, translate=(0.1, 0.1), scale=(0.9, 1.1))]
+        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
+        (4, 360, 640, 3)
     """
 
     degrees: tuple[float, float]
@@ -405,7 +438,13 @@ class Pad(Transform):
     Args:
         padding: An int for all sides, (left and right, top and bottom), or (left, top, right, bottom); in pixels.
         fill: Value of added pixels.
-        padding_mode: Must be ``"constant"``.
+        padding_mode: Must be `"constant"`.
+
+    Example:
+        >>> import framespool as fsp
+        >>> transforms = [fsp.transforms.Pad(8)]
+        >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
+        (4, 376, 656, 3)
     """
 
     padding: tuple[int, int, int, int]
@@ -423,12 +462,12 @@ class Pad(Transform):
 
 @dataclass(frozen=True, init=False)
 class Letterbox(Transform):
-    """Resize to the largest frame of the same shape that fits inside ``size``, and pad evenly on both sides.
+    """Resize to the largest frame of the same shape that fits inside `size`, and pad evenly on both sides.
 
     Args:
         size: Size of the result, an int for a square, or (height, width); in pixels.
         fill: Value of added pixels.
-        interpolation: ``"bilinear"`` or ``"nearest"``.
+        interpolation: `"bilinear"` or `"nearest"`.
         antialias: Filter when downscaling with bilinear interpolation.
 
     Example:

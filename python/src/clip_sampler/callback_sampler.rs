@@ -23,6 +23,13 @@ pub struct CallbackSampler {
 }
 
 /// Information about a clip and its video for a sampling function.
+///
+/// Example:
+///     >>> import framespool as fsp
+///     >>> def last_frames(info, rng):
+///     ...     return range(info.num_frames - 4, info.num_frames)
+///     >>> fsp.samplers.custom(last_frames, sequence_length=4).frames(72).indices
+///     [68, 69, 70, 71]
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct ClipInfo {
     timing: Box<dyn VideoTiming + Send + Sync>,

@@ -1,6 +1,8 @@
 //! A random source that returns the numbers that the caller gives, in their order.
 //! A missing, out-of-range or unused number is an error.
 
+use std::fmt;
+
 use framespool::clip_sampler::RandomSource;
 use framespool::{Error, Result};
 use pyo3::prelude::*;
@@ -12,6 +14,15 @@ pub enum RandomValue {
     Int(u64),
     #[pyo3(transparent)]
     Float(f64),
+}
+
+impl fmt::Display for RandomValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => value.fmt(f),
+            Self::Float(value) => write!(f, "{value:?}"), // with a point: 1.0
+        }
+    }
 }
 
 /// A random source with predetermined numbers.
@@ -59,7 +70,7 @@ impl RandomSource for ScriptedRng {
             Some(RandomValue::Int(value)) if value < n.max(1) => value,
             Some(other) => {
                 self.record_mismatch(format!(
-                    "number {} is {other:?}, the clip sampler draws below {n}",
+                    "number {} is {other}, the clip sampler draws below {n}",
                     self.used
                 ));
                 0
@@ -74,7 +85,7 @@ impl RandomSource for ScriptedRng {
             Some(RandomValue::Int(0)) | None => 0.0,
             Some(other) => {
                 self.record_mismatch(format!(
-                    "number {} is {other:?}, the clip sampler draws a float from 0 up to 1",
+                    "number {} is {other}, the clip sampler draws a float from 0 up to 1",
                     self.used
                 ));
                 0.0

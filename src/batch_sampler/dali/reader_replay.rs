@@ -3,10 +3,9 @@
 
 use std::ops::Range;
 
-use super::super::config::invalid_argument;
 use super::libstdcxx_random::{std_shuffle, MinstdRand0};
 use super::DaliShards;
-use crate::error::Result;
+use crate::error::{invalid_argument, Result};
 
 /// Maximum number of samples of a reader. With one more, all of them in the ring buffer, the range would
 /// exceed that of its random numbers.
@@ -168,7 +167,7 @@ mod tests {
 
     /// A direct model of the reader for comparison: one ring buffer over the endless stream of all epochs,
     /// and for each epoch in progress a window of counters from which samples may be picked.
-    struct Twin {
+    struct ReferenceReader {
         list: Vec<u32>,
         config: BatchSamplerConfig,
         ring: Vec<u32>,
@@ -178,13 +177,13 @@ mod tests {
         read: usize,
     }
 
-    impl Twin {
+    impl ReferenceReader {
         fn new(config: &BatchSamplerConfig, initial_fill: u32) -> Self {
             let mut list: Vec<u32> = (0..config.num_clips as u32).collect();
             std_shuffle(&mut list, INITIAL_SHUFFLE_SEED);
             let rng = MinstdRand0::from_seed_seq(config.seed);
             let windows: VecDeque<Range<usize>> = std::iter::once(0..0).collect();
-            let mut twin = Self {
+            let mut reference = Self {
                 list,
                 config: config.clone(),
                 ring: vec![],
@@ -194,11 +193,11 @@ mod tests {
                 read: 0,
             };
             for _ in 0..initial_fill {
-                let sample = twin.next_of_stream();
-                twin.ring.push(sample);
-                twin.windows.back_mut().unwrap().end += 1;
+                let sample = reference.next_of_stream();
+                reference.ring.push(sample);
+                reference.windows.back_mut().unwrap().end += 1;
             }
-            twin
+            reference
         }
 
         fn next_of_stream(&mut self) -> u32 {
@@ -257,9 +256,9 @@ mod tests {
     fn single_epoch_equals_the_endless_ring() {
         for (config, fill) in configs() {
             let reader = DaliReaderReplay::new(DaliShards::new(&config), config.seed, fill).unwrap();
-            let (mut cursor, mut twin) = (reader.start(), Twin::new(&config, fill));
+            let (mut cursor, mut reference) = (reader.start(), ReferenceReader::new(&config, fill));
             for epoch in 0..5 {
-                let expected: Vec<u32> = (0..reader.len(epoch)).map(|_| twin.read_one()).collect();
+                let expected: Vec<u32> = (0..reader.len(epoch)).map(|_| reference.read_one()).collect();
                 assert_eq!(
                     reader.read(&mut cursor, epoch, 0..u64::MAX),
                     expected,

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::weighted::{Copy, WeightedEpoch};
+
 /// The clips of each video of a dataset. Clips are numbered video by video.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VideoClips {
@@ -103,6 +105,7 @@ pub(super) struct Chunks {
     pub num_chunks: u64,
     /// Clips of the largest chunk.
     pub max_len: u64,
+    max_chunk: u64,
 }
 
 impl Chunks {
@@ -114,7 +117,7 @@ impl Chunks {
                 let parts = each.div_ceil(max_chunk);
                 let equal_len = (parts > 0 && each % parts == 0).then(|| each / parts);
                 let (cuts, num_chunks) = (Cuts::Equal(parts), videos.saturating_mul(parts));
-                Self { clips, cuts, equal_len, num_chunks, max_len: largest(each) }
+                Self { clips, cuts, equal_len, num_chunks, max_len: largest(each), max_chunk }
             }
             VideoClips::Offsets(offsets) => {
                 let lengths = || offsets.windows(2).map(|pair| pair[1] - pair[0]);
@@ -130,7 +133,7 @@ impl Chunks {
                     });
                     Cuts::Offsets(firsts.chain([num_chunks]).collect())
                 };
-                Self { clips, cuts, equal_len: None, num_chunks, max_len }
+                Self { clips, cuts, equal_len: None, num_chunks, max_len, max_chunk }
             }
         }
     }
@@ -146,31 +149,100 @@ impl Chunks {
             (&VideoClips::Equal { videos, clips }, &Cuts::Equal(parts)) => {
                 u128::from(videos) * of_video(clips, parts)
             }
-            (clips, cuts) => (0..clips.num_videos())
+            (clips, _) => (0..clips.num_videos())
                 .map(|video| {
                     let own = clips.clips_of(video);
-                    let parts = match cuts {
-                        Cuts::Equal(parts) => *parts,
-                        Cuts::Offsets(firsts) => firsts[video as usize + 1] - firsts[video as usize],
-                    };
-                    of_video(own.end - own.start, parts)
+                    of_video(own.end - own.start, self.parts_of(video))
                 })
                 .sum(),
         }
     }
 
+    /// The expected number of chunks of an epoch, and of the sum of the squares of their lengths, from the expected number
+    /// of delivered clips of each video.
+    pub fn expected(&self, clips_of_videos: impl Iterator<Item = f64>) -> (u64, u128) {
+        let (mut num_chunks, mut squares) = (0.0, 0.0);
+        for (video, expected) in clips_of_videos.enumerate() {
+            let own = self.clips.clips_of(video as u64);
+            let clips = (own.end - own.start) as f64;
+            let parts = self.parts_of(video as u64) as f64;
+            if clips > 0.0 {
+                num_chunks += expected / clips * parts;
+                squares += expected * clips / parts;
+            }
+        }
+        (num_chunks as u64, squares as u128)
+    }
+
+    fn parts_of(&self, video: u64) -> u64 {
+        match &self.cuts {
+            Cuts::Equal(parts) => *parts,
+            Cuts::Offsets(firsts) => firsts[video as usize + 1] - firsts[video as usize],
+        }
+    }
+
+    /// The chunks of an epoch that consist of copies of videos: of so many that they have at least `num_clips` clips.
+    pub fn draw(&self, epoch: WeightedEpoch, num_clips: u64) -> DrawnChunks {
+        let max_chunk = self.max_chunk;
+        let parts_of = |copy: &Copy| (copy.clips.end - copy.clips.start).div_ceil(max_chunk);
+        if let Some(len) = self.equal_len {
+            let parts = parts_of(&epoch.copy(0));
+            let copies = num_clips.div_ceil(len * parts);
+            return DrawnChunks { epoch, cuts: Cuts::Equal(parts), num_chunks: copies * parts };
+        }
+        let (mut firsts, mut sum) = (vec![0], 0);
+        for copy in (0..).map(|number| epoch.copy(number)) {
+            sum += copy.clips.end - copy.clips.start;
+            firsts.push(firsts[firsts.len() - 1] + parts_of(&copy));
+            if sum >= num_clips {
+                break;
+            }
+        }
+        let num_chunks = firsts[firsts.len() - 1];
+        DrawnChunks { epoch, cuts: Cuts::Offsets(firsts.into()), num_chunks }
+    }
+
     /// The clips of a chunk.
     pub fn get(&self, chunk: u64) -> Range<u64> {
-        let (video, parts, part) = match &self.cuts {
-            Cuts::Equal(parts) => (chunk / parts, *parts, chunk % parts),
-            Cuts::Offsets(firsts) => {
+        let (video, parts, part) = self.cuts.of(chunk);
+        part_of(self.clips.clips_of(video), parts, part)
+    }
+}
+
+impl Cuts {
+    /// The video of a chunk, the number of its parts, and which of them the chunk is.
+    fn of(&self, chunk: u64) -> (u64, u64, u64) {
+        match self {
+            Self::Equal(parts) => (chunk / parts, *parts, chunk % parts),
+            Self::Offsets(firsts) => {
                 let video = firsts.partition_point(|&first| first <= chunk) - 1;
                 (video as u64, firsts[video + 1] - firsts[video], chunk - firsts[video])
             }
-        };
-        let clips = self.clips.clips_of(video);
-        let len = u128::from(clips.end - clips.start);
-        let bound = |part: u64| clips.start + (len * u128::from(part) / u128::from(parts)) as u64;
-        bound(part)..bound(part + 1)
+        }
+    }
+}
+
+/// One of `parts` runs of these clips that are equally long to one clip.
+fn part_of(clips: Range<u64>, parts: u64, part: u64) -> Range<u64> {
+    let len = u128::from(clips.end - clips.start);
+    let bound = |part: u64| clips.start + (len * u128::from(part) / u128::from(parts)) as u64;
+    bound(part)..bound(part + 1)
+}
+
+/// The chunks of an epoch whose videos are drawn by weight.
+#[derive(Clone, Debug)]
+pub(super) struct DrawnChunks {
+    epoch: WeightedEpoch,
+    /// How the copies of videos are cut.
+    cuts: Cuts,
+    pub num_chunks: u64,
+}
+
+impl DrawnChunks {
+    /// The clips of a chunk and their occurrence.
+    pub fn get(&self, chunk: u64) -> Copy {
+        let (copy, parts, part) = self.cuts.of(chunk);
+        let Copy { clips, occurrence } = self.epoch.copy(copy);
+        Copy { clips: part_of(clips, parts, part), occurrence }
     }
 }

@@ -36,21 +36,25 @@ fn by_definition(shuffle: &Arc<GroupedShuffle>, seed: u64, epoch: u64) -> (Vec<u
         list.extend(clips.into_iter().map(|(_, clip)| (clip, chunk.clone())));
     }
     let (mut streams, mut num_parts) = (Vec::new(), 0);
-    for stream in (0..shuffle.num_streams).map(|stream| shuffle.stream(stream)) {
+    for stream in 0..shuffle.num_streams {
         let mut keys = Vec::new();
-        let mut part = stream.start;
-        for x in stream.clone() {
-            let (clip, chunk) = &list[x as usize];
-            if x > stream.start && list[x as usize - 1].1 != *chunk {
-                part = x;
+        for segment in state.segments(stream) {
+            let before = keys.len() as u64;
+            let mut part = segment.start;
+            for x in segment.clone() {
+                let (clip, chunk) = &list[x as usize];
+                if x > segment.start && list[x as usize - 1].1 != *chunk {
+                    part = x;
+                }
+                num_parts += usize::from(part == x);
+                let end = (part..segment.end).find(|&y| list[y as usize].1 != *chunk).unwrap_or(segment.end);
+                let u = u128::from(mix(x, state.spread_key) >> 44);
+                let spread = u128::from(shuffle.spread) * (u128::from(x - part) * (1 << 20) + u);
+                let start = u128::from(before + part - segment.start) * (1 << 20);
+                let spread_key = start + spread / u128::from(end - part);
+                let key = if shuffle.uniform { u128::from(mix(x, state.spread_key)) } else { spread_key };
+                keys.push((key, before + x - segment.start, *clip));
             }
-            num_parts += usize::from(part == x);
-            let end = (part..stream.end).find(|&y| list[y as usize].1 != *chunk).unwrap_or(stream.end);
-            let u = u128::from(mix(x, state.spread_key) >> 44);
-            let spread = u128::from(shuffle.spread) * (u128::from(x - part) * (1 << 20) + u);
-            let spread_key = u128::from(part - stream.start) * (1 << 20) + spread / u128::from(end - part);
-            let key = if shuffle.uniform { u128::from(mix(x, state.spread_key)) } else { spread_key };
-            keys.push((key, x, *clip));
         }
         keys.sort_unstable();
         streams.push(keys);
@@ -60,8 +64,8 @@ fn by_definition(shuffle: &Arc<GroupedShuffle>, seed: u64, epoch: u64) -> (Vec<u
 }
 
 // Expected values computed by an independent Python implementation (tests/python/grouped_oracle.py).
-const GOLDEN_EQUAL: [u64; 18] = [6, 5, 8, 4, 7, 3, 11, 16, 9, 17, 10, 15, 14, 2, 13, 1, 12, 0];
-const GOLDEN_UNEQUAL: [u64; 16] = [4, 10, 6, 13, 5, 3, 9, 1, 7, 2, 8, 15, 12, 14, 11, 0];
+const GOLDEN_EQUAL: [u64; 18] = [7, 4, 11, 16, 9, 3, 10, 17, 14, 15, 13, 2, 12, 1, 6, 0, 8, 5];
+const GOLDEN_UNEQUAL: [u64; 16] = [9, 1, 7, 2, 8, 15, 12, 14, 4, 0, 11, 10, 6, 13, 5, 3];
 
 #[test]
 fn order_never_changes_between_releases() {
@@ -94,7 +98,9 @@ proptest! {
         let mut sorted = found;
         sorted.sort_unstable();
         prop_assert!(sorted.into_iter().eq(0..clips.num_clips()));
-        prop_assert!((num_parts as u64) < shuffle.num_chunks() + u64::from(streams));
+        // A stream cuts a chunk where it begins, and another one where it rotates.
+        let cuts = u64::from(streams) * if shuffle.rotates { 2 } else { 1 };
+        prop_assert!((num_parts as u64) < shuffle.num_chunks() + cuts);
     }
 
     #[test]
@@ -112,29 +118,68 @@ proptest! {
         }
     }
 
+    #[test]
+    fn clips_of_a_chunk_stay_within_a_window(
+        clips in datasets(), streams in 1_u32..9, block in 0_u64..2000, max_chunk in 1_u32..70, seed: u64,
+    ) {
+        let shuffle = shuffle(&clips, streams, block, max_chunk);
+        prop_assume!(!shuffle.uniform);
+        let state = shuffle.epoch(seed, 1);
+        let first_of = |clip: u64| (0..shuffle.num_chunks()).map(|n| shuffle.chunks.get(n)).find(|c| c.contains(&clip));
+        let mut of_part = HashMap::<(u64, u64, bool), (u64, u64)>::new();
+        let chunk_of: HashMap<u64, u64> =
+            (0..shuffle.num_clips()).map(|clip| (clip, first_of(clip).map_or(0, |chunk| chunk.start))).collect();
+        for (position, clip) in (0..).zip(order(&shuffle, seed, 1)) {
+            let (stream, place) = (position % shuffle.num_streams, position / shuffle.num_streams);
+            // The part of the chunk that a rotation moves to the end of the stream is far from the rest.
+            let [_, moved] = state.segments(stream);
+            let late = place > shuffle.stream_len(stream) / 2 && !moved.is_empty();
+            of_part.entry((stream, chunk_of[&clip], late)).or_insert((place, place)).1 = place;
+        }
+        // The keys of a part span less than the spread. The random parts of the keys between move places by the standard
+        // deviation of at most `spread` coins, of which the limit is four.
+        let reach = shuffle.spread + shuffle.chunks.max_len + 4 * (shuffle.spread / 4).isqrt();
+        for ((stream, chunk, _), (first, last)) in of_part {
+            prop_assert!(last - first <= reach, "chunk at {} in stream {}: {} > {}", chunk, stream, last - first, reach);
+        }
+    }
+}
+
+/// Largest number of clips that a rank holds if it makes all clips of a chunk with the first of them.
+fn most_held(shuffle: &Arc<GroupedShuffle>, ranks: u64, positions: Range<u64>) -> u64 {
+    let mut order = shuffle.epoch(3, 0);
+    let clips: Vec<u64> =
+        positions.filter(|position| position % ranks == 0).map(|position| order.clip(position)).collect();
+    let chunk_of = |clip: u64| clip / shuffle.chunks.equal_len.unwrap();
+    let mut left = HashMap::<u64, u64>::new();
+    clips.iter().for_each(|&clip| *left.entry(chunk_of(clip)).or_default() += 1);
+    let (mut held, mut most, mut seen) = (0, 0, std::collections::HashSet::new());
+    for clip in clips {
+        held = if seen.insert(chunk_of(clip)) { held + left[&chunk_of(clip)] - 1 } else { held - 1 };
+        most = most.max(held);
+    }
+    most
 }
 
 #[test]
-fn clips_of_a_chunk_stay_within_a_window() {
-    for (lengths, streams, block, max_chunk) in [
-        (vec![16; 400], 4_u64, 2000, 64),
-        (vec![4; 1500], 8, 3000, 64),
-        ((1..90).collect(), 3, 900, 32),
-        (vec![3000, 1, 1, 2, 500, 1], 2, 700, 16),
-    ] {
-        let shuffle = shuffle(&offsets(&lengths), streams as u32, block, max_chunk);
-        let mut of_part = HashMap::<(u64, u64), (u64, u64)>::new();
-        let chunk_of: HashMap<u64, u64> = (0..shuffle.num_chunks())
-            .flat_map(|n| shuffle.chunks.get(n).map(move |clip| (clip, n)))
-            .collect();
-        for (position, clip) in (0..).zip(order(&shuffle, 0, 0)) {
-            let place = position / streams;
-            of_part.entry((position % streams, chunk_of[&clip])).or_insert((place, place)).1 = place;
-        }
-        // The keys of a part span less than the spread; the random part of each key moves places a little more.
-        let reach = shuffle.spread + shuffle.spread / 10 + shuffle.chunks.max_len;
-        let longest = of_part.values().map(|(first, last)| last - first).max();
-        assert!(longest.is_some_and(|longest| longest <= reach), "{lengths:?}: {longest:?} > {reach}");
+fn streams_of_equal_chunks_do_not_begin_them_together() {
+    let (ranks, cached) = (8, 890);
+    // (clips per video, clips per batch, workers): with 51,200 videos, every stream begins with a whole chunk.
+    for (clips, batch_size, num_workers) in [(64, 8, 2), (16, 32, 2), (64, 32, 4), (64, 8, 1), (16, 8, 1)] {
+        let videos = VideoClips::Equal { videos: 51_200, clips };
+        let consumers = Consumers { num_shards: ranks, num_workers, batch_size };
+        let options = GroupedOptions { cached_clips: cached, ..GroupedOptions::default() };
+        let config = GroupedConfig::derive(options, &videos, consumers);
+        let shuffle = Arc::new(GroupedShuffle::new(videos, config).unwrap());
+        // One worker has the streams of every `num_workers`-th batch. Its streams alone are those of a rank of as many.
+        let consumers = u64::from(ranks * num_workers);
+        let streams = u64::from(config.num_streams) / consumers;
+        let positions = 0..30_000 * consumers;
+        let held = most_held(&shuffle, consumers, positions);
+        assert!(
+            held <= cached,
+            "{clips} clips per video, {streams} streams per worker: {held} > {cached}, {config:?}"
+        );
     }
 }
 
@@ -196,6 +241,31 @@ fn long_datasets_are_entered_at_any_position() {
     }
     let few = shuffle.clone();
     assert_eq!(few.epoch(0, 0).clip(80_000_000_003), order.clip(80_000_000_003));
+}
+
+#[test]
+fn next_epoch_is_prepared_in_the_background() {
+    let lengths: Vec<u64> = (0..PREPARED_CHUNKS).map(|n| 1 + n % 3).collect();
+    let config = GroupedConfig { num_streams: 4, block_size: 900, max_chunk: 64 };
+    let make = || {
+        let shuffle = GroupedShuffle::new(offsets(&lengths), config).unwrap();
+        GroupedSampler::new(shuffle, config, 7)
+    };
+    let read = |sampler: &GroupedSampler, epoch| sampler.clips(epoch, 500..600, |_, clip, _| clip);
+    let (prepared, plain) = (make(), make());
+    assert_eq!(read(&prepared, 0), read(&plain, 0));
+    prepared.prepare(1);
+    let known = |epoch| prepared.cached.lock().unwrap().iter().any(|(number, _)| *number == epoch);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !known(1) && std::time::Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(known(0) && known(1));
+    assert_eq!(read(&prepared, 1), read(&plain, 1));
+    // Small datasets are not prepared: their pass takes less than a thread.
+    let few = GroupedSampler::new(GroupedShuffle::new(offsets(&[1, 2, 3]), config).unwrap(), config, 7);
+    few.prepare(1);
+    assert!(few.cached.lock().unwrap().is_empty());
 }
 
 #[test]

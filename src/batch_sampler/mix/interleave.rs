@@ -2,10 +2,9 @@
 //! Counts follow the weights exactly at block borders; within a block a keyed permutation decides. Any
 //! position has random access.
 
-use super::super::config::invalid_argument;
 use super::super::permutation::Permutation;
 use super::super::rng::{purpose, RngKey};
-use crate::error::Result;
+use crate::error::{invalid_argument, Result};
 
 /// Length of a block, unless a weight is too small for it.
 const MIN_BLOCK_LEN: u64 = 1024;
@@ -54,7 +53,7 @@ impl WeightedInterleave {
     pub fn with_min_block(weights: &[f64], epoch_len: u64, min_block: u64) -> Result<Self> {
         if let Some(bad) = weights.iter().find(|&&w| !(w.is_finite() && w > 0.0)) {
             return invalid_argument(format!(
-                "weights must be finite and greater than 0, got {bad}; leave out unused datasets"
+                "weights must be finite and greater than 0, got {bad}; omit unused datasets"
             ));
         }
         let max_weight = weights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
@@ -75,7 +74,7 @@ impl WeightedInterleave {
         let min_share = min_share.unwrap_or(SHARE_ONE);
         if min_share < MIN_SHARE {
             return invalid_argument(format!(
-                "weights must be at least 2^-40 of their sum, got {weights:?}; leave out the smallest, or raise them"
+                "weights must be at least 2^-40 of their sum, got {weights:?}; omit the smallest, or raise them"
             ));
         }
         let block = min_block.max(SHARE_ONE.div_ceil(min_share) as u64);

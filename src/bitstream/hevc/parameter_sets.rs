@@ -200,7 +200,7 @@ fn parse_predicted_set(bits: &mut BitReader, known: &[ReferenceSet], in_slice: b
 mod tests {
     use super::super::test_headers::{picture_set, sequence as sps, set};
     use super::*;
-    use crate::bitstream::disposable::test_headers::{bits, ue};
+    use crate::bitstream::nal::test_headers::{bits, ue};
 
     fn read(reference_sets: &[&str]) -> Option<Vec<ReferenceSet>> {
         let mut sets = ParameterSets::default();

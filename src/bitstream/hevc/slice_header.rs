@@ -65,7 +65,7 @@ pub(crate) fn parse_slice_header(unit: &[u8], sets: &ParameterSets) -> Option<Sl
 mod tests {
     use super::super::test_headers::{picture_set, sequence, set, slice};
     use super::*;
-    use crate::bitstream::disposable::test_headers::ue;
+    use crate::bitstream::nal::test_headers::ue;
 
     fn read(unit: &[u8], long: bool) -> Option<SliceHeader> {
         let known =

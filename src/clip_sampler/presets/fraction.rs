@@ -2,6 +2,7 @@
 //! Arithmetic does not overflow: a result that needs more than 127 bits is rounded to a float.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 /// Exponent of the smallest fraction of a second that is kept; lower bits of a float are truncated.
 const MIN_EXPONENT: i32 = -110;
@@ -14,6 +15,16 @@ pub enum Seconds {
     Float(f64),
     /// An integer or a fraction: numerator and denominator.
     Ratio(i64, i64),
+}
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Seconds::Float(value) => write!(f, "{value:?}"), // with a point: 1.0
+            Seconds::Ratio(numerator, 1) => numerator.fmt(f),
+            Seconds::Ratio(numerator, denominator) => write!(f, "{numerator}/{denominator}"),
+        }
+    }
 }
 
 impl Seconds {

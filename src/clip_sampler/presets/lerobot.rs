@@ -109,7 +109,7 @@ impl ClipSampler for DeltaTimestamps {
 fn beyond(time: f64, video: &dyn VideoTiming) -> Error {
     Error::Argument(format!(
         "no frame appears within tolerance_s of {time} seconds in a video of {} frames; its frames are not at the \
-         dataset's rate: set fps, raise tolerance_s, or leave it out",
+         dataset's rate: set fps, raise tolerance_s, or omit it",
         video.num_frames()
     ))
 }

@@ -58,7 +58,7 @@ fn seconds(name: &str, value: Seconds) -> Result<Fraction> {
         exact.filter(|e| (DURATION_RANGE_SECONDS.0..=DURATION_RANGE_SECONDS.1).contains(&e.to_f64()))
     else {
         return Err(Error::Argument(format!(
-            "{name} must be from {} to {} seconds, got {value:?}; give a float or a fraction",
+            "{name} must be from {} to {} seconds, got {value}; give a float or a fraction",
             DURATION_RANGE_SECONDS.0, DURATION_RANGE_SECONDS.1
         )));
     };

@@ -17,12 +17,22 @@ pub(super) struct EditList {
     to: i64,
 }
 
+/// The body of an `elst` box with the number of entries that its size allows: libavformat ignores the stated
+/// number.
+fn with_true_count(body: &[u8]) -> Option<Vec<u8>> {
+    let entry_bytes = if *body.first()? == 1 { 20 } else { 12 };
+    let count = u32::try_from(body.len().checked_sub(8)? / entry_bytes).ok()?;
+    let mut body = body[..8 + count as usize * entry_bytes].to_vec();
+    body[4..8].copy_from_slice(&count.to_be_bytes());
+    Some(body)
+}
+
 impl EditList {
     /// `None` for lists that are not supported.
     pub fn parse(elst: Option<&[u8]>, movie_scale: u32, media_scale: u32, fragmented: bool) -> Option<Self> {
         let mut this = Self { shift: 0, from: i64::MIN, to: i64::MAX };
-        let Some(mut body) = elst else { return Some(this) };
-        let list = Elst::decode_body(&mut body).ok()?;
+        let Some(body) = elst else { return Some(this) };
+        let list = Elst::decode_body(&mut &with_true_count(body)?[..]).ok()?;
         let (movie, media) = (TimeBase::new(1, movie_scale)?, TimeBase::new(1, media_scale)?);
         let mut cut = false;
         for entry in &list.entries {

@@ -82,7 +82,7 @@ struct TrackFragment {
 }
 
 impl TrackFragment {
-    /// Checks that the runs list no more entries than the limit allows; runs whose samples are all alike list
+    /// Checks that the runs list no more entries than the limit allows; runs whose samples are all equal list
     /// none.
     fn check(traf: &[u8], site: &Site, limits: &Limits) -> Result<()> {
         const ENTRIES: u32 = 0xf00;
@@ -151,15 +151,15 @@ impl TrackFragment {
         Some(offset)
     }
 
-    /// Number of bytes of a run of another track. Samples that are all alike are not iterated: a run of
+    /// Number of bytes of a run of another track. Samples that are all equal are not iterated: a run of
     /// twenty bytes may claim four billion of them, and no limit applies to other tracks.
     fn run_bytes(&self, trun: &Trun, default: &Trex) -> Option<u64> {
-        let alike = u64::from(self.tfhd.default_sample_size.unwrap_or(default.default_sample_size));
+        let default_size = u64::from(self.tfhd.default_sample_size.unwrap_or(default.default_sample_size));
         match &trun.samples {
-            TrunSamples::Inherited { count, .. } => Some(u64::from(*count) * alike),
+            TrunSamples::Inherited { count, .. } => Some(u64::from(*count) * default_size),
             TrunSamples::Explicit(entries) => entries
                 .iter()
-                .try_fold(0u64, |sum, entry| sum.checked_add(entry.size.map_or(alike, u64::from))),
+                .try_fold(0u64, |sum, entry| sum.checked_add(entry.size.map_or(default_size, u64::from))),
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::boxes::{children, find};
 use super::read_u32_be;
 use crate::error::{Result, Site};
-use crate::ffmpeg::demuxer::codec_id;
+use crate::ffmpeg::codec_params::codec_id;
 use crate::limits::Limits;
 use crate::media::{Codec, CodecKind, CodecParams, ColorTags};
 

@@ -54,13 +54,14 @@ pub(super) fn samples(stbl: &[u8], site: &Site, limits: &Limits) -> Result<Optio
 }
 
 /// Number of samples that a track claims to have, as far as a reader allocates memory for each of them.
-pub(super) fn claimed_samples(stbl: &[u8]) -> u64 {
+/// `is_audio`: by its handler, as for libavformat.
+pub(super) fn claimed_samples(stbl: &[u8], is_audio: bool) -> u64 {
     let count =
         find(stbl, b"stsz").or(find(stbl, b"stz2")).and_then(|sizes| read_u32_be(sizes, 8)).unwrap_or(0);
     // Uncompressed audio: each sample is one number, and libavformat stores whole chunks.
     let times = table::<2>(stbl, b"stts").flatten();
     let is_raw = times.is_some_and(|times| times.0.len() == 1 && times.iter().all(|[_, delta]| delta == 1));
-    if is_raw {
+    if is_audio && is_raw {
         0
     } else {
         count.into()
@@ -110,7 +111,10 @@ fn expand(stbl: &[u8], sizes: &SampleSizes<'_>, out: &mut Vec<Mp4Sample>) -> Opt
     let short = short.into_iter().flat_map(TableBox::iter).map(|[offset]| u64::from(offset));
     let long =
         long.into_iter().flat_map(TableBox::iter).map(|[high, low]| u64::from(high) << 32 | u64::from(low));
-    let mut deltas = stts.iter().flat_map(|[count, delta]| std::iter::repeat_n(delta, count as usize));
+    // If the table ends early, its last duration continues, as in libavformat.
+    let continued = stts.iter().last().map(|[_, delta]| delta).into_iter().flat_map(std::iter::repeat);
+    let deltas = stts.iter().flat_map(|[count, delta]| std::iter::repeat_n(delta, count as usize));
+    let mut deltas = deltas.chain(continued);
     let mut shifts = ctts.into_iter().flat_map(TableBox::iter).flat_map(|[count, shift]| {
         // Version 0 is specified as unsigned, but writers store negative numbers; every reader takes them as
         // signed.

@@ -5,7 +5,7 @@
 use super::delta_column;
 use super::varint::{write_bytes, write_signed_varint, write_varint, VarintReader};
 use crate::error::Site;
-use crate::ffmpeg::demuxer::codec_id;
+use crate::ffmpeg::codec_params::codec_id;
 use crate::index::{FrameRecord, PacketRecord, VideoIndex};
 use crate::limits::{check_index_allocatable, Limits};
 use crate::media::{
@@ -16,7 +16,7 @@ use crate::units::{DecodeIndex, TimeBase};
 /// Must be incremented whenever the encoding changes or `build` returns a different index for the same file:
 /// entries of another format are rebuilt. `tests/engine/index_cache.rs` compares indices of real files with
 /// recorded ones.
-pub const FORMAT: u8 = 5;
+pub const FORMAT: u8 = 7;
 
 /// Maximum reorder depth of a decoder.
 const MAX_REORDER_DEPTH: u8 = 16;
@@ -26,9 +26,9 @@ const MAX_NAME_BYTES: u64 = 256;
 
 /// Encodes an index; `None` for one that would not decode to the same value.
 pub fn encode(index: &VideoIndex) -> Option<Vec<u8>> {
-    let is_sound = sync_points(&index.packets).eq(index.sync_points.iter().copied())
+    let is_valid = sync_points(&index.packets).eq(index.sync_points.iter().copied())
         && (index.direct || index.packets.iter().all(|p| p.offset == 0));
-    if !is_sound || codec_id(&index.info.params.codec.name) != Some(index.info.params.codec.id) {
+    if !is_valid || codec_id(&index.info.params.codec.name) != Some(index.info.params.codec.id) {
         return None;
     }
     let mut out = Vec::with_capacity(512 + 6 * index.packets.len());

@@ -130,7 +130,7 @@ pub fn reset(file: &Path) -> Result<bool> {
     )?;
     connection.busy_timeout(WRITE_TIMEOUT)?;
     guard(&connection)?;
-    if is_sound(&connection) {
+    if is_valid(&connection) {
         return Ok(false);
     }
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
@@ -141,7 +141,7 @@ pub fn reset(file: &Path) -> Result<bool> {
     Ok(true)
 }
 
-fn is_sound(connection: &Connection) -> bool {
+fn is_valid(connection: &Connection) -> bool {
     let check = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
     connection.query_row("PRAGMA quick_check(1)", [], check).is_ok_and(|said| said == "ok")
         && get(connection, 0, |_| ()).is_ok()

@@ -1,6 +1,6 @@
 //! Compresses one property of all packets or frames: offsets from the minimum, in units of their common
 //! divisor, are stored as values, first differences or second differences, with or without run lengths,
-//! whichever is shortest.
+//! the shortest of them.
 
 use super::varint::{
     varint_len, write_signed_varint, write_varint, zigzag_decode, zigzag_encode, VarintReader,

@@ -119,8 +119,9 @@ impl IndexCache {
 
 /// Opens a connection for writing; a damaged database is emptied first.
 fn writer(file: &Path, errors: &CacheErrors) -> rusqlite::Result<rusqlite::Connection> {
-    let sound = |connection: rusqlite::Connection| database::get(&connection, 0, |_| ()).map(|_| connection);
-    match database::writer(file).and_then(sound) {
+    let readable =
+        |connection: rusqlite::Connection| database::get(&connection, 0, |_| ()).map(|_| connection);
+    match database::writer(file).and_then(readable) {
         Err(error) if database::is_damage(&error) => {
             if database::reset(file)? {
                 errors.record(

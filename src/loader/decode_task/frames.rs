@@ -95,7 +95,7 @@ fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, 
         let clip = clips[to].as_mut().expect("has written it");
         let shape = clip.shape.expect("has written it");
         let OutputMut::Host(bytes) = clip.destination.output().target(&shape)? else { return Ok(false) };
-        for ((a, len), (b, _)) in shape.frame_stretches(t).into_iter().zip(shape.frame_stretches(u)) {
+        for ((a, len), (b, _)) in shape.frame_ranges(t).into_iter().zip(shape.frame_ranges(u)) {
             bytes.copy_within(a..a + len, b);
         }
         return Ok(true);
@@ -110,7 +110,7 @@ fn copy(clips: &mut [Option<Clip>], (from, t): (usize, usize), (to, u): (usize, 
     let OutputMut::Host(source) = from.destination.output().target(&shape)? else { return Ok(false) };
     to.shape = Some(own);
     let OutputMut::Host(target) = to.destination.output().target(&own)? else { return Ok(false) };
-    for ((a, len), (b, _)) in shape.frame_stretches(t).into_iter().zip(own.frame_stretches(u)) {
+    for ((a, len), (b, _)) in shape.frame_ranges(t).into_iter().zip(own.frame_ranges(u)) {
         target[b..b + len].copy_from_slice(&source[a..a + len]);
     }
     Ok(true)
@@ -139,7 +139,7 @@ pub(in crate::loader) fn fill_padding(
     executor: &mut TransformExecutor,
 ) -> Result<()> {
     let Some(shape) = output.shape().filter(|_| mask.iter().any(|&real| !real)) else { return Ok(()) };
-    let padding_ranges = (0..mask.len()).filter(|&t| !mask[t]).flat_map(|t| shape.frame_stretches(t));
+    let padding_ranges = (0..mask.len()).filter(|&t| !mask[t]).flat_map(|t| shape.frame_ranges(t));
     match output.target(&shape)? {
         OutputMut::Host(bytes) => padding_ranges.for_each(|(start, len)| bytes[start..start + len].fill(0)),
         OutputMut::Device(mut slice) => {

@@ -2,7 +2,7 @@
 //! ranges.
 //! A clip that is not due joins a task only if the memory budget has room for it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
@@ -19,9 +19,12 @@ use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::{DecodeIndex, PresentationIndex};
 use crate::video::LazyClipOutput;
 
-/// Maximum number of packets that one task decodes: overlapping clips could otherwise chain a whole film
-/// together.
+/// Number of packets after which a task takes no further group of pictures: overlapping clips could otherwise
+/// chain a whole film together.
 pub(in super::super) const MAX_PACKETS_PER_TASK: u64 = 4096;
+
+/// The same for clips in dataset order, whose chains are long: several workers share one video.
+pub(in super::super) const MAX_PACKETS_PER_TASK_IN_ORDER: u64 = 512;
 
 /// Parameters that are the same for all tasks.
 pub(in super::super) struct TaskParams<'a> {
@@ -33,6 +36,8 @@ pub(in super::super) struct TaskParams<'a> {
     pub shape: Option<ClipShape>,
     /// The shape of all cached clips, if they have the same shape.
     pub cached_shape: Option<ClipShape>,
+    /// Number of packets after which a task takes no further group of pictures.
+    pub max_packets: u64,
 }
 
 /// The plan for a group of clip requests.
@@ -42,6 +47,8 @@ pub(in super::super) struct TaskPlan {
     pub returned: Vec<ClipRequest>,
     /// Requests that cannot be planned. They are made alone, which reports the error.
     pub unshared: Vec<ClipRequest>,
+    /// Whether the file cannot be opened.
+    pub failed: bool,
 }
 
 /// A clip request whose frames are known.
@@ -59,19 +66,19 @@ pub(in super::super) fn plan(
     group: VideoRequests,
     task_params: &TaskParams<'_>,
     executor: &mut TransformExecutor,
-    scheduler: &Scheduler,
+    scheduler: &Scheduler<DecodeTask>,
     stats: &StatsCollector,
     interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<TaskPlan> {
     let VideoRequests { iteration, epoch, video, requests, .. } = group;
-    let mut task_plan = TaskPlan { task: None, returned: Vec::new(), unshared: Vec::new() };
+    let mut task_plan = TaskPlan { task: None, returned: Vec::new(), unshared: Vec::new(), failed: false };
     let opened = match catch_unwind(AssertUnwindSafe(|| task_params.catalog.open(video, stats, interrupt))) {
         Ok(Ok(opened)) => opened,
         Ok(Err(Error::Interrupted)) => return Err(Error::Interrupted),
         // Making each clip alone reports the error.
         Ok(Err(_)) | Err(_) => {
             let (due, later) = requests.into_iter().partition(|t| t.due);
-            (task_plan.unshared, task_plan.returned) = (due, later);
+            (task_plan.unshared, task_plan.returned, task_plan.failed) = (due, later, true);
             return Ok(task_plan);
         }
     };
@@ -81,6 +88,7 @@ pub(in super::super) fn plan(
         index: &index,
         scheduler,
         packet_ranges: PacketRangeSet::default(),
+        starts: BTreeSet::new(),
         chosen: Vec::new(),
         full: false,
     };
@@ -133,6 +141,8 @@ pub(in super::super) fn plan(
         bytes_counted: 0,
         index,
         decoder: None,
+        cpu_only: false,
+        is_fallback: false,
         ranges: ranges.into(),
         current: None,
         clips,
@@ -147,8 +157,10 @@ pub(in super::super) fn plan(
 struct TaskBuilder<'a> {
     task_params: &'a TaskParams<'a>,
     index: &'a Arc<VideoIndex>,
-    scheduler: &'a Scheduler,
+    scheduler: &'a Scheduler<DecodeTask>,
     packet_ranges: PacketRangeSet,
+    /// The random access points at which chosen clips begin.
+    starts: BTreeSet<DecodeIndex>,
     chosen: Vec<(ResolvedRequest, Option<MemoryReservation>)>,
     /// The budget is exhausted. Later requests get no memory either, because all cached clips are due before
     /// them.
@@ -163,8 +175,11 @@ impl TaskBuilder<'_> {
         resolve: ResolvedRequest,
         executor: &mut TransformExecutor,
     ) -> Option<ResolvedRequest> {
+        let start = resolve.spans.first().map_or(DecodeIndex(0), |span| span.0);
+        // A clip of a group of pictures that the task decodes anyway joins it in any case.
         let near = self.packet_ranges.touches(&resolve.spans)
-            && self.packet_ranges.with(&resolve.spans) <= MAX_PACKETS_PER_TASK;
+            && (self.starts.contains(&start)
+                || self.packet_ranges.with(&resolve.spans) <= self.task_params.max_packets);
         if !near && !self.chosen.is_empty() {
             return Some(resolve);
         }
@@ -183,6 +198,7 @@ impl TaskBuilder<'_> {
             }
         }
         self.packet_ranges.add(&resolve.spans);
+        self.starts.insert(start);
         self.chosen.push((resolve, reserved));
         None
     }
@@ -234,7 +250,7 @@ impl ResolvedRequest {
         self,
         task_params: &TaskParams<'_>,
         index: &VideoIndex,
-        scheduler: &Scheduler,
+        scheduler: &Scheduler<DecodeTask>,
         reserved: Option<MemoryReservation>,
     ) -> Clip {
         let ClipRequest { seq, slot, buffer_slot, due } = self.request;

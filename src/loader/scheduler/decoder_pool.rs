@@ -1,17 +1,19 @@
 //! Provides decoders to workers, and reuses the decoders that they return.
 //! A surplus software decoder is closed without holding the scheduler's lock.
 
-use super::Scheduler;
+use super::{Scheduler, SuspendedTask};
 use crate::decode::SoftwareDecoder;
-use crate::media::{CodecKind, CodecParams};
+use crate::index::VideoIndex;
+use crate::media::CodecKind;
 use crate::video::AnyDecoder;
 
-impl Scheduler {
-    /// Returns a decoder, if possible an idle one that fits these parameters. With `on_gpu`, returns a
-    /// hardware decoder if one is available for this stream.
-    pub fn decoder(&self, params: &CodecParams, on_gpu: bool) -> AnyDecoder {
+impl<T: SuspendedTask> Scheduler<T> {
+    /// Returns a decoder for a video, if possible an idle one that fits its parameters. With `on_gpu`, returns a
+    /// hardware decoder if one is available for it.
+    pub fn decoder(&self, index: &VideoIndex, on_gpu: bool) -> AnyDecoder {
+        let params = &index.info.params;
         let on_gpu = on_gpu && params.codec.kind != CodecKind::Image;
-        if let Some(decoder) = on_gpu.then(|| self.backends.decoder(params, &self.stats)).flatten() {
+        if let Some(decoder) = on_gpu.then(|| self.backends.decoder(index, &self.stats)).flatten() {
             return decoder;
         }
         let mut state = self.lock();

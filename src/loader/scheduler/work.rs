@@ -1,9 +1,9 @@
 //! What the scheduler gives to workers, and what they return.
 
 use super::super::budget::MemoryReservation;
-use super::super::decode_task::DecodeTask;
 use super::super::lookahead::{CachedClip, SequenceNumber};
-use crate::batch::{BatchBuffer, ClipSlot};
+use super::super::ClipOutcome;
+use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot};
 use crate::batch_sampler::SampledClip;
 use crate::transforms::ClipShape;
 
@@ -13,7 +13,7 @@ pub(in super::super) struct ClipRequest {
     pub slot: SampledClip,
     /// Its clip slot in the batch buffer, if its batch is open and all clips have the same shape.
     pub buffer_slot: Option<ClipSlot>,
-    /// Whether its batch is open. A due clip is always made, whatever it costs.
+    /// Whether its batch is open. A due clip is always made, at any cost.
     pub due: bool,
 }
 
@@ -27,17 +27,27 @@ pub(in super::super) struct VideoRequests {
     pub unshared: bool,
 }
 
+/// What the scheduler needs to know of a decode task that a worker has suspended.
+pub(in super::super) trait SuspendedTask: Send {
+    /// The iteration to which its clips belong.
+    fn iteration(&self) -> u64;
+    /// The smallest sequence number among its unfinished clips.
+    fn due(&self) -> SequenceNumber;
+    /// (iteration, sequence number, clip) of each unfinished clip.
+    fn requests(&self) -> Vec<(u64, SequenceNumber, u64)>;
+}
+
 /// One unit of work for a worker.
-pub(in super::super) enum Work {
+pub(in super::super) enum Work<T> {
     /// Plan a decode task and run it.
     Decode(VideoRequests),
     /// Resume a suspended decode task.
-    Resume(Box<DecodeTask>),
+    Resume(Box<T>),
     /// Copy a cached clip into its batch buffer.
     CopyCached { iteration: u64, seq: SequenceNumber, cached: Box<CachedClip>, buffer_slot: ClipSlot },
 }
 
-impl Work {
+impl<T: SuspendedTask> Work<T> {
     /// (iteration, sequence number, clip) of each clip request in this work.
     pub fn requests(&self) -> Vec<(u64, SequenceNumber, u64)> {
         match self {
@@ -56,4 +66,12 @@ pub(in super::super) enum ClipData {
     InBatch,
     /// In a buffer of their own.
     Owned(BatchBuffer, ClipShape, Option<MemoryReservation>),
+}
+
+/// A batch that is being filled.
+pub(in super::super) struct PendingBatch {
+    pub first: SequenceNumber,
+    pub memory: Option<BufferBuilder>,
+    pub clips: Vec<Option<ClipOutcome>>,
+    pub clips_remaining: usize,
 }

@@ -260,7 +260,7 @@ impl RangeRequest {
                  public buckets can be read"
             }
             Address::Web { .. } => {
-                "put name and password into the URL (https://name:password@host/…), or ask for a new one if it is signed: it may have expired"
+                "put name and password into the URL (https://name:password@host/…), or request a new one if it is signed: it may have expired"
             }
         }
     }

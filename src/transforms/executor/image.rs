@@ -116,7 +116,7 @@ fn plain_slot<'a>(
     clip: &'a mut [u8],
     out_index: usize,
 ) -> Option<&'a mut [u8]> {
-    let [(start, len)] = shape.frame_stretches(out_index)[..] else { return None };
+    let [(start, len)] = shape.frame_ranges(out_index)[..] else { return None };
     let (width, height) = (width as usize, height as usize);
     let fits = (shape.width, shape.height) == (width, height) && len == width * height * 3 && len > 0;
     clip.get_mut(start..start + len).filter(|_| fits)

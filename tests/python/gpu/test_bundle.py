@@ -18,7 +18,7 @@ from framespool import gpu
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "benches" / "gpu"
 BUNDLER = ROOT / "scripts" / "gpu_bundle.sh"
-MAX_BYTES = 60_000_000
+MAX_BYTES = 56_000_000
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_missing_driver_gives_empty_list_and_reason():
         gpu.decoder_cache_stats("cpu")
 
 
-def test_facts_of_each_gpu():
+def test_properties_of_each_gpu():
     for device in gpu.devices():
         assert device.name and device.uuid.startswith("GPU-") and 0 < device.free_bytes <= device.total_bytes
         assert device.engines == max((codec.engines for codec in device.decodes), default=0)
@@ -154,8 +154,8 @@ def test_bundle_takes_corpus_clips_that_fit(load, media: Path, tmp_path: Path, m
     (corpus / "manifest.json").write_text(json.dumps({"files": [{"path": name} for name in (first, *others)]}))
     taken = sum(file.stat().st_size for file in media.resolve().rglob("*") if file.is_file())
     bundle, said = bundled(tmp_path, MAX_BYTES - taken - 8_000_000, corpus)
-    assert [line for line in said.splitlines() if "left out" in line] == [
-        f"gpu-bundle: left out, no room: corpus/{first}"
+    assert [line for line in said.splitlines() if "skipped" in line] == [
+        f"gpu-bundle: skipped, no room: corpus/{first}"
     ]
     part = bundle / "corpus"
     assert paths(part) == others and json.loads((part / "manifest.json").read_text())["left_out"] == [first]
@@ -198,6 +198,66 @@ items.run_in_process(sys.argv[2], None, Path(sys.argv[4]))
         assert [row.result for row in rows] == [items.OK, items.FAILED]
         said[name] = rows[1].why
     assert "SIGABRT" in said["crash"] and "did not finish" in said["hang"] and "so it is" in said["raise"]
+
+
+def test_plan_keeps_the_rows_of_killed_and_crashed_jobs(load, tmp_path: Path, monkeypatch, capsys):
+    plan = load("plan")
+    monkeypatch.setattr(plan, "GRACE_SECONDS", 0)
+    program = (
+        "import json, os, sys, time; row = {'item': 'a', 'name': 'n', 'result': 'ok', 'why': ''};"
+        "open(sys.argv[1], 'w').write(json.dumps({'rows': [row]}));"
+    )
+    ends = {"hang": "time.sleep(60)", "crash": "os.abort()", "end": ""}
+
+    class Fake(plan.Job):
+        def command(self, out: Path) -> list[str]:
+            return [sys.executable, "-c", program + ends[self.only], str(out)]
+
+    rows = plan.run_stage([Fake("check", name, 2, 1) for name in ends], tmp_path, 0.0)
+    assert [[row["result"] for row in job] for job in rows] == [["ok"]] * 3
+    said = capsys.readouterr().out
+    assert said.count("1 ok") == 3 and said.count("killed after its time") == 1
+
+
+def test_smoke_names_the_mechanism_to_turn_off(load, tmp_path: Path, monkeypatch):
+    plan = load("plan")
+
+    row = {"item": "strided", "name": "a.mp4", "asked": "the same"}
+
+    def rerun(jobs, folder, begun):
+        assert [job.without for job in jobs] == ["nothing", *plan.SWITCHES]
+        found = {"decode-status": "ok", "skipping": "not possible"}
+        return [[row | {"result": found.get(job.without, "FAILED")}] for job in jobs]
+
+    monkeypatch.setattr(plan, "run_stage", rerun)
+    lines = plan.conclusion([("strided", "a.mp4", "the same")], tmp_path, 1.0, 0.0)
+    assert lines[0] == "conclusion: decode-status: off recommended: strided a.mp4 then pass"
+    assert len(lines) == len(plan.SWITCHES) and all(line.endswith("makes no difference") for line in lines[1:])
+    assert json.loads((tmp_path / "smoke.json").read_text())["conclusion"] == lines
+    assert "nothing failed" in plan.conclusion([], tmp_path, 1.0, 0.0)[0]
+
+
+@pytest.mark.parametrize("name", ["smoke", "core", "peers"])
+def test_plans_fit_into_their_time_and_name_items(load, name: str):
+    plan, items = load("plan"), load("items")
+    for program in ("checks", "measurements"):
+        load(program).load()
+    # Within a command of ten minutes; a stage takes as long as its longest job.
+    assert sum(max(job.seconds for job in stage) for stage in plan.PLANS[name]) <= 600
+    for stage in plan.PLANS[name]:
+        for job in stage:
+            assert items.selected(job.only), job
+
+
+def test_plan_runs_on_the_simulated_gpu(gpu: None, tmp_path: Path):
+    if not os.environ.get("FRAMESPOOL_GPU_TESTS"):
+        pytest.skip("takes the time of the real plan on a GPU")
+    command = [sys.executable, str(FOLDER / "plan.py"), "smoke", "--out", str(tmp_path), "--only", "interface"]
+    run = subprocess.run([*command, "--scale", "0.2"], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "conclusion: nothing failed" in run.stdout
+    (record,) = tmp_path.glob("check-*.json")
+    assert any(row["item"] == "interface" and row["result"] == "ok" for row in json.loads(record.read_text())["rows"])
 
 
 def test_lines_of_dmon_are_read_by_their_columns(load):

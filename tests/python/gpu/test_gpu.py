@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -12,6 +14,7 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
+from framespool.cli import main
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -58,15 +61,78 @@ def test_batches_do_not_depend_on_device_or_backend(short_clips):
         assert stats["nvdec_threads"] > 0 and stats["frames_decoded_by_gpu"] > 0 and not stats["cpu_fallbacks"]
 
 
+@pytest.mark.filterwarnings("ignore:clips of one video")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_clips_wait_on_the_gpu_as_8_bit_codes(short_clips, dtype):
+    T = fsp.transforms
+    transforms = [T.Resize((16, 24)), T.Normalize([0.5] * 3, [0.25] * 3)]
+    rule, codes = fsp.samplers.windows(sequence_length=4, step=8), 4 * 16 * 24 * 3
+    options = {"batch_size": 4, "transforms": transforms, "shuffle": "grouped", "seed": 5, "dtype": dtype}
+    options |= {"memory_budget": 40 * codes, "num_threads": 1}
+    videos = short_clips[:6] * 3
+    host = fsp.ClipLoader(videos, rule, **options)
+    expected = batches(host)
+    for more in ({"decoder": "nvdec"}, {"decoder": "cpu"}, {"memory_budget": 0, "device_memory_budget": 40 * codes}):
+        made = fsp.ClipLoader(videos, rule, device="cuda:0", **{**options, **more})
+        assert made._native.grouped == host._native.grouped, "ranks with and without a GPU have the same order"
+        assert [b[:2] for b in batches(made)] == [e[:2] for e in expected], more
+        stats = made.stats()
+        assert stats["clip_cache_hits"] > 50 and stats["clip_cache_peak_bytes"] <= 40 * codes
+        # NVDEC runs three tasks at a time.
+        assert stats["frames_decoded"] <= 1.3 * host.stats()["frames_decoded"], more
+
+
 def test_inexact_nvdec_formats_fall_back_to_the_cpu(videos):
     files = [str(p) for p in sorted((videos / "codecs").glob("*mpeg4*"))][:3]
     assert files
     rule = fsp.samplers.uniform(sequence_length=4)
     size = [fsp.transforms.Resize((32, 32))]
     expected = batches(fsp.ClipLoader(files, rule, batch_size=2, transforms=size, num_threads=1))
-    made = fsp.ClipLoader(files, rule, batch_size=2, transforms=size, device="cuda:0", decoder="nvdec")
-    assert [b[:2] for b in batches(made)] == [e[:2] for e in expected]
+    options = {"batch_size": 2, "transforms": size, "device": "cuda:0", "decoder": "nvdec"}
+    made = fsp.ClipLoader(files, rule, **options)
+    with pytest.warns(UserWarning, match=r"the CPU decoded (\d+) of \1 pictures .*bit-exact") as caught:
+        assert [b[:2] for b in batches(made)] == [e[:2] for e in expected]
+    assert len(caught) == 1
+    stats = made.stats()
+    assert stats["frames_decoded_by_fallback"] == stats["frames_decoded"] > 0
+    with pytest.warns(UserWarning, match="bit-exact"):  # also where it is known by then
+        assert len(batches(made)) == len(expected)
     assert any("bit-exact" in reason for reason in made.stats()["cpu_fallbacks"])
+
+
+def test_doctor_says_what_nvdec_does_with_a_file(videos, path, capsys):
+    (file, *_) = sorted((videos / "codecs").glob("*mpeg4*"))
+
+    def finding(video):
+        assert main(["doctor", "--json", str(video), "--frames", "2"]) == 0
+        return next(f for f in json.loads(capsys.readouterr().out)["findings"] if f["name"] == "NVDEC")
+
+    decoded, other = finding(path), finding(file)
+    assert decoded["state"] == "ok" and "of 1 files" in decoded["text"]
+    assert other["state"] == "note" and "bit-exact" in other["text"] and "strict=True" in other["remedy"]
+
+
+def test_strict_makes_a_fallback_an_error(videos, path, monkeypatch):
+    (file, *_) = sorted((videos / "codecs").glob("*mpeg4*"))
+    options = {"batch_size": 2, "device": "cuda:0", "decoder": "nvdec"}
+    rule = fsp.samplers.windows(sequence_length=4)
+    strict = fsp.ClipLoader([str(file), path], rule, strict=True, **options)
+    for _ in range(2):
+        epoch, errors, clips = iter(strict), 0, 0
+        while True:
+            try:
+                clips += len(next(epoch))
+            except fsp.GpuError as error:
+                errors += 1
+                assert re.search("strict=True.*bit-exact.*strict=False", str(error))
+            except StopIteration:
+                break
+        assert errors > 0 and clips > 0, "batches without such pictures are delivered, in every epoch"
+    monkeypatch.setenv("FRAMESPOOL_STRICT_GPU", "1")
+    with pytest.raises(fsp.GpuError, match="bit-exact"):
+        next(iter(fsp.ClipLoader([str(file)], rule, **options)))
+    assert len(list(fsp.ClipLoader([path], rule, **options))) > 0, "what NVDEC decodes is no error"
+    assert next(iter(fsp.ClipLoader([str(file)], rule, **{**options, "decoder": "cpu"}))) is not None
 
 
 def test_a_tensor_on_a_gpu_is_handed_over_by_the_rules(path):

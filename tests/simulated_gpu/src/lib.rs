@@ -26,7 +26,7 @@
 //! | `packet_lag` | VP8, VP9, AV1: needs the next packet (or ENDOFPICTURE) to complete one |
 //! | `sequence_repeated` | announces an unchanged sequence again with each header at a random access point |
 //! | `callback_failure_hidden` | returns success although a callback failed |
-//! | `jpeg_late` | nvJPEG's hardware backend starts some time after the call; else at the call, whatever is in the stream, as on an H100 |
+//! | `jpeg_late` | nvJPEG's hardware backend starts some time after the call; else at the call, also if the stream has work, as on an H100 |
 //! | `jpeg_wide` | nvJPEG writes complete rows of its planes, up to the pitch |
 //! | `minimum_zero` | announces 0 as the minimum number of surfaces (only when set by name) |
 //! | `captured` | a thread of the process captures a graph in mode "global": calls that this forbids fail (only when set by name) |
@@ -36,7 +36,7 @@
 //! written there", at that address only, so no race between two kernels is reported.
 //!
 //! Less precise than the real driver: one decode callback for an AV1 temporal unit, even one that displays an older picture; P- and
-//! B-frames of a damaged stream are concealed as in libavcodec; nvJPEG's samples are libavcodec's, whatever the backend; engines need
+//! B-frames of a damaged stream are concealed as in libavcodec; nvJPEG's samples are libavcodec's, for every backend; engines need
 //! no time; there are only primary contexts.
 
 mod call_log;

@@ -70,6 +70,8 @@ fn picture_ends_at_the_next_start_code_or_flag() {
     assert_eq!(player.events[..2], ['s', 'd']);
     player.feed(&video.packets[2].data, TIMESTAMP | END_OF_PICTURE, 2);
     assert_eq!(player.events.iter().filter(|&&e| e == 'd').count(), 2); // the one before, and this one
+                                                                        // NVIDIA's parser would merge the two.
+    assert_violation("ENDOFPICTURE while a picture is not reported");
     player.feed(&video.packets[3].data, TIMESTAMP | END_OF_PICTURE, 3);
     assert_eq!(player.events.iter().filter(|&&e| e == 'd').count(), 1);
     // The flag on two pictures: the second is dropped.

@@ -130,21 +130,21 @@ fn a_page_of_lengths_has_no_more_of_them_than_values() {
     let head = [0x80, 1, 4, 0xac, 2, 4];
     for encoding in [Encoding::DELTA_LENGTH_BYTE_ARRAY, Encoding::DELTA_BYTE_ARRAY] {
         for (schema, source) in [(IMAGES, "image"), (TEXTS, "uri")] {
-            let sound = table(schema, plain().set_encoding(encoding), &cells);
-            assert_eq!(reason(&sound, source), "");
+            let intact = table(schema, plain().set_encoding(encoding), &cells);
+            assert_eq!(reason(&intact, source), "");
             let at = match encoding {
                 Encoding::DELTA_BYTE_ARRAY => [0x80, 1, 4, 0xac, 2, 0], // no prefix for the first one
                 _ => head,
             };
-            let lie = patched(&sound, &at[..5], &[0x80, 1, 4, 0xff, 0x7f]);
+            let lie = patched(&intact, &at[..5], &[0x80, 1, 4, 0xff, 0x7f]);
             let text = reason(&lie, source);
             assert!(text.contains("16383 lengths for at most 300 values"), "{encoding} {text}");
         }
     }
-    let sound = table(IMAGES, plain().set_encoding(Encoding::DELTA_BYTE_ARRAY), &cells);
-    let first = sound.windows(5).position(|bytes| bytes == &head[..5]).unwrap();
-    let lie =
-        [&sound[..first + 5], &patched(&sound[first + 5..], &head[..5], &[0x80, 1, 4, 0xff, 0x7f])].concat();
+    let intact = table(IMAGES, plain().set_encoding(Encoding::DELTA_BYTE_ARRAY), &cells);
+    let first = intact.windows(5).position(|bytes| bytes == &head[..5]).unwrap();
+    let lie = [&intact[..first + 5], &patched(&intact[first + 5..], &head[..5], &[0x80, 1, 4, 0xff, 0x7f])]
+        .concat();
     assert!(reason(&lie, "image").contains("16383 lengths"), "of what comes behind beginnings");
 }
 
@@ -152,15 +152,15 @@ fn a_page_of_lengths_has_no_more_of_them_than_values() {
 fn a_dictionary_has_no_more_values_than_bytes() {
     let cells = [Cells::Bytes((0..300).map(|n| if n % 2 == 0 { &b"even"[..] } else { b"odd" }).collect())];
     for (schema, source) in [(IMAGES, "image"), (TEXTS, "uri")] {
-        let sound = table(schema, WriterProperties::builder(), &cells);
-        assert_eq!(reason(&sound, source), "");
+        let intact = table(schema, WriterProperties::builder(), &cells);
+        assert_eq!(reason(&intact, source), "");
         // The last field of the header, 7, is a struct: two values, plain, not sorted; here the count becomes
         // 60.
-        let lie = patched(&sound, &[0x4c, 0x15, 4], &[0x4c, 0x15, 120]);
+        let lie = patched(&intact, &[0x4c, 0x15, 4], &[0x4c, 0x15, 120]);
         let text = reason(&lie, source);
         assert!(text.contains("a dictionary of 60 values in 15 bytes"), "{text}");
         // The count does not exceed the number of bytes, but each value takes four for its length.
-        let text = reason(&patched(&sound, &[0x4c, 0x15, 4], &[0x4c, 0x15, 8]), source);
+        let text = reason(&patched(&intact, &[0x4c, 0x15, 4], &[0x4c, 0x15, 8]), source);
         assert!(text.contains("a page with a dictionary of 4 values in 15 bytes"), "{text}");
     }
 }
@@ -203,9 +203,9 @@ fn gzip_output_is_bounded_by_the_header() {
     // The header of the first page: its type, and 50 values of 4 + 2 bytes, which make 300.
     let cells = [Cells::Bytes(vec![b"ab"; 50])];
     for (schema, source) in [(IMAGES, "image"), (TEXTS, "uri")] {
-        let sound = table(schema, plain().set_compression(Compression::GZIP(Default::default())), &cells);
-        assert_eq!(reason(&sound, source), "");
-        let text = reason(&patched(&sound, &[0x15, 0, 0x15, 0xd8, 4], &[0x15, 0, 0x15, 0xd6, 4]), source);
+        let intact = table(schema, plain().set_compression(Compression::GZIP(Default::default())), &cells);
+        assert_eq!(reason(&intact, source), "");
+        let text = reason(&patched(&intact, &[0x15, 0, 0x15, 0xd8, 4], &[0x15, 0, 0x15, 0xd6, 4]), source);
         assert!(text.contains("gzip decompresses to more than 299 bytes"), "{text}");
     }
 }

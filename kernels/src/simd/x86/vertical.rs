@@ -66,7 +66,7 @@ fn prefetch(src: &[u8], at: usize, stride: usize, rows: usize) {
     for row in 0..rows {
         let line = src.as_ptr().wrapping_add(at + row * stride);
         #[allow(unused_unsafe)] // newer compilers declare the next function safe
-        // SAFETY: a prefetch has no effect on memory, whatever its address.
+        // SAFETY: a prefetch has no effect on memory, for any address.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(line.cast())
         };

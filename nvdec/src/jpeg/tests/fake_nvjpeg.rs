@@ -160,7 +160,7 @@ impl NvjpegDriver for FakeNvjpeg {
         assert_eq!(is_gray, header.components == 1);
         assert_eq!(image.channel[1] == 0, is_gray);
         self.with(|device| {
-            // Writing starts now, whatever is in the stream; a failure may follow.
+            // Writing starts now, also if the stream has work; a failure may follow.
             device.check_unused("decoded into", image.channel[0]);
             device.check_unused("decoded with state", state.number);
             device.enqueued += 1;

@@ -1,13 +1,12 @@
 //! A fake GPU and a scripted parser for a decoding pass, with a log of the pass's calls. It needs no driver.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use crate::format::{Codec, Rect, SequenceInfo};
 use crate::parser::Callbacks;
-use crate::pool::decoder::MapParams;
 use crate::pool::decoder_cache::CacheOutcome;
 use crate::pool::decoder_config::{num_decode_surfaces, Compatibility, DecoderConfig};
 use crate::session::decode_pass::{DecodePass, DecoderDriver, Packet, StopReason};
@@ -24,16 +23,21 @@ pub enum Call {
     Cropped(u32, u32, u8, i32),
     /// A frame with this label, into this surface.
     Decode(i32, u32),
+    /// Like `Decode`, with more bytes than the unit has.
+    DecodeLong(i32, u32),
     /// A first field, and the second one of the same picture.
     FirstField(i32, u32),
     SecondField(i32, u32),
     /// The picture in this surface, with this timestamp.
     Display(i32, i64),
-    /// The driver reports success whatever the callbacks returned.
+    /// The driver reports success for every result of the callbacks.
     ReturnSuccess,
 }
 
 pub use Call::*;
+
+/// Length of the units in these tests, and of their pictures.
+const BYTES: u32 = 5;
 
 /// A decoder: its configuration, and the label of the picture in each surface.
 pub struct FakeDecoder {
@@ -41,6 +45,8 @@ pub struct FakeDecoder {
     config: DecoderConfig,
     surfaces: BTreeMap<i32, u32>,
     mapped: Option<u64>,
+    /// Surfaces whose picture was mapped.
+    was_mapped: BTreeSet<i32>,
 }
 
 /// Events on the fake GPU, and the answers that it is set to give.
@@ -58,6 +64,8 @@ pub struct FakeGpu {
     pub failing: Option<u32>,
     /// How many more times a status is "in progress".
     pub in_progress_answers: u32,
+    /// The status of a picture is "in progress" until it was mapped.
+    pub status_needs_map: bool,
 }
 
 #[derive(Clone, Default)]
@@ -79,7 +87,16 @@ impl DecoderDriver for FakeDriver {
         self.0.borrow_mut().taken += 1;
         self.record(format!("take {number}"));
         let config = DecoderConfig { format: sequence.format, max_size, surfaces };
-        Ok((FakeDecoder { number, config, surfaces: BTreeMap::new(), mapped: None }, CacheOutcome::Created))
+        Ok((
+            FakeDecoder {
+                number,
+                config,
+                surfaces: BTreeMap::new(),
+                mapped: None,
+                was_mapped: BTreeSet::new(),
+            },
+            CacheOutcome::Created,
+        ))
     }
 
     fn put(&mut self, decoder: FakeDecoder) {
@@ -106,23 +123,25 @@ impl DecoderDriver for FakeDriver {
     }
 
     fn decode(&mut self, decoder: &mut FakeDecoder, picture: &mut sys::CUVIDPICPARAMS) -> Result<()> {
-        let (index, label) = (picture.CurrPicIdx, picture.nBitstreamDataLen);
+        let (index, label) = (picture.CurrPicIdx, picture.nNumSlices);
         assert!((index as u32) < decoder.config.surfaces);
         if self.0.borrow().failing == Some(label) {
             let name = "CUDA_ERROR_INVALID_VALUE".to_owned();
             return Err(Error::Call { call: "cuvidDecodePicture", code: 1, name, text: String::new() });
         }
         decoder.surfaces.insert(index, label);
+        decoder.was_mapped.remove(&index);
         self.record(format!("decode {label}"));
         Ok(())
     }
 
-    fn map(&mut self, decoder: &mut FakeDecoder, index: i32, _params: &MapParams) -> Result<(u64, usize)> {
+    fn map(&mut self, decoder: &mut FakeDecoder, index: i32) -> Result<(u64, usize)> {
         assert_eq!(decoder.mapped, None, "two pictures mapped");
         let label = *decoder.surfaces.get(&index).expect("a surface that was decoded into");
         // The label, at the place of the address, where the test reads it.
         let address = u64::from(label) << 32;
         decoder.mapped = Some(address);
+        decoder.was_mapped.insert(index);
         self.record(format!("map {label}"));
         Ok((address, 4096))
     }
@@ -136,6 +155,9 @@ impl DecoderDriver for FakeDriver {
         self.0.borrow_mut().status_queries += 1;
         if self.0.borrow().in_progress_answers > 0 {
             self.0.borrow_mut().in_progress_answers -= 1;
+            return Ok(1);
+        }
+        if self.0.borrow().status_needs_map && !decoder.was_mapped.contains(&index) {
             return Ok(1);
         }
         let label = decoder.surfaces.get(&index).copied().unwrap_or(0);
@@ -159,6 +181,8 @@ pub struct ScriptedPass {
     /// Ids and labels of the pictures delivered.
     pub delivered: Vec<(u32, u32)>,
     pub surfaces: Vec<Surface>,
+    /// Flags of the units that were fed.
+    pub flags: Vec<u32>,
     /// The last sequence callback's return value.
     pub returned_surfaces: i32,
     /// The consumer breaks, or panics, at this id.
@@ -175,6 +199,7 @@ impl ScriptedPass {
             gpu,
             delivered: Vec::new(),
             surfaces: Vec::new(),
+            flags: Vec::new(),
             returned_surfaces: 0,
             break_at: None,
             panic_at: None,
@@ -225,7 +250,11 @@ impl ScriptedPass {
             }
         };
         let (codec, returned_surfaces) = (self.codec, &mut self.returned_surfaces);
-        let mut parse = |_packet: Packet<'_>, callbacks: &mut dyn Callbacks| {
+        let flags = &mut self.flags;
+        let mut parse = |packet: Packet<'_>, callbacks: &mut dyn Callbacks| {
+            if packet.flags & sys::CUVID_PKT_ENDOFSTREAM == 0 {
+                flags.push(packet.flags);
+            }
             replay(codec, calls, callbacks, returned_surfaces)
         };
         step(&mut self.pass, &mut on_frame, &mut parse)
@@ -248,9 +277,10 @@ fn replay(
             Cropped(width, height, min, rows) => {
                 sequence(codec, (width, height), min, rows, callbacks, returned_surfaces)
             }
-            Decode(index, label) => callbacks.decode(&mut picture(index, label, 0, 0)),
-            FirstField(index, label) => callbacks.decode(&mut picture(index, label, 1, 0)),
-            SecondField(index, label) => callbacks.decode(&mut picture(index, label, 1, 1)),
+            Decode(index, label) => callbacks.decode(&mut picture(index, label, BYTES, 0, 0)),
+            DecodeLong(index, label) => callbacks.decode(&mut picture(index, label, 9 * BYTES, 0, 0)),
+            FirstField(index, label) => callbacks.decode(&mut picture(index, label, BYTES, 1, 0)),
+            SecondField(index, label) => callbacks.decode(&mut picture(index, label, BYTES, 1, 1)),
             Display(index, timestamp) => {
                 let info = sys::CUVIDPARSERDISPINFO { picture_index: index, timestamp, ..Default::default() };
                 callbacks.display(&info)
@@ -273,10 +303,11 @@ fn replay(
     }
 }
 
-fn picture(index: i32, label: u32, field: i32, second: i32) -> sys::CUVIDPICPARAMS {
+fn picture(index: i32, label: u32, bytes: u32, field: i32, second: i32) -> sys::CUVIDPICPARAMS {
     sys::CUVIDPICPARAMS {
         CurrPicIdx: index,
-        nBitstreamDataLen: label,
+        nNumSlices: label,
+        nBitstreamDataLen: bytes,
         field_pic_flag: field,
         second_field: second,
         ..Default::default()
@@ -299,7 +330,6 @@ fn sequence(
 pub fn format(codec: Codec, (width, height): (u32, u32), min: u8, rows: i32) -> sys::CUVIDEOFORMAT {
     let mut format = sys::CUVIDEOFORMAT {
         codec: codec.to_raw(),
-        progressive_sequence: 1,
         min_num_decode_surfaces: min,
         coded_width: width,
         coded_height: height,

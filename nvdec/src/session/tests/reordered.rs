@@ -269,6 +269,57 @@ fn damage_in_an_earlier_picture_fails_the_later_one() {
 }
 
 #[test]
+fn merged_pictures_are_a_mismatch() {
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(frame(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    let failure = error(script.feed(frame(1, 1), &[DecodeLong(1, 101), Display(1, 1)]));
+    assert!(matches!(failure, Error::Mismatch { .. }), "{failure}");
+    assert!(failure.to_string().contains("access unit 1 has 5 bytes"), "{failure}");
+}
+
+#[test]
+fn packet_after_an_unreported_picture_has_no_end_of_picture_flag() {
+    // The first unit may be a field, whose picture the parser reports with the next unit.
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.feed(AccessUnit { single_frame: false, ..frame(0, 0) }, &[]).unwrap();
+    script.feed(frame(1, 1), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.finish(&[Decode(1, 101), Display(1, 1)]).unwrap();
+    assert_eq!(script.flags[1..], [crate::sys::CUVID_PKT_TIMESTAMP], "the second unit");
+    assert_eq!(script.delivered, [(0, 100), (1, 101)]);
+}
+
+#[test]
+fn status_that_needs_a_map_is_asked_after_one() {
+    // The unwanted picture is mapped for its status before the requested one is delivered.
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.gpu.0.borrow_mut().status_needs_map = true;
+    script.feed(unwanted(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(frame(1, 1), &[Decode(1, 101), Display(1, 1)]).unwrap();
+    script.finish(&[]).unwrap();
+    assert_eq!(script.delivered, [(1, 101)]);
+    assert_eq!(script.log(), ["take 0", "decode 100", "decode 101", "map 101", "map 100", "map 101"]);
+    assert_eq!((script.stats().maps_for_status, script.stats().late_statuses), (1, 0));
+
+    // Damage is found this way.
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.gpu.0.borrow_mut().status_needs_map = true;
+    script.gpu.0.borrow_mut().status.insert(100, 8);
+    script.feed(unwanted(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(frame(1, 1), &[Decode(1, 101), Display(1, 1)]).unwrap();
+    assert_eq!(error(script.finish(&[])), Error::DamagedPicture { id: 0, status: 8 });
+    assert!(script.delivered.is_empty(), "it may refer to the damaged one");
+
+    // A status that stays unknown is counted and ends nothing.
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.gpu.0.borrow_mut().in_progress_answers = u32::MAX;
+    script.feed(unwanted(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(frame(1, 1), &[Decode(1, 101), Display(1, 1)]).unwrap();
+    script.finish(&[]).unwrap();
+    assert_eq!(script.delivered, [(1, 101)]);
+    assert_eq!((script.stats().maps_for_status, script.stats().late_statuses), (1, 2));
+}
+
+#[test]
 fn callback_failure_is_seen_if_the_driver_succeeds() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.gpu.0.borrow_mut().failing = Some(101);

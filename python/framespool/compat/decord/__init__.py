@@ -4,7 +4,7 @@ Write ``from framespool.compat import decord`` instead of ``import decord``; not
 
 Differences:
 
-- Frame *i* is the *i*-th in presentation order, whatever was requested before it. Where decord is known to be wrong:
+- Frame *i* is the *i*-th in presentation order, regardless of the order of access. Where decord is known to be wrong:
   after :meth:`~VideoReader.seek` to a frame that is not a keyframe, ``next()`` and ``reader[i]`` can return other
   frames; in MPEG-TS files it never returns the frames before the second keyframe; open GOPs shift its keyframes; files
   with edit lists have frames that are never shown; times in AVI files with B-frames are minus several billion years.
@@ -18,6 +18,7 @@ Differences:
 - ``VideoLoader``: ``shuffle=0`` is the same. 1 and 2 have other orders: the same ones in each process, and a new one at
   each ``reset()``. With 1, decord may return one more batch at a video's end.
 - ``gpu(i)`` works in every build and returns the same bytes as the CPU.
+- ``VideoReader`` and ``VideoLoader`` have ``stream=``, the index of the video stream, which decord does not have.
 - Where decord crashes (``get_batch(5)``, batches without frames) there is an error. Arrays can be passed to
   ``numpy.asarray``, and sources may also be bytes, ``pathlib.Path`` or members of archives.
 - There is no ``AudioReader`` and no ``AVReader``. The bridges are "native" and "torch" (``bridge.torchdl``); MXNet,

@@ -32,6 +32,7 @@ class VideoLoader:
         shuffle: 0: the order of the videos. 1: batches of randomly selected videos, with the batches of each video in
             order. 2: all batches in random order.
         prefetch: No effect.
+        stream: Video stream of each video, as for :class:`VideoReader`.
 
     Raises:
         DECORDError: If an argument is invalid, or a video cannot be opened.
@@ -47,6 +48,8 @@ class VideoLoader:
         skip: int,
         shuffle: int,
         prefetch: int = 0,
+        *,
+        stream: int | None = None,
     ) -> None:
         if not isinstance(uris, (list, tuple)) or not uris:
             raise AssertionError(f"uris must be a list of videos, got {uris!r}")
@@ -63,7 +66,7 @@ class VideoLoader:
         self._readers: list[VideoReader] = []
         for uri in uris:
             try:
-                self._readers.append(VideoReader(uri, contexts[0], width=shape[2], height=shape[1]))
+                self._readers.append(VideoReader(uri, contexts[0], shape[2], shape[1], stream=stream))
             except RuntimeError as reason:
                 raise DECORDError(str(reason)) from reason
         stride = max(0, interval) + 1

@@ -29,9 +29,11 @@ class VideoReader:
         height: Height of the frames in pixels; the video's own if not positive.
         num_threads: Threads that decode the frames of one call; all cores if not positive.
         fault_tol: No effect: a damaged frame is an error.
+        stream: Index of the video stream, counted over streams of all types, which decord does not have. By default
+            FFmpeg's best stream, as in decord.
 
     Raises:
-        RuntimeError: If the video cannot be opened.
+        RuntimeError: If the video cannot be opened, or has no such video stream.
         DECORDError: If frames cannot be decoded, or an argument has a wrong type.
         AssertionError: If ``ctx`` is not a context.
 
@@ -52,6 +54,8 @@ class VideoReader:
         height: int = -1,
         num_threads: int = 0,
         fault_tol: int = -1,
+        *,
+        stream: int | None = None,
     ) -> None:
         if not isinstance(ctx, DECORDContext):
             raise AssertionError(f"ctx must be cpu(i) or gpu(i), got {ctx!r}")
@@ -64,7 +68,8 @@ class VideoReader:
         device = "cpu" if ctx == cpu(ctx.device_id) else f"cuda:{ctx.device_id}"
         try:
             threads = min(int(num_threads), 256) if num_threads > 0 else None
-            video = Video(source, device=device, num_threads=threads, hdr="ignore")  # decord does not warn either
+            # decord does not warn of HDR either
+            video = Video(source, device=device, num_threads=threads, stream=stream, hdr="ignore")
             size = (height if height > 0 else video.info.height, width if width > 0 else video.info.width)
             resized = size != (video.info.height, video.info.width)
             steps: list[Transform] = [ours.Resize((int(size[0]), int(size[1])))] if resized else []

@@ -10,6 +10,9 @@ from framespool._images import decode_image as decode
 from framespool.compat.torchcodec._torch import needed
 from framespool.errors import Error
 
+#: Formats that are refused, with the library that torchcodec names in its error if it lacks it.
+MISSING = {"gif": "giflib", "webp": "libwebp", "avif": "libavif", "heic": "libheif"}
+
 Mode = Literal["UNCHANGED", "GRAY", "GRAY_ALPHA", "RGB", "RGB_ALPHA"]
 
 
@@ -30,7 +33,8 @@ def decode_image(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtyp
     Args:
         source: A path, bytes, or a 1-D uint8 tensor of a file.
         mode: "RGB", "GRAY" (luma of ITU-R 601), "RGB_ALPHA" or "GRAY_ALPHA" (with an opaque alpha channel, for images
-            without alpha), or "UNCHANGED" for images that are RGB or gray.
+            without alpha), or "UNCHANGED" for images that are RGB or gray. "RGB" and "GRAY" drop an alpha channel and
+            convert CMYK.
         output_dtype: ``torch.uint8``, ``torch.uint16`` (values times 257) or ``"auto"``. By default ``torch.uint8``.
 
     Returns:
@@ -38,8 +42,9 @@ def decode_image(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtyp
 
     Raises:
         ValueError: If torchcodec does not have an option or the format.
-        RuntimeError: If the image cannot be decoded, or framespool does not decode it: alpha, 16-bit PNG other than to
-            uint8, GIF, WebP, AVIF and HEIC.
+        RuntimeError: If the image cannot be decoded, or framespool refuses it: PNG with alpha in a mode with alpha or
+            "UNCHANGED", PNG of 16 bits with another ``output_dtype`` than uint8, CMYK with "UNCHANGED", and GIF, WebP,
+            AVIF and HEIC.
 
     Example:
         >>> from framespool.compat.torchcodec import decoders
@@ -168,8 +173,10 @@ def decode_heic(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype
 def _bytes(source: Any) -> bytes:
     torch = needed()
     if isinstance(source, torch.Tensor):
-        if source.dtype != torch.uint8 or source.ndim != 1:
-            raise RuntimeError(f"a tensor as source must be 1-D uint8, got {tuple(source.shape)} {source.dtype}")
+        if source.dtype != torch.uint8:
+            raise RuntimeError(f"Input tensor must have uint8 data type, got {source.dtype}")
+        if source.ndim != 1 or not source.numel():
+            raise RuntimeError(f"Input tensor must be 1-dimensional and non-empty, got shape {tuple(source.shape)}")
         return bytes(source.contiguous().numpy().tobytes())
     if isinstance(source, (str, os.PathLike)):
         with open(source, "rb") as file:
@@ -199,20 +206,25 @@ def _decode(data: bytes, kind: str, mode: Mode | ImageReadMode, output_dtype: An
     if output_dtype not in (None, torch.uint8, torch.uint16, "auto"):
         raise ValueError(f"Invalid output_dtype ({output_dtype!r}): give torch.uint8, torch.uint16 or 'auto'")
     wanted = _mode(mode)
-    if kind not in ("jpeg", "png"):
-        raise RuntimeError(f"framespool does not decode {kind.upper()} images; convert them to JPEG or PNG")
+    if kind in MISSING:
+        raise RuntimeError(
+            f"framespool does not decode {kind.upper()} images, as it does not contain {MISSING[kind]}; convert "
+            "them to JPEG or PNG"
+        )
     if _format(data) != kind:
-        raise RuntimeError(f"the source is not a {kind.upper()}")
+        raise RuntimeError(f"Not a {kind.upper()} file: starts with {data[:8]!r}")
     channels, bits = _stored(data, kind)
     if bits == 16 and output_dtype not in (None, torch.uint8):
         raise RuntimeError("framespool decodes PNGs of 16 bits to 8; give output_dtype=torch.uint8")
+    if kind == "jpeg" and channels == 4 and wanted is ImageReadMode.UNCHANGED:
+        raise RuntimeError("framespool converts CMYK to RGB; give mode='RGB' or 'GRAY' instead of 'UNCHANGED'")
     if wanted is ImageReadMode.UNCHANGED:
         wanted = {1: ImageReadMode.GRAY, 2: ImageReadMode.GRAY_ALPHA, 3: ImageReadMode.RGB}.get(
             channels, ImageReadMode.RGB_ALPHA
         )
-    has_alpha = channels in (2, 4)
+    has_alpha = kind == "png" and channels in (2, 4)
     if has_alpha and wanted in (ImageReadMode.GRAY_ALPHA, ImageReadMode.RGB_ALPHA):
-        raise RuntimeError(f"framespool does not decode alpha, which mode={mode!r} asks for; give mode='RGB' or 'GRAY'")
+        raise RuntimeError(f"framespool does not decode alpha, which mode={mode!r} requests; give mode='RGB' or 'GRAY'")
     try:
         image = decode(data, layout="CHW").torch()
     except Error as reason:
@@ -238,7 +250,7 @@ def _mode(mode: Any) -> ImageReadMode:
 
 
 def _stored(data: bytes, kind: str) -> tuple[int, int]:
-    """Returns the channels of the file, alpha included, and the bits per channel."""
+    """Returns the channels of the file, alpha and the black of CMYK included, and the bits per channel."""
     if kind == "png":
         if len(data) < 26:
             return 3, 8  # decoding reports the error
@@ -250,7 +262,7 @@ def _stored(data: bytes, kind: str) -> tuple[int, int]:
     while place + 9 < len(data) and data[place] == 0xFF:
         marker = data[place + 1]
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return (1 if data[place + 9] == 1 else 3), 8
+            return data[place + 9], 8
         if marker == 0xFF:
             place += 1
             continue

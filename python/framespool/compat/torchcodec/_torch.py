@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,3 +27,22 @@ def needed() -> Any:
     if torch is None:
         raise ImportError("framespool.compat.torchcodec needs PyTorch, which is not installed; use framespool.Video")
     return torch
+
+
+def copied(data: Any) -> Any:
+    """Copies a contiguous tensor, on the CPU in the calling thread.
+
+    ``clone()`` uses torch's threads, which do not survive ``os.fork()``: it would block in a child of a process that
+    has used them.
+
+    Args:
+        data: The tensor.
+
+    Returns:
+        The copy.
+    """
+    if data.device.type != "cpu":
+        return data.clone()
+    made = needed().empty_like(data)
+    ctypes.memmove(made.data_ptr(), data.data_ptr(), data.nbytes)
+    return made

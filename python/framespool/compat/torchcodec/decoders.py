@@ -24,7 +24,7 @@ from framespool.compat.torchcodec._images import (
 from framespool.compat.torchcodec._mappings import mapped_frames
 from framespool.compat.torchcodec._metadata import CpuFallbackStatus, StreamMetadata, VideoStreamMetadata, metadata
 from framespool.compat.torchcodec._open import open_video
-from framespool.compat.torchcodec._torch import needed
+from framespool.compat.torchcodec._torch import copied, needed
 from framespool.compat.torchcodec.transforms import translate
 from framespool.errors import Error
 
@@ -42,8 +42,13 @@ __all__ = [
     "decode_jpeg",
     "decode_png",
     "decode_webp",
+    "get_nvdec_cache_capacity",
     "set_cuda_backend",
+    "set_nvdec_cache_capacity",
 ]
+
+#: Value of :func:`set_nvdec_cache_capacity`; torchcodec's default.
+_nvdec_cache_capacity = 20
 
 
 @contextlib.contextmanager
@@ -62,6 +67,34 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
     if backend.lower() not in ("nvdec", "beta", "ffmpeg"):
         raise ValueError(f"Invalid CUDA backend ({backend}): give 'nvdec' or 'ffmpeg'")
     yield
+
+
+def set_nvdec_cache_capacity(capacity: int) -> None:
+    """Sets the value that :func:`get_nvdec_cache_capacity` returns; it has no other effect.
+
+    framespool limits its own cache of NVDEC decoders by GPU memory, not by their number.
+
+    Args:
+        capacity: Number of decoders per GPU, from 0.
+
+    Raises:
+        RuntimeError: If it is negative, or not an int.
+    """
+    global _nvdec_cache_capacity
+    if not isinstance(capacity, Integral):
+        raise RuntimeError(f"NVDEC cache capacity must be an int, got {capacity!r}")
+    if capacity < 0:
+        raise RuntimeError(f"NVDEC cache capacity must be non-negative, got {capacity}")
+    _nvdec_cache_capacity = int(capacity)
+
+
+def get_nvdec_cache_capacity() -> int:
+    """Returns the capacity that was set last.
+
+    Returns:
+        Number of decoders per GPU; 20 by default, as in torchcodec.
+    """
+    return _nvdec_cache_capacity
 
 
 class VideoDecoder:
@@ -165,7 +198,11 @@ class VideoDecoder:
 
     @property
     def cpu_fallback(self) -> CpuFallbackStatus:
-        """Whether the CPU decodes frames that are on a GPU; a frame is decoded to determine it."""
+        """Whether the CPU decodes frames that are on a GPU; a frame is decoded to determine it.
+
+        Raises:
+            RuntimeError: If the frame cannot be decoded.
+        """
         status = self._cpu_fallback
         if not status.status_known:
             video = self._frames.video
@@ -190,8 +227,9 @@ class VideoDecoder:
         raise TypeError(f"Unsupported key type {type(key).__name__}: a frame index must be an int or a slice")
 
     def __iter__(self) -> Iterator[Any]:
-        """Yields every frame, torch.Tensor (C, H, W) each."""
-        return (self._single(place) for place in range(len(self)))
+        """Yields every frame, torch.Tensor (C, H, W) each; access to other frames meanwhile does not slow it down."""
+        frames = ReadaheadReader(self._frames.video, self._frames.transforms, self._frames.dtype)
+        return (self._single(place, frames) for place in range(len(self)))
 
     def _get_key_frame_indices(self) -> Any:
         """Returns the frames at which decoding can start: torch.Tensor (N,) int64."""
@@ -392,9 +430,9 @@ class VideoDecoder:
         ticks = round(until * den / num) - round(pts * den / num)
         return pts, ticks * num / den
 
-    def _single(self, place: int) -> Any:
+    def _single(self, place: int, frames: ReadaheadReader | None = None) -> Any:
         try:
-            tensor, shared = self._frames.one(self._places[place])
+            tensor, shared = (frames or self._frames).one(self._places[place])
         except Error as reason:
             raise RuntimeError(str(reason)) from reason
         data = tensor.torch()
@@ -402,7 +440,7 @@ class VideoDecoder:
             data = self._transforms.finish(data[None])[0]
         elif shared:
             # A stored frame must not keep its neighbors in memory.
-            data = data.clone()
+            data = copied(data)
         return data.permute(2, 0, 1) if self._channels_first else data
 
     def _batch(self, places: Sequence[int]) -> FrameBatch:

@@ -269,8 +269,8 @@ def _time_range(
     decoder: VideoDecoder, length: int, apart: float | None, start: float | None, end: float | None
 ) -> tuple[float, float, float]:
     """Returns the range in which clips may start, and the seconds between their frames."""
-    facts = decoder.metadata
-    first, last, fps = facts.begin_stream_seconds, facts.end_stream_seconds, facts.average_fps
+    metadata = decoder.metadata
+    first, last, fps = metadata.begin_stream_seconds, metadata.end_stream_seconds, metadata.average_fps
     if fps is None:
         raise ValueError("Could not infer average fps: metadata.average_fps is None; use a sampler by indices")
     if first is None or last is None:

@@ -96,10 +96,10 @@ impl ClipSampler for Ssv2 {
     }
 
     fn sequence_length(&self) -> Option<u32> {
-        let alike = self.0.mode != Mode::Test
+        let has_equal_segments = self.0.mode != Mode::Test
             || self.0.version == VideoMaeVersion::Two
             || self.0.test_num_segment <= 2;
-        alike.then_some(self.0.num_segment)
+        has_equal_segments.then_some(self.0.num_segment)
     }
 
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {

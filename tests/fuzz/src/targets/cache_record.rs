@@ -28,7 +28,7 @@ pub const CACHE_RECORD: Target = Target {
 };
 
 fn index(bytes: &[u8]) {
-    // A sequence of equal numbers needs few bytes, whatever its length: the limits bound what one index may contain.
+    // A sequence of equal numbers needs few bytes at any length: the limits bound what one index may contain.
     let Some(index) = fuzz_api::decode_index(bytes, &limits()) else { return };
     check(&index);
     let written = fuzz_api::encode_index(&index).expect("a decoded index can be encoded");

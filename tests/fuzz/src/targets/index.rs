@@ -1,4 +1,4 @@
-//! Files that are or were videos: their indices must be consistent, whatever the file contains.
+//! Files that are or were videos: their indices must be consistent for any content.
 //! Two targets: MP4's tables alone, which are parsed often and fast, and complete indices, also through libavformat.
 
 use std::cell::Cell;

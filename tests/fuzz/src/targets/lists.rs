@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use framespool::source::{ByteSource, ImageSequence, ImageSequenceSource};
 use framespool::Result;
 use framespool_datasets::{
-    activitynet, annotation_file, ava, dali_file_list, epic_kitchens, file_list, gluon_list, hmdb51, jester,
-    json_lines, kinetics, rawframes, something_something, ucf101, AvaOptions, DaliUnit, Dataset,
-    EpicKitchensOptions, ImageSequencePattern, MissingFilePolicy, NumberedVideos, RawframesField, SampleKeys,
-    SegmentBounds,
+    activitynet, annotation_file, ava, dali_file_list, epic_kitchens, hmdb51, jester, json_lines, kinetics,
+    something_something, ucf101, AnnotationColumn, AnnotationOptions, AvaOptions, DaliUnit, Dataset,
+    EpicKitchensOptions, ImageSequencePattern, MissingFilePolicy, NumberedVideos, SampleKeys, SegmentBounds,
 };
 
 use super::{check_error, Target, USUAL};
@@ -123,28 +122,30 @@ fn same_twice(path: &Path, read: impl Fn() -> Result<Dataset>) {
 }
 
 fn listed(kind: u8, option: u8, path: &Path) -> Result<Dataset> {
+    use AnnotationColumn::{Duration, Label, Labels, Start, Total};
     let root = Path::new("/nowhere");
     let frames =
         || ImageSequencePattern { pattern: "img_{:05}.jpg".into(), first: 1, count: None, fps: (30, 1) };
     let classes = scratch::folder().join("classes.txt");
     let odd = option & 1 == 1;
+    let list = |columns: &[AnnotationColumn], delimiter: Option<&str>| {
+        let extension = (option & 2 == 2).then_some("mp4");
+        let frames = Some(&frames());
+        annotation_file(path, &AnnotationOptions { root: Some(root), columns, delimiter, extension, frames })
+    };
     match kind % 16 {
-        0 => file_list(path, None, None),
-        1 => file_list(path, Some(root), Some(",")),
+        0 => annotation_file(path, &AnnotationOptions::default()),
+        1 => list(&[Label], Some(",")),
         2 => dali_file_list(path, None, DaliUnit::Frames),
         3 if odd => {
             let (start_up, end_up) = (option & 2 == 2, option & 4 == 4);
             dali_file_list(path, None, DaliUnit::Rounded { start_up, end_up, fps: (30000, 1001) })
         }
         3 => dali_file_list(path, None, DaliUnit::Seconds),
-        4 => {
-            let fields =
-                [RawframesField::Start, RawframesField::Total, RawframesField::Label, RawframesField::Labels];
-            let fields = if odd { &fields[1..3] } else { &fields[..3] };
-            rawframes(path, Some(root), &frames(), fields)
-        }
-        5 => annotation_file(path, None, None, odd),
-        6 => gluon_list(path, Some(root), odd.then_some("mp4")),
+        4 if odd => list(&[Total, Label], None),
+        4 => list(&[Start, Total, Label], None),
+        5 => list(if odd { &[Labels] } else { &[Total, Labels] }, None),
+        6 => list(&[Duration, Label], odd.then_some("::")),
         7 => kinetics(path, root, "mp4", odd.then_some("train"), None, missing(option)),
         8 => {
             let span_seconds = if odd { 3.0 } else { 1e-3 };
@@ -183,7 +184,7 @@ fn listed(kind: u8, option: u8, path: &Path) -> Result<Dataset> {
         // Read like the folder of splits: one of its files.
         13 => hmdb51(folder_of(path, "brush_hair_test_split1.txt"), root, 1, odd),
         14 => ucf101(folder_of(path, "trainlist01.txt"), root, 1, !odd),
-        _ => file_list(path, Some(root), Some(if odd { ";" } else { "\t" })),
+        _ => list(&[Label], Some(if odd { ";" } else { "\t" })),
     }
 }
 

@@ -2,7 +2,9 @@
 //! Batches must have the reported lengths and every clip once over all ranks, or an error results. Batch sizes are limited to some
 //! thousand clips.
 
-use framespool::batch_sampler::grouped_shuffle::{GroupedOptions, VideoClips};
+use std::collections::HashSet;
+
+use framespool::batch_sampler::grouped_shuffle::{GroupedOptions, VideoClips, WeightConfig};
 use framespool::batch_sampler::{
     BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, MixConfig, Shuffle,
 };
@@ -64,6 +66,7 @@ fn run(input: &[u8]) {
         return;
     }
     let mut seen = vec![0u32; config.num_clips as usize];
+    let mut visits = HashSet::new();
     for shard_id in 0..config.num_shards {
         for worker_id in 0..config.num_workers {
             let other = BatchSampler::new(BatchSamplerConfig { shard_id, worker_id, ..config.clone() })
@@ -73,13 +76,23 @@ fn run(input: &[u8]) {
                 "ranks of different lengths"
             );
             for batch in 0..other.len_batches() {
-                let real = other.batch(epoch, batch);
-                real.iter().filter(|slot| !slot.padding).for_each(|slot| seen[slot.clip as usize] += 1);
+                for slot in other.batch(epoch, batch).iter().filter(|slot| !slot.padding) {
+                    seen[slot.clip as usize] += 1;
+                    assert!(
+                        visits.insert((slot.clip, slot.occurrence)),
+                        "a visit twice in an epoch: {slot:?}"
+                    );
+                }
             }
         }
     }
-    assert!(seen.iter().all(|&times| times <= 1), "a clip twice in an epoch: {seen:?}");
     let all = config.last_batch != LastBatchPolicy::Drop;
+    if let Some(weights) = &config.weights {
+        let expected = weights.epoch_clips.unwrap_or(config.num_clips);
+        assert!(visits.len() as u64 == expected || !all && (visits.len() as u64) < expected);
+        return;
+    }
+    assert!(seen.iter().all(|&times| times <= 1), "a clip twice in an epoch: {seen:?}");
     assert!(!all || seen.iter().all(|&times| times == 1), "a clip is missing: {seen:?}");
 }
 
@@ -121,6 +134,16 @@ fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
         Some(VideoClips::Equal { videos: total? / clips, clips })
     });
     let sum = sum.or(video_clips.as_ref().map(VideoClips::num_clips));
+    let num_videos = video_clips.as_ref().map_or(0, VideoClips::num_videos);
+    let weights = case.maybe(|case| WeightConfig {
+        weights: match case.flag() {
+            true => (0..num_videos.min(100)).map(|_| f64::from(case.count() % 5)).collect(),
+            false => case.some(12, FuzzInput::number).into(),
+        },
+        replacement: case.flag(),
+        // Copies of videos of different lengths are listed for each epoch.
+        epoch_clips: case.maybe(|case| u64::from(case.count()) << (case.next_below(8) * 3)),
+    });
     BatchSamplerConfig {
         num_clips: sum.unwrap_or_else(|| case.long()),
         clip_order: if mix.is_some() {
@@ -159,5 +182,6 @@ fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
         last_batch: case.one_of(&[LastBatchPolicy::Partial, LastBatchPolicy::Drop, LastBatchPolicy::Fill]),
         mix,
         video_clips,
+        weights: weights.filter(|_| !case.flag()),
     }
 }

@@ -1,5 +1,5 @@
 //! Arguments of clip samplers and properties of a video, most of them invalid: clips of existing frames with the reported length,
-//! the same each time, or an error. Which frames are selected is tested beside the samplers.
+//! the same each time, or an error. Which frames are selected is tested next to the samplers.
 
 mod rules;
 

@@ -82,30 +82,30 @@ thread_local! {
 fn picture(bytes: &[u8], option: u8, rows: u8) {
     let limits = Limits { picture_samples: MAX_PIXELS, ..Limits::default() };
     let source = MemorySource::new("fuzzed", bytes.to_vec());
-    let Ok(facts) = check_error(read_header(&source, &limits)) else { return };
-    assert_eq!(sniff(bytes), Some(facts.format));
-    assert!(facts.width > 0 && u64::from(facts.width) * u64::from(facts.height) <= MAX_PIXELS);
-    if let Some(seen) = JpegHeader::parse(bytes).ok().filter(|_| facts.format == ImageFormat::Jpeg) {
+    let Ok(header) = check_error(read_header(&source, &limits)) else { return };
+    assert_eq!(sniff(bytes), Some(header.format));
+    assert!(header.width > 0 && u64::from(header.width) * u64::from(header.height) <= MAX_PIXELS);
+    if let Some(seen) = JpegHeader::parse(bytes).ok().filter(|_| header.format == ImageFormat::Jpeg) {
         assert_eq!(
             (seen.width, seen.height),
-            (facts.width, facts.height),
+            (header.width, header.height),
             "the GPU's header parser reports another size"
         );
     }
     let scale = DctScale::ALL[usize::from(option >> 1 & 3)];
-    let scale = if facts.can_scale(scale) { scale } else { DctScale::Full };
+    let scale = if header.can_scale(scale) { scale } else { DctScale::Full };
     let (exact, labels) = (option & 8 == 8, option & 16 == 16);
     let options = DecodeOptions { scale, exact: exact && scale == DctScale::Full, labels, rows: None };
-    let fresh = decoded(&mut ImageDecoder::new(), bytes, &facts, options);
-    let used = USED.with_borrow_mut(|used| decoded(used, bytes, &facts, options));
+    let fresh = decoded(&mut ImageDecoder::new(), bytes, &header, options);
+    let used = USED.with_borrow_mut(|used| decoded(used, bytes, &header, options));
     assert_eq!(fresh, used, "a reused decoder gives a different image");
     let Some(whole) = fresh else { return };
-    let (_, height) = facts.scaled_size(scale);
+    let (_, height) = header.scaled_size(scale);
     // Partial rows equal those of the complete image.
     let first = u32::from(rows >> 4) * height / 16;
     let end = (first + 1 + u32::from(rows & 15) * height / 16).min(height);
     let part = DecodeOptions { rows: Some((first, end)), ..options };
-    let some = decoded(&mut ImageDecoder::new(), bytes, &facts, part).expect("a part of a whole picture");
+    let some = decoded(&mut ImageDecoder::new(), bytes, &header, part).expect("a part of a whole picture");
     for (plane, (whole, some)) in whole.iter().zip(&some).enumerate() {
         let of = |row: u32| row as usize * whole.len() / height as usize;
         // Chroma of one row also depends on its neighbor.
@@ -113,8 +113,8 @@ fn picture(bytes: &[u8], option: u8, rows: u8) {
         assert_eq!(whole[first..end], some[first..end], "rows {first}..{end} of plane {plane}");
     }
     if options.exact && !labels {
-        let mut rgb = vec![0; (facts.width * facts.height * 3) as usize];
-        let done = ImageDecoder::new().decode_into(&site(), &facts, bytes, &mut rgb);
+        let mut rgb = vec![0; (header.width * header.height * 3) as usize];
+        let done = ImageDecoder::new().decode_into(&site(), &header, bytes, &mut rgb);
         if done.expect("what could be decoded with a copy") {
             assert_eq!(
                 vec![rgb],
@@ -133,11 +133,11 @@ fn site() -> Site {
 fn decoded(
     decoder: &mut ImageDecoder,
     bytes: &[u8],
-    facts: &ImageHeader,
+    header: &ImageHeader,
     options: DecodeOptions,
 ) -> Option<Vec<Vec<Vec<u8>>>> {
-    let view = check_error(decoder.decode(&site(), facts, bytes, options)).ok()?;
-    assert_eq!((view.width, view.height), facts.scaled_size(options.scale));
+    let view = check_error(decoder.decode(&site(), header, bytes, options)).ok()?;
+    assert_eq!((view.width, view.height), header.scaled_size(options.scale));
     Some(planes(&view))
 }
 

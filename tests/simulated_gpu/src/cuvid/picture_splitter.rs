@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::call_log::violation;
+
 use super::abi::{AV1, H264, HEVC, VP8, VP9};
 use super::bit_reader::nals;
 use super::headers::{h264_pps, h264_slice, h264_sps, hevc_sps, Slice, Sps};
@@ -114,6 +116,9 @@ impl PictureSplitter {
         timestamp: Option<i64>,
         whole: bool,
     ) -> (Vec<CodedPicture>, usize) {
+        if whole && !self.pending.slices.is_empty() {
+            violation("ENDOFPICTURE while a picture is not reported yet: the parser merges both".to_owned());
+        }
         let (mut done, mut timestamp, mut started) = (Vec::new(), timestamp, false);
         for (start, end) in nals(packet) {
             let nal = &packet[start..end];

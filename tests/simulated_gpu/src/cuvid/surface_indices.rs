@@ -100,7 +100,7 @@ impl SurfaceIndices {
         Some(index)
     }
 
-    /// Displayed and not referenced: the next picture may use its index, whatever the decoder still holds.
+    /// Displayed and not referenced: the next picture may use its index, also while the decoder holds it.
     pub fn release(&self, index: i32) {
         let mut state = self.state();
         let Some(serial) =

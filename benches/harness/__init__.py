@@ -1,0 +1,1 @@
+"""What the comparisons share: worker processes, and the folders of videos and encodes."""

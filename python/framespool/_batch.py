@@ -1,0 +1,129 @@
+"""What batches of clips and of images have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+from framespool.errors import ArgumentError
+
+S = TypeVar("S", bound="BatchMethods")
+
+
+class BatchMethods:
+    """Access by name, unpacking, and conversion to PyTorch; the attributes are those of the subclass."""
+
+    def __len__(self) -> int:
+        return len(self.labels)  # type: ignore[attr-defined]
+
+    def __iter__(self) -> Iterator[Any]:
+        """The two values of `frames, labels = batch`."""
+        first, labels, *_ = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+        return iter((first, labels))
+
+    def __getitem__(self, name: str) -> Any:
+        """The attribute of that name, as in a dict."""
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        if name not in names:
+            raise ArgumentError(f"a batch has no {name!r}; it has {', '.join(names)}")
+        return getattr(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        return any(field.name == name for field in fields(self))  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        lines = [f"    {name}={_described(value)}," for name, value in self.as_dict().items()]
+        return "\n".join([f"{type(self).__name__}(", *lines, ")"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The attributes by name, without those that are `None`.
+
+        Returns:
+            A new dict; the values are not copied.
+
+        Example:
+            >>> import framespool as fsp
+            >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.random(sequence_length=4), batch_size=1)
+            >>> batch = next(iter(loader))
+            >>> sorted(batch.as_dict())[:3]
+            ['clip_ids', 'frames', 'indices']
+        """
+        named = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
+        return {name: value for name, value in named if value is not None}
+
+    def torch(self: S) -> S:
+        """Converts all tensors to `torch.Tensor`, without a copy.
+
+        Returns:
+            A batch of the same class.
+
+        Raises:
+            UnsupportedError: If PyTorch is not installed.
+
+        Example:
+            >>> frames, labels = next(iter(loader)).torch()  # doctest: +SKIP
+        """
+        from framespool.torch._torch import needed, tensors
+
+        needed()
+        return replace(self, **tensors(self))  # type: ignore[type-var]
+
+    def to(self: S, device: Any, non_blocking: bool = False) -> S:
+        """Converts all tensors to `torch.Tensor` and moves them to a device.
+
+        Lightning's `Trainer` and Accelerate call it, too.
+
+        Args:
+            device: As for `torch.Tensor.to()`: `"cuda"`, a `torch.device` or a number.
+            non_blocking: As for `torch.Tensor.to()`. A copy from the host to a GPU is asynchronous only from pinned
+                memory, see `pin_memory()`.
+
+        Returns:
+            A batch of the same class.
+
+        Raises:
+            UnsupportedError: If PyTorch is not installed.
+
+        Example:
+            >>> batch = next(iter(loader)).to("cuda", non_blocking=True)  # doctest: +SKIP
+        """
+        return self._mapped(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self: S) -> S:
+        """Converts all tensors to `torch.Tensor` and copies those of the host to page-locked memory.
+
+        A `DataLoader` with `pin_memory=True` calls it.
+
+        Returns:
+            A batch of the same class.
+
+        Raises:
+            UnsupportedError: If PyTorch is not installed.
+
+        Example:
+            >>> batch = next(iter(loader)).pin_memory().to("cuda", non_blocking=True)  # doctest: +SKIP
+        """
+        return self._mapped(lambda tensor: tensor if tensor.is_cuda else tensor.pin_memory())
+
+    def _mapped(self: S, change: Any) -> S:
+        """Applies a function to each `torch.Tensor`; the result of a callable among the transforms may be none."""
+
+        def apply(value: Any) -> Any:
+            if isinstance(value, list):
+                return [apply(each) for each in value]
+            return change(value) if hasattr(value, "pin_memory") else value
+
+        converted = self.torch()
+        return replace(converted, **{name: apply(value) for name, value in converted.as_dict().items()})  # type: ignore[type-var]
+
+
+def _described(value: Any) -> str:
+    """A tensor by shape, dtype and device, anything else by its type."""
+    if isinstance(value, list):
+        return f"[{', '.join(_described(each) for each in value[:4])}{', …' if len(value) > 4 else ''}]"
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        return type(value).__name__
+    device = str(getattr(value, "device", "cpu"))
+    place = "" if device == "cpu" else f", {device}"
+    return f"{type(value).__name__}({tuple(value.shape)}, {value.dtype}{place})"

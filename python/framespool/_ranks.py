@@ -1,0 +1,76 @@
+"""Which share of the machine belongs to this process, and whether it is one of several ranks."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import warnings
+
+from framespool._loader_options import cores
+
+_warned = False
+
+
+def cores_per_rank() -> int:
+    """Returns the number of cores for this rank.
+
+    The cores that the process may use are divided among the ranks of this machine, which torchrun counts in
+    `LOCAL_WORLD_SIZE`. A rank that is bound to fewer cores than its parent process has its share already, or shares
+    these cores with some of the other ranks.
+
+    Returns:
+        Number of cores, at least 1.
+    """
+    words = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    ranks, own = max(1, int(words) if words.isdecimal() else 1), cores()
+    here, outside = len(os.sched_getaffinity(0)), _parent_cores()
+    # A quota of CPU time (fewer cores than the affinity mask has) applies to all ranks together.
+    if own < here or here >= outside:
+        return max(1, own // ranks)
+    return max(1, min(own, outside // ranks))
+
+
+def _parent_cores() -> int:
+    """Returns the number of cores that the process that started this rank may use; 0 if unknown."""
+    data = sys.modules.get("torch.utils.data")
+    is_worker = data is not None and data.get_worker_info() is not None
+    trainer = multiprocessing.parent_process() if is_worker else None
+    try:
+        if trainer is None or trainer.pid is None:
+            return len(os.sched_getaffinity(os.getppid()))
+        with open(f"/proc/{trainer.pid}/status", encoding="ascii", errors="replace") as lines:
+            starter = next(int(line.split()[1]) for line in lines if line.startswith("PPid:"))
+        return len(os.sched_getaffinity(starter))
+    except (OSError, StopIteration):
+        return 0
+
+
+def world_size() -> int:
+    """Returns the number of ranks to which this process belongs.
+
+    Returns:
+        That of `torch.distributed` if it is initialized, else `WORLD_SIZE` if `RANK` is set, else 1.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_world_size()
+    words = os.environ.get("WORLD_SIZE", "1")
+    return max(1, int(words)) if "RANK" in os.environ and words.isdecimal() else 1
+
+
+def warn_unsharded(num_shards: int) -> None:
+    """Warns once if this process is one of several ranks, but its loader reads the complete dataset.
+
+    Args:
+        num_shards: That of the loader.
+    """
+    global _warned
+    if num_shards > 1 or _warned or (ranks := world_size()) == 1:
+        return
+    _warned = True
+    warnings.warn(
+        f"this is one of {ranks} ranks, but the loader has num_shards=1, so every rank reads the complete dataset; "
+        "pass **framespool.torch.rank_and_world(), or shard_id= and num_shards=",
+        stacklevel=5,
+    )

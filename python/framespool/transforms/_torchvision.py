@@ -1,0 +1,263 @@
+"""Converts torchvision's transforms to framespool's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import Any
+
+from framespool.errors import ArgumentError
+from framespool.transforms import _color, _erasing, _geometry
+from framespool.transforms._args import Transform
+from framespool.transforms._functions import is_module
+
+#: These only change the type of the object that holds the frame.
+_NO_OPERATION = {"Identity", "PILToTensor", "ToImage", "ToPureTensor"}
+#: These convert to float and divide by 255.
+_TO_UNIT_RANGE = {"ToTensor"}
+_TO_DTYPE = {"ConvertImageDtype", "ToDtype"}
+
+
+def is_torchvision(entry: Any) -> bool:
+    """Whether an object is a transform or a function of torchvision, or a module that contains one.
+
+    torchvision is not imported for it.
+
+    Args:
+        entry: The object.
+
+    Returns:
+        The answer.
+    """
+    if not callable(entry) or isinstance(entry, type):
+        return False
+    # Of a torch.nn.Module: itself and its children.
+    modules = getattr(entry, "modules", None)
+    members = modules() if is_module(entry) and callable(modules) else [entry]
+    return any(f"{getattr(member, '__module__', None)}.".startswith("torchvision.transforms.") for member in members)
+
+
+def translate(entries: Iterable[Any], dtype: str) -> list[Any]:
+    """Replaces torchvision's transforms in a list; others stay.
+
+    Args:
+        entries: The list, also with nested `Compose`.
+        dtype: The dtype of the result that the caller requests.
+
+    Returns:
+        The list with framespool's transforms.
+
+    Raises:
+        ArgumentError: If a transform of torchvision has no equivalent, or converts to another dtype.
+    """
+    flat = list(_flat(entries))
+    if not any(is_torchvision(entry) for entry in flat):
+        return flat
+    out: list[Any] = []
+    values = _Values(dtype)
+    for entry in flat:
+        out += values.convert(entry) if is_torchvision(entry) else [entry]
+    return out + values.end()
+
+
+def _flat(entries: Iterable[Any]) -> Iterable[Any]:
+    for entry in entries:
+        kind = type(entry).__name__
+        if is_torchvision(entry) and kind in ("Compose", "Sequential"):
+            yield from _flat(entry.transforms if kind == "Compose" else entry)
+        else:
+            yield entry
+
+
+class _Values:
+    """The range of the values at one place of the list, on which fills and `Normalize` depend."""
+
+    def __init__(self, dtype: str) -> None:
+        self._dtype = dtype
+        #: What the value 255 of a frame is at this place: 255 or 1; `None` after `Normalize`.
+        self._white: float | None = 255
+        self._is_float = False
+
+    def convert(self, entry: Any) -> list[Transform]:
+        """Returns framespool's transforms for one of torchvision's."""
+        name = type(entry).__name__
+        if name in _NO_OPERATION:
+            return []
+        if name in _TO_UNIT_RANGE:
+            return self._to_dtype(entry, "float32", True)
+        if name in _TO_DTYPE:
+            scale = getattr(entry, "scale", True)  # ConvertImageDtype always scales
+            return self._to_dtype(entry, str(entry.dtype).removeprefix("torch."), scale)
+        if name == "Normalize":
+            return self._normalize(entry)
+        if name not in _CONVERSIONS:
+            raise unsupported(entry, "framespool has no equivalent")
+        if self._white is None and name not in ("RandomErasing", *_MOVES_PIXELS):
+            raise unsupported(entry, "it would change normalized values; put it before Normalize")
+        return [_CONVERSIONS[name](entry, self._white)]
+
+    def _to_dtype(self, entry: Any, dtype: str, scale: bool) -> list[Transform]:
+        if dtype == "uint8" and not self._is_float:
+            return []
+        if dtype not in ("float16", "bfloat16", "float32"):
+            raise unsupported(entry, 'the dtype of the result is chosen by dtype="uint8", "float32", ... of the caller')
+        if dtype != self._dtype:
+            raise ArgumentError(
+                f'transforms: {entry!r} makes {dtype}, but dtype is "{self._dtype}"; give dtype="{dtype}" as well, the '
+                "dtype in which frames are delivered"
+            )
+        if scale and not self._is_float:
+            self._white = 1
+        self._is_float = True
+        return []
+
+    def _normalize(self, entry: Any) -> list[Transform]:
+        if not self._is_float or self._white is None:
+            reason = (
+                "it comes twice" if self._white is None else "it needs ToDtype(torch.float32, scale=True) before it"
+            )
+            raise unsupported(entry, reason)
+        mean, std = ([float(value) / self._white for value in values] for values in (entry.mean, entry.std))
+        self._white = None
+        return [_color.Normalize(*(values if len(values) > 1 else values[0] for values in (mean, std)))]
+
+    def end(self) -> list[Transform]:
+        """Returns the transform at the end of the list: floats are 0 to 1 unless torchvision's would not be."""
+        return [_color.Normalize(0, 1 / 255)] if self._is_float and self._white == 255 else []
+
+
+def unsupported(entry: Any, reason: str) -> ArgumentError:
+    """The error for a transform of torchvision that cannot be converted.
+
+    Args:
+        entry: The transform.
+        reason: Why not.
+
+    Returns:
+        The error, which names the alternatives.
+    """
+    return ArgumentError(
+        f"transforms: torchvision's {entry!r} cannot be used here: {reason}; wrap it, at the end of the list, in "
+        "framespool.transforms.PerClip(...), which passes each clip as a (T, C, H, W) tensor, or in PerBatch(...)"
+    )
+
+
+def _interpolation(entry: Any, *, resizes: bool) -> str:
+    how = entry.interpolation
+    name = str(how.value if isinstance(how, Enum) else how).lower().replace("_", "-")
+    if resizes and name == "nearest":
+        raise unsupported(entry, "NEAREST takes other pixels than NEAREST_EXACT, which is supported")
+    if name not in ("bilinear", "nearest", "nearest-exact"):
+        raise unsupported(entry, f"interpolation {name!r} is not supported; BILINEAR and NEAREST_EXACT are")
+    return name
+
+
+def _antialias(entry: Any) -> bool:
+    antialias = getattr(entry, "antialias", True)
+    if not isinstance(antialias, bool):
+        raise unsupported(entry, f"antialias must be True or False, got {antialias!r}")
+    return antialias
+
+
+def _fill(entry: Any, white: float | None) -> float | Sequence[float]:
+    fill = entry.fill
+    if fill is None:
+        return 0
+    if isinstance(fill, dict) or white is None:
+        raise unsupported(entry, "fill must be a number or three numbers, before Normalize")
+    numbers = [fill] if isinstance(fill, (int, float)) else list(fill)
+    scaled = [number * 255 / white for number in numbers]
+    return scaled[0] if len(scaled) == 1 else scaled
+
+
+def _size(size: Any) -> Any:
+    """Resize(256) stores [256]."""
+    return size[0] if isinstance(size, (list, tuple)) and len(size) == 1 else size
+
+
+def _resize(entry: Any, _: float | None) -> Transform:
+    how = _interpolation(entry, resizes=True)
+    return _geometry.Resize(_size(entry.size), how, entry.max_size, _antialias(entry))
+
+
+def _random_crop(entry: Any, white: float | None) -> Transform:
+    pads = entry.padding is not None or entry.pad_if_needed
+    if white is None and pads:
+        raise unsupported(entry, "it would pad normalized values; put it before Normalize")
+    padding = None if entry.padding is None else _padding(entry)
+    fill = _fill(entry, white) if pads else 0
+    return _geometry.RandomCrop(entry.size, padding, entry.pad_if_needed, fill, entry.padding_mode)
+
+
+def _padding(entry: Any) -> Any:
+    """A single number may be stored as [number]."""
+    padding = entry.padding
+    return padding[0] if isinstance(padding, (list, tuple)) and len(padding) == 1 else padding
+
+
+def _random_resized_crop(entry: Any, _: float | None) -> Transform:
+    how = _interpolation(entry, resizes=True)
+    return _geometry.RandomResizedCrop(_size(entry.size), entry.scale, entry.ratio, how, _antialias(entry))
+
+
+def _color_jitter(entry: Any, _: float | None) -> Transform:
+    if entry.hue is not None and tuple(entry.hue) != (0, 0):
+        raise unsupported(
+            entry, "its hue is a rotation in HSV; framespool.transforms.ColorJitter has a linear hue that differs"
+        )
+    return _color.ColorJitter(entry.brightness, entry.contrast, entry.saturation)
+
+
+def _grayscale(entry: Any, _: float | None) -> Transform:
+    if entry.num_output_channels != 3:
+        raise unsupported(entry, "framespool's frames have three channels; use num_output_channels=3")
+    return _color.Grayscale()
+
+
+def _erasing_value(entry: Any, white: float | None) -> Any:
+    value = entry.value
+    if value is None or value == "random":
+        return "random"
+    numbers = [value] if isinstance(value, (int, float)) else list(value)
+    scaled = numbers if white is None else [number * 255 / white for number in numbers]
+    return scaled[0] if len(scaled) == 1 else scaled
+
+
+def _rotation(entry: Any, white: float | None) -> Transform:
+    how = _interpolation(entry, resizes=False)
+    return _geometry.RandomRotation(entry.degrees, how, entry.expand, entry.center, _fill(entry, white))
+
+
+def _affine(entry: Any, white: float | None) -> Transform:
+    how, fill = _interpolation(entry, resizes=False), _fill(entry, white)
+    shear = entry.shear
+    return _geometry.RandomAffine(entry.degrees, entry.translate, entry.scale, shear, how, fill, entry.center)
+
+
+#: The conversion of each class, from the object and the value of white at its place.
+_CONVERSIONS: dict[str, Callable[[Any, float | None], Transform]] = {
+    "CenterCrop": lambda entry, _: _geometry.CenterCrop(entry.size),
+    "ColorJitter": _color_jitter,
+    "Grayscale": _grayscale,
+    "Pad": lambda entry, white: _geometry.Pad(_padding(entry), _fill(entry, white), entry.padding_mode),
+    "RandomAffine": _affine,
+    "RandomCrop": _random_crop,
+    "RandomErasing": lambda entry, white: _erasing.RandomErasing(
+        entry.p, entry.scale, entry.ratio, _erasing_value(entry, white)
+    ),
+    "RandomGrayscale": lambda entry, _: _color.RandomGrayscale(entry.p),
+    "RandomHorizontalFlip": lambda entry, _: _geometry.RandomHorizontalFlip(entry.p),
+    "RandomResizedCrop": _random_resized_crop,
+    "RandomRotation": _rotation,
+    "RandomVerticalFlip": lambda entry, _: _geometry.RandomVerticalFlip(entry.p),
+    "Resize": _resize,
+}
+#: These give the same result before and after `Normalize`.
+_MOVES_PIXELS = (
+    "CenterCrop",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomVerticalFlip",
+    "Resize",
+)

@@ -1,0 +1,49 @@
+//! Stops long work on Ctrl-C: checks of Python's signals while the GIL is released, and the exception that follows.
+
+use std::time::{Duration, Instant};
+
+use framespool::{source, Error};
+use pyo3::prelude::*;
+
+use crate::errors::OrRaise;
+
+/// The interval between checks for signals while the GIL is released.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Returns a check that stops long work on Ctrl-C. Call it often; it checks Python's signals at intervals.
+pub fn interrupt() -> impl Fn() -> framespool::Result<()> {
+    let last = std::cell::Cell::new(Instant::now());
+    move || {
+        if last.get().elapsed() < POLL_INTERVAL {
+            return Ok(());
+        }
+        last.set(Instant::now());
+        Python::attach(|py| py.check_signals()).map_err(|raised| {
+            Python::attach(|py| raised.restore(py));
+            Error::Interrupted
+        })
+    }
+}
+
+/// Makes sources that wait for a server on this thread stop on Ctrl-C, until the result is dropped.
+pub fn interrupt_scope() -> source::InterruptScope {
+    source::interrupt_scope(interrupt(), None)
+}
+
+/// Does the same while `work` runs.
+pub fn interruptible<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    || {
+        let _scope = interrupt_scope();
+        work()
+    }
+}
+
+/// Returns the result, or raises the exception of a signal handler that interrupted the work.
+pub fn or_raise_pending<T>(py: Python<'_>, result: framespool::Result<T>) -> PyResult<T> {
+    if matches!(result, Err(Error::Interrupted)) {
+        if let Some(raised) = PyErr::take(py) {
+            return Err(raised);
+        }
+    }
+    result.or_raise(py)
+}

@@ -1,0 +1,158 @@
+//! MPEG-1 and MPEG-2: random access points, and packets that hold one B picture, coded as a frame, and nothing that
+//! affects later packets.
+//! B pictures are never references; only quantizer matrices sent with one would stay in force.
+
+use super::nal::{find_start_code, BitReader};
+use super::picture_info::{Dependency, PictureInfo, RandomAccessPoint};
+
+/// Reads a packet's picture from its sequence, group and picture headers (ISO/IEC 13818-2 6.2.2 to 6.2.3).
+pub(super) fn picture_info(data: &[u8]) -> PictureInfo {
+    const INTRA: u8 = 1;
+    const BIDIRECTIONAL: u8 = 3;
+    const CLOSED: u8 = 0x40;
+    const BROKEN: u8 = 0x20;
+    let picture = find_start_code(data, 0..=0);
+    let kind = picture.and_then(|at| data.get(at + 1)).map_or(0, |b| b >> 3 & 7);
+    // Sequence and group headers precede the picture that they begin with.
+    let before = &data[..picture.unwrap_or(data.len())];
+    let sequence = find_start_code(before, 0xb3..=0xb3).is_some();
+    // 25 bits of time code, then the two flags.
+    let group = find_start_code(before, 0xb8..=0xb8).and_then(|at| before.get(at + 3)).copied().unwrap_or(0);
+    let random_access = match (sequence, kind == INTRA) {
+        (true, true) if group & CLOSED != 0 => RandomAccessPoint::Closed,
+        (true, true) => RandomAccessPoint::Open,
+        (false, true) => RandomAccessPoint::Inexact,
+        _ => RandomAccessPoint::None,
+    };
+    PictureInfo {
+        random_access,
+        is_b_picture: kind == BIDIRECTIONAL,
+        is_broken_link: kind == INTRA && group & (CLOSED | BROKEN) == BROKEN,
+        ..PictureInfo::default()
+    }
+}
+
+/// Whether a packet's picture is a reference; `None` if it is not understood.
+pub(super) fn dependency(mpeg2: bool, data: &[u8]) -> Option<Dependency> {
+    const BIDIRECTIONAL: u32 = 3;
+    const CODING_EXTENSION: u32 = 8;
+    const FRAME: u32 = 3;
+    let (mut pictures, mut described) = (0, false);
+    let mut at = 0;
+    while let Some(found) = data.get(at..)?.windows(3).position(|w| w == [0, 0, 1]) {
+        at += found + 3;
+        let (&code, body) = data.get(at..)?.split_first()?;
+        let mut bits = BitReader::plain(body);
+        match code {
+            0x00 => {
+                bits.skip(10)?;
+                let kind = bits.take(3)?;
+                if kind == 1 || kind == 2 {
+                    return Some(Dependency::Reference { layer: 0 });
+                }
+                pictures += 1;
+                if kind != BIDIRECTIONAL || pictures > 1 {
+                    return None;
+                }
+            }
+            0xb5 if pictures == 0 => return None,
+            0xb5 => match bits.take(4)? {
+                CODING_EXTENSION => {
+                    bits.skip(16 + 2)?;
+                    if bits.take(2)? != FRAME {
+                        return None;
+                    }
+                    described = true;
+                }
+                // Display and copyright extensions do not affect decoding; matrices and scalability do.
+                4 | 7 => {}
+                _ => return None,
+            },
+            // Slices and user data.
+            0x01..=0xaf if pictures == 1 => {}
+            0xb2 => {}
+            _ => return None,
+        }
+    }
+    (pictures == 1 && described == mpeg2).then_some(Dependency::Disposable { layer: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::nal::test_headers::bits;
+    use super::*;
+
+    /// A picture header of the given type (1 I, 2 P, 3 B), a coding extension and a slice.
+    fn picture(kind: u8, structure: u8) -> Vec<u8> {
+        let head = bits(&format!("0000000001 {kind:03b} 1111111111111111 000"));
+        let extension = bits(&format!("1000 1111111111111111 00 {structure:02b} 000000000"));
+        [&[0, 0, 1, 0], &head[..], &[0, 0, 1, 0xb5], &extension, &[0, 0, 1, 1, 0x55]].concat()
+    }
+
+    const DISPOSABLE: Option<Dependency> = Some(Dependency::Disposable { layer: 0 });
+    const REFERENCE: Option<Dependency> = Some(Dependency::Reference { layer: 0 });
+
+    #[test]
+    fn single_frame_b_picture_is_disposable() {
+        assert_eq!(dependency(true, &picture(3, 3)), DISPOSABLE);
+        assert_eq!(dependency(true, &picture(1, 3)), REFERENCE);
+        assert_eq!(dependency(true, &picture(2, 3)), REFERENCE);
+        let mpeg1 =
+            [&[0, 0, 1, 0][..], &bits("0000000001 011 1111111111111111 000"), &[0, 0, 1, 1, 5]].concat();
+        assert_eq!(dependency(false, &mpeg1), DISPOSABLE);
+        assert_eq!(
+            dependency(true, &mpeg1),
+            None,
+            "an MPEG-2 picture that does not say whether it is a frame"
+        );
+    }
+
+    #[test]
+    fn fields_and_persistent_state_are_not_disposable() {
+        assert_eq!(dependency(true, &picture(3, 1)), None, "a field");
+        assert_eq!(dependency(true, &[picture(3, 3), picture(3, 3)].concat()), None, "two pictures");
+        let matrices = [0, 0, 1, 0xb5, 0x30, 0];
+        assert_eq!(dependency(true, &[&picture(3, 3)[..], &matrices].concat()), None, "matrices");
+        for code in [0xb3, 0xb4, 0xb7, 0xb8] {
+            assert_eq!(
+                dependency(true, &[&[0, 0, 1, code, 0, 0], &picture(3, 3)[..]].concat()),
+                None,
+                "{code:x}"
+            );
+        }
+        assert_eq!(dependency(true, &picture(3, 3)[..5]), None, "cut");
+    }
+
+    #[test]
+    fn mpeg_gop_header_has_closed_gop_flag() {
+        let look = |flags: u8, kind: u8| {
+            let group = [0, 0, 1, 0xb3, 1, 2, 0, 0, 1, 0xb8, 0, 8, 0, flags];
+            picture_info(&[&group[..], &[0, 0, 1, 0, 0, kind << 3, 0, 0]].concat())
+        };
+        assert_eq!((look(0, 1).random_access, look(0, 1).is_broken_link), (RandomAccessPoint::Open, false));
+        assert_eq!(
+            (look(0x40, 1).random_access, look(0x40, 1).is_broken_link),
+            (RandomAccessPoint::Closed, false)
+        );
+        assert_eq!(
+            (look(0x20, 1).random_access, look(0x20, 1).is_broken_link),
+            (RandomAccessPoint::Open, true)
+        );
+        assert_eq!(
+            (look(0x60, 1).random_access, look(0x60, 1).is_broken_link),
+            (RandomAccessPoint::Closed, false),
+            "nothing is missing"
+        );
+        assert_eq!(look(0x40, 2).random_access, RandomAccessPoint::None, "a P picture");
+        assert_eq!(
+            picture_info(&[0, 0, 1, 0xb8, 0, 8, 0, 0x40, 0, 0, 1, 0, 0, 8, 0]).random_access,
+            RandomAccessPoint::Inexact,
+            "no sequence"
+        );
+        assert_eq!(
+            picture_info(&[0, 0, 1, 0xb3, 0, 0, 1, 0xb8]).random_access,
+            RandomAccessPoint::None,
+            "cut"
+        );
+    }
+}

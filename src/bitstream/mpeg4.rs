@@ -1,0 +1,116 @@
+//! MPEG-4 part 2 (ISO/IEC 14496-2 6.2.3, 6.2.5): picture types, and pictures that are packed into earlier packets.
+//! Its pictures are never disposable: a packet may hold several, whose times depend on each other.
+
+use std::collections::VecDeque;
+
+use super::nal::{find_start_code, BitReader};
+use super::picture_info::{PictureInfo, RandomAccessPoint};
+
+/// Tracks the packed pictures of a stream.
+#[derive(Default)]
+pub(super) struct VopTracker {
+    /// Bits of `vop_time_increment`; 0 before the first VOL header.
+    increment_bits: u32,
+    /// Pictures packed with an earlier one ("packed bitstream"), which are decoded when the next packet,
+    /// usually an empty placeholder, arrives.
+    packed: VecDeque<Vop>,
+}
+
+/// `vop_coding_type`: 0 intra, 1 predicted, 2 bidirectional, 3 sprite.
+type Vop = u32;
+
+impl VopTracker {
+    pub fn parse_vol(&mut self, data: &[u8]) {
+        let Some(at) = find_start_code(data, 0x20..=0x2f) else { return };
+        let mut bits = BitReader::new(&data[at..]);
+        if let Some(resolution) = Self::time_resolution(&mut bits) {
+            self.increment_bits = (32 - resolution.saturating_sub(1).leading_zeros()).max(1);
+        }
+    }
+
+    fn time_resolution(bits: &mut BitReader) -> Option<u32> {
+        bits.take(1 + 8)?;
+        let mut version = 1;
+        if bits.bit()? == 1 {
+            version = bits.take(4)?;
+            bits.take(3)?;
+        }
+        if bits.take(4)? == 15 {
+            bits.take(16)?;
+        }
+        if bits.bit()? == 1 {
+            bits.take(3)?;
+            if bits.bit()? == 1 {
+                bits.take(31)?;
+                bits.take(32)?;
+                bits.take(16)?;
+            }
+        }
+        let shape = bits.take(2)?;
+        if shape == 3 && version != 1 {
+            bits.take(4)?;
+        }
+        bits.bit()?;
+        bits.take(16)
+    }
+
+    pub fn parse(&mut self, data: &[u8]) -> PictureInfo {
+        const INTRA: Vop = 0;
+        const BIDIRECTIONAL: Vop = 2;
+        self.parse_vol(data);
+        let aligned = self.packed.is_empty();
+        let mut rest = data;
+        while let Some(at) = find_start_code(rest, 0xb6..=0xb6) {
+            rest = &rest[at..];
+            let mut bits = BitReader::new(rest);
+            let kind = bits.take(2).unwrap_or(1);
+            if self.is_coded(&mut bits).unwrap_or(true) {
+                self.packed.push_back(kind);
+            }
+        }
+        let Some(kind) = self.packed.pop_front() else {
+            return PictureInfo { shown: false, ..PictureInfo::default() };
+        };
+        PictureInfo {
+            random_access: if kind == INTRA && aligned {
+                RandomAccessPoint::Open
+            } else {
+                RandomAccessPoint::None
+            },
+            is_b_picture: kind == BIDIRECTIONAL,
+            ..PictureInfo::default()
+        }
+    }
+
+    fn is_coded(&self, bits: &mut BitReader) -> Option<bool> {
+        if self.increment_bits == 0 {
+            return None;
+        }
+        while bits.bit()? == 1 {}
+        bits.bit()?;
+        bits.take(self.increment_bits)?;
+        bits.bit()?;
+        Some(bits.bit()? == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_picture_belongs_to_the_next_packet() {
+        // One VOL with a time resolution of 25 (5 bits); then I, P packed with B, the empty placeholder, P.
+        let vop = |kind: u8, coded: bool| {
+            // type 2 bits, modulo_time_base '0', marker '1', increment 5 bits, marker '1', coded 1 bit
+            let bits = u16::from(kind) << 14 | 1 << 12 | 1 << 6 | u16::from(coded) << 5;
+            [&[0, 0, 1, 0xb6][..], &bits.to_be_bytes(), &[0xff]].concat()
+        };
+        let mut mpeg4 = VopTracker { increment_bits: 5, ..VopTracker::default() };
+        let packets =
+            [vop(0, true), [vop(1, true), vop(2, true)].concat(), vop(1, false), vop(1, true), vop(1, false)];
+        let looks: Vec<_> =
+            packets.iter().map(|p| mpeg4.parse(p)).map(|l| (l.shown, l.is_b_picture)).collect();
+        assert_eq!(looks, [(true, false), (true, false), (true, true), (true, false), (false, false)]);
+    }
+}

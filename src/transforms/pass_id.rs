@@ -1,0 +1,26 @@
+//! Identifies a compiled pass, of which a device has its own copy.
+
+use framespool_kernels as kernels;
+
+use crate::batch_sampler::rng::RngKey;
+use crate::media::DisplayOrientation;
+
+/// What a compiled pass depends on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct CompileKey {
+    pub size: (u32, u32),
+    pub orientation: DisplayOrientation,
+    pub key: RngKey,
+    pub t: u32,
+    pub tone: Option<kernels::ToneMap>,
+    /// The decoder may output a smaller image.
+    pub may_scale: bool,
+}
+
+/// Identifies one pass among those of all executors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct PassId {
+    pub executor: u64,
+    pub compiled: CompileKey,
+    pub view: usize,
+}

@@ -1,0 +1,30 @@
+"""What the tests of framespool.compat share."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+import record_compat
+
+GOLDEN = json.loads(record_compat.GOLDEN.read_text())
+VFR = "derived/vfr_60_15_30_640x360.mp4"
+OPEN_GOP = "derived/h264_cut_open_gop_720p.mp4"
+
+#: Steps of READER_WALK at which decord returns a wrong frame, and the correct one: after seek(4) it
+#: is 60 frames off, and [-1] is frame 77 of 88.
+DECORD_WRONG = {3: 0, 4: 5, 5: 6, 18: 87}
+
+
+def installed(*names: str) -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in names)
+
+
+def torch_or_skip():
+    return pytest.importorskip("torch", exc_type=ImportError)
+
+
+def array(frame) -> np.ndarray:
+    return np.from_dlpack(frame)

@@ -1,0 +1,269 @@
+"""framespool.compat.decord: decord's names.
+
+Results of the real libraries are recorded (``compat_golden.json``, by ``record_compat.py``), and the same expressions
+are evaluated with ours. If the two libraries are installed (benches/peers/setup.sh), frames are compared as well
+(see ``compat_compare.py``).
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+
+import compat_cases
+import framespool as fsp
+import numpy as np
+import pytest
+import record_compat
+from compat_helpers import DECORD_WRONG, GOLDEN, VFR, array, torch_or_skip
+from framespool.compat import decord
+from framespool.compat._readahead import ReadaheadReader
+
+
+@pytest.fixture(scope="module")
+def answers(videos):
+    return record_compat.ask_reader(decord, videos)
+
+
+def test_reader_properties_match_decord(answers):
+    for name, theirs in GOLDEN["decord"]["videos"].items():
+        ours = answers["videos"][name]
+        assert (ours["frames"], ours["shape"], ours["keys"]) == (theirs["frames"], theirs["shape"], theirs["keys"])
+        assert ours["fps"] == pytest.approx(theirs["fps"], rel=1e-9)
+        # A frame's end is the next one's beginning here; there it is an average frame later, in whole milliseconds.
+        assert np.abs(np.array(ours["times"]) - theirs["times"]).max() < 0.0012, name
+
+
+def test_frames_equal_decord_for_any_call_order(answers):
+    walk = [DECORD_WRONG.get(place, frame) for place, frame in enumerate(GOLDEN["decord"]["walk"])]
+    assert answers["walk"] == walk
+
+
+@pytest.mark.parametrize("ask", compat_cases.READER_OUTCOMES)
+def test_a_call_to_the_reader_comes_out_as_decords(answers, ask):
+    assert answers["outcomes"][ask] == GOLDEN["decord"]["outcomes"][ask]
+
+
+def test_unshuffled_loader_matches_decord(answers):
+    assert answers["loaders"] == GOLDEN["decord"]["loaders"]
+
+
+@pytest.mark.parametrize("start", [0, 1, 7, 23, 24, 71])
+def test_frames_in_order_are_those_at_random(videos, start):
+    path = str(videos / "derived" / "base_640x360.mp4")
+    video, reader = fsp.Video(path), decord.VideoReader(path)
+    reader.seek_accurate(start)
+    for place in range(start, len(video)):
+        assert np.array_equal(reader.next().asnumpy(), array(video[place])), place
+    with pytest.raises(StopIteration):
+        reader.next()
+
+
+def test_any_way_of_asking_gives_the_same_frames(videos):
+    path = str(videos / VFR)
+    video = fsp.Video(path)
+    expected = [array(frame) for frame in video]
+    reader = decord.VideoReader(path, num_threads=1)
+    places = np.random.default_rng(1).integers(0, len(video), 30)
+    # Runs of one to four frames: every path of the lookahead, left and entered again.
+    for place in places:
+        for step in range(int(place) % 4 + 1):
+            frame = min(int(place) + step, len(video) - 1)
+            assert np.array_equal(reader[frame].asnumpy(), expected[frame])
+    assert np.array_equal(reader.get_batch(places).asnumpy(), np.stack([expected[place] for place in places]))
+    assert np.array_equal(reader[-5:].asnumpy(), np.stack(expected[-5:]))
+
+
+def test_frames_in_order_cost_one_pass(videos, monkeypatch):
+    reader = decord.VideoReader(str(videos / "action" / "cars_768x432.mp4"), width=96, height=54)
+    asked = []
+    frames = ReadaheadReader.frames
+    monkeypatch.setattr(
+        ReadaheadReader, "frames", lambda self, indices: asked.append(len(indices)) or frames(self, indices)
+    )
+    for place in range(len(reader)):
+        reader[place]
+    # Frame 0 alone, then to the next key frame (60), then to the end (88).
+    assert asked == [1, 59, 28]
+
+
+def test_interrupted_pass_returns_no_wrong_frame(videos):
+    video = fsp.Video(videos / VFR)
+    ahead = ReadaheadReader(video, [])
+    for index in range(3):
+        ahead.one(index)
+
+    class Interrupted:
+        """Ctrl-C while it waits; it goes on afterwards, with the pending frame."""
+
+        def __init__(self, running):
+            self.running, self.calls = running, 0
+
+        def __next__(self):
+            self.calls += 1
+            if self.calls == 1:
+                raise KeyboardInterrupt
+            return next(self.running)
+
+    ahead._pass = Interrupted(ahead._pass)
+    with pytest.raises(KeyboardInterrupt):
+        ahead.one(3)
+    for index in (4, 5, 3):
+        assert ahead.one(index)[0].tobytes() == video[index].tobytes()
+
+
+def test_only_the_damaged_frame_is_an_error(videos):
+    path = str(videos / "corrupt" / "derived" / "zero_hole_h264.mp4")
+    video, reader = fsp.Video(path), decord.VideoReader(path)
+    damaged = 0
+    for place in range(len(video)):
+        try:
+            expected = array(video[place])
+        except fsp.DecodeError:
+            damaged += 1
+            with pytest.raises(decord.DECORDError):
+                reader[place]
+        else:
+            assert np.array_equal(reader[place].asnumpy(), expected)
+    assert 0 < damaged < len(video)
+
+
+def test_a_reader_resizes_as_framespool_does(videos):
+    path = str(videos / "derived" / "rotate_cw90_640x360.mp4")
+    frames = decord.VideoReader(path, width=90, height=160).get_batch([3, 1]).asnumpy()
+    expected = fsp.Video(path).frames([3, 1], transforms=[fsp.transforms.Resize((160, 90))]).data
+    assert np.array_equal(frames, array(expected))
+
+
+def test_frame_times_are_contiguous_at_variable_rate(videos):
+    reader, video = decord.VideoReader(str(videos / VFR)), fsp.Video(videos / VFR)
+    times = reader.get_frame_timestamp(range(len(reader)))
+    assert times.dtype == np.float32 and times.shape == (170, 2)
+    assert np.array_equal(times[1:, 0], times[:-1, 1])
+    assert np.allclose(times[:, 0], np.array(video.pts_seconds) - video.info.begin_seconds)
+    assert len(np.unique(np.diff(times[:, 0]).round(3))) > 2
+
+
+def test_a_reader_opens_every_kind_of_source(videos):
+    path = videos / "derived" / "base_640x360.mp4"
+    data = path.read_bytes()
+    expected = decord.VideoReader(str(path))[5].asnumpy()
+    member = fsp.datasets.ArchiveMember(str(path), 0, len(data))
+    for source in (path, data, bytearray(data), io.BytesIO(data), member):
+        assert np.array_equal(decord.VideoReader(source)[5].asnumpy(), expected)
+    with path.open("rb") as file:
+        assert len(decord.VideoReader(file, ctx=decord.cpu(0), num_threads=2)) == 72
+
+
+def test_a_reader_decodes_the_stream_that_was_asked_for(videos):
+    path = str(videos / "derived" / "two_video_tracks.mp4")
+    for stream in (0, 1):
+        frames = fsp.Video(path, stream=stream).frames([0, 5]).data
+        assert np.array_equal(decord.VideoReader(path, stream=stream).get_batch([0, 5]).asnumpy(), array(frames))
+    best = fsp.Video(path).info.stream
+    assert decord.VideoReader(path)[0].shape == decord.VideoReader(path, stream=best)[0].shape
+    assert decord.VideoReader(path, stream=1)[0].shape != decord.VideoReader(path, stream=0)[0].shape
+    batch, _ = decord.VideoLoader([path], decord.cpu(0), (2, 24, 32, 3), 0, 0, 0, stream=1).next()
+    assert np.array_equal(batch.asnumpy(), decord.VideoReader(path, width=32, height=24, stream=1)[:2].asnumpy())
+    with pytest.raises(RuntimeError, match="give the index of a video stream"):
+        decord.VideoReader(path, stream=7)
+    with pytest.raises(decord.DECORDError, match="stream must be at least 0"):
+        decord.VideoReader(path, stream=-1)
+
+
+def test_arrays_leave_in_every_way(videos):
+    frame = decord.VideoReader(str(videos / "derived" / "base_640x360.mp4"))[0]
+    assert (frame.shape, frame.dtype, frame.ctx, len(frame)) == ((360, 640, 3), "uint8", decord.cpu(0), 360 * 640 * 3)
+    copy = frame.asnumpy()
+    copy[:] = 0
+    assert frame.asnumpy().any() and np.array_equal(np.from_dlpack(frame), np.asarray(frame))
+    assert "NDArray shape=(360, 640, 3), cpu(0)" in repr(frame)
+    assert frame.same_as(frame) and not frame.copyto(decord.cpu()).same_as(frame)
+    made = decord.nd.array([[1.0, 2.0]])
+    assert (made.shape, made.dtype) == ((1, 2), "float64")
+    assert frame.to_dlpack() is not None
+    assert (decord.cpu() == decord.cpu(0), decord.gpu(1) == decord.gpu(0), str(decord.gpu(1))) == (
+        True,
+        False,
+        "gpu(1)",
+    )
+
+
+def test_bridge_is_set_by_name_per_thread():
+    for unknown in ("numpy", None, 3):
+        with pytest.raises(AssertionError):
+            decord.bridge.set_bridge(unknown)
+    with pytest.raises(ImportError):
+        decord.bridge.set_bridge("mxnet")
+    decord.bridge.set_bridge("native")
+    one = decord.nd.array([1])
+    assert decord.bridge.bridge_out(one) is one and decord.bridge.bridge_in(one) is one
+    decord.bridge.reset_bridge()
+
+
+def test_the_torch_bridge_gives_tensors(videos):
+    torch = torch_or_skip()
+    path = str(videos / "derived" / "base_640x360.mp4")
+    reader = decord.VideoReader(path)
+    native = reader.get_batch([0, 7]).asnumpy()
+    others = []
+    with decord.bridge.use_torch():
+        assert torch.equal(reader.get_batch([0, 7]), torch.from_numpy(native))
+        assert torch.equal(reader[7], torch.from_numpy(native[1]))
+        frames, indices = decord.VideoLoader([path], decord.cpu(0), (4, 48, 64, 3), 0, 0, 0).next()
+        assert frames.shape == (4, 48, 64, 3) and indices.dtype == torch.int64
+        thread = threading.Thread(target=lambda: others.append(type(reader[0])))
+        thread.start()
+        thread.join()
+    assert others == [type(reader[0])] and not isinstance(reader[0], torch.Tensor)
+    assert torch.equal(torch.from_dlpack(reader[7].to_dlpack()), decord.bridge.to_torch(reader[7]))
+    assert decord.bridge.from_torch(torch.ones(2)).asnumpy().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("shuffle", [1, 2])
+def test_shuffled_order_is_equal_across_processes(short_clips, shuffle):
+    uris = [path for path, _ in short_clips[:3]]
+
+    def order(loader):
+        return [tuple(map(tuple, indices.asnumpy()[[0, -1]].tolist())) for _, indices in loader]
+
+    def loader(shuffle):
+        return decord.VideoLoader(uris, decord.cpu(0), (16, 24, 32, 3), 0, 0, shuffle)
+
+    plain, mixed = loader(0), loader(shuffle)
+    every, first = order(plain), order(mixed)
+    assert sorted(first) == every and first != every and len(mixed) == len(every)
+    assert order(mixed) == []  # until it is reset, as in decord
+    mixed.reset()
+    second = order(mixed)
+    assert sorted(second) == every and second != first
+    assert order(loader(shuffle)) == first
+    if shuffle == 1:
+        for number in range(3):
+            own = [batch for batch in first if batch[0][0] == number]
+            assert own == sorted(own)
+
+
+def test_a_loaders_frames_are_those_of_its_numbers(short_clips):
+    uris = [path for path, _ in short_clips[:2]]
+    for frames, indices in decord.VideoLoader(uris, [decord.cpu(0)], (20, 48, 64, 3), 1, 3, 2):
+        numbers, places = indices.asnumpy().T
+        assert len(set(numbers)) == 1
+        video = fsp.Video(uris[numbers[0]])
+        expected = video.frames(places, transforms=[fsp.transforms.Resize((48, 64))]).data
+        assert np.array_equal(frames.asnumpy(), array(expected))
+
+
+def test_the_bridge_to_torch_is_a_module_as_in_decord(videos):
+    torch = torch_or_skip()
+    from framespool.compat.decord.bridge import torchdl
+    from framespool.compat.decord.bridge.torchdl import from_torch, to_torch
+
+    frame = decord.VideoReader(str(videos / VFR))[3]
+    assert torch.equal(to_torch(frame), torch.from_numpy(frame.asnumpy()))
+    assert isinstance(from_torch(to_torch(frame)), decord.nd.NDArray)
+    assert decord.bridge.to_torch is to_torch and hasattr(torchdl.try_import_torch(), "from_dlpack")
+    for use in (decord.bridge.use_mxnet, decord.bridge.use_tensorflow, decord.bridge.use_tvm):
+        with pytest.raises(ImportError, match="no bridge"), use():
+            pass
+    assert decord.bridge.bridge_out(frame) is frame

@@ -1,0 +1,161 @@
+"""The grouped shuffle and the memory of a loader: repeats, parts of files, videos of more than 8 bits, counters."""
+
+from __future__ import annotations
+
+import warnings
+
+import framespool as fsp
+import pytest
+
+WINDOWS = fsp.samplers.windows(sequence_length=2, step=4)
+SMALL = [fsp.transforms.Resize((16, 16))]
+CLIP_BYTES = 2 * 16 * 16 * 3
+pytestmark = pytest.mark.filterwarnings("ignore:clips of one video")
+
+
+def loader(dataset, sampler=WINDOWS, **keywords):
+    options = {"batch_size": 4, "transforms": SMALL, "shuffle": "grouped", "seed": 3, "num_threads": 1, **keywords}
+    return fsp.ClipLoader(dataset, sampler, **options)
+
+
+def deliver(run):
+    clips = [clip for batch in run for clip in batch.clip_ids.tolist()]
+    return clips, run.stats()
+
+
+def test_repeats_of_a_clip_fit_into_the_clip_cache(short_clips):
+    videos, budget = short_clips * 4, 300 * CLIP_BYTES
+    crops = {"transforms": [fsp.transforms.RandomResizedCrop((16, 16))]}
+    tight = loader(videos, repeats=3, memory_budget=budget, **crops)
+    ample = loader(videos, repeats=3, memory_budget="1GiB", **crops)
+    assert tight._native.grouped[1] == loader(videos, memory_budget=budget // 3)._native.grouped[1]
+    (found, stats), (expected, most) = deliver(tight), deliver(ample)
+    assert sorted(found) == sorted(expected) and len(found) == 3 * tight.num_clips
+    assert stats["frames_decoded"] <= 1.1 * most["frames_decoded"], (stats, most)
+    # The block of a loader without repeats, in which only a third of the clips fits.
+    block = loader(videos, memory_budget=budget)._native.grouped[1]
+    wide = deliver(loader(videos, repeats=3, memory_budget=budget, shuffle_block_size=block, **crops))[1]
+    assert wide["frames_decoded"] > 1.2 * most["frames_decoded"]
+    assert stats["clip_cache_peak_bytes"] <= budget
+    # The cost is estimated per clip, for any number of repeats.
+    packets = tight.estimate_cost()["packets_per_clip"]
+    measured = (stats["frames_decoded"] + stats["packets_skipped"]) / tight.num_clips
+    assert packets["grouped"] == pytest.approx(measured, rel=0.2)
+
+
+def test_warning_names_the_memory_of_all_repeats(short_clips):
+    named = []
+    for repeats in (1, 3):
+        with pytest.warns(UserWarning, match="gives 90 %") as caught:
+            loader(short_clips * 30, repeats=repeats, memory_budget=78 * CLIP_BYTES * repeats, batch_size=8)
+        named.append(int(str(caught[0].message).split("memory_budget=")[2].split("MiB")[0]))
+    assert 2 * named[0] <= named[1] <= 3 * named[0] + 1, named
+
+
+def test_parts_of_a_file_are_one_video(short_clips):
+    parts = [
+        fsp.datasets.VideoSegment(path, start_frame=start, end_frame=start + 8)
+        for path, _ in short_clips
+        for start in range(0, 40, 4)
+    ]
+    one = fsp.samplers.random(sequence_length=2)
+    grouped, full = (loader(parts, one, shuffle=shuffle, memory_budget=20 * CLIP_BYTES) for shuffle in (True, "full"))
+    assert grouped._native.grouped is not None, "each part has one clip, each file ten"
+    (found, stats), (_, alone) = deliver(grouped), deliver(full)
+    assert sorted(found) == list(range(len(parts)))
+    ample = deliver(loader(parts, one, memory_budget="1GiB"))[1]["frames_decoded"]
+    assert stats["frames_decoded"] <= 1.1 * ample and alone["frames_decoded"] > 1.5 * ample
+    estimate = grouped.estimate_cost()
+    assert estimate["packets_per_clip"]["grouped"] < 0.7 * estimate["packets_per_clip"]["full"]
+
+
+def test_parts_of_one_file_in_two_datasets_of_a_mix_are_apart(short_clips):
+    path = short_clips[0][0]
+    parts = [fsp.datasets.VideoSegment(path, start_frame=start, end_frame=start + 8) for start in range(0, 32, 8)]
+    mixed = fsp.datasets.mix((parts[:2], 1), (parts[2:], 1))
+    run = loader(mixed, fsp.samplers.random(sequence_length=2))
+    assert run._native.grouped is not None and len(deliver(run)[0]) == 4
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_more_than_8_bits_is_a_warning_that_names_the_block(videos, dtype):
+    deep = [str(videos / "codecs" / "hevc_main10.mkv")] * 24
+    options = {"dtype": dtype, "memory_budget": 320 * CLIP_BYTES, "num_threads": 1}
+    run = loader(deep, **options)
+    with pytest.warns(UserWarning, match=r"more than 8 bits.*shuffle_block_size=\d+ on all ranks") as caught:
+        deliver(run)
+    text = [str(w.message) for w in caught if "8 bits" in str(w.message)]
+    assert len(text) == 1 and run.stats()["clips_cached_over_8_bits"] > 0
+    size = 4 if dtype == "float32" else 2
+    assert f"{CLIP_BYTES * size} bytes in the clip cache instead of {CLIP_BYTES}" in text[0]
+    block = int(text[0].split("shuffle_block_size=")[1].split()[0])
+    codes = loader(deep, memory_budget=320 // size * CLIP_BYTES)
+    assert block == codes._native.grouped[1] < run._native.grouped[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="clips of one video")
+        fits = deliver(loader(deep, shuffle_block_size=block, **options))[1]
+        deliver(loader(deep, **{**options, "dtype": "uint8"}))
+    ample = deliver(loader(deep, **{**options, "memory_budget": "1GiB"}))[1]
+    # Which clips are ready when their memory is needed depends on the load of the machine.
+    assert fits["frames_decoded"] <= 1.25 * ample["frames_decoded"]
+
+
+def test_evicted_clips_are_counted_when_they_are_made_again(short_clips):
+    # A block for 8 times the memory: siblings are due far apart, and nearer ones evict them.
+    block = loader(short_clips * 2, memory_budget=80 * CLIP_BYTES)._native.grouped[1]
+    run = loader(short_clips * 2, memory_budget=10 * CLIP_BYTES, shuffle_block_size=block)
+    stats = deliver(run)[1]
+    assert 0 < stats["clips_decoded_again"] <= stats["clips_evicted"]
+    ample = deliver(loader(short_clips * 2, memory_budget="1GiB"))[1]
+    assert ample["clips_decoded_again"] == ample["clips_evicted"] == 0
+
+
+def test_lookahead_window_covers_the_block(short_clips):
+    """A shorter lookahead_clips does not hide the clips of a block; 0 switches the lookahead off."""
+    videos, budget = short_clips[:6] * 6, 40 * CLIP_BYTES
+    short, usual, none = (
+        deliver(loader(videos, memory_budget=budget, lookahead_clips=n))[1]["frames_decoded"] for n in (1, 65536, 0)
+    )
+    assert short <= 1.05 * usual and none > 2 * usual
+
+
+def test_idle_workers_make_clips_ahead_of_their_turn(short_clips):
+    """While the consumer keeps its batches, the clips of later videos are made too."""
+    run = loader(short_clips * 12, memory_budget=200 * CLIP_BYTES, prefetch_batches=0, num_threads=2)
+    batches = iter(run)
+    next(batches)
+    hits = []
+    for _ in range(6):
+        before = run.stats()
+        deadline = 200
+        while run.stats()["worker_busy_seconds"] < before["worker_busy_seconds"] + 0.001 and deadline:
+            deadline -= 1
+        next(batches)
+        hits.append(run.stats()["clip_cache_hits"] - before["clip_cache_hits"])
+    assert sum(hits) >= 12, hits
+
+
+def test_true_without_known_videos_or_with_own_shards_is_full(short_clips):
+    assert fsp.BatchSampler(num_clips=30, batch_size=4, shuffle=True).grouped is None
+    assert list(fsp.BatchSampler(num_clips=30, batch_size=4, shuffle=True).epoch(1)) == list(
+        fsp.BatchSampler(num_clips=30, batch_size=4, shuffle="full").epoch(1)
+    )
+    shards = {"num_shards": 2, "shard_id": 1, "stick_to_shard": True}
+    one, full = (loader(short_clips, shuffle=shuffle, **shards) for shuffle in (True, "full"))
+    assert one._native.grouped is None and deliver(one)[0] == deliver(full)[0]
+    one.load_state_dict(full.state_dict())
+    sampler = fsp.BatchSampler(num_clips=30, batch_size=4, clips_per_video=5, shuffle=True, **shards)
+    assert sampler.grouped is None
+    with pytest.raises(fsp.ArgumentError, match="clips_per_video"):
+        fsp.BatchSampler(num_clips=30, batch_size=4, shuffle="grouped")
+    with pytest.raises(fsp.ArgumentError, match="stick_to_shard"):
+        loader(short_clips, **shards)
+
+
+def test_budget_below_a_chunk_shortens_chunks(short_clips):
+    """64 clips of a video do not fit: chunks are shortened so that what is made together can be held."""
+    one = loader(short_clips[:1] * 40, fsp.samplers.random(sequence_length=2, clips_per_video=64), memory_budget=20_000)
+    streams, _, chunk = one._native.grouped
+    assert (streams, chunk) == (1, 16 * (20_000 // CLIP_BYTES) // 10)
+    assert loader(short_clips, memory_budget=0)._native.grouped[2] == 2, "it is still a grouped shuffle"

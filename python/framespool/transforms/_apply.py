@@ -90,7 +90,7 @@ def apply(
     choice("layout", layout, tuple(_LAYOUTS))
     data, shape, single = _pixels("array", array, channels=True)
     made = _framespool.apply(data, shape, native_steps, owner, dtype, _LAYOUTS[layout], None)
-    frames, own_layout = made, layout
+    frames, own_layout = made, str(layout)
     if single:
         frames, own_layout = made.drop_time(_LAYOUTS[layout]), layout.replace("T", "")
     frames = apply_functions(functions, frames, own_layout, [owner])

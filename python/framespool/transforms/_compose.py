@@ -51,10 +51,10 @@ def split(
         ArgumentError: If an entry is neither a transform nor a function at the end, or is a transform of torchvision
             without an equivalent.
     """
-    entries = () if transforms is None else as_sequence(transforms)
-    if entries is None:
+    given = () if transforms is None else as_sequence(transforms)
+    if given is None:
         raise ArgumentError(f"transforms must be a list, got {transforms!r}; use [...]")
-    entries = translate(entries, dtype)
+    entries = translate(given, dtype)
     built_in: list[Any] = []
     functions: list[Any] = []
     for place, entry in enumerate(entries):
@@ -84,7 +84,7 @@ def split(
 def _normalize_late(entries: list[Any]) -> list[Any]:
     """Moves `Normalize` behind the transforms that follow it and only move pixels."""
     moved: list[Any] = []
-    normalize = []
+    normalize: list[Any] = []
     for entry in entries:
         pads = isinstance(entry, _geometry.RandomCrop) and (any(entry.padding) or entry.pad_if_needed)
         if normalize and (not isinstance(entry, _MOVES_PIXELS) or pads):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import struct
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -110,12 +111,11 @@ def _check(transform: PerClip | PerBatch) -> None:
 
 def _torch(transform: PerClip | PerBatch) -> Any:
     try:
-        import torch
+        return importlib.import_module("torch")
     except ImportError:
         raise ArgumentError(
             f"{type(transform).__name__} passes torch.Tensor: install PyTorch, `pip install torch`"
         ) from None
-    return torch
 
 
 def _tensor(frames: Any) -> Any:

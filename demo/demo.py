@@ -80,6 +80,7 @@ def main() -> int:
         seed=0,
         on_error="skip",
         num_threads=options.threads,
+        layout="NTHWC",
     )
 
     labels: Counter[int] = Counter()

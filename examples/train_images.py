@@ -98,7 +98,6 @@ def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[
     common = {
         "batch_size": arguments.batch_size,
         "device": str(ranks.device),
-        "layout": "NCHW",
         "dtype": "float32",
         "seed": arguments.seed,
         **ranks.part(),

@@ -27,7 +27,7 @@ use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, Shuffle};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, PoisonError};
-use crate::transforms::{explain, ClipShape, SampledParams};
+use crate::transforms::{explain, ClipShape, Map, SampledParams};
 
 pub use backends::DecoderBackend;
 use catalog::VideoCatalog;
@@ -66,6 +66,9 @@ pub struct ClipMetadata {
     pub mask: Vec<bool>,
     /// (width, height) of the video's frames as displayed, from the video's index.
     pub size: (u32, u32),
+    /// For each view, the affine map from the displayed frame to the first frame of the result; see
+    /// [`maps_to_output`](crate::transforms::maps_to_output).
+    pub geometry: Vec<Map>,
     /// Whether the clip only fills a batch or equalizes the number of clips among ranks.
     pub padding: bool,
 }

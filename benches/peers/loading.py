@@ -19,6 +19,8 @@ def rule(sampling: dict[str, Any]) -> fsp.samplers.ClipSampler:
 def make(files: list[str], sampling: dict[str, Any], size: int | None, wanted: dict[str, Any]) -> fsp.ClipLoader:
     """A loader of clips at `size` x `size`, or unscaled. Omits arguments of `wanted` that are None or not supported."""
     keywords = {name: value for name, value in wanted.items() if value is not None and name in KEYWORDS}
+    # The layout of the peers, so that the values can be compared.
+    keywords.setdefault("layout", "NTHWC")
     transforms = [] if size is None else [fsp.transforms.Resize((size, size))]
     return fsp.ClipLoader(files, rule(sampling), transforms=transforms, **keywords)
 

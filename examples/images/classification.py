@@ -71,7 +71,6 @@ def main() -> None:
         "batch_size": arguments.batch_size,
         "device": arguments.device,
         "dtype": "float32",
-        "layout": "NCHW",
         "last_batch": "partial",
     }
     photos = fsp.datasets.image_folder(arguments.root)

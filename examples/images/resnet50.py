@@ -54,7 +54,6 @@ def main() -> None:
         device=arguments.device,
         shuffle="full",
         last_batch="drop",
-        layout="NCHW",
         dtype=arguments.dtype,
     )
     images, start = 0, time.perf_counter()

@@ -60,7 +60,6 @@ def main() -> None:
         ],
         device=arguments.device,
         shuffle="full",
-        layout="NCHW",
         dtype="float32",
     )
     for batch in itertools.islice(loader, arguments.steps):

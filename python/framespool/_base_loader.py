@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from framespool import _checkpoint, _framespool
 from framespool._batch_sampler import max_epoch, warn_if_poorly_mixed
+from framespool._columns import Column
 from framespool._epoch_iterator import EpochIterator
 from framespool._index_cache import cache_location
 from framespool._loader_options import LoaderOptions
@@ -102,6 +103,9 @@ class BaseLoader(Generic[B]):
             "num_clips": self.num_clips,
         }
         self._configuration: dict[str, Any] | None = None
+        #: Of the dataset, prepared when the first batch needs them.
+        self._dataset_columns: dict[str, Column] | None = None
+        self._label_column: Column | None = None
         self._steps = steps
         # Epoch and batch at which the next iteration starts.
         self._next = (0, 0)
@@ -122,16 +126,34 @@ class BaseLoader(Generic[B]):
         """Builds a batch of an epoch from the results of the native loaders."""
         raise NotImplementedError
 
-    def _apply_functions(self, frames: Any, layout: str, epoch: int, clip_ids: Any) -> Any:
-        """Applies the user's functions to the frames of a batch."""
+    def _columns(self, batch: dict[str, Any], sample_ids: Any) -> dict[str, Any]:
+        """Returns what the dataset has for the samples of a batch: `labels` and `columns`.
+
+        Args:
+            batch: A batch of the native loader.
+            sample_ids: Its tensor with the index of each sample.
+        """
+        if self._dataset_columns is None:
+            self._dataset_columns = {name: Column(values) for name, values in self.dataset.columns.items()}
+            self._label_column = self.dataset._label_column()
+        if not self._dataset_columns and self._label_column is None:
+            return {"labels": batch["labels"], "columns": {}}
+        samples = sample_ids.tolist()
+        return {
+            "labels": batch["labels"] if self._label_column is None else self._label_column.take(samples),
+            "columns": {name: column.take(samples) for name, column in self._dataset_columns.items()},
+        }
+
+    def _apply_functions(self, frames: Any, labels: Any, layout: str, epoch: int, clip_ids: Any) -> tuple[Any, Any]:
+        """Applies the user's functions to the frames and labels of a batch."""
         if not self._functions:
-            return frames
+            return frames, labels
         seen: Counter[int] = Counter()
         keys = []
         for clip in clip_ids.tolist():
             keys.append((self._numbers["seed"], epoch, clip, seen[clip]))
             seen[clip] += 1
-        return apply_functions(self._functions, frames, layout, keys)
+        return apply_functions(self._functions, frames, layout, keys, labels)
 
     def __len__(self) -> int:
         """Batches per epoch, the same on all ranks."""
@@ -331,7 +353,8 @@ class BaseLoader(Generic[B]):
         if epoch is None:
             epoch = self._next[0] if self._begun is None else self._begun
         clip = integer("clip_id", clip_id, most=2**64 - 1)
-        return self._native.describe_clip(integer("epoch", epoch, most=2**64 - 1), clip, integer("frame", frame))
+        found = self._native.describe_clip(integer("epoch", epoch, most=2**64 - 1), clip, integer("frame", frame))
+        return {**found, "label": self.dataset[found["video_id"]][1]}
 
     def cached_batches(self, batches: int = 4) -> Iterator[B]:
         """Repeats the first batches of the next epoch, to measure the training loop without the loader.
@@ -387,7 +410,7 @@ class BaseLoader(Generic[B]):
         """
         return write_failures(path, self.failures())
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self, *, flat: bool = False) -> dict[str, Any]:
         """Counts since the loader was created.
 
         Seconds are sums over all worker threads. docs/howto/measure.md explains how to use them.
@@ -437,7 +460,33 @@ class BaseLoader(Generic[B]):
             - `late_decode_statuses`: pictures that were mapped only for their decode status, or whose status is unknown
             - `cpu_fallbacks`: reasons for decoding on the CPU instead of NVDEC or nvJPEG, with the count of each
 
+        Args:
+            flat: `True`: numbers only, as loggers such as TensorBoard and Weights & Biases take them. A count of a dict
+                is named `"errors/invalid_data"`.
+
         Returns:
             The counters by name.
+
+        Example:
+            >>> import framespool as fsp
+            >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.random(sequence_length=4), batch_size=1)
+            >>> {f"loader/{name}": value for name, value in loader.stats(flat=True).items()}["loader/batches"]
+            0
         """
-        return {"version": STATS_VERSION, **self._native.stats()}
+        stats = {"version": STATS_VERSION, **self._stats()}
+        return _flattened(stats) if flat else stats
+
+    def _stats(self) -> dict[str, Any]:
+        """Returns the counters of all native loaders."""
+        return self._native.stats()
+
+
+def _flattened(stats: Mapping[str, Any], prefix: str = "") -> dict[str, int | float]:
+    """Returns the numbers of nested dicts, with names like `"errors/invalid_data"`."""
+    flat: dict[str, int | float] = {}
+    for name, value in stats.items():
+        if isinstance(value, Mapping):
+            flat |= _flattened(value, f"{prefix}{name}/")
+        elif isinstance(value, (int, float)):
+            flat[prefix + name] = value
+    return flat

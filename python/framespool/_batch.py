@@ -37,7 +37,7 @@ class BatchMethods:
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])
 
     def as_dict(self) -> dict[str, Any]:
-        """The attributes by name, without those that are `None`.
+        """The attributes by name, without those that are `None` or empty.
 
         Returns:
             A new dict; the values are not copied.
@@ -47,10 +47,10 @@ class BatchMethods:
             >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.random(sequence_length=4), batch_size=1)
             >>> batch = next(iter(loader))
             >>> sorted(batch.as_dict())[:3]
-            ['clip_ids', 'frames', 'indices']
+            ['clip_ids', 'frames', 'geometry']
         """
         named = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
-        return {name: value for name, value in named if value is not None}
+        return {name: value for name, value in named if not is_absent(value)}
 
     def torch(self: S) -> S:
         """Converts all tensors to `torch.Tensor`, without a copy.
@@ -112,16 +112,32 @@ class BatchMethods:
         def apply(value: Any) -> Any:
             if isinstance(value, list):
                 return [apply(each) for each in value]
+            if isinstance(value, dict):
+                return {name: apply(each) for name, each in value.items()}
             return change(value) if hasattr(value, "pin_memory") else value
 
         converted = self.torch()
         return replace(converted, **{name: apply(value) for name, value in converted.as_dict().items()})  # type: ignore[type-var]
 
 
+def is_absent(value: Any) -> bool:
+    """Whether an attribute of a batch holds nothing, as `masks` without masks and `columns` without columns.
+
+    Args:
+        value: The attribute.
+
+    Returns:
+        The answer.
+    """
+    return value is None or (isinstance(value, dict) and not value)
+
+
 def _described(value: Any) -> str:
     """A tensor by shape, dtype and device, anything else by its type."""
     if isinstance(value, list):
         return f"[{', '.join(_described(each) for each in value[:4])}{', …' if len(value) > 4 else ''}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name}: {_described(each)}' for name, each in value.items())}}}"
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return type(value).__name__
     device = str(getattr(value, "device", "cpu"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, overload
 
 from framespool import _framespool
-from framespool._validate_args import as_sequence, boolean, choice, integer, number
+from framespool._validate_args import as_sequence, boolean, choice, integer, number, user_stacklevel
 from framespool.errors import ArgumentError
 
 _MAX_U64 = 2**64 - 1
@@ -100,7 +100,7 @@ def warn_if_poorly_mixed(native: _framespool.Loader, argument: str, budget: int)
         f"clips of one video come close together: 10 batches have {mixing:.0%} of the different videos that a full "
         f"shuffle gives, with {argument}={budget / 2**20:.3g}MiB; {remedy}decrease max_chunk, which decodes "
         'more, or use shuffle="full"',
-        stacklevel=4,  # where the loader is created
+        stacklevel=user_stacklevel(),
     )
 
 

@@ -72,7 +72,9 @@ def fingerprint(dataset: Dataset, stream: int | None = None) -> str:
             names.append(os.fspath(source))
     common = len(os.path.dirname(os.path.commonprefix(names)))
     digest.update(os.fsencode("\n".join(name[common:].lstrip(os.sep) for name in names)))
-    digest.update(array("q", [label for _, label in dataset.samples]).tobytes())
+    labels = [label for _, label in dataset.samples]
+    are_integers = all(isinstance(label, int) for label in labels)
+    digest.update(array("q", labels).tobytes() if are_integers else repr(labels).encode())
     return digest.hexdigest()
 
 

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from framespool._base_loader import BaseLoader
 from framespool._batch import BatchMethods
 from framespool._framespool import Tensor
-from framespool._loader_options import LoaderOptions
-from framespool._validate_args import boolean, choice, integer
+from framespool._loader_options import KEYWORD_HINTS, LoaderOptions
+from framespool._validate_args import boolean, choice, integer, keyword_hints
 from framespool.datasets import Dataset
 from framespool.errors import ArgumentError
 from framespool.samplers import ClipSampler, custom
+from framespool.samplers._common import KEYWORD_HINTS as SAMPLER_HINTS
 from framespool.transforms import Transform
+
+_KEYWORD_HINTS = {
+    **{name: f"clip_sampler=, with {hint} of its own" for name, hint in SAMPLER_HINTS.items()},
+    **dict.fromkeys(("sequence_length", "stride", "fps"), "clip_sampler=, such as samplers.random(sequence_length=16)"),
+    **dict.fromkeys(("sampler", "batch_sampler"), "clip_sampler= for the frames of clips, shuffle= for their order"),
+    **KEYWORD_HINTS,
+}
 
 
 @dataclass(eq=False, repr=False)
@@ -31,7 +39,7 @@ class Batch(BatchMethods):
         frames: Tensor in the loader's layout and dtype; `ThreeCrop` and `FiveCrop` add a dimension of views after
             N. A list of N Tensors if the transforms give frames of different sizes. If the last transform is a
             callable, its result.
-        labels: (N,) int64.
+        labels: (N,) int64, or float32 for labels with a fraction; (N, K) for lists of K numbers.
         indices: (N, T) int64, index of each frame in presentation order.
         pts_seconds: (N, T) float64, presentation time of each frame in seconds.
         mask: (N, T) bool, false for frames that replace frames past the end of the video.
@@ -41,6 +49,11 @@ class Batch(BatchMethods):
             replacement.
         view_ids: (N,) int64, number of the clip within its video, from 0.
         padding: (N,) bool, true for clips that only fill a batch or make ranks equal.
+        geometry: (N, 2, 3) float64, the affine map from the video's frame, as displayed, to the frames of the result,
+            for `transforms.map_points()` and `transforms.map_boxes()`; (N, V, 2, 3) for V views. With
+            `per_frame=True` transforms it is that of the first frame.
+        columns: The values of `dataset.columns` by name: a Tensor (N,) of int64, float64 or bool if all values of the
+            column are numbers, (N, K) if they are lists of K numbers, else a list.
 
     Example:
         >>> import framespool as fsp
@@ -52,7 +65,7 @@ class Batch(BatchMethods):
         ... )
         >>> batch = next(iter(loader))
         >>> batch.frames.shape, batch.indices.shape, batch.video_ids.tolist()
-        ((2, 8, 112, 112, 3), (2, 8), [0, 1])
+        ((2, 8, 3, 112, 112), (2, 8), [0, 1])
     """
 
     frames: Tensor | list[Tensor]
@@ -65,6 +78,8 @@ class Batch(BatchMethods):
     requested_ids: Tensor
     view_ids: Tensor
     padding: Tensor
+    geometry: Tensor
+    columns: dict[str, Any] = field(default_factory=dict)
 
 
 class ClipLoader(BaseLoader[Batch]):
@@ -147,7 +162,8 @@ class ClipLoader(BaseLoader[Batch]):
         device_memory_budget: The same for clips that wait on the GPU, if `device` is one; `memory_budget` then
             limits only suspended decoders. `None`: as large as `memory_budget`. Give all ranks the same.
         lookahead_clips: Length of the lookahead window in clips, beyond the prefetched batches.
-        layout: `"NTHWC"`, `"NTCHW"` or `"NCTHW"`.
+        layout: `"NTCHW"`, the order of torchvision and torchcodec, `"NCTHW"` for 3D convolutions, or `"NTHWC"`, the
+            order of NumPy images.
         dtype: Type of the frames; all but `"uint8"` keep the depth of video of more than 8 bits.
             - `"uint8"`: 0 to 255.
             - `"uint16"`: 0 to 65535 for every depth of the video.
@@ -173,9 +189,10 @@ class ClipLoader(BaseLoader[Batch]):
         2
         >>> batch = next(iter(loader))
         >>> batch.frames.shape, batch.frames.dtype
-        ((2, 8, 112, 112, 3), 'uint8')
+        ((2, 8, 3, 112, 112), 'uint8')
     """
 
+    @keyword_hints(_KEYWORD_HINTS)
     def __init__(
         self,
         dataset: Dataset | Iterable[Any],
@@ -207,7 +224,7 @@ class ClipLoader(BaseLoader[Batch]):
         memory_budget: int | str = "2GiB",
         device_memory_budget: int | str | None = None,
         lookahead_clips: int = 65536,
-        layout: Literal["NTHWC", "NTCHW", "NCTHW"] = "NTHWC",
+        layout: Literal["NTCHW", "NCTHW", "NTHWC"] = "NTCHW",
         dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
         index: str | os.PathLike[str] | Literal[False] | None = None,
         stream: int | None = None,
@@ -221,7 +238,7 @@ class ClipLoader(BaseLoader[Batch]):
                     "for example framespool.samplers.random(sequence_length=16, stride=4)"
                 )
             clip_sampler = custom(clip_sampler)
-        choice("layout", layout, ("NTHWC", "NTCHW", "NCTHW"))
+        choice("layout", layout, ("NTCHW", "NCTHW", "NTHWC"))
         self.clip_sampler = clip_sampler
         options = LoaderOptions(
             batch_size=batch_size,
@@ -290,7 +307,8 @@ class ClipLoader(BaseLoader[Batch]):
         return {"packets_per_clip": {"grouped": grouped, "full": full, "single": single}, "mixing": mixing}
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> Batch:
-        batch = Batch(**{field.name: made[0][field.name] for field in fields(Batch)})
-        return replace(
-            batch, frames=self._apply_functions(batch.frames, self._settings["layout"], epoch, batch.clip_ids)
+        values = {**made[0], **self._columns(made[0], made[0]["video_ids"])}
+        values["frames"], values["labels"] = self._apply_functions(
+            values["frames"], values["labels"], self._settings["layout"], epoch, values["clip_ids"]
         )
+        return Batch(**{field.name: values[field.name] for field in fields(Batch)})

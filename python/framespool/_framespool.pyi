@@ -81,12 +81,12 @@ VideoDescription = tuple[int, float] | tuple[list[float], float]
 
 @final
 class Tensor:
-    """A dense array in host or GPU memory: the result type of framespool.
+    """An array in host or GPU memory: the result type of framespool.
 
     Exports its memory by DLPack without a copy: `torch.from_dlpack(t)`, `numpy.from_dlpack(t)` and
     `jax.dlpack.from_dlpack(t)`, or `t.torch()` and `t.numpy()`. The memory lives as long as any object that uses it.
-    `t[i]` is a view of index `i` of the first dimension. A tensor in host memory can be pickled; its elements are
-    copied.
+    Integers, slices, `None` and `...` as indices give views, as in NumPy: `t[0, ..., ::2]`. A tensor in host memory can
+    be pickled; its elements are copied.
 
     Example:
         >>> import framespool as fsp
@@ -113,7 +113,7 @@ class Tensor:
     def ndim(self) -> int:
         """Number of dimensions."""
     def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> Tensor: ...
+    def __getitem__(self, index: Any, /) -> Tensor: ...
     def drop_time(self, layout: str) -> Tensor:
         """Removes the dimension of time, which must have length 1.
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, overload
 
 from framespool import _checkpoint, _framespool, samplers
 from framespool._base_loader import BaseLoader
 from framespool._batch import BatchMethods
 from framespool._framespool import Tensor
-from framespool._loader_options import LoaderOptions, cores
+from framespool._loader_options import KEYWORD_HINTS, LoaderOptions, cores
 from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
-from framespool._validate_args import boolean, choice, integer
+from framespool._validate_args import boolean, choice, integer, keyword_hints
 from framespool.datasets import Dataset, MixtureDataset
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._sample_list import SampleList
@@ -24,7 +24,7 @@ from framespool.transforms._compose import split, steps
 from framespool.transforms._functions import apply_functions
 
 #: Layouts of the engine: an image is a clip of one frame.
-_LAYOUTS = {"NHWC": "NTHWC", "NCHW": "NTCHW"}
+_LAYOUTS = {"NCHW": "NTCHW", "NHWC": "NTHWC"}
 #: Counters of `ImageLoader.stats()` that include masks.
 _SHARED = (
     *("frames_decoded", "frames_delivered", "decode_ranges", "bytes_read"),
@@ -41,13 +41,15 @@ class ImageBatch(BatchMethods):
     Attributes:
         images: Tensor in the loader's layout and dtype. A list of N Tensors without the dimension N if the transforms
             give images of different sizes. If the last transform is a callable, its result.
-        labels: (N,) int64.
+        labels: As in `Batch`.
         image_ids: (N,) int64, index of the image in the dataset.
         requested_ids: (N,) int64, the image that the batch sampler requested. Differs from `image_ids` only for a
             replacement.
         sizes: (N, 2) int64, height and width of each image file, after EXIF orientation.
         padding: (N,) bool, true for images that only fill a batch or make ranks equal.
+        geometry: (N, 2, 3) float64, as in `Batch`.
         masks: Labels of the pixels, (N, H, W) uint8 or a list of N Tensors, if the loader was given masks, else `None`.
+        columns: The values of `dataset.columns` by name, as in `Batch`.
 
     Example:
         >>> import framespool as fsp
@@ -55,7 +57,7 @@ class ImageBatch(BatchMethods):
         >>> resize = fsp.transforms.Resize((64, 64))
         >>> batch = next(iter(fsp.ImageLoader(dataset, batch_size=4, transforms=[resize])))
         >>> batch.images.shape, batch.labels.tolist()
-        ((4, 64, 64, 3), [0, 0, 0, 0])
+        ((4, 3, 64, 64), [0, 0, 0, 0])
     """
 
     images: Tensor | list[Tensor]
@@ -64,7 +66,9 @@ class ImageBatch(BatchMethods):
     requested_ids: Tensor
     sizes: Tensor
     padding: Tensor
+    geometry: Tensor
     masks: Tensor | list[Tensor] | None = None
+    columns: dict[str, Any] = field(default_factory=dict)
 
 
 class ImageLoader(BaseLoader[ImageBatch]):
@@ -115,7 +119,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         repeats: How many times each image of a batch is delivered, one after another: the same pixels with other random
             transforms (repeated augmentation). A batch then has `batch_size * repeats` images.
         prefetch_batches: Batches made ahead.
-        layout: `"NHWC"` or `"NCHW"`.
+        layout: `"NCHW"`, the order of torchvision, or `"NHWC"`, the order of NumPy images.
         dtype: As for `framespool.ClipLoader`.
 
     Raises:
@@ -129,9 +133,10 @@ class ImageLoader(BaseLoader[ImageBatch]):
         >>> loader = fsp.ImageLoader(dataset, batch_size=4, transforms=[crop], shuffle="full", seed=0)
         >>> batch = next(iter(loader))
         >>> batch.images.shape, batch.labels.shape
-        ((4, 224, 224, 3), (4,))
+        ((4, 3, 224, 224), (4,))
     """
 
+    @keyword_hints(KEYWORD_HINTS)
     def __init__(
         self,
         dataset: Dataset | Iterable[Any],
@@ -157,7 +162,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         num_threads: int | None = None,
         repeats: int = 1,
         prefetch_batches: int = 2,
-        layout: Literal["NHWC", "NCHW"] = "NHWC",
+        layout: Literal["NCHW", "NHWC"] = "NCHW",
         dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     ) -> None:
         choice("layout", layout, tuple(_LAYOUTS))
@@ -238,14 +243,20 @@ class ImageLoader(BaseLoader[ImageBatch]):
                 found.append({**failure, **which, "mask": path})
         return found
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self, *, flat: bool = False) -> dict[str, Any]:
         """Counts since the loader was created, as `ClipLoader.stats()`.
+
+        Args:
+            flat: As for `ClipLoader.stats()`.
 
         Returns:
             The counters by name. Frames, bytes, seconds and errors include those of the masks, which have as many
             threads again.
         """
-        stats = super().stats()
+        return super().stats(flat=flat)
+
+    def _stats(self) -> dict[str, Any]:
+        stats = super()._stats()
         for loader in self._companions:
             for name, value in loader.stats().items():
                 if name in _SHARED or name.endswith("_seconds"):
@@ -266,13 +277,17 @@ class ImageLoader(BaseLoader[ImageBatch]):
         for other in made[1:]:
             _check_same(first, other)
             masks = _flat(other["frames"], "NTHW")
+        values = self._columns(first, first["clip_ids"])
+        layout = self._layout.replace("T", "")
+        images, values["labels"] = self._apply_functions(images, values["labels"], layout, epoch, first["clip_ids"])
         return ImageBatch(
-            images=self._apply_functions(images, self._layout.replace("T", ""), epoch, first["clip_ids"]),
-            labels=first["labels"],
+            images=images,
+            **values,
             image_ids=first["clip_ids"],
             requested_ids=first["requested_ids"],
             sizes=first["sizes"],
             padding=first["padding"],
+            geometry=first["geometry"],
             masks=masks,
         )
 
@@ -353,7 +368,7 @@ def decode_image(
     [image] = _decode([source], native_steps, exact, layout, dtype, seed, 1)
     if isinstance(image, Exception):
         raise image
-    return apply_functions(functions, image, layout, [(seed, 0, 0)])
+    return apply_functions(functions, image, layout, [(seed, 0, 0)])[0]
 
 
 @overload

@@ -20,6 +20,23 @@ def cores() -> int:
     return _framespool.cores()
 
 
+#: Keywords of other libraries for the arguments of loaders.
+KEYWORD_HINTS = {
+    **dict.fromkeys(("rank", "process_index"), "shard_id="),
+    **dict.fromkeys(("world_size", "num_replicas", "process_count"), "num_shards="),
+    **dict.fromkeys(("transform", "transform_fn"), "transforms=, a list"),
+    "drop_last": 'last_batch="drop"',
+    "last_batch_policy": "last_batch=",
+    **dict.fromkeys(("random_shuffle", "shuffle_after_epoch"), "shuffle="),
+    "collate_fn": "a callable at the end of transforms=",
+    **dict.fromkeys(("pin_memory", "non_blocking"), "batch.pin_memory() and batch.to(device, non_blocking=True)"),
+    **dict.fromkeys(("prefetch_factor", "prefetch_queue_depth"), "prefetch_batches="),
+    **dict.fromkeys(("persistent_workers", "worker_init_fn"), "nothing: a loader decodes on threads, not in processes"),
+    "generator": "seed=",
+    **dict.fromkeys(("device_id", "ctx"), 'device="cuda:0"'),
+}
+
+
 @dataclass(frozen=True)
 class LoaderOptions:
     """The keyword arguments that all loaders share, as the caller gave them."""

@@ -99,8 +99,8 @@ def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[
             images = batch["frames"][at] if isinstance(batch["frames"], list) else batch["frames"].numpy()[at]
             images = np.asarray(images.numpy() if hasattr(images, "numpy") else images)
             metadata = native.describe_clip(epoch, int(batch["clip_ids"].tolist()[at]), 0)
-            label = metadata["label"]
-            metadata["class"] = classes[label] if 0 <= label < len(classes) else None
+            label = metadata["label"] = loader.dataset[metadata["video_id"]][1]
+            metadata["class"] = classes[label] if isinstance(label, int) and 0 <= label < len(classes) else None
             metadata["pts_seconds"] = batch["pts_seconds"].tolist()[at][: len(metadata["indices"])]
             shown = (
                 np.linspace(0, len(metadata["indices"]) - 1, min(frames, len(metadata["indices"]))).round().astype(int)

@@ -8,6 +8,7 @@ import sys
 import warnings
 
 from framespool._loader_options import cores
+from framespool._validate_args import user_stacklevel
 
 _warned = False
 
@@ -72,5 +73,5 @@ def warn_unsharded(num_shards: int) -> None:
     warnings.warn(
         f"this is one of {ranks} ranks, but the loader has num_shards=1, so every rank reads the complete dataset; "
         "pass **framespool.torch.rank_and_world(), or shard_id= and num_shards=",
-        stacklevel=5,
+        stacklevel=user_stacklevel(),
     )

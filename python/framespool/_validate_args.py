@@ -2,15 +2,58 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
+import os
 import re
-from collections.abc import Mapping, Set
-from typing import Any
+import sys
+from collections.abc import Callable, Mapping, Set
+from typing import Any, TypeVar
 
 from framespool.errors import ArgumentError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def keyword_hints(hints: Mapping[str, str]) -> Callable[[_F], _F]:
+    """Decorates a function so that keywords of other libraries are refused with what to write instead.
+
+    Args:
+        hints: What to write instead of each keyword.
+
+    Returns:
+        The decorator. The function raises a `TypeError` for these keywords, as for any that it does not have.
+    """
+
+    def decorate(function: _F) -> _F:
+        @functools.wraps(function)
+        def hinting(*args: Any, **keywords: Any) -> Any:
+            for name in keywords:
+                if name in hints:
+                    called = function.__qualname__.removesuffix(".__init__")
+                    raise TypeError(f"{called}() has no argument {name!r}: use {hints[name]}")
+            return function(*args, **keywords)
+
+        return hinting  # type: ignore[return-value]
+
+    return decorate
+
+
+def user_stacklevel() -> int:
+    """Returns the `stacklevel` with which `warnings.warn`, called by the caller, names the code that uses this package.
+
+    Returns:
+        The level.
+    """
+    package = os.path.dirname(__file__) + os.sep
+    frame, level = sys._getframe(1), 1
+    while frame.f_code.co_filename.startswith(package) and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def is_url(path: str | bytes) -> bool:

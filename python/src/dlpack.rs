@@ -112,6 +112,8 @@ pub struct Export {
     pub offset: usize,
     /// Lengths of the dimensions.
     pub shape: Vec<i64>,
+    /// Elements from one index to the next in each dimension.
+    pub strides: Vec<i64>,
     /// Element type.
     pub dtype: DlDataType,
     /// Whether the memory is a copy made for this consumer.
@@ -122,10 +124,6 @@ pub struct Export {
 
 impl Export {
     fn tensor(self, py: Python<'_>) -> (DlTensor, *mut c_void) {
-        let mut strides = vec![1i64; self.shape.len()];
-        for i in (1..self.shape.len()).rev() {
-            strides[i - 1] = strides[i] * self.shape[i].max(1);
-        }
         let data = self.memory.pointer().wrapping_add(self.offset).cast::<c_void>();
         let ndim = self.shape.len() as i32;
         let ordinal = self.memory.device().map(|device| device.ordinal() as i32);
@@ -137,7 +135,8 @@ impl Export {
                 || (stream != PER_THREAD_DEFAULT_STREAM && consumer_streams_outlive_tensors(py))
         };
         let stream = self.stream.filter(|&stream| ordinal.is_some() && lasts(stream));
-        let mut keep = Box::new(ManagerContext { memory: self.memory, shape: self.shape, strides, stream });
+        let (shape, strides) = (self.shape, self.strides);
+        let mut keep = Box::new(ManagerContext { memory: self.memory, shape, strides, stream });
         let (shape, strides) = (keep.shape.as_mut_ptr(), keep.strides.as_mut_ptr());
         let device = match ordinal {
             Some(device_id) => DlDevice { device_type: CUDA, device_id },

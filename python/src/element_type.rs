@@ -1,6 +1,9 @@
 //! Element types of tensors, with their names in NumPy and their codes in DLPack.
 
 use framespool::transforms::Dtype;
+use half::{bf16, f16};
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
 
 use crate::dlpack::DlDataType;
 
@@ -50,6 +53,23 @@ impl ElementType {
     /// Size in bytes.
     pub fn bytes(self) -> usize {
         usize::from(self.dlpack().bits) / 8
+    }
+
+    /// Converts the bytes of one element to a Python number.
+    pub fn to_python<'py>(self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        let two = || <[u8; 2]>::try_from(bytes).expect("an element of two bytes");
+        let four = || <[u8; 4]>::try_from(bytes).expect("an element of four bytes");
+        let eight = || <[u8; 8]>::try_from(bytes).expect("an element of eight bytes");
+        Ok(match self {
+            ElementType::U8 => bytes[0].into_pyobject(py)?.into_any(),
+            ElementType::U16 => u16::from_ne_bytes(two()).into_pyobject(py)?.into_any(),
+            ElementType::Bool => PyBool::new(py, bytes[0] != 0).to_owned().into_any(),
+            ElementType::F16 => f16::from_ne_bytes(two()).to_f64().into_pyobject(py)?.into_any(),
+            ElementType::BF16 => bf16::from_ne_bytes(two()).to_f64().into_pyobject(py)?.into_any(),
+            ElementType::F32 => f32::from_ne_bytes(four()).into_pyobject(py)?.into_any(),
+            ElementType::F64 => f64::from_ne_bytes(eight()).into_pyobject(py)?.into_any(),
+            ElementType::I64 => i64::from_ne_bytes(eight()).into_pyobject(py)?.into_any(),
+        })
     }
 }
 

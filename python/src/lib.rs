@@ -20,6 +20,7 @@ mod loader_args;
 mod sample_table;
 mod sources;
 mod tensor;
+mod tensor_view;
 mod transforms;
 mod video;
 

@@ -323,6 +323,13 @@ fn batch_to_dict(py: Python<'_>, batch: loader::Batch) -> PyResult<Bound<'_, PyD
     put("mask", Tensor::copied(mask.into_iter(), vec![n, t], ElementType::Bool))?;
     let sizes: Vec<_> = clips.iter().flat_map(|c| [c.size.1, c.size.0]).map(i64::from).collect();
     put("sizes", Tensor::copied(sizes.into_iter().map(i64::to_ne_bytes), vec![n, 2], ElementType::I64))?;
+    let views = clips.iter().map(|c| c.geometry.len()).max().unwrap_or(1);
+    let unknown = [[f64::NAN; 3]; 2];
+    let map = |c: &loader::ClipMetadata, view| c.geometry.get(view).copied().unwrap_or(unknown);
+    let maps = clips.iter().flat_map(|c| (0..views).map(move |view| map(c, view)));
+    let maps: Vec<_> = maps.flat_map(|m| m.concat()).map(f64::to_ne_bytes).collect();
+    let dims = if views > 1 { vec![n, views, 2, 3] } else { vec![n, 2, 3] };
+    put("geometry", Tensor::copied(maps.into_iter(), dims, ElementType::F64))?;
     match batch.data {
         BatchData::Dense(buffer, shape) => {
             let dims = [&[n], &shape.dims()[..]].concat();

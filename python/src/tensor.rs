@@ -5,9 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use framespool::batch::{BatchBuffer, MemoryPool, OutputMut};
-use half::{bf16, f16};
 use pyo3::exceptions::{
-    PyAttributeError, PyBufferError, PyImportError, PyIndexError, PyMemoryError, PyTypeError, PyValueError,
+    PyAttributeError, PyBufferError, PyImportError, PyMemoryError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -15,13 +14,14 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use crate::dlpack::{Export, CPU, CUDA};
 use crate::element_type::ElementType;
 use crate::errors::OrRaise;
+use crate::tensor_view::{entry_of, parse_indices, Index, TensorView};
 
-/// A dense array in host or GPU memory: the result type of framespool.
+/// An array in host or GPU memory: the result type of framespool.
 ///
 /// Exports its memory by DLPack without a copy: `torch.from_dlpack(t)`, `numpy.from_dlpack(t)` and
 /// `jax.dlpack.from_dlpack(t)`, or `t.torch()` and `t.numpy()`. The memory lives as long as any object that
-/// uses it. `t[i]` is a view of index `i` of the first dimension. A tensor in host memory can be pickled; its
-/// elements are copied.
+/// uses it. Integers, slices, `None` and `...` as indices give views, as in NumPy: `t[0, ..., ::2]`. A tensor
+/// in host memory can be pickled; its elements are copied.
 ///
 /// Example:
 ///     >>> import framespool as fsp
@@ -33,15 +33,14 @@ use crate::errors::OrRaise;
 #[pyclass(module = "framespool", frozen)]
 pub struct Tensor {
     memory: Arc<BatchBuffer>,
-    offset: usize,
-    shape: Vec<usize>,
+    view: TensorView,
     element: ElementType,
 }
 
 impl Tensor {
     /// Creates a tensor that owns a whole buffer.
     pub fn from_buffer(memory: BatchBuffer, shape: Vec<usize>, element: ElementType) -> Self {
-        Self { memory: Arc::new(memory), offset: 0, shape, element }
+        Self { memory: Arc::new(memory), view: TensorView::dense(shape), element }
     }
 
     /// Creates a tensor by copying a few numbers.
@@ -75,18 +74,42 @@ impl Tensor {
     }
 
     fn byte_len(&self) -> usize {
-        self.shape.iter().product::<usize>() * self.element.bytes()
+        self.view.len() * self.element.bytes()
     }
 
-    /// Returns the bytes, copied from the GPU if they are stored there.
+    /// Returns the first byte, and the number of bytes from it to the end of the last element.
+    fn byte_span(&self) -> (usize, usize) {
+        (self.view.start * self.element.bytes(), self.view.span() * self.element.bytes())
+    }
+
+    /// Returns the bytes in row-major order, copied from the GPU if they are stored there.
     fn bytes(&self) -> framespool::Result<Cow<'_, [u8]>> {
-        let (start, len) = (self.offset, self.byte_len());
-        if let Some(bytes) = self.memory.bytes() {
-            return Ok(Cow::Borrowed(&bytes[start..start + len]));
-        }
-        let mut bytes = vec![0; len];
-        self.memory.copy_to_host(start, &mut bytes)?;
-        Ok(Cow::Owned(bytes))
+        let (start, len) = self.byte_span();
+        let span = if let Some(bytes) = self.memory.bytes() {
+            Cow::Borrowed(&bytes[start..start + len])
+        } else {
+            let mut bytes = vec![0; len];
+            self.memory.copy_to_host(start, &mut bytes)?;
+            Cow::Owned(bytes)
+        };
+        Ok(if self.view.is_dense() { span } else { self.view.gather(&span, self.element.bytes()).into() })
+    }
+
+    /// Returns another view of the same memory.
+    fn with_view(&self, view: TensorView) -> Self {
+        Self { memory: self.memory.clone(), view, element: self.element }
+    }
+
+    /// Returns the same tensor in a copy of its span.
+    fn in_copy(&self, copied: BatchBuffer) -> Self {
+        let view = TensorView { start: 0, ..self.view.clone() };
+        Self { memory: Arc::new(copied), view, element: self.element }
+    }
+
+    /// Returns an entry of the first dimension.
+    fn entry(&self, index: isize) -> PyResult<Self> {
+        let at = entry_of(index, self.__len__()?, 0)?;
+        Ok(self.with_view(self.view.index(&[Index::Entry(at)])))
     }
 
     /// Returns the number of the GPU that holds the memory; `None` for host memory.
@@ -98,17 +121,18 @@ impl Tensor {
         self.ordinal().map_or((CPU, 0), |ordinal| (CUDA, ordinal as i32))
     }
 
-    /// Copies the memory, to the host or on its own device.
+    /// Copies the span of the elements, to the host or on its own device.
     fn copy_to(&self, host: bool) -> framespool::Result<BatchBuffer> {
         let device = self.memory.device().filter(|_| !host).cloned();
-        let (builder, mut parts) = BatchBuffer::allocate(&MemoryPool::on(device, 0), 1, self.byte_len())?;
+        let (start, len) = self.byte_span();
+        let (builder, mut parts) = BatchBuffer::allocate(&MemoryPool::on(device, 0), 1, len)?;
         match parts[0].target() {
-            OutputMut::Host(bytes) => self.memory.copy_to_host(self.offset, bytes)?,
+            OutputMut::Host(bytes) => self.memory.copy_to_host(start, bytes)?,
             OutputMut::Device(mut slot) => {
                 let stream = self.memory.device().expect("it is on a device").create_stream()?;
                 slot.begin(&stream)?;
                 self.memory.written().iter().try_for_each(|event| stream.wait(event))?;
-                stream.copy(slot.address, self.memory.address() + self.offset as u64, slot.len)?;
+                stream.copy(slot.address, self.memory.address() + start as u64, slot.len)?;
                 self.memory.add_reader_event(stream.record()?);
             }
         }
@@ -119,13 +143,15 @@ impl Tensor {
 
     /// Prepares the memory for a consumer whose work runs on `stream` (CUDA only).
     fn export(&self, copy: Option<bool>, to_host: bool, stream: Option<u64>) -> framespool::Result<Export> {
-        let shape = self.shape.iter().map(|&n| n as i64).collect();
+        let signed = |numbers: &[usize]| numbers.iter().map(|&n| n as i64).collect();
+        let (shape, strides) = (signed(&self.view.shape), signed(&self.view.strides));
         let dtype = self.element.dlpack();
-        let export = |memory, offset, copied| Export { memory, offset, shape, dtype, copied, stream };
+        let export =
+            |memory, offset, copied| Export { memory, offset, shape, strides, dtype, copied, stream };
         let export = if copy == Some(true) || to_host {
             export(Arc::new(self.copy_to(to_host)?), 0, true)
         } else {
-            export(self.memory.clone(), self.offset, false)
+            export(self.memory.clone(), self.byte_span().0, false)
         };
         if let (Some(device), Some(stream)) = (export.memory.device(), stream) {
             export.memory.written().iter().try_for_each(|event| device.wait_on_external(stream, event))?;
@@ -202,7 +228,7 @@ impl Tensor {
     /// The length of each dimension.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, &self.shape)
+        PyTuple::new(py, &self.view.shape)
     }
 
     /// The element type: "uint8", "uint16", "float16", "bfloat16", "float32", "float64", "int64" or "bool".
@@ -226,32 +252,16 @@ impl Tensor {
     /// The number of dimensions.
     #[getter]
     fn ndim(&self) -> usize {
-        self.shape.len()
+        self.view.shape.len()
     }
 
     fn __len__(&self) -> PyResult<usize> {
-        self.shape
-            .first()
-            .copied()
-            .ok_or_else(|| PyTypeError::new_err("len() of a tensor without dimensions"))
+        let first = self.view.shape.first().copied();
+        first.ok_or_else(|| PyTypeError::new_err("len() of a tensor without dimensions"))
     }
 
-    fn __getitem__(&self, index: isize) -> PyResult<Tensor> {
-        let len = self.__len__()?;
-        let at = if index < 0 { index + len as isize } else { index };
-        let at = usize::try_from(at).ok().filter(|&at| at < len).ok_or_else(|| {
-            PyIndexError::new_err(format!(
-                "index {index} is out of range: the first dimension has {len} entries"
-            ))
-        })?;
-        let shape = self.shape[1..].to_vec();
-        let step = shape.iter().product::<usize>() * self.element.bytes();
-        Ok(Tensor {
-            memory: self.memory.clone(),
-            offset: self.offset + at * step,
-            shape,
-            element: self.element,
-        })
+    fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+        Ok(self.with_view(self.view.index(&parse_indices(index, &self.view.shape)?)))
     }
 
     /// Returns a view without the time dimension, whose length must be 1.
@@ -266,13 +276,14 @@ impl Tensor {
     ///     ValueError: If the time dimension does not have length 1.
     fn drop_time(&self, layout: &str) -> PyResult<Tensor> {
         let behind = layout.chars().rev().position(|c| c == 'T').map(|place| place + 1);
-        let at = behind.and_then(|behind| self.shape.len().checked_sub(behind));
-        let Some(at) = at.filter(|&at| self.shape[at] == 1) else {
+        let at = behind.and_then(|behind| self.view.shape.len().checked_sub(behind));
+        let Some(at) = at.filter(|&at| self.view.shape[at] == 1) else {
             return Err(PyValueError::new_err(format!("dimension T of {layout} does not have length 1")));
         };
-        let mut shape = self.shape.clone();
-        shape.remove(at);
-        Ok(Tensor { memory: self.memory.clone(), offset: self.offset, shape, element: self.element })
+        let mut view = self.view.clone();
+        view.shape.remove(at);
+        view.strides.remove(at);
+        Ok(self.with_view(view))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -351,8 +362,11 @@ impl Tensor {
         let dict = PyDict::new(py);
         dict.set_item("shape", self.shape(py)?)?;
         dict.set_item("typestr", kind)?;
-        dict.set_item("data", (self.memory.address() + self.offset as u64, false))?;
-        dict.set_item("strides", py.None())?;
+        dict.set_item("data", (self.memory.address() + self.byte_span().0 as u64, false))?;
+        let bytes = self.view.strides.iter().map(|stride| stride * self.element.bytes());
+        let strides =
+            if self.view.is_dense() { None } else { Some(PyTuple::new(py, bytes.collect::<Vec<_>>())?) };
+        dict.set_item("strides", strides)?;
         dict.set_item("version", 3)?;
         dict.set_item("stream", DEFAULT_STREAM)?;
         Ok(dict)
@@ -368,7 +382,7 @@ impl Tensor {
             return Ok(slf);
         }
         let copied = slf.py().detach(|| this.copy_to(true)).or_raise(slf.py())?;
-        Bound::new(slf.py(), Tensor::from_buffer(copied, this.shape.clone(), this.element))
+        Bound::new(slf.py(), this.in_copy(copied))
     }
 
     #[pyo3(signature = (dtype=None, *, copy=None))]
@@ -451,7 +465,7 @@ impl Tensor {
             )));
         }
         let bytes = self.bytes().or_raise(py)?;
-        let made_of = (PyBytes::new(py, &bytes), &self.shape, self.element.name()).into_pyobject(py)?;
+        let made_of = (PyBytes::new(py, &bytes), &self.view.shape, self.element.name()).into_pyobject(py)?;
         Ok((py.import("framespool._framespool")?.getattr("tensor_of")?, made_of))
     }
 
@@ -463,34 +477,13 @@ impl Tensor {
         if self.ordinal().is_some() {
             // Copies all elements at once instead of one by one.
             let memory = py.detach(|| self.copy_to(true)).or_raise(py)?;
-            return Tensor::from_buffer(memory, self.shape.clone(), self.element).tolist(py);
+            return self.in_copy(memory).tolist(py);
         }
-        if let Some(&len) = self.shape.first() {
+        if let Some(&len) = self.view.shape.first() {
             let entries =
-                (0..len as isize).map(|i| self.__getitem__(i)?.tolist(py)).collect::<PyResult<Vec<_>>>()?;
+                (0..len as isize).map(|i| self.entry(i)?.tolist(py)).collect::<PyResult<Vec<_>>>()?;
             return Ok(entries.into_pyobject(py)?.into_any());
         }
-        let bytes = &*self.bytes().or_raise(py)?;
-        let eight = || <[u8; 8]>::try_from(bytes).expect("an element of eight bytes");
-        Ok(match self.element {
-            ElementType::U8 => bytes[0].into_pyobject(py)?.into_any(),
-            ElementType::U16 => {
-                u16::from_ne_bytes(bytes.try_into().expect("two bytes")).into_pyobject(py)?.into_any()
-            }
-            ElementType::Bool => pyo3::types::PyBool::new(py, bytes[0] != 0).to_owned().into_any(),
-            ElementType::F16 => f16::from_ne_bytes(bytes.try_into().expect("two bytes"))
-                .to_f64()
-                .into_pyobject(py)?
-                .into_any(),
-            ElementType::BF16 => bf16::from_ne_bytes(bytes.try_into().expect("two bytes"))
-                .to_f64()
-                .into_pyobject(py)?
-                .into_any(),
-            ElementType::F32 => {
-                f32::from_ne_bytes(bytes.try_into().expect("four bytes")).into_pyobject(py)?.into_any()
-            }
-            ElementType::F64 => f64::from_ne_bytes(eight()).into_pyobject(py)?.into_any(),
-            ElementType::I64 => i64::from_ne_bytes(eight()).into_pyobject(py)?.into_any(),
-        })
+        self.element.to_python(py, &self.bytes().or_raise(py)?)
     }
 }

@@ -195,6 +195,7 @@ mod tests {
             pts_seconds: Vec::new(),
             mask: Vec::new(),
             size: (1, 1),
+            geometry: Vec::new(),
             padding: false,
         };
         let (builder, slots) = BatchBuffer::allocate(&MemoryPool::new(0), 1, 1).unwrap();

@@ -164,6 +164,7 @@ impl SingleClipDecoder {
         request.buffer_slot = fixed.map(|f| f.buffer_slot);
         made?;
         request.buffer_slot.as_mut().map_or(Ok(()), ClipSlot::record_write)?;
-        Ok((metadata(&index, &self.catalog, request.slot, clip, sample), growing.into_clip()?))
+        let how = (&self.config.pipeline, key);
+        Ok((metadata(&index, &self.catalog, request.slot, clip, sample, how), growing.into_clip()?))
     }
 }

@@ -9,7 +9,7 @@ use framespool_kernels::{
 
 use super::color_matrix;
 use super::geometry_builder::GeometryBuilder;
-use super::params::{center, expanded, grid, inverse_affine, log_uniform, part_of, resized, uniform};
+use super::params::{center, expanded, grid, inverse_affine, log_uniform, part_of, resized, uniform, Map};
 use super::transform::{Affine, EraseFill, Padding, Size, Transform, UniformRange};
 use super::TransformPipeline;
 use crate::batch_sampler::rng::{purpose, Rng, RngKey};
@@ -43,8 +43,29 @@ impl TransformPipeline {
     pub(super) fn compile(
         &self,
         subject: &FrameRef,
-        mut sampled: Option<&mut Vec<SampledParams>>,
+        sampled: Option<&mut Vec<SampledParams>>,
     ) -> Result<(Geometry, OutputSpec)> {
+        let walk = self.walk(subject, sampled)?;
+        let finish = OutputSpec {
+            tone: subject.tone,
+            color: walk.color,
+            fill: walk.fill,
+            masks: walk.masks,
+            normalize: self.normalize,
+            dtype: self.dtype,
+            channels: self.channels,
+        };
+        let needs_mean = finish.color.needs_mean();
+        Ok((walk.draft.finish(needs_mean), finish))
+    }
+
+    /// Returns the map from the displayed frame to the result, for pixels that are unit squares.
+    pub(super) fn map_to_output(&self, subject: &FrameRef) -> Result<Map> {
+        Ok(self.walk(subject, None)?.draft.to_output())
+    }
+
+    /// Applies the steps one by one.
+    fn walk(&self, subject: &FrameRef, mut sampled: Option<&mut Vec<SampledParams>>) -> Result<Compiler> {
         let orientation = subject.orientation;
         let (width, height) = subject.size;
         let size = if orientation.swaps_sides() { (height, width) } else { (width, height) };
@@ -72,17 +93,7 @@ impl TransformPipeline {
                 sampled.push((step.transform.name(), numbers));
             }
         }
-        let finish = OutputSpec {
-            tone: subject.tone,
-            color: walk.color,
-            fill: walk.fill,
-            masks: walk.masks,
-            normalize: self.normalize,
-            dtype: self.dtype,
-            channels: self.channels,
-        };
-        let needs_mean = finish.color.needs_mean();
-        Ok((walk.draft.finish(needs_mean), finish))
+        Ok(walk)
     }
 }
 

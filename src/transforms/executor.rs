@@ -17,6 +17,7 @@ use super::frame_view::with_view;
 use super::hdr;
 use super::nvdec_frame;
 use super::nvjpeg::{JpegReport, Nvjpeg};
+use super::params::Map;
 use super::pass_id::{CompileKey, PassId};
 use super::shape::ClipShape;
 use super::TransformPipeline;
@@ -469,4 +470,19 @@ pub fn explain(
     let mut sampled = Vec::new();
     pipeline.compile(&FrameRef { size, orientation, key, t, view: 0, tone: None }, Some(&mut sampled))?;
     Ok(sampled)
+}
+
+/// Returns, for each view of a clip, the affine map from the displayed frame of this stored size to the first frame of
+/// the result. Pixels are unit squares: the center of the first one is at (0.5, 0.5).
+///
+/// # Errors
+/// As applying the pipeline to the frame.
+pub fn maps_to_output(
+    pipeline: &TransformPipeline,
+    size: (u32, u32),
+    orientation: DisplayOrientation,
+    key: RngKey,
+) -> Result<Vec<Map>> {
+    let of = |view| pipeline.map_to_output(&FrameRef { size, orientation, key, t: 0, view, tone: None });
+    (0..pipeline.views.max(1)).map(of).collect()
 }

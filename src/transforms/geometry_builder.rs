@@ -6,7 +6,7 @@ use framespool_kernels::{
     Filter, Geometry, Interpolation, Orientation, Placement, Rect, Warp, MAX_SIDE, WARP_FRACTION_BITS,
 };
 
-use super::params::{after, finer, part, Map};
+use super::params::{after, finer, inverse, part, Map, IDENTITY};
 use super::transform::{Flip, Padding, Size};
 use crate::error::{Error, Result};
 
@@ -33,6 +33,8 @@ struct Mapped {
 #[derive(Clone, Debug)]
 pub(super) struct GeometryBuilder {
     geometry: Geometry,
+    /// From the displayed frame to the current one.
+    to_output: Map,
     /// The visible part of the flipped window; beyond the window is fill. Not used once there is a map.
     view: View,
     mapped: Option<Mapped>,
@@ -44,12 +46,22 @@ impl GeometryBuilder {
     /// The whole of a frame of this displayed size.
     pub fn new((width, height): (u32, u32), orientation: Orientation) -> Self {
         let geometry = Geometry { orientation, ..Geometry::identity(width, height) };
-        Self { geometry, view: View { x: 0, y: 0, width, height }, mapped: None, blank: false }
+        let view = View { x: 0, y: 0, width, height };
+        Self { geometry, to_output: IDENTITY, view, mapped: None, blank: false }
     }
 
     /// Current width and height of the frame.
     pub fn size(&self) -> (u32, u32) {
         self.mapped.map_or((self.view.width, self.view.height), |mapped| mapped.size)
+    }
+
+    /// Returns the map from the displayed frame to the current one, for pixels that are unit squares.
+    pub fn to_output(&self) -> Map {
+        self.to_output
+    }
+
+    fn follow(&mut self, step: &Map) {
+        self.to_output = after(step, &self.to_output);
     }
 
     /// Keeps `size` pixels from column `x` and row `y` on; the area outside of the frame is fill.
@@ -63,6 +75,7 @@ impl GeometryBuilder {
         if !(within(x, size.width, width) && within(y, size.height, height)) {
             self.check_nothing_is_cut_off()?;
         }
+        self.follow(&[[1.0, 0.0, -x as f64], [0.0, 1.0, -y as f64]]);
         self.cut_window();
         match &mut self.mapped {
             Some(mapped) => {
@@ -121,6 +134,11 @@ impl GeometryBuilder {
 
     /// Mirrors the frame.
     pub fn flip(&mut self, flip: Flip) {
+        let (width, height) = self.size();
+        self.follow(&match flip {
+            Flip::Horizontal => [[-1.0, 0.0, f64::from(width)], [0.0, 1.0, 0.0]],
+            Flip::Vertical => [[1.0, 0.0, 0.0], [0.0, -1.0, f64::from(height)]],
+        });
         if let Some(Mapped { map, size: (width, height), .. }) = &mut self.mapped {
             *map = match flip {
                 Flip::Horizontal => after(map, &[[-1.0, 0.0, f64::from(*width)], [0.0, 1.0, 0.0]]),
@@ -146,6 +164,9 @@ impl GeometryBuilder {
         if (width, height) == self.size() {
             return;
         }
+        let (old_width, old_height) = self.size();
+        let scale = |new: u32, old: u32| f64::from(new) / f64::from(old);
+        self.follow(&[[scale(width, old_width), 0.0, 0.0], [0.0, scale(height, old_height), 0.0]]);
         self.cut_window();
         if self.blank && self.mapped.is_none() {
             self.view = View { width, height, ..self.view };
@@ -163,9 +184,7 @@ impl GeometryBuilder {
             Filter::Nearest => Interpolation::Nearest,
             _ => Interpolation::Bilinear,
         };
-        let (old_width, old_height) = self.size();
-        let (across, down) =
-            (f64::from(old_width) / f64::from(width), f64::from(old_height) / f64::from(height));
+        let (across, down) = (scale(old_width, width), scale(old_height, height));
         self.read_through(&[[across, 0.0, 0.0], [0.0, down, 0.0]], (width, height), interpolation);
         if let Some(mapped) = &mut self.mapped {
             mapped.shrunk = filter == Filter::Triangle;
@@ -178,6 +197,7 @@ impl GeometryBuilder {
     /// `Argument` if an earlier map has cut something off that would become visible again.
     pub fn warp(&mut self, back: &Map, size: (u32, u32), interpolation: Interpolation) -> Result<()> {
         self.check_nothing_is_cut_off()?;
+        self.follow(&inverse(back));
         self.read_through(back, size, interpolation);
         Ok(())
     }
@@ -336,148 +356,4 @@ impl GeometryBuilder {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn draft(width: u32, height: u32) -> GeometryBuilder {
-        GeometryBuilder::new((width, height), Orientation::default())
-    }
-
-    fn size(height: u32, width: u32) -> Size {
-        Size { height, width }
-    }
-
-    #[test]
-    fn crop_before_resize_is_the_source_rectangle() {
-        let mut d = draft(400, 300);
-        d.crop(100, 100, size(100, 200)).unwrap();
-        d.resize(50, 50, Filter::Triangle);
-        let g = d.finish(false);
-        assert_eq!(g.crop, Rect { x: 100, y: 100, width: 200, height: 100 });
-        assert_eq!((g.crop_subpixels, g.resized, g.window), ((1, 1), (50, 50), Rect::from_size(50, 50)));
-        assert_eq!(g.placement, Placement::Identity);
-    }
-
-    #[test]
-    fn resize_crop_resize_is_one_resize() {
-        let mut d = draft(1920, 1080);
-        d.resize(455, 256, Filter::Triangle);
-        d.crop(10, 20, size(100, 150)).unwrap();
-        d.resize(224, 224, Filter::Triangle);
-        let g = d.finish(false);
-        // Column 10 of 455 is column 10 * 1920 / 455 = 3840 / 91 of 1920.
-        assert_eq!((g.crop.x, g.crop.width, g.crop_subpixels.0), (3840, 150 * 384, 91));
-        assert_eq!((g.crop.y, g.crop.height, g.crop_subpixels.1), (675, 3375, 8));
-        assert_eq!((g.resized, g.window), ((224, 224), Rect::from_size(224, 224)));
-    }
-
-    #[test]
-    fn a_crop_after_a_flip_counts_from_the_other_side() {
-        let mut d = draft(100, 50);
-        d.flip(Flip::Horizontal);
-        d.crop(10, 5, size(20, 30)).unwrap();
-        let g = d.finish(false);
-        assert!(g.flip_horizontal);
-        assert_eq!(g.window, Rect { x: 60, y: 5, width: 30, height: 20 });
-    }
-
-    #[test]
-    fn what_was_cropped_away_is_fill_when_padded_again() {
-        let mut d = draft(100, 50);
-        d.crop(40, 10, size(20, 20)).unwrap();
-        d.pad(Padding { left: 3, top: 4, right: 5, bottom: 6 }).unwrap();
-        let g = d.finish(false);
-        assert_eq!(g.window, Rect { x: 40, y: 10, width: 20, height: 20 });
-        assert_eq!(g.placement, Placement::Canvas { size: (28, 30), x: 3, y: 4 });
-    }
-
-    #[test]
-    fn a_crop_of_nothing_but_padding_is_all_fill() {
-        let mut d = draft(10, 10);
-        d.pad(Padding { left: 50, ..Padding::default() }).unwrap();
-        d.crop(0, 0, size(10, 20)).unwrap();
-        let g = d.finish(false);
-        let Placement::Warp(warp) = g.placement else { panic!("{g:?}") };
-        assert!(warp.size == (20, 10) && warp.to_x[2] > 20 << WARP_FRACTION_BITS, "{warp:?}");
-    }
-
-    #[test]
-    fn a_resize_after_a_rotation_happens_before_it() {
-        let mut d = draft(1000, 800);
-        let (sin, cos) = 30f64.to_radians().sin_cos();
-        d.warp(&[[cos, -sin, 200.0], [sin, cos, -100.0]], (1000, 800), Interpolation::Bilinear).unwrap();
-        d.resize(250, 200, Filter::Triangle);
-        let g = d.finish(true);
-        assert_eq!(g.resized, (250, 200));
-        let Placement::Warp(warp) = g.placement else { panic!("{g:?}") };
-        let unit = f64::from(1u32 << WARP_FRACTION_BITS);
-        assert!(
-            (warp.to_x[0] as f64 / unit - cos).abs() < 1e-6
-                && (warp.to_x[1] as f64 / unit + sin).abs() < 1e-6
-        );
-        // The center of the first pixel: (cos / 2 - sin / 2) - 1 / 2 + 200 / 4.
-        assert!((warp.to_x[2] as f64 / unit - (cos / 2.0 - sin / 2.0 - 0.5 + 50.0)).abs() < 1e-6);
-    }
-
-    #[test]
-    fn padded_frame_is_resized_then_moved() {
-        let mut d = draft(32, 32);
-        d.pad(Padding { left: 4, top: 4, right: 4, bottom: 4 }).unwrap();
-        d.crop(0, 5, size(32, 32)).unwrap();
-        d.resize(224, 224, Filter::Triangle);
-        let g = d.finish(false);
-        let Placement::Warp(warp) = g.placement else { panic!("{g:?}") };
-        let unit = 1i64 << WARP_FRACTION_BITS;
-        // Exactly seven times as large: no pixel is blended with the padding.
-        assert_eq!((warp.to_x[0], warp.to_x[1], warp.to_x[2] % unit), (unit, 0, 0));
-        assert_eq!((warp.to_y[0], warp.to_y[1], warp.to_y[2] % unit), (0, unit, 0));
-        assert_eq!((g.resized.0 % 7, g.resized.1 % 7), (0, 0));
-    }
-
-    #[test]
-    fn affine_map_reads_only_what_it_reaches() {
-        let mut d = draft(1000, 800);
-        d.warp(&[[1.0, 0.0, 0.25], [0.0, 1.0, 0.0]], (1000, 800), Interpolation::Bilinear).unwrap();
-        d.crop(500, 400, size(10, 20)).unwrap();
-        let g = d.finish(false);
-        assert_eq!(g.window, Rect { x: 498, y: 398, width: 25, height: 14 });
-        let Placement::Warp(warp) = g.placement else { panic!("{g:?}") };
-        assert_eq!((warp.to_x[2] >> (WARP_FRACTION_BITS - 2), warp.to_y[2] >> WARP_FRACTION_BITS), (9, 2));
-    }
-
-    #[test]
-    fn what_a_crop_left_out_stays_out_when_a_crop_grows() {
-        let mut d = draft(10, 10);
-        d.crop(3, 3, size(4, 4)).unwrap();
-        d.crop(-3, -3, size(10, 10)).unwrap();
-        let g = d.finish(false);
-        assert_eq!(g.window, Rect { x: 3, y: 3, width: 4, height: 4 });
-        assert_eq!(g.placement, Placement::Canvas { size: (10, 10), x: 3, y: 3 });
-    }
-
-    #[test]
-    fn fill_only_output_stays_fill() {
-        let mut d = draft(10, 10);
-        d.pad(Padding { left: 50, ..Padding::default() }).unwrap();
-        d.crop(0, 0, size(10, 20)).unwrap();
-        d.pad(Padding { left: 60, right: 60, top: 60, bottom: 60 }).unwrap();
-        d.resize(70, 65, Filter::Triangle);
-        let Placement::Warp(warp) = d.finish(false).placement else { panic!("a map to nowhere") };
-        assert!(warp.size == (70, 65) && warp.to_x[2] > 1000 << WARP_FRACTION_BITS);
-    }
-
-    #[test]
-    fn rotated_frame_grows_only_if_not_cropped() {
-        let (sin, cos) = 30f64.to_radians().sin_cos();
-        let back = [[cos, -sin, 30.0], [sin, cos, -20.0]];
-        let mut d = draft(100, 80);
-        d.warp(&back, (100, 80), Interpolation::Bilinear).unwrap();
-        d.crop(10, 10, size(50, 50)).unwrap(); // a smaller crop is allowed
-        assert!(d.pad(Padding { left: 1, ..Padding::default() }).is_err());
-        assert!(d.warp(&back, (50, 50), Interpolation::Bilinear).is_err());
-        let mut d = draft(100, 80);
-        d.pad(Padding { left: 100, right: 100, top: 100, bottom: 100 }).unwrap();
-        d.warp(&back, (300, 280), Interpolation::Bilinear).unwrap();
-        d.pad(Padding { left: 1, ..Padding::default() }).unwrap();
-    }
-}
+mod tests;

@@ -8,7 +8,10 @@ use crate::batch_sampler::rng::Rng;
 use crate::error::{Error, Result};
 
 /// An affine map between frames whose pixels are unit squares: (x, y) maps to (a x + b y + c, d x + e y + f).
-pub(super) type Map = [[f64; 3]; 2];
+pub type Map = [[f64; 3]; 2];
+
+/// The map that changes nothing.
+pub(super) const IDENTITY: Map = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]];
 
 /// Half of `spare`, rounded half to even, as torchvision's `center_crop` does.
 pub(super) fn center(spare: u32) -> u32 {
@@ -153,6 +156,13 @@ pub(super) fn after(first: &Map, second: &Map) -> Map {
         let column = |k: usize| a * second[0][k] + b * second[1][k];
         [column(0), column(1), column(2) + c]
     })
+}
+
+/// The inverse of a map whose determinant is not 0.
+pub(super) fn inverse([[a, b, c], [d, e, f]]: &Map) -> Map {
+    let determinant = a * e - b * d;
+    let [[a, b], [d, e]] = [[e / determinant, -b / determinant], [-d / determinant, a / determinant]];
+    [[a, b, -(a * c + b * f)], [d, e, -(d * c + e * f)]]
 }
 
 /// The part of `0..length` that a range from `start` with length `stretch` covers: (start, length).

@@ -164,7 +164,14 @@ def ways(report: Report, threads: int, rng: random.Random) -> Iterator[tuple[str
         rule = fsp.samplers.windows(sequence_length=length, step=length)
         try:
             made = fsp.ClipLoader(
-                [(path, 0)], rule, batch_size=3, shuffle="full", on_error="skip", num_threads=threads, index=False
+                [(path, 0)],
+                rule,
+                batch_size=3,
+                shuffle="full",
+                on_error="skip",
+                num_threads=threads,
+                index=False,
+                layout="NTHWC",
             )
             for batch in made:
                 clips = batch.frames if isinstance(batch.frames, list) else list(batch.frames.numpy())

@@ -15,6 +15,7 @@ from pathlib import Path
 warnings.filterwarnings("ignore")
 
 import framespool as fsp  # noqa: E402
+import framespool.torch  # noqa: E402
 import torch  # noqa: E402
 from framespool.torch import ClipDataset, for_accelerate, rank_and_world  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
@@ -36,6 +37,14 @@ def ranks(dataset) -> dict:
     alone = torch.distributed.new_group([0])
     if torch.distributed.get_rank() == 0:
         said["alone"] = rank_and_world(alone)
+    mesh = torch.distributed.init_device_mesh("cpu", (1, 2), mesh_dim_names=("tp", "dp"))
+    said["mesh"] = [rank_and_world(mesh["dp"]), rank_and_world(mesh["tp"])]
+    try:
+        rank_and_world(mesh)
+    except fsp.ArgumentError as error:
+        said["refused"] = str(error)
+    loader = framespool.torch.ClipLoader(dataset, SAMPLING, **KEYWORDS, group=mesh["dp"])
+    said["loader"] = [batch.clip_ids.tolist() for batch in loader]
     # As in processes started by frameworks, whose workers have no variable with the rank.
     os.environ.pop("RANK"), os.environ.pop("WORLD_SIZE")
     said["forked"] = ids(DataLoader(early, batch_size=None, num_workers=1))
@@ -125,7 +134,7 @@ def training(dataset) -> dict:
     # Ranks have equally many batches, so no join of uneven inputs is needed.
     for batch in loader:
         optimizer.zero_grad()
-        means = batch.frames.torch().float().mean(dim=(0, 1, 2, 3)) / 255
+        means = batch.frames.torch().float().mean(dim=(0, 1, 3, 4)) / 255
         model(means).sum().backward()
         optimizer.step()
         _, number = loader._position()

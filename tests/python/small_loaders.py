@@ -19,11 +19,11 @@ KEYWORDS = {"batch_size": 4, "transforms": SMALL, "shuffle": "full", "seed": 7}
 
 
 def digest(loader) -> str:
-    """Digest of everything in a loader's batches."""
+    """Digest of everything in a loader's batches but the dataset's columns."""
     md5 = hashlib.md5()
     for batch in loader:
         for name, tensor in sorted(vars(batch).items()):
-            if tensor is not None:
+            if tensor is not None and name != "columns":
                 md5.update(f"{name}{tensor.shape}".encode() + tensor.tobytes())
     return md5.hexdigest()
 

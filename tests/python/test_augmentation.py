@@ -7,6 +7,7 @@ import struct
 import framespool as fsp
 import numpy as np
 import pytest
+from PIL import Image
 
 t = fsp.transforms
 
@@ -82,7 +83,7 @@ def test_describe_clip_reports_the_applied_draws(short_clips):
                 expected = expected[:, :, ::-1]
             if vertical["applied"]:
                 expected = expected[:, ::-1]
-            assert np.array_equal(batch.frames[i].numpy(), expected)
+            assert np.array_equal(batch.frames[i].numpy(), expected.transpose(0, 3, 1, 2))
             seen.add((horizontal["applied"], vertical["applied"], top))
     assert len(seen) > len(short_clips) / 2
     with pytest.raises(fsp.ArgumentError, match="clip 99"):
@@ -124,7 +125,7 @@ def test_the_same_key_moves_a_video_and_an_array_equally(videos):
     )
     array = video.frames(batch.indices.tolist()[0]).data
     by_hand = t.apply(array, TRAINING[:1], seed=9, epoch=0, clip=0).numpy().astype(int)
-    difference = np.abs(by_hand - batch.frames[0].numpy())
+    difference = np.abs(by_hand.transpose(0, 3, 1, 2) - batch.frames[0].numpy())
     assert difference.mean() < 0.5 and (difference <= 2).mean() > 0.99  # RGB is resized there, YUV here
 
 
@@ -277,3 +278,79 @@ def test_unsupported_combination_is_rejected(picture):
             t.apply(picture, transforms, dtype="float32")
     with pytest.raises(fsp.ArgumentError, match="float dtype"):
         t.apply(picture, [t.Normalize(0.5, 0.5)])
+
+
+def test_geometry_moves_points_as_label_maps_move(tmp_path):
+    """The center of a disc in each label map is where the geometry moves it."""
+    rng, files, masks, centers = np.random.default_rng(8), [], [], []
+    for number in range(6):
+        height, width = (int(side) for side in rng.integers(200, 320, 2))
+        center = rng.uniform(70, [width - 70, height - 70])
+        rows, columns = np.mgrid[:height, :width] + 0.5
+        disc = (np.hypot(columns - center[0], rows - center[1]) < 20).astype(np.uint8)
+        for folder, pixels in (("image", np.zeros((height, width, 3), np.uint8)), ("mask", disc)):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            Image.fromarray(pixels).save(tmp_path / folder / f"{number}.png")
+        files.append(tmp_path / "image" / f"{number}.png")
+        masks.append(tmp_path / "mask" / f"{number}.png")
+        centers.append([center])
+    seen = 0
+    for steps in (
+        [t.Resize((120, 180))],
+        [t.RandomResizedCrop(150, scale=(0.4, 1))],
+        [t.RandomAffine(40, (0.1, 0.1), (0.7, 1.3), 20), t.RandomHorizontalFlip(), t.Resize((140, 150))],
+        [t.Resize(170), t.RandomRotation(30, expand=True), t.RandomVerticalFlip(), t.Letterbox((160, 200))],
+        [t.Pad(9), t.RandomCrop(150), t.RandomHorizontalFlip(1.0), t.Resize((200, 190)), t.CenterCrop((170, 180))],
+    ):
+        loader = fsp.ImageLoader(files, masks=masks, batch_size=3, transforms=steps, seed=2, shuffle="full")
+        for batch in loader:
+            ids = batch.image_ids.tolist()
+            geometry = batch.geometry
+            assert geometry.shape == (3, 2, 3) and geometry.dtype == "float64"
+            moved = t.map_points([centers[n] for n in ids], geometry)[:, 0]
+            boxes = t.map_boxes([[*(centers[n][0] - 20), *(centers[n][0] + 20)] for n in ids], geometry)
+            for mask, place, box in zip(batch.masks.numpy(), moved, boxes, strict=True):
+                rows, columns = np.nonzero(mask)
+                inside = (box > 1).all() and box[2] < mask.shape[1] - 1 and box[3] < mask.shape[0] - 1
+                if inside:
+                    found = [columns.mean() + 0.5, rows.mean() + 0.5]
+                    assert np.abs(found - place).max() < 0.6, (steps, found, place)
+                    # The disc is in the box around its corners.
+                    assert box[0] - 1 < columns.min() and columns.max() < box[2] and box[1] - 1 < rows.min()
+                    seen += 1
+    assert seen > 15
+
+
+def test_geometry_of_clips_and_views(short_clips):
+    rule = fsp.samplers.random(sequence_length=2)
+    made = fsp.ClipLoader(short_clips[:3], rule, batch_size=3, transforms=[t.RandomCrop(100)], seed=4, shuffle=False)
+    [batch] = made
+    for clip, geometry in enumerate(batch.geometry.tolist()):
+        drawn = made.describe_clip(clip)["transforms"][0]
+        assert geometry == [[1, 0, -drawn["left"]], [0, 1, -drawn["top"]]]
+    [batch] = fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=[t.Resize((60, 90)), t.ThreeCrop(60)])
+    assert batch.geometry.shape == (2, 3, 2, 3)
+    assert [[view[0][2] for view in clip] for clip in batch.geometry.tolist()] == [[0, -15, -30]] * 2
+    [batch] = fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=None)
+    assert batch.geometry.tolist() == [[[1, 0, 0], [0, 1, 0]]] * 2
+
+
+def test_points_and_boxes_keep_their_shape_and_library():
+    turn = [[0, -1, 90], [1, 0, 0]]  # a quarter turn clockwise of a frame with 90 rows
+    assert t.map_points([10, 20], turn).tolist() == [70, 10]
+    assert t.map_points(np.zeros((4, 5, 2)), turn).tolist() == [[[90, 0]] * 5] * 4
+    assert t.map_points(np.zeros((2, 4, 5, 2)), [turn, turn]).shape == (2, 4, 5, 2)
+    assert t.map_boxes([10, 20, 30, 60], turn).tolist() == [30, 10, 70, 30]
+    assert t.map_boxes([[10, 20, 30, 60]] * 2, [turn, turn], size=(25, 40)).tolist() == [[30, 10, 40, 25]] * 2
+    torch = pytest.importorskip("torch")
+    found = t.map_boxes(torch.tensor([[10, 20, 30, 60]]), np.array(turn), size=(25, 40))
+    assert torch.equal(found, torch.tensor([[30.0, 10, 40, 25]], dtype=torch.float64))
+    assert torch.equal(t.map_points(torch.tensor([10, 20]), turn), torch.tensor([70.0, 10], dtype=torch.float64))
+    for call in (
+        lambda: t.map_points([1, 2, 3], turn),
+        lambda: t.map_points([[1, 2]] * 3, [turn] * 2),
+        lambda: t.map_boxes([1, 2], turn),
+        lambda: t.map_points([1, 2], [1, 2, 3]),
+    ):
+        with pytest.raises(fsp.ArgumentError, match="must be"):
+            call()

@@ -321,7 +321,7 @@ def test_segments_equal_frames_of_the_full_video(short_clips):
         indices = [row for batch in batches for row in batch.indices.tolist()]
         assert indices == [[s, s + 2, s + 4, s + 6] for s in range(first, end - 6, 3)]
         assert batches[0].pts_seconds.tolist()[0] == [times[i] for i in indices[0]]
-        pictures = whole.frames(indices[0]).data
+        pictures = whole.frames(indices[0], layout="TCHW").data
         assert batches[0].frames[0].tobytes() == pictures.tobytes()
 
 

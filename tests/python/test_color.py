@@ -117,7 +117,9 @@ def test_10_bit_clips_are_equal_from_a_loader(videos, dtype):
         for batch in loader:
             places = zip(batch.video_ids.tolist(), batch.indices.tolist(), strict=True)
             for clip, (video, indices) in zip(batch.frames.numpy(), places, strict=True):
-                expected = fsp.Video([deep, flat][video], index=False).frames(indices, transforms=steps, dtype=dtype)
+                expected = fsp.Video([deep, flat][video], index=False).frames(
+                    indices, transforms=steps, dtype=dtype, layout="TCHW"
+                )
                 assert np.array_equal(clip, expected.data.numpy())
                 seen += 1
     assert seen > 20

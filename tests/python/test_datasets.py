@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fractions
+import math
+
 import framespool as fsp
+import numpy as np
 import pytest
 
 
@@ -60,3 +64,94 @@ def test_unordered_collection_is_not_a_dataset(short_clips):
             with pytest.raises(fsp.ArgumentError, match=said):
                 call(wrong)
     assert len(fsp.datasets.Dataset(dict(short_clips).items())) == len(short_clips)
+
+
+def test_labels_are_integers_numbers_vectors_or_names():
+    def made(labels, classes=()):
+        dataset = fsp.datasets.Dataset([(f"{n}.mp4", label) for n, label in enumerate(labels)], classes)
+        assert dataset.subset(range(len(labels))) == dataset and dataset[:] == dataset
+        return [label for _, label in dataset], dataset.classes
+
+    assert made([1, np.int32(2), True, -1]) == ([1, 2, 1, -1], [])
+    assert made([1, 0.5, np.float32(0.25), fractions.Fraction(1, 8)]) == ([1.0, 0.5, 0.25, 0.125], [])
+    assert made([[0, 1], (1, 1), np.array([1, 0])]) == ([(0, 1), (1, 1), (1, 0)], [])
+    assert made([[0, 0.5], np.array([1.5, 0])]) == ([(0, 0.5), (1.5, 0.0)], [])
+    assert made(["b", "a", "b"]) == ([1, 0, 1], ["a", "b"])
+    assert made(["b", "a"], ["c", "b", "a"]) == ([1, 2], ["c", "b", "a"])
+    half = fsp.datasets.Dataset([("a.mp4", 0.5), "b.mp4"])
+    assert half[0][1] == 0.5 and math.isnan(half[1][1])
+    assert [label for _, label in fsp.datasets.Dataset(["a.mp4", ("b.mp4", "x"), ("c.mp4", None)])] == [-1, 0, -1]
+    # The engine has integers only.
+    assert fsp.datasets.Dataset([("a.mp4", 0.5)])._for_engine() == [("a.mp4", -1)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ([[1, 0], [1]], "same length in all samples"),
+        ([[1, 0], 1], "same length in all samples"),
+        (["a", 1], "sample 1 has a number as label and sample 0 has a name"),
+        ([["a", "b"]], "sample 0 must be .*a number, a name or a list of numbers, got"),
+        ([[]], "sample 0 must be"),
+        ([{}], "sample 0 must be"),
+        ([2**63], "64 bits"),
+    ],
+)
+def test_labels_that_do_not_fit_together_are_refused(labels, said):
+    with pytest.raises(fsp.ArgumentError, match=said):
+        fsp.datasets.Dataset([(f"{n}.mp4", label) for n, label in enumerate(labels)])
+    with pytest.raises(fsp.ArgumentError, match="'b' is not one of the classes"):
+        fsp.datasets.Dataset([("a.mp4", "b")], ["a"])
+
+
+def test_a_batch_has_the_labels_and_columns_of_its_clips(short_clips):
+    clips = short_clips[:5]
+    columns = {
+        "caption": [f"number {n}" for n in range(5)],
+        "score": [n / 4 for n in range(5)],
+        "count": [10 * n for n in range(5)],
+        "good": [n % 2 == 0 for n in range(5)],
+        "action": [[n, n + 0.5, 2 * n] for n in range(5)],
+        "missing": [None, 1, 2, 3, 4],
+        "ragged": [[1] * n for n in range(5)],
+    }
+    dtypes = {"score": "float64", "count": "int64", "good": "bool", "action": "float64"}
+    for labels, dtype in (
+        ([3, 1, 4, 1, 5], "int64"),
+        ([n / 8 for n in range(5)], "float32"),
+        ([(n, 1) for n in range(5)], "int64"),
+    ):
+        dataset = fsp.datasets.Dataset([(path, labels[n]) for n, (path, _) in enumerate(clips)], (), columns)
+        rule = fsp.samplers.random(sequence_length=2, clips_per_video=2)
+        options = {"batch_size": 3, "transforms": [fsp.transforms.Resize((8, 9))], "shuffle": "full", "seed": 3}
+        loader = fsp.ClipLoader(dataset, rule, **options)
+        seen, after = [], None
+        for batch in loader:
+            ids = batch.video_ids.tolist()
+            seen.append(ids)
+            assert batch.labels.dtype == dtype and batch.labels.tolist() == [
+                list(labels[n]) if isinstance(labels[n], tuple) else labels[n] for n in ids
+            ]
+            assert list(batch.columns) == list(columns) and batch["columns"] is batch.columns
+            for name, values in columns.items():
+                found = batch.columns[name]
+                assert getattr(found, "dtype", None) == dtypes.get(name), name
+                assert (found if isinstance(found, list) else found.tolist()) == [values[n] for n in ids]
+            after = after or loader.state_dict()
+        assert loader.describe_clip(2)["label"] == labels[1]
+        resumed = fsp.ClipLoader(dataset, rule, **options)
+        resumed.load_state_dict(after)
+        assert [[batch.columns["count"].tolist(), batch.video_ids.tolist()] for batch in resumed] == [
+            [[10 * n for n in ids], ids] for ids in seen[1:]
+        ]
+        other = fsp.datasets.Dataset([(path, 2.5) for path, _ in clips])
+        with pytest.raises(fsp.ArgumentError, match="dataset"):
+            fsp.ClipLoader(other, rule, **options).load_state_dict(after)
+
+
+def test_images_have_labels_and_columns_too(photos):
+    dataset = fsp.datasets.Dataset(
+        [(path, n / 2) for n, (path, _) in enumerate(photos[:4])], (), {"name": list("abcd")}
+    )
+    [batch] = fsp.ImageLoader(dataset, batch_size=4, transforms=[fsp.transforms.Resize((8, 8))], shuffle=False)
+    assert batch.labels.tolist() == [0.0, 0.5, 1.0, 1.5] and batch.columns["name"] == list("abcd")

@@ -223,7 +223,8 @@ def test_tone_mapping_with_transforms_and_loaders(videos):
     )
     for batch in loader:
         for clip, indices in zip(batch.frames.numpy(), batch.indices.tolist(), strict=True):
-            assert np.array_equal(clip, video.frames(indices, transforms=fixed, dtype="float32").data.numpy())
+            expected = video.frames(indices, transforms=fixed, dtype="float32", layout="TCHW").data
+            assert np.array_equal(clip, expected.numpy())
     code = "fsp.Video(sys.argv[1]).frames([0], transforms=[fsp.transforms.ToneMap()])"
     assert run(code, path) == []
 

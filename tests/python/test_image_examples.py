@@ -30,7 +30,7 @@ def test_loader_gives_labeled_squares_and_epochs(photos):
     files, classes = len(list(photos.glob("*/*.jpg"))), len(list(photos.iterdir()))
     assert first == f"{files} images of {classes} classes, {-(-files // 4)} batches for rank 0 of 1"
     assert len(batches) == 2
-    assert all("(4, 640, 640, 3) uint8 on cpu" in line for line in batches)
+    assert all("(4, 3, 640, 640) uint8 on cpu" in line for line in batches)
 
 
 def test_classification_epochs_end_with_short_batch(photos):

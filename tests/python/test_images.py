@@ -166,7 +166,7 @@ def test_batches_do_not_depend_on_threads(photos):
     assert len(one) == len(three) == -(-len(photos) // 8)
     for a, b in zip(one, three, strict=True):
         assert np.array_equal(a[0], b[0]) and a[1:] == b[1:]
-        assert a[0].dtype == np.uint8 and a[0].shape[1:] == (64, 64, 3)
+        assert a[0].dtype == np.uint8 and a[0].shape[1:] == (3, 64, 64)
     ids = [i for batch in one for i in batch[2]]
     assert sorted(ids) == list(range(len(photos)))
     assert [label for batch in one for label in batch[1]] == [photos[i][1] for i in ids]
@@ -177,9 +177,7 @@ def test_batches_do_not_depend_on_threads(photos):
 def test_batch_equals_single_images(photos):
     evaluation = [t.Resize(96), t.CenterCrop(80), t.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]
     for exact in (True, False):
-        made = fsp.ImageLoader(
-            photos, batch_size=5, transforms=evaluation, dtype="float32", layout="NCHW", exact=exact, num_threads=2
-        )
+        made = fsp.ImageLoader(photos, batch_size=5, transforms=evaluation, dtype="float32", exact=exact, num_threads=2)
         batch = next(iter(made))
         assert batch.images.shape == (5, 3, 80, 80) and len(batch) == 5 and batch.masks is None
         for image, (path, _) in zip(batch.images.numpy(), photos, strict=False):
@@ -190,7 +188,7 @@ def test_batch_equals_single_images(photos):
 def test_without_a_common_size_images_are_a_list(photos):
     batch = next(iter(fsp.ImageLoader(photos, batch_size=3, exact=True)))
     for image, (path, _) in zip(batch.images, photos, strict=False):
-        assert np.array_equal(image.numpy(), pillow(Path(path)))
+        assert np.array_equal(image.numpy(), pillow(Path(path)).transpose(2, 0, 1))
 
 
 def test_an_epoch_goes_on_where_it_was_left(photos):
@@ -248,7 +246,7 @@ def test_masks_move_with_their_images():
     seen = 0
     for batch in made:
         assert batch.masks.shape == (3, 48, 48)
-        red, labels = batch.images.numpy()[..., 0].astype(int), batch.masks.numpy().astype(int)
+        red, labels = batch.images.numpy()[:, 0].astype(int), batch.masks.numpy().astype(int)
         assert np.array_equal(red == 255, labels == 255)
         inside = labels != 255
         assert np.array_equal(red[inside], labels[inside] * 10)
@@ -347,7 +345,7 @@ def test_a_state_knows_how_images_are_decoded():
     made = make()
     next(iter(made))
     state = made.state_dict()
-    make(num_threads=1, layout="NCHW").load_state_dict(state)
+    make(num_threads=1, layout="NHWC").load_state_dict(state)
     for more in ({"exact": True}, {"masks": masks}):
         with pytest.raises(fsp.ArgumentError, match="how images are decoded"):
             make(**more).load_state_dict(state)
@@ -407,7 +405,7 @@ def test_a_folder_of_frames_is_a_video(videos, tmp_path):
     clips = fsp.ClipLoader([(entry, 4)], fsp.samplers.windows(sequence_length=4, stride=2), batch_size=2)
     for batch in clips:
         for clip, indices in zip(batch.frames, batch.indices.numpy(), strict=True):
-            assert np.array_equal(clip.numpy(), frames[indices])
+            assert np.array_equal(clip.numpy(), frames[indices].transpose(0, 3, 1, 2))
         assert set(batch.labels.numpy()) == {4}
     part = fsp.datasets.VideoSegment(entry, start_frame=5, end_frame=9)
     one = next(iter(fsp.ClipLoader([(part, 0)], fsp.samplers.windows(sequence_length=4), batch_size=1)))

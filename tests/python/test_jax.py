@@ -29,7 +29,7 @@ def jax():
 def test_a_batch_becomes_a_jax_array_without_a_copy(short_clips, jax, dtype):
     batch = next(iter(loader(short_clips, dtype)))
     array = jax.numpy.from_dlpack(batch.frames)
-    assert array.shape == batch.frames.shape == (3, 4, 24, 24, 3) and array.dtype == dtype
+    assert array.shape == batch.frames.shape == (3, 4, 3, 24, 24) and array.dtype == dtype
     assert np.asarray(array).tobytes() == batch.frames.tobytes()
     # No copy is JAX's choice where memory is aligned for it, and batches are.
     again = jax.numpy.from_dlpack(batch.frames, copy=False)
@@ -40,7 +40,7 @@ def test_a_batch_becomes_a_jax_array_without_a_copy(short_clips, jax, dtype):
 
 def test_all_metadata_of_a_batch_arrive(short_clips, jax):
     batch = next(iter(loader(short_clips)))
-    for name, tensor in vars(batch).items():
+    for name, tensor in batch.as_dict().items():
         array = jax.numpy.from_dlpack(tensor)
         assert array.shape == tensor.shape, name
         # By default JAX has no 64-bit numbers.

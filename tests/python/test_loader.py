@@ -73,11 +73,11 @@ def test_lookahead_does_not_change_the_epoch(short_clips):
 def test_batch_metadata_matches_its_frames(short_clips):
     for batch in loader(short_clips):
         n = len(batch)
-        assert batch.frames.shape == (n, 4, 32, 40, 3) and batch.frames.dtype == "uint8"
+        assert batch.frames.shape == (n, 4, 3, 32, 40) and batch.frames.dtype == "uint8"
         assert batch.labels.tolist() == [short_clips[v][1] for v in batch.video_ids.tolist()]
         for i in range(n):
             video = fsp.Video(short_clips[batch.video_ids.tolist()[i]][0])
-            frames = video.frames(batch.indices.tolist()[i], transforms=SMALL)
+            frames = video.frames(batch.indices.tolist()[i], transforms=SMALL, layout="TCHW")
             assert np.array_equal(batch.frames[i].numpy(), frames.data.numpy())
             assert batch.pts_seconds.tolist()[i] == frames.pts_seconds
             assert np.diff(batch.indices.tolist()[i]).tolist() == [3, 3, 3]
@@ -152,7 +152,7 @@ def test_constant_padding_is_black_and_masked(short_clips):
 def test_clips_of_different_sizes_come_as_a_list(short_clips, videos):
     dataset = [short_clips[0], (str(videos / "derived" / "tiny_34x26_h264.mp4"), 1)]
     (batch,) = loader(dataset, transforms=None, shuffle=False)
-    assert [tensor.shape for tensor in batch.frames] == [(4, 480, 640, 3), (4, 26, 34, 3)]
+    assert [tensor.shape for tensor in batch.frames] == [(4, 3, 480, 640), (4, 3, 26, 34)]
 
 
 def test_layouts_and_dtypes(short_clips):
@@ -206,7 +206,7 @@ def test_video_without_clip_follows_the_policy(short_clips, videos):
     with pytest.raises(fsp.ClipSamplingError, match=r"tiny_34x26.*RandomCrop.*200"):
         list(loader([short_clips[0], small], **crop))
     (batch,) = loader([short_clips[0], small, short_clips[1]], on_error="skip", **crop)
-    assert batch.video_ids.tolist() == [0, 2] and batch.frames.shape == (2, 4, 200, 200, 3)
+    assert batch.video_ids.tolist() == [0, 2] and batch.frames.shape == (2, 4, 3, 200, 200)
     long = fsp.samplers.random(sequence_length=61, short="error")
     with pytest.raises(fsp.ClipSamplingError, match="tiny_34x26"):
         list(loader([small], long))
@@ -230,6 +230,39 @@ def test_epoch_can_be_left_and_restarted(short_clips):
         next(iter(batches))
     batches.set_epoch(0)
     assert digest(batches) == digest(loader(short_clips))
+
+
+def test_flat_stats_are_numbers_only(short_clips, bad_file):
+    made = loader([*short_clips[:3], (bad_file, 5)], on_error="skip")
+    list(made)
+    flat, stats = made.stats(flat=True), made.stats()
+    assert all(type(value) in (int, float) for value in flat.values())
+    assert flat["errors/invalid_data"] == stats["errors"]["invalid_data"] == 1 and "errors" not in flat
+    assert {name for name, value in stats.items() if isinstance(value, (int, float))} == {
+        name for name in flat if "/" not in name
+    }
+
+
+def test_names_of_other_libraries_are_refused_with_ours(short_clips, photos):
+    rule = fsp.samplers.random(sequence_length=2)
+    for call, said in [
+        (lambda: fsp.samplers.random(num_frames=16), r"random\(\) has no argument 'num_frames': use sequence_length="),
+        (lambda: fsp.samplers.windows(clip_len=16), r"windows\(\) has no argument 'clip_len': use sequence_length="),
+        (lambda: fsp.samplers.uniform(sequence_length=4, frame_interval=2), "use stride="),
+        (lambda: fsp.samplers.dense(sequence_length=4, num_clips=2), "use clips_per_video="),
+        (
+            lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, drop_last=True),
+            r"ClipLoader\(\).*last_batch=\"drop\"",
+        ),
+        (lambda: fsp.ClipLoader(short_clips, batch_size=1, num_frames=8), "use clip_sampler=, with sequence_length="),
+        (
+            lambda: fsp.ImageLoader(photos, batch_size=1, rank=1),
+            r"ImageLoader\(\) has no argument 'rank': use shard_id=",
+        ),
+        (lambda: fsp.samplers.random(sequence_length=4, nonsense=1), "unexpected keyword argument 'nonsense'"),
+    ]:
+        with pytest.raises(TypeError, match=said):
+            call()
 
 
 def test_stats_count_what_was_done(short_clips):
@@ -454,7 +487,7 @@ def test_replaced_file_is_indexed_again(short_clips, tmp_path):
     other.write_bytes(Path(short_clips[1][0]).read_bytes())
     other.rename(path)
     (batch,) = batches
-    expected = fsp.Video(short_clips[1][0]).frames(batch.indices.tolist()[0], transforms=SMALL)
+    expected = fsp.Video(short_clips[1][0]).frames(batch.indices.tolist()[0], transforms=SMALL, layout="TCHW")
     assert np.array_equal(batch.frames[0].numpy(), expected.data.numpy())
 
 
@@ -463,10 +496,10 @@ def test_a_batch_is_unpacked_and_read_by_name(short_clips, photos):
     (batch, *_) = fsp.ClipLoader(short_clips[:2], sampler, batch_size=2, transforms=resize)
     frames, labels = batch
     assert frames is batch.frames is batch["frames"] and labels.tolist() == [0, 1] and len(batch) == 2
-    assert "mask" in batch and "x" not in batch and set(batch.as_dict()) == set(vars(batch))
+    assert "mask" in batch and "x" not in batch and set(batch.as_dict()) == set(vars(batch)) - {"columns"}
     with pytest.raises(fsp.ArgumentError, match=r"no 'image'; it has frames, labels"):
         batch["image"]
-    assert "frames=Tensor((2, 2, 8, 8, 3), uint8)," in repr(batch)
+    assert "frames=Tensor((2, 2, 3, 8, 8), uint8)," in repr(batch)
     (images, *_) = fsp.ImageLoader(photos[:2], batch_size=2)
     pixels, labels = images
     assert pixels is images.images and len(labels) == 2 and "masks" not in images.as_dict()

@@ -19,7 +19,7 @@ TRANSFORMS = [
 
 def loader(short_clips, **more):
     names = [path.rpartition("/")[2] for path, _ in short_clips]
-    keywords = {"batch_size": 3, "transforms": TRANSFORMS, "shuffle": "full", "seed": 4, **more}
+    keywords = {"batch_size": 3, "transforms": TRANSFORMS, "shuffle": "full", "seed": 4, "layout": "NTHWC", **more}
     dataset = fsp.datasets.Dataset(short_clips, names)
     return fsp.ClipLoader(dataset, fsp.samplers.random(sequence_length=6, stride=2), **keywords)
 

@@ -121,8 +121,13 @@ def test_tensors_have_the_face_of_local_ones(cluster, few, copy, dtypes):
             assert mine.tolist() == theirs.tolist() or name == "pts_seconds"
             assert mine[-1].tolist() == theirs[-1].tolist() and mine[-1].tobytes() == theirs[-1].tobytes()
             assert mine.__dlpack_device__() == theirs.__dlpack_device__() and mine.cpu() is mine
+        for index in (slice(1, 3), (1, ..., 0), (slice(None, None, 2), None, 0), (0, 0, 0, 0, 0)):
+            mine, theirs = batch.frames[index], expected.frames[index]
+            assert mine.shape == theirs.shape and mine.tobytes() == theirs.tobytes(), index
         with pytest.raises(IndexError, match="index 4"):
             batch.frames[4]
+        with pytest.raises(TypeError, match="use .numpy"):
+            batch.frames[[0, 1]]
         if dtype == "bfloat16":
             with pytest.raises(TypeError, match="bfloat16"):
                 batch.frames.numpy()

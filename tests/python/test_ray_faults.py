@@ -268,7 +268,7 @@ def test_training_sees_the_same_losses(cluster, few):
         for _ in range(4):
             for batch in loader:
                 n, pixels = len(batch), batch.frames.numpy().astype("float64") / 255 - 0.5
-                clips = pixels.mean(axis=1).reshape(n, 4, 6, 4, 8, 3).mean(axis=(2, 4)).reshape(n, 48)
+                clips = pixels.mean(axis=1).reshape(n, 3, 4, 6, 4, 8).mean(axis=(3, 5)).reshape(n, 48)
                 scores = clips @ weights
                 odds = np.exp(scores - scores.max(axis=1, keepdims=True))
                 odds /= odds.sum(axis=1, keepdims=True)

@@ -83,7 +83,7 @@ def test_clips_may_differ_in_length(short_clips):
     assert [t.shape[0] for t in batch.frames] == [1, 2, 3]
     assert batch.indices.tolist() == [[0, -1, -1], [0, 1, -1], [0, 1, 2]]
     (batch,) = loader(short_clips[:1], lambda info, rng: [2, 0], sequence_length=2)
-    assert batch.frames.shape == (1, 2, 16, 24, 3)
+    assert batch.frames.shape == (1, 2, 3, 16, 24)
 
 
 def odd(info, rng):
@@ -192,7 +192,7 @@ def test_a_function_may_use_rules_of_its_own(short_clips):
         return inner.frames(info.pts_seconds, seed=rng.getrandbits(64)).indices
 
     (batch,) = loader(short_clips[:2], fn, sequence_length=3)
-    assert batch.frames.shape == (2, 3, 16, 24, 3)
+    assert batch.frames.shape == (2, 3, 3, 16, 24)
 
 
 def test_loader_in_a_cycle_is_collected(short_clips):

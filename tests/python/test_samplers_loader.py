@@ -112,7 +112,7 @@ def test_a_short_video_is_an_error_that_names_it(short_clips):
 def test_clips_of_different_length_come_as_a_list(short_clips):
     rule = fsp.samplers.indices([[0, 5, -1], [7]])
     (batch,) = fsp.ClipLoader(short_clips[:2], rule, batch_size=4, transforms=TINY)
-    assert [tuple(t.shape) for t in batch.frames] == [(3, 16, 24, 3), (1, 16, 24, 3)] * 2
+    assert [tuple(t.shape) for t in batch.frames] == [(3, 3, 16, 24), (1, 3, 16, 24)] * 2
     n = [len(fsp.Video(path)) for path, _ in short_clips[:2]]
     assert batch.indices.tolist() == [[0, 5, n[0] - 1], [7, -1, -1], [0, 5, n[1] - 1], [7, -1, -1]]
     assert batch.mask.tolist() == [[True] * 3, [True, False, False]] * 2
@@ -120,10 +120,12 @@ def test_clips_of_different_length_come_as_a_list(short_clips):
     for row in range(4):
         video = fsp.Video(short_clips[batch.video_ids.tolist()[row]][0])
         kept = [i for i in batch.indices.tolist()[row] if i >= 0]
-        assert np.array_equal(batch.frames[row].numpy(), video.frames(kept, transforms=TINY).data.numpy())
+        assert np.array_equal(
+            batch.frames[row].numpy(), video.frames(kept, transforms=TINY, layout="TCHW").data.numpy()
+        )
 
 
-@pytest.mark.parametrize("layout", ["NTHWC", "NCTHW"])
+@pytest.mark.parametrize("layout", ["NTHWC", "NTCHW", "NCTHW"])
 def test_clips_of_unequal_length_share_frames(short_clips, layout):
     # In one batch they are decoded together; a frame that two of them need is transformed once and copied.
     for lists in ([[0, 1], [0]], [[3], [1, 3], [3, 4, 3]]):

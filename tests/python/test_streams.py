@@ -133,7 +133,7 @@ def test_stored_index_is_per_stream(made: Path, plain: dict[tuple[int, int], byt
     loader = fsp.ClipLoader(
         [made / "small_large.mp4"], windows(sequence_length=2, step=8), batch_size=1, index=place, stream=0
     )
-    assert next(iter(loader)).frames[0].shape == (2, SMALL[1], SMALL[0], 3)
+    assert next(iter(loader)).frames[0].shape == (2, 3, SMALL[1], SMALL[0])
     assert loader.stats()["index_hits"] == 1
 
 
@@ -142,7 +142,7 @@ def test_loaders_and_datasets_take_a_stream(made: Path, plain: dict[tuple[int, i
     every = windows(sequence_length=1, step=7)
 
     def loaded(dataset: object, **keywords: object) -> bytes:
-        loader = fsp.ClipLoader(dataset, every, batch_size=1, **keywords)  # type: ignore[arg-type]
+        loader = fsp.ClipLoader(dataset, every, batch_size=1, layout="NTHWC", **keywords)  # type: ignore[arg-type]
         return b"".join(clip.numpy().tobytes() for batch in loader for clip in batch.frames)
 
     for stream, size in ((0, SMALL), (1, LARGE)):
@@ -239,7 +239,7 @@ def test_stream_index_can_be_prebuilt_and_exported(made: Path, tmp_path: Path) -
     assert main(["index", str(folder), "--index", str(here), "--stream", "0", "--export", str(lines)]) == 0
     assert main(["index", str(folder), "--index", str(there), "--stream", "0", "--import", str(lines)]) == 0
     loader = fsp.ClipLoader([folder / "a.mp4"], windows(sequence_length=1), batch_size=1, index=there, stream=0)
-    assert next(iter(loader)).frames[0].shape[1:3] == SMALL[::-1]
+    assert next(iter(loader)).frames[0].shape[2:] == SMALL[::-1]
     assert loader.stats()["index_hits"] == 1
     damaged = tmp_path / "damaged.jsonl"
     damaged.write_text(lines.read_text().replace('"stream":0', '"stream":1'))

@@ -107,3 +107,59 @@ def test_torch_gets_the_same_memory(tensor):
     taken = torch.from_dlpack(tensor)
     assert taken.data_ptr() == address(tensor.numpy())
     assert taken.shape == tensor.shape and taken.dtype == torch.uint8
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        *(1, -1, slice(None), slice(1, 3), slice(None, None, 2), slice(2, 2), slice(-2, None), None, ..., ()),
+        *(
+            (1, 3),
+            (slice(None), 5),
+            (..., 0),
+            (..., slice(1, None)),
+            (0, ..., slice(None, None, 2)),
+            (0, None, 4, ..., None),
+        ),
+        *(
+            (2, 25, 33, 2),
+            (slice(1, 2), slice(3, 20, 5), slice(None), 1),
+            (..., slice(0, 0)),
+            (np.int64(1), np.int32(2)),
+        ),
+    ],
+    ids=str,
+)
+def test_indices_give_the_views_that_numpy_gives(tensor, index):
+    array = tensor.numpy()
+    part, wanted = tensor[index], array[index]
+    assert type(part) is fsp.Tensor and part.shape == np.shape(wanted)
+    assert part.tolist() == wanted.tolist() and part.tobytes() == wanted.tobytes() and part.nbytes == wanted.nbytes
+    assert np.array_equal(pickle.loads(pickle.dumps(part)).numpy(), wanted)
+    given = np.from_dlpack(part)
+    assert np.array_equal(given, wanted) and np.array_equal(np.from_dlpack(part, copy=True), wanted)
+    if given.size:
+        assert np.shares_memory(given, array)
+        assert address(given) == address(wanted if wanted.shape else array[(*index, np.newaxis)])
+    if part.ndim and len(part):
+        assert np.array_equal(part[0].numpy(), wanted[0])
+        assert [np.asarray(entry).tolist() for entry in part] == wanted.tolist()
+
+
+def test_other_indices_are_refused_with_the_way(tensor):
+    for index in (3, -4, (0, 26), (0, 0, 0, 0, 0), (..., 0, ...)):
+        with pytest.raises(IndexError):
+            tensor[index]
+    with pytest.raises(ValueError, match="step of a slice must be positive; use .numpy"):
+        tensor[::-1]
+    for index in ([0, 1], np.array([True, False, True]), True, "a", 1.0):
+        with pytest.raises(TypeError, match="integers, slices, None or `...`, got .*use .numpy"):
+            tensor[index]
+
+
+def test_torch_takes_a_view_with_strides(tensor):
+    torch = pytest.importorskip("torch")
+    part = tensor[:, 2:9:3, ..., 1]
+    taken = part.torch()
+    assert taken.stride() == (26 * 34 * 3, 3 * 34 * 3, 3) and not taken.is_contiguous()
+    assert torch.equal(taken, tensor.torch()[:, 2:9:3, ..., 1])

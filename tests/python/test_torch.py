@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import warnings
@@ -13,12 +14,14 @@ from pathlib import Path
 import framespool as fsp
 import pytest
 from framespool import _ranks
+from framespool._ranks import cores_per_rank
 from PIL import Image
 
 torch = pytest.importorskip("torch")
 # Warnings about more workers than cores, and torch's deprecations.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
+import framespool.torch  # noqa: E402
 from framespool.torch import (  # noqa: E402
     ClipDataset,
     ImageDataset,
@@ -26,6 +29,8 @@ from framespool.torch import (  # noqa: E402
     for_accelerate,
     rank_and_world,
 )
+from framespool.torch._datasets import _EpochCounter, _warn_oversubscribed  # noqa: E402
+from torch.utils._pytree import tree_map  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
 SAMPLING = fsp.samplers.random(sequence_length=2, stride=2, clips_per_video=2)
@@ -103,8 +108,72 @@ def test_forked_workers_reopen_a_parent_video(short_clips):
 
 def test_forked_worker_makes_its_own_loader(short_clips):
     dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
-    assert next(iter(dataset))["frames"].shape == (4, 2, 16, 24, 3)
-    assert ids(DataLoader(dataset, batch_size=None, num_workers=1)) == expected(short_clips, 0)
+    assert next(iter(dataset))["frames"].shape == (4, 2, 3, 16, 24)
+    assert ids(DataLoader(dataset, batch_size=None, num_workers=1)) == expected(short_clips, 1)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("workers", "more"),
+    [
+        (0, {}),
+        (1, {}),
+        (3, {}),
+        (3, {"persistent_workers": True}),
+        (2, {"multiprocessing_context": "fork"}),
+        (2, {"multiprocessing_context": "spawn", "persistent_workers": True}),
+    ],
+)
+def test_each_iteration_is_the_next_epoch(short_clips, workers, more):
+    dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
+    batches = DataLoader(dataset, batch_size=None, num_workers=workers, **more)
+    assert [ids(batches) for _ in range(2)] == [expected(short_clips, epoch) for epoch in (0, 1)]
+    dataset.set_epoch(7)
+    assert [ids(batches) for _ in range(2)] == [expected(short_clips, epoch) for epoch in (7, 8)]
+    # An iteration that is left early is an epoch, too; one that was not used is not, except by workers.
+    for batch in batches:
+        assert batch["clip_ids"].tolist() == expected(short_clips, 9)[0]
+        break
+    if workers == 0:
+        iter(batches)
+    assert ids(batches) == expected(short_clips, 10)
+
+
+def test_workers_agree_on_the_epoch_in_any_order():
+    """Each worker starts with what it knows; the epoch advances once for each iteration."""
+    draw = random.Random(4)
+    for _ in range(200):
+        counters, selected, epoch = _EpochCounter(), draw.choice([0, 5, 2**40]), None
+        counters.select(selected)
+        for iteration in range(6):
+            if draw.random() < 0.2:
+                selected, epoch = draw.randrange(100), None
+                counters.select(selected)
+            epoch = selected if epoch is None else epoch + 1
+            resumed = draw.randrange(1000) if draw.random() < 0.2 else None
+            epoch = epoch if resumed is None else resumed
+            assert {counters.start(hash((11, iteration)), resumed) for _ in range(draw.randint(1, 5))} == {epoch}
+            assert counters.next() == epoch + 1
+
+
+def test_a_dataset_has_a_length(short_clips):
+    for more in ({}, {"last_batch": "drop"}, {"num_shards": 2, "shard_id": 1}, {"shuffle": "grouped"}):
+        keywords = {**KEYWORDS, **more}
+        dataset = ClipDataset(short_clips, SAMPLING, **keywords)
+        assert len(dataset) == len(fsp.ClipLoader(short_clips, SAMPLING, **keywords))
+        for workers in (0, 3):
+            batches = DataLoader(dataset, batch_size=None, num_workers=workers)
+            assert len(batches) == len(dataset) == len(list(batches)), (more, workers)
+
+
+def test_too_many_worker_threads_are_reported():
+    cores = cores_per_rank()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _warn_oversubscribed(1, cores)
+    with pytest.warns(UserWarning, match=rf"2 workers with {cores} decoding threads? each share the {cores} core"):
+        _warn_oversubscribed(2, cores)
 
 
 @pytest.mark.timeout(200)
@@ -239,6 +308,37 @@ def test_ranks_are_those_that_torchrun_says(monkeypatch):
         rank_and_world(group=object())
 
 
+def test_loaders_of_torch_take_the_rank_and_give_tensors(short_clips, photos, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    resize = [fsp.transforms.Resize((16, 24))]
+    loader = framespool.torch.ClipLoader(short_clips, SAMPLING, **KEYWORDS)
+    part = fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS, shard_id=1, num_shards=2)
+    assert len(loader) == len(part)
+    for batch, wanted in zip(loader, part, strict=True):
+        frames, labels = batch
+        assert torch.equal(frames, wanted.frames.torch()) and labels.tolist() == wanted.labels.tolist()
+    whole = framespool.torch.ClipLoader(short_clips, SAMPLING, **KEYWORDS, shard_id=0, num_shards=1)
+    assert whole.num_clips == loader.num_clips and len(whole) > len(loader)
+    images = framespool.torch.ImageLoader(photos, batch_size=2, transforms=resize)
+    assert len(images) == -(-len(photos) // 4) and isinstance(next(iter(images)).images, torch.Tensor)
+    with pytest.raises(fsp.ArgumentError, match="group= and num_shards= both"):
+        framespool.torch.ClipLoader(short_clips, SAMPLING, **KEYWORDS, num_shards=1, group=object())
+
+
+def test_a_batch_is_a_pytree(short_clips):
+    [batch] = fsp.ClipLoader(
+        fsp.datasets.Dataset(short_clips[:2], columns={"caption": ["a", "b"], "score": [0.5, 1.5]}),
+        SAMPLING,
+        batch_size=4,
+        transforms=KEYWORDS["transforms"],
+    )
+    batch = batch.torch()
+    doubled = tree_map(lambda leaf: leaf * 2 if isinstance(leaf, torch.Tensor) else leaf.upper(), batch)
+    assert type(doubled) is fsp.Batch and torch.equal(doubled.frames, batch.frames * 2)
+    assert doubled.columns["caption"] == ["A", "A", "B", "B"] and doubled.columns["score"].tolist() == [1, 1, 3, 3]
+
+
 def test_a_torch_loader_is_the_loader_with_tensors(short_clips):
     loader = fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS)
     batches = TorchLoader(loader, device="cpu")
@@ -247,7 +347,7 @@ def test_a_torch_loader_is_the_loader_with_tensors(short_clips):
     assert got == expected(short_clips, 0)
     it = iter(batches)
     first = next(it)
-    assert first["frames"].shape == (4, 2, 16, 24, 3) and first["frames"].dtype == torch.uint8
+    assert first["frames"].shape == (4, 2, 3, 16, 24) and first["frames"].dtype == torch.uint8
     state = batches.state_dict()
     again = TorchLoader(fsp.ClipLoader(short_clips, SAMPLING, **KEYWORDS))
     again.load_state_dict(state)
@@ -283,7 +383,9 @@ def test_ranks_get_their_shard_in_any_process(short_clips, tmp_path):
     said = run_torchrun("ranks", short_clips, tmp_path, 180)
     for rank, own in enumerate(said):
         assert own["variables"] == own["group"] == {"shard_id": rank, "num_shards": 2}
-        assert own["forked"] == own["spawned"]
+        assert own["forked"] == own["spawned"] == own["loader"]
+        assert own["mesh"] == [{"shard_id": rank, "num_shards": 2}, {"shard_id": 0, "num_shards": 1}]
+        assert "DeviceMesh with the dimensions tp, dp; pass the one" in own["refused"]
         assert sorted(flat(own["all"])) == list(range(10))
     assert said[0]["alone"] == {"shard_id": 0, "num_shards": 1}
     assert sorted(flat(said[0]["forked"]) + flat(said[1]["forked"])) == list(range(10))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from framespool import transforms as t
 from framespool.transforms import _compose
+from framespool.transforms._functions import seeded
 
 torch = pytest.importorskip("torch")
 tv = pytest.importorskip("torchvision.transforms")
@@ -224,9 +225,9 @@ def test_per_clip_takes_frames_of_different_sizes(short_clips, videos):
     dataset = [short_clips[0], (str(videos / "derived" / "tiny_34x26_h264.mp4"), 0)]
     rule = fsp.samplers.random(sequence_length=2)
     [batch] = fsp.ClipLoader(dataset, rule, batch_size=2, transforms=[t.PerClip(v2.CenterCrop(20))])
-    assert tuple(batch.frames.shape) == (2, 2, 20, 20, 3)
+    assert tuple(batch.frames.shape) == (2, 2, 3, 20, 20)
     [batch] = fsp.ClipLoader(dataset, rule, batch_size=2, transforms=[t.PerClip(v2.Identity())])
-    assert [tuple(frames.shape)[1:] for frames in batch.frames] == [(480, 640, 3), (26, 34, 3)]
+    assert [tuple(frames.shape)[1:] for frames in batch.frames] == [(3, 480, 640), (3, 26, 34)]
     [batch] = fsp.ClipLoader(dataset, rule, batch_size=2, transforms=[t.PerClip(lambda clip: clip.float().mean())])
     assert tuple(batch.frames.shape) == (2,)
 
@@ -234,9 +235,7 @@ def test_per_clip_takes_frames_of_different_sizes(short_clips, videos):
 def test_functions_follow_each_other(short_clips, videos):
     rule = fsp.samplers.random(sequence_length=2)
     functions = [t.PerClip(v2.GaussianBlur(3)), t.PerBatch(lambda frames: frames.float() / 255), torch.nn.Flatten()]
-    [batch] = fsp.ClipLoader(
-        short_clips[:2], rule, batch_size=2, transforms=[t.Resize((8, 9)), *functions], layout="NTCHW"
-    )
+    [batch] = fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=[t.Resize((8, 9)), *functions])
     assert batch.frames.shape == (2, 2 * 3 * 8 * 9) and batch.frames.max() <= 1
     with pytest.raises(fsp.ArgumentError, match="must come last, got PerClip.*before Resize"):
         fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=[functions[0], t.Resize(8)])
@@ -259,7 +258,7 @@ def test_per_clip_of_images(media):
 
     transforms = [t.Resize((8, 9)), t.PerClip(record)]
     [batch] = fsp.ImageLoader(files, batch_size=2, transforms=transforms)
-    assert shapes == [(3, 8, 9)] * 2 and tuple(batch.images.shape) == (2, 8, 9, 3)
+    assert shapes == [(3, 8, 9)] * 2 and tuple(batch.images.shape) == (2, 3, 8, 9)
     assert tuple(fsp.decode_image(files[0], transforms=transforms).shape) == (8, 9, 3)
 
 
@@ -272,3 +271,58 @@ def test_state_knows_the_function(short_clips):
     loader(torch.abs).load_state_dict(state)
     with pytest.raises(fsp.ArgumentError, match="transforms"):
         loader(torch.neg).load_state_dict(state)
+
+
+@pytest.mark.parametrize("name", ["MixUp", "CutMix"])
+@pytest.mark.parametrize("layout", ["NTCHW", "NCTHW", "NTHWC"])
+def test_each_clip_is_mixed_as_torchvision_would(name, layout, short_clips):
+    rule, classes = fsp.samplers.random(sequence_length=2), 40
+    options = {"batch_size": 3, "seed": 5, "dtype": "float32", "layout": layout, "shuffle": "full"}
+    mixing = [t.Resize((16, 20)), getattr(t, name)(classes, alpha=0.8)]
+    plain = fsp.ClipLoader(short_clips[:7], rule, transforms=mixing[:1], **options)
+    mixed = fsp.ClipLoader(short_clips[:7], rule, transforms=mixing, **options)
+    shares = []
+    for epoch, (given, made) in enumerate(zip([*plain, *plain], [*mixed, *mixed], strict=True)):
+        axes = [layout.index(axis) for axis in "NTCHW"]
+        clips, results = (batch.frames.torch() if batch is given else batch.frames for batch in (given, made))
+        clips, results = (frames.permute(axes).flatten(1, 2) for frames in (clips, results))
+        for row, clip in enumerate(given.clip_ids.tolist()):
+            theirs = getattr(v2, name)(alpha=0.8, num_classes=classes)
+            with seeded(torch, (5, epoch // 3, clip, 0)):
+                frames, labels = theirs(clips, given.labels.torch())
+            assert torch.allclose(results[row], frames[row], atol=1e-6)
+            assert torch.allclose(made.labels[row], labels[row], atol=1e-6)
+            shares.append(float(labels[row].max()))
+        assert made.labels.shape == (len(given), classes) and made.labels.dtype == torch.float32
+    assert len(set(shares)) > 8, "each clip has its own part"
+
+
+def test_mixing_says_what_it_needs(short_clips, videos):
+    rule = fsp.samplers.random(sequence_length=2)
+
+    def first(mixing, dataset=short_clips[:2], **more):
+        return next(iter(fsp.ClipLoader(dataset, rule, batch_size=2, transforms=[t.Resize((8, 8)), mixing], **more)))
+
+    with pytest.raises(
+        fsp.ArgumentError, match='MixUp needs float frames, got torch.uint8; give the loader dtype="float32"'
+    ):
+        first(t.MixUp(5))
+    with pytest.raises(fsp.ArgumentError, match="CutMix.*needs num_classes, since labels are class numbers"):
+        first(t.CutMix())
+    with pytest.raises(fsp.ArgumentError, match="label 1 is not a class from 0 to 0"):
+        first(t.CutMix(1))
+    vectors = [(path, [n, 1.0 - n]) for n, (path, _) in enumerate(short_clips[:2])]
+    assert first(t.CutMix(), vectors).labels.sum(1).tolist() == [1, 1]
+    with pytest.raises(fsp.ArgumentError, match="labels are vectors of 2 numbers; remove num_classes"):
+        first(t.CutMix(3), vectors)
+    with pytest.raises(fsp.ArgumentError, match="use it in the transforms of a loader"):
+        fsp.Video(short_clips[0][0]).frames([0], transforms=[t.CutMix(3)])
+    for wrong in ({"alpha": 0}, {"num_classes": 0}, {"num_classes": 1.5}):
+        with pytest.raises(fsp.ArgumentError, match="MixUp: (alpha|num_classes)"):
+            t.MixUp(**wrong)
+    [batch] = fsp.ImageLoader(
+        [(str(path), 1) for path in sorted((videos.parent / "images").rglob("*.jpg"))[:2]],
+        batch_size=2,
+        transforms=[t.Resize((8, 8)), t.CutMix(3)],
+    )
+    assert batch.labels.tolist() == [[0, 1, 0]] * 2 and batch.images.shape == (2, 3, 8, 8)

@@ -170,7 +170,8 @@ def test_all_arguments_reach_the_engine(transform, expected):
         assert all(type(part) in (float, str) for part in parts), value
 
 
-NOT_OF_THE_ENGINE = ("PerBatch", "PerClip", "Transform", "apply", "sample_params")
+FUNCTIONS = ("CutMix", "MixUp", "PerBatch", "PerClip")
+NOT_OF_THE_ENGINE = (*FUNCTIONS, "Transform", "apply", "map_boxes", "map_points", "sample_params")
 
 
 def test_every_transform_is_shown_to_reach_the_engine():
@@ -460,7 +461,7 @@ def test_a_loader_hands_each_batch_to_the_callable(short_clips):
 
     plain = list(fsp.ClipLoader(short_clips[:5], rule, batch_size=2, transforms=[small]))
     done = list(fsp.ClipLoader(short_clips[:5], rule, batch_size=2, transforms=[small, mean]))
-    assert seen == [(fsp.Tensor, (n, 2, 8, 9, 3)) for n in (2, 2, 1)]
+    assert seen == [(fsp.Tensor, (n, 2, 3, 8, 9)) for n in (2, 2, 1)]
     for a, b in zip(plain, done, strict=True):
         assert mean(a.frames).tolist() == b.frames.tolist() and a.labels.tolist() == b.labels.tolist()
 

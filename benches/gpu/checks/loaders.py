@@ -15,7 +15,7 @@ from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 def digest(batch: fsp.Batch) -> str:
     """All data of a batch."""
     seen = hashlib.blake2b(digest_size=16)
-    for name, value in sorted(vars(batch).items()):
+    for name, value in sorted(batch.as_dict().items()):
         seen.update(name.encode())
         for tensor in value if isinstance(value, list) else [value]:
             seen.update(repr((tensor.shape, tensor.dtype)).encode())

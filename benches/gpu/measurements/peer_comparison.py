@@ -175,9 +175,8 @@ def dali_rates(videos: list[BenchVideo], context: Context) -> Row:
         off := float((theirs - right).abs().mean())
     ) > 6.0:  # always BT.601, so the difference is larger than for others
         return Row(name, asked, IMPOSSIBLE, f"not timed: its first sequence differs by {off:.1f} in the mean")
-    loader = fsp.ClipLoader(
-        files, fsp.samplers.windows(sequence_length=16), batch_size=8, device="cuda:0", decoder="nvdec"
-    )
+    sampler = fsp.samplers.windows(sequence_length=16)
+    loader = fsp.ClipLoader(files, sampler, batch_size=8, device="cuda:0", decoder="nvdec", layout="NTHWC")
 
     def run_dali() -> None:
         for _ in range(sequences // 8):

@@ -129,6 +129,7 @@ def _frames(
         num_threads=threads,
         prefetch_batches=1,
         memory_budget=_MAX_QUEUED_BYTES,
+        layout="NTHWC",
         index=index,
         stream=stream,
         hdr="ignore",  # the result keeps the color tags of the source

@@ -182,7 +182,7 @@ def manifest_rows(dataset: Dataset, out: str) -> list[dict[str, Any]] | None:
                 end, _, unit = name.partition("_")
                 line[end] = value
                 units.add(unit)
-        if 0 <= label < len(dataset.classes):
+        if isinstance(label, int) and 0 <= label < len(dataset.classes):
             line["class"] = dataset.classes[label]
         for name, values in dataset.columns.items():
             if name != "label" or values[len(lines)] is not None:

@@ -6,8 +6,10 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
+from numbers import Real
 from typing import Any, overload
 
+from framespool._columns import Column, uniform_labels
 from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 from framespool._validate_args import stream_index
 from framespool.datasets._failures import read_failures, sample_key
@@ -15,15 +17,16 @@ from framespool.datasets._sample_list import SampleList, joined
 from framespool.errors import ArgumentError
 
 
-class Dataset(Sequence[tuple[Source, int]]):
+class Dataset(Sequence[tuple[Source, Any]]):
     """A sequence of `(source, label)` pairs, with class names and further columns.
 
-    What belongs to a clip of a batch is `dataset.columns[name][video_id]`, for its entry of `batch.video_ids`.
-    Columns change no clip and no order; a loader's state does not depend on columns.
+    Labels are integers (-1 for "no label"), numbers with a fraction, lists of equally many numbers, such as multi-hot
+    vectors, or names. Names are replaced by their index in `classes`. `batch.columns` has the values of the columns for
+    the clips of a batch. Columns change no clip and no order; a loader's state does not depend on columns.
 
     Args:
-        samples: Pairs of (path or other source, label), or sources alone; label -1 means "no label".
-        classes: Names of the labels, in their order; empty if there are none.
+        samples: Pairs of (path or other source, label), or sources alone.
+        classes: Names of the labels, in their order; empty for the names that occur among the labels, sorted.
         columns: Lists by column name with one value per sample, `None` where a sample has no value.
         stream: Video stream to read from each file, as an index among all streams of the file. `None` for the default
             stream, see `framespool.Video`.
@@ -36,8 +39,8 @@ class Dataset(Sequence[tuple[Source, int]]):
         stream: Index of the video stream, or `None`.
 
     Raises:
-        ArgumentError: If a sample is not a pair with a valid source and an integer label, or if a column has another
-            length.
+        ArgumentError: If a sample is not a pair with a valid source and label, if labels differ in kind or length, or
+            if a column has another length.
 
     Example:
         >>> import framespool as fsp
@@ -46,6 +49,8 @@ class Dataset(Sequence[tuple[Source, int]]):
         (('phone.mp4', 1), 2)
         >>> len(dataset + dataset), len(dataset.subset([1]))
         (4, 1)
+        >>> fsp.datasets.Dataset([("a.mp4", "walk"), ("phone.mp4", "run")]).samples
+        [('a.mp4', 1), ('phone.mp4', 0)]
     """
 
     #: Whether the samples have weights, as in a mixture: it is not joined with, or equal to, a dataset without them.
@@ -53,18 +58,21 @@ class Dataset(Sequence[tuple[Source, int]]):
 
     def __init__(
         self,
-        samples: Iterable[tuple[Source, int]],
+        samples: Iterable[tuple[Source, Any]],
         classes: Sequence[str] = (),
         columns: Mapping[str, Iterable[Any]] | None = None,
         stream: int | None = None,
     ) -> None:
         self.stream = stream_index(stream)
-        self.samples: Sequence[tuple[Source, int]]
+        self.samples: Sequence[tuple[Source, Any]]
+        self.classes: list[str] = list(classes)
         if isinstance(samples, SampleList):
             self.samples = samples  # from a reader, already validated
         else:
-            self.samples = [_entry(i, entry) for i, entry in enumerate(_ordered(samples))]
-        self.classes: list[str] = list(classes)
+            entries = [_entry(i, entry) for i, entry in enumerate(_ordered(samples))]
+            self.samples, self.classes, wrong = uniform_labels(entries, self.classes)
+            if wrong is not None:
+                raise ArgumentError(f"dataset: {wrong}")
         self.columns: dict[str, list[Any]] = {}
         for name, values in (columns or {}).items():
             self.columns[name] = list(values)
@@ -78,16 +86,16 @@ class Dataset(Sequence[tuple[Source, int]]):
         return len(self.samples)
 
     @overload
-    def __getitem__(self, index: int) -> tuple[Source, int]: ...
+    def __getitem__(self, index: int) -> tuple[Source, Any]: ...
     @overload
     def __getitem__(self, index: slice) -> Dataset: ...
-    def __getitem__(self, index: int | slice) -> tuple[Source, int] | Dataset:
+    def __getitem__(self, index: int | slice) -> tuple[Source, Any] | Dataset:
         if isinstance(index, slice):
             columns = {name: values[index] for name, values in self.columns.items()}
             return Dataset(self.samples[index], self.classes, columns, self.stream)
         return self.samples[index]
 
-    def __iter__(self) -> Iterator[tuple[Source, int]]:
+    def __iter__(self) -> Iterator[tuple[Source, Any]]:
         return iter(self.samples)
 
     def __add__(self, other: Dataset) -> Dataset:
@@ -208,8 +216,16 @@ class Dataset(Sequence[tuple[Source, int]]):
         return self.subset([place for place, entry in enumerate(self.samples) if not is_bad(entry[0])])
 
     def _for_engine(self) -> Any:
-        """Returns the samples as the engine takes them: its own table if it made one."""
-        return self.samples.table if isinstance(self.samples, SampleList) else self.samples
+        """Returns the samples as the engine takes them: its own table if it made one. Its labels are integers."""
+        if isinstance(self.samples, SampleList):
+            return self.samples.table
+        return self.samples if self._label_column() is None else [(source, -1) for source, _ in self.samples]
+
+    def _label_column(self) -> Column | None:
+        """Returns the labels if they are no integers, which the engine does not have."""
+        if isinstance(self.samples, SampleList) or not self.samples or isinstance(self.samples[0][1], int):
+            return None
+        return Column([label for _, label in self.samples], "float32")
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -271,15 +287,18 @@ def _sample_index(index: Any, length: int) -> int:
     return place % length
 
 
-def _entry(number: int, entry: Any) -> tuple[Source, int]:
+def _entry(number: int, entry: Any) -> tuple[Source, Any]:
     if isinstance(entry, (str, bytes, ArchiveMember, TableCell, ImageSequence, VideoSegment, os.PathLike)):
-        return (entry, -1)
+        return (entry, None)
     try:
         source, label = entry
-        label = operator.index(label)
+        label = _label(label)
     except (TypeError, ValueError):
-        raise ArgumentError(f"sample {number} must be (path, label) with an integer label, got {entry!r}") from None
-    if not -(2**63) <= label < 2**63:
+        raise ArgumentError(
+            f"sample {number} must be (path, label) with a label that is a number, a name or a list of numbers, got "
+            f"{entry!r}"
+        ) from None
+    if isinstance(label, int) and not -(2**63) <= label < 2**63:
         raise ArgumentError(f"sample {number}: the label must fit into 64 bits, got {label}")
     if not isinstance(source, (str, bytes, ArchiveMember, TableCell, ImageSequence, VideoSegment, os.PathLike)):
         raise ArgumentError(
@@ -287,6 +306,23 @@ def _entry(number: int, entry: Any) -> tuple[Source, int]:
             f"VideoSegment, got {type(source).__name__}"
         )
     return (source, label)
+
+
+def _label(label: Any) -> Any:
+    """Returns a label as an int, a float, a str or a tuple of numbers."""
+    if isinstance(label, str) or label is None:
+        return label
+    if not isinstance(label, (Real, list, tuple)) and hasattr(label, "tolist"):
+        label = label.tolist()  # an array or a tensor
+    if isinstance(label, (list, tuple)):
+        if not label or not all(isinstance(number, Real) for number in label):
+            raise TypeError
+        return tuple(map(_number, label))
+    return _number(label)
+
+
+def _number(value: Any) -> int | float:
+    return float(value) if isinstance(value, Real) and not hasattr(value, "__index__") else operator.index(value)
 
 
 def as_dataset(dataset: Any) -> Dataset:

@@ -150,7 +150,7 @@ class ClipLoader(_Distributed, framespool.ClipLoader):
         ... )
         >>> with loader:  # doctest: +SKIP
         ...     for batch in loader:
-        ...         print(batch.frames.shape)  # (2, 8, 64, 64, 3)
+        ...         print(batch.frames.shape)  # (2, 8, 3, 64, 64)
     """
 
     def __init__(

@@ -21,6 +21,9 @@ _NOT_HERE = (
     *("shard_id", "num_shards", "stick_to_shard", "worker_id", "num_workers"),
 )
 
+#: Columns of the rows, besides those of the dataset.
+_COLUMNS = {"frames", "label", "indices", "pts_seconds", "mask", "video_id", "clip_id", "view_id", "path"}
+
 
 def read_clips(
     dataset: Any,
@@ -36,8 +39,8 @@ def read_clips(
     """Returns the clips of a dataset as a `ray.data.Dataset`, one row per clip, decoded on demand.
 
     Columns: `frames` (a tensor of T frames in the loader's layout), `label`, `indices`, `pts_seconds`,
-    `mask`, `video_id`, `clip_id`, `view_id` and `path` of the file (`None` for bytes). Use transforms that
-    give all frames the same size, so that `frames` has one shape.
+    `mask`, `video_id`, `clip_id`, `view_id`, `path` of the file (`None` for bytes), and the columns of the dataset. Use
+    transforms that give all frames the same size, so that `frames` has one shape.
 
     Rows are the clips of epoch 0, each once. Arguments about order and ranks (`shuffle`, `shard_id`, …) are
     refused: use Ray Data's `random_shuffle` and `streaming_split`. For training, where order and checkpoints
@@ -72,7 +75,7 @@ def read_clips(
         ...     transforms=[fsp.transforms.Resize((32, 32))],
         ... )
         >>> for row in rows.iter_rows():  # doctest: +SKIP
-        ...     print(row["frames"].shape)  # (4, 32, 32, 3)
+        ...     print(row["frames"].shape)  # (4, 3, 32, 32)
     """
     data = import_ray("ray.data")
     refused = [name for name in _NOT_HERE if name in keywords]
@@ -83,6 +86,11 @@ def read_clips(
         )
     choice("on_error", keywords.get("on_error", "raise"), ("raise", "skip", "replace"))
     sources = as_dataset(dataset)
+    taken = sorted(_COLUMNS & sources.columns.keys())
+    if taken:
+        raise ArgumentError(
+            f"read_clips makes columns named {', '.join(taken)}, which the dataset has, too; rename the dataset's"
+        )
     if not len(sources):
         raise ArgumentError("the dataset is empty; pass at least one file")
     if not isinstance(clip_sampler, ClipSampler):
@@ -172,6 +180,13 @@ def _rows(batch: Any, dataset: Any) -> dict[str, Any]:
             frames[at] = as_arrays(clip)
     else:
         frames = as_arrays(batch.frames) if hasattr(batch.frames, "drop_time") else np.asarray(batch.frames)
+    for name, values in batch.columns.items():
+        if isinstance(values, list):
+            column = np.empty(len(values), dtype=object)
+            column[:] = values
+        else:
+            column = values.numpy()
+        rows[name] = column[kept]
     return {"frames": frames[kept], **rows}
 
 

@@ -66,13 +66,20 @@ class Tensor:
             raise TypeError("len() of a tensor without dimensions")
         return len(self._array)
 
-    def __getitem__(self, index: int) -> Tensor:
-        """Returns a view of entry `index` of the first dimension."""
-        # A slice of one entry, since a scalar is not a view.
-        at = index + len(self) if index < 0 else index
-        if not 0 <= at < len(self):
-            raise IndexError(f"index {index} is out of range: the first dimension has {len(self)} entries")
-        return Tensor(self._array[at : at + 1].reshape(self.shape[1:]))
+    def __getitem__(self, index: Any) -> Tensor:
+        """Returns a view, for integers, slices, `None` and `...` as indices."""
+        parts = index if isinstance(index, tuple) else (index,)
+        for part in parts:
+            if isinstance(part, slice):
+                if part.step is not None and part.step < 1:
+                    raise ValueError("the step of a slice must be positive; use .numpy() to reverse")
+            elif isinstance(part, bool) or not (part is None or part is Ellipsis or hasattr(part, "__index__")):
+                name = type(part).__name__
+                raise TypeError(
+                    f"indices must be integers, slices, None or `...`, got {name}; use .numpy() or .torch() for others"
+                )
+        # With an ellipsis a single value is a view, too.
+        return Tensor(self._array[parts if Ellipsis in parts else (*parts, Ellipsis)])
 
     def __repr__(self) -> str:
         return f"Tensor(shape={self.shape}, dtype={self.dtype}, device=cpu)"

@@ -12,6 +12,18 @@ Short = Literal["repeat", "loop", "wrap", "clamp", "blank", "drop", "error"]
 Group = Literal["independent", "partitioned"]
 SegmentMode = Literal["random", "middle"]
 
+#: Keywords of other libraries for the arguments of clip samplers.
+KEYWORD_HINTS = {
+    **dict.fromkeys(("num_frames", "clip_len", "clip_length", "frames_per_clip"), "sequence_length="),
+    **dict.fromkeys(("num_frames_per_clip", "clip_length_in_frames"), "sequence_length="),
+    **dict.fromkeys(("frame_interval", "sampling_rate", "frame_step", "interval"), "stride="),
+    "num_indices_between_frames": "stride=",
+    **dict.fromkeys(("frame_rate", "target_fps", "video_fps"), "fps="),
+    **dict.fromkeys(("clip_duration", "seconds_per_clip"), "duration_seconds="),
+    **dict.fromkeys(("num_clips", "num_clips_per_video", "max_clips_per_video"), "clips_per_video="),
+    **dict.fromkeys(("frames_between_clips", "step_between_clips"), "step= of windows()"),
+}
+
 
 def set_fields(rule: Any, **values: Any) -> None:
     """Writes validated values to a frozen dataclass, so that equivalent clip samplers compare equal.

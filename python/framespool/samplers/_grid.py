@@ -5,10 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from framespool._validate_args import boolean, integer, number
+from framespool._validate_args import boolean, integer, keyword_hints, number
 from framespool.errors import ArgumentError
 from framespool.samplers._base import ClipSampler, arguments
-from framespool.samplers._common import Group, PadMode, Short, positive_integers, set_fields, validate_spacing
+from framespool.samplers._common import (
+    KEYWORD_HINTS,
+    Group,
+    PadMode,
+    Short,
+    positive_integers,
+    set_fields,
+    validate_spacing,
+)
 
 if TYPE_CHECKING:
     from framespool._framespool import SamplerArgs
@@ -108,6 +116,7 @@ class Uniform(ClipSampler):
         return ("uniform", arguments(**asdict(self)))
 
 
+@keyword_hints(KEYWORD_HINTS)
 def windows(
     *,
     sequence_length: int,
@@ -160,6 +169,7 @@ def windows(
     )
 
 
+@keyword_hints(KEYWORD_HINTS)
 def random(
     *,
     sequence_length: int,
@@ -218,6 +228,7 @@ def random(
     )
 
 
+@keyword_hints(KEYWORD_HINTS)
 def uniform(
     *,
     sequence_length: int,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from framespool._validate_args import keyword_hints
 from framespool.samplers._base import ClipSampler, arguments
-from framespool.samplers._common import SegmentMode, Short, positive_integers
+from framespool.samplers._common import KEYWORD_HINTS, SegmentMode, Short, positive_integers
 
 if TYPE_CHECKING:
     from framespool._framespool import SamplerArgs
@@ -69,6 +70,7 @@ class Dense(ClipSampler):
         return ("dense", arguments(**asdict(self)))
 
 
+@keyword_hints(KEYWORD_HINTS)
 def segments(
     *,
     num_segments: int,
@@ -120,6 +122,7 @@ def segments(
     )
 
 
+@keyword_hints(KEYWORD_HINTS)
 def dense(
     *,
     sequence_length: int,

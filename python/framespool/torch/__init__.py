@@ -1,8 +1,8 @@
 """Integration with PyTorch's `DataLoader`, `torch.distributed`, Lightning and Accelerate.
 
 `framespool.ClipLoader` needs none of them: it decodes on its own threads and makes complete batches, which
-convert without a copy by `batch.frames.torch()`. In a training loop of your own, on several ranks, pass it this rank:
-`fsp.ClipLoader(dataset, clip_sampler, batch_size=8, **framespool.torch.rank_and_world())`.
+convert without a copy by `batch.torch()`. In a training loop of your own, `ClipLoader` and `ImageLoader` of this module
+do that for you, and take the shard of this rank from `torch.distributed` or torchrun.
 
 If a framework owns the loop, pass it one of these; see docs/howto/frameworks.md:
 
@@ -18,13 +18,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from framespool._clip_loader import Batch
+from framespool._images import ImageBatch
+from framespool.torch import _torch
 from framespool.torch._accelerate import for_accelerate
 from framespool.torch._datasets import ClipDataset, ImageDataset
 from framespool.torch._distributed import rank_and_world
-from framespool.torch._loader import TorchLoader
+from framespool.torch._loader import ClipLoader, ImageLoader, TorchLoader
+
+if _torch.torch is not None:
+    for _class in (Batch, ImageBatch):
+        _torch.register(_class)
 
 # Without the data modules, which cannot be imported if Lightning is not installed.
-__all__ = ["ClipDataset", "ImageDataset", "TorchLoader", "for_accelerate", "rank_and_world"]
+__all__ = [
+    "ClipDataset",
+    "ClipLoader",
+    "ImageDataset",
+    "ImageLoader",
+    "TorchLoader",
+    "for_accelerate",
+    "rank_and_world",
+]
 
 _MODULES = ("ClipDataModule", "ImageDataModule")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,8 +27,7 @@ class _Batches(Base):
         super().__init__()
         self.dataset = as_dataset(dataset)
         self.keywords = keywords
-        # In shared memory: persistent workers see the epoch that the training process selects.
-        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
+        self._epochs = _EpochCounter()
         self._loader: BaseLoader[Any] | None = None
         self._made_for: tuple[int, ...] | None = None
         self._resumes: Mapping[str, Any] | None = None
@@ -36,20 +36,33 @@ class _Batches(Base):
         self._begun = False
         #: Shard of this process if no keyword selects it; see _part.
         self._rank: dict[str, int] | None = None
+        #: Batches of an epoch, for a shard.
+        self._length: tuple[dict[str, int], int] | None = None
+        #: Iterations that this process has started, and whether the latest one has delivered a batch.
+        self._started, self._unused = 0, False
 
     def _make(self, keywords: dict[str, Any]) -> BaseLoader[Any]:
         """Creates a loader of this kind."""
         raise NotImplementedError
 
     def set_epoch(self, epoch: int) -> None:
-        """Selects the epoch of the next iteration.
+        """Selects the epoch of the next iteration, also in workers that are alive.
 
-        Without it each iteration is epoch 0.
+        Without it each iteration is the next epoch.
 
         Args:
             epoch: Epoch, from 0.
         """
-        self._epoch[0] = integer("epoch", epoch, most=2**63 - 1)
+        self._epochs.select(integer("epoch", epoch, most=2**63 - 1))
+        self._unused = False
+
+    def __len__(self) -> int:
+        """Batches per epoch of this rank, over all workers."""
+        part = self._part()
+        if self._length is None or self._length[0] != part:
+            # Workers and threads do not change it.
+            self._length = part, len(self._make({**self.keywords, **part, "worker_id": 0, "num_workers": 1}))
+        return self._length[1]
 
     def _part(self) -> dict[str, int]:
         """Returns the shard of this process, unless keywords select it.
@@ -71,6 +84,8 @@ class _Batches(Base):
             keywords = {**self.keywords, **part}
             if keywords.get("num_threads") is None:
                 keywords["num_threads"] = max(1, cores_per_rank() // workers)
+            if info is not None and worker == 0:
+                _warn_oversubscribed(workers, keywords["num_threads"])
             self._loader = self._make({**keywords, "worker_id": worker, "num_workers": workers})
             self._made_for, self._current_epoch, self._begun = place, None, False
         return self._loader
@@ -93,13 +108,25 @@ class _Batches(Base):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         loader = self._here()
+        # Some frameworks create iterators that they do not use.
+        self._started += not self._unused
         if self._resumes is None:
-            loader.set_epoch(int(self._epoch[0]))
+            loader.set_epoch(self._epochs.start(self._iteration()))
         else:
             loader.load_state_dict(self._resumes)
             self._resumes = None
+            self._epochs.start(self._iteration(), loader.epoch)
         self._current_epoch, self._begun = loader.epoch, True
+        self._unused = get_worker_info() is None
         return _Epoch(self, iter(loader))
+
+    def _iteration(self) -> int:
+        """Identifies an iteration over a `DataLoader`: the same in all of its workers.
+
+        A `DataLoader` draws a random seed when it starts its workers; workers that stay alive start all iterations.
+        """
+        info = get_worker_info()
+        return hash((0 if info is None else info.seed - info.id, self._started))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position of this process's loader.
@@ -111,7 +138,7 @@ class _Batches(Base):
             return dict(self._resumes)
         loader = self._here()
         if not self._begun:
-            loader.set_epoch(int(self._epoch[0]))
+            loader.set_epoch(self._epochs.next())
         state = loader.state_dict()
         if self._current_epoch is not None and state["epoch"] > self._current_epoch:
             # Workers end at different times: one that has delivered its last batch waits for the others' last batches,
@@ -136,6 +163,69 @@ class _Batches(Base):
         return {**self.__dict__, "_loader": None, "_made_for": None, "_current_epoch": None, "_rank": rank}
 
 
+class _EpochCounter:
+    """The epoch of the next iteration, shared by the processes of a `DataLoader`.
+
+    The workers of an iteration start at different times, and must agree on its epoch without a lock: a worker that is
+    killed would never release it. The first one that starts advances the epoch, the others find the iteration's key in
+    the shared memory. Key and epoch are one word, so they are read and written together. If two workers are the first,
+    both write the same word.
+    """
+
+    #: Epochs since the selected one, in the lower half of a word; the iteration's key is the upper half, from 1.
+    _EPOCHS, _KEYS = 1 << 32, 1 << 30
+
+    def __init__(self) -> None:
+        #: The selected epoch, then the latest word; 0 before the first iteration.
+        self._shared = torch.zeros(2, dtype=torch.int64).share_memory_()
+
+    def select(self, epoch: int) -> None:
+        """Selects the epoch of the next iteration."""
+        self._shared[1] = 0
+        self._shared[0] = epoch
+
+    def next(self) -> int:
+        """Returns the epoch of an iteration that starts now."""
+        selected, word = self._shared.tolist()
+        return selected + self._advanced(word)
+
+    def start(self, iteration: int, resumed: int | None = None) -> int:
+        """Starts an iteration.
+
+        Args:
+            iteration: Identifies the iteration in all processes.
+            resumed: Its epoch, if a state has it.
+
+        Returns:
+            Its epoch.
+        """
+        key = 1 + iteration % self._KEYS
+        if resumed is not None:
+            self._shared[0], self._shared[1] = resumed, key * self._EPOCHS
+            return resumed
+        selected, word = self._shared.tolist()
+        if word // self._EPOCHS == key:
+            return selected + word % self._EPOCHS
+        advanced = self._advanced(word)
+        self._shared[1] = key * self._EPOCHS + advanced
+        return selected + advanced
+
+    def _advanced(self, word: int) -> int:
+        return word % self._EPOCHS + 1 if word else 0
+
+
+def _warn_oversubscribed(workers: int, threads: int) -> None:
+    """Warns if the workers of a `DataLoader` have more decoding threads than this rank has cores."""
+    cores = cores_per_rank()
+    if workers * threads > cores:
+        warnings.warn(
+            f"{workers} workers with {threads} decoding {'thread' if threads == 1 else 'threads'} each share the "
+            f"{cores} {'core' if cores == 1 else 'cores'} of this rank; use fewer workers, or num_workers=0: a loader "
+            "decodes on threads of its own",
+            stacklevel=2,
+        )
+
+
 class _Epoch(Iterator[dict[str, Any]]):
     """The batches of a process's loader.
 
@@ -148,6 +238,7 @@ class _Epoch(Iterator[dict[str, Any]]):
         self._batches = batches
 
     def __next__(self) -> dict[str, Any]:
+        self._dataset._unused = False
         try:
             return tensors(next(self._batches))
         except StopIteration:
@@ -166,11 +257,12 @@ class ClipDataset(_Batches):
     `DistributedSampler` applies to one. `num_shards=1` gives every rank all clips.
 
     A batch is a dict of tensors with the names of `Batch`; `frames` is a list if the transforms give different sizes.
-    Call `set_epoch()` before each epoch, as with a `DistributedSampler`; it also reaches workers that are alive.
+    Each iteration is the next epoch. `set_epoch()` selects one, as of a `DistributedSampler`; it also reaches workers
+    that are alive. `len()` is the number of batches of this rank in an epoch, over all workers.
 
     `state_dict` and `load_state_dict` are the methods that `torchdata`'s `StatefulDataLoader` calls in each
-    worker; a state fits the same number of workers. The dataset has no length. No file is opened and no thread starts
-    before a worker starts to iterate, so every start method works.
+    worker; a state fits the same number of workers. No file is opened and no thread starts before a worker starts to
+    iterate, so every start method works; `len()` opens the videos if the clip sampler counts clips by their lengths.
 
     Args:
         dataset: As for `framespool.ClipLoader`.
@@ -190,7 +282,7 @@ class ClipDataset(_Batches):
         ...     transforms=[fsp.transforms.Resize((112, 112))],
         ... )
         >>> for batch in DataLoader(clips, batch_size=None, num_workers=4):  # doctest: +SKIP
-        ...     print(batch["frames"].shape)  # torch.Size([8, 16, 112, 112, 3])
+        ...     print(batch["frames"].shape)  # torch.Size([8, 16, 3, 112, 112])
     """
 
     def __init__(self, dataset: Any, clip_sampler: Any, **keywords: Any) -> None:
@@ -224,7 +316,7 @@ class ImageDataset(_Batches):
         ... )
         >>> batch = next(iter(DataLoader(images, batch_size=None)))
         >>> batch["images"].shape
-        torch.Size([4, 64, 64, 3])
+        torch.Size([4, 3, 64, 64])
     """
 
     def __init__(self, dataset: Any, **keywords: Any) -> None:

@@ -25,15 +25,15 @@ def rank_and_world(group: Any = None) -> dict[str, int]:
     `torchrun` sets, else there is one rank.
 
     Args:
-        group: Process group over which the data is sharded; by default all ranks. With tensor or pipeline parallelism
-            the ranks of one model must read the same data.
+        group: Process group over which the data is sharded, or one dimension of a `DeviceMesh`, such as `mesh["dp"]`;
+            by default all ranks. With tensor or pipeline parallelism the ranks of one model must read the same data.
 
     Returns:
         `{"shard_id": rank, "num_shards": number of ranks}`.
 
     Raises:
-        ArgumentError: If the process is not in `group`, `torch.distributed` is not initialized but `group` is
-            given, or the variables contradict each other.
+        ArgumentError: If the process is not in `group`, `group` is a mesh of several dimensions, `torch.distributed` is
+            not initialized but `group` is given, or the variables contradict each other.
 
     Example:
         >>> import framespool.torch
@@ -41,6 +41,8 @@ def rank_and_world(group: Any = None) -> dict[str, int]:
         {'shard_id': 0, 'num_shards': 1}
     """
     if is_initialized():
+        if hasattr(group, "mesh_dim_names"):
+            group = _mesh_group(group)
         rank, ranks = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
         if rank < 0:
             raise ArgumentError(
@@ -66,3 +68,14 @@ def rank_and_world(group: Any = None) -> dict[str, int]:
     if not 0 <= rank < ranks:
         raise ArgumentError(f"RANK must be from 0 to WORLD_SIZE - 1 = {ranks - 1}, got {rank}")
     return {"shard_id": rank, "num_shards": ranks}
+
+
+def _mesh_group(mesh: Any) -> Any:
+    """Returns the process group of a one-dimensional `DeviceMesh`."""
+    if mesh.ndim != 1:
+        names = mesh.mesh_dim_names or range(mesh.ndim)
+        raise ArgumentError(
+            f"group is a DeviceMesh with the dimensions {', '.join(map(str, names))}; pass the one over which the data "
+            'is sharded, for example mesh["dp"]'
+        )
+    return mesh.get_group()

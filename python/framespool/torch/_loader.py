@@ -1,13 +1,87 @@
-"""A loader whose batches are PyTorch tensors."""
+"""Loaders whose batches are PyTorch tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from framespool import _clip_loader, _images
 from framespool._base_loader import BaseLoader
 from framespool.errors import ArgumentError
+from framespool.torch._distributed import rank_and_world
 from framespool.torch._torch import needed, tensors, torch
+
+
+class ClipLoader(_clip_loader.ClipLoader):
+    """A `framespool.ClipLoader` for the process of one rank, whose batches hold `torch.Tensor`.
+
+    `shard_id` and `num_shards` are those of `rank_and_world()` unless they are given. Create it after
+    `torch.distributed.init_process_group`, or under torchrun.
+
+    Args:
+        dataset: As for `framespool.ClipLoader`.
+        clip_sampler: As for `framespool.ClipLoader`.
+        group: Process group, or one dimension of a `DeviceMesh`, over which the data is sharded; by default all ranks.
+        keywords: All other arguments of `framespool.ClipLoader`.
+
+    Raises:
+        ArgumentError: As `rank_and_world()` and `framespool.ClipLoader`.
+        UnsupportedError: If PyTorch is not installed.
+
+    Example:
+        >>> import framespool as fsp
+        >>> import framespool.torch
+        >>> dataset = fsp.datasets.folder("videos/")
+        >>> loader = framespool.torch.ClipLoader(dataset, fsp.samplers.random(sequence_length=8), batch_size=1)
+        >>> frames, labels = next(iter(loader))
+        >>> type(frames), labels
+        (<class 'torch.Tensor'>, tensor([0]))
+    """
+
+    def __init__(self, dataset: Any, clip_sampler: Any, *, group: Any = None, **keywords: Any) -> None:
+        super().__init__(dataset, clip_sampler, **{**_shard(group, keywords), **keywords})
+
+    def _batch(self, epoch: int, made: list[dict[str, Any]]) -> _clip_loader.Batch:
+        return super()._batch(epoch, made).torch()
+
+
+class ImageLoader(_images.ImageLoader):
+    """A `framespool.ImageLoader` for the process of one rank, whose batches hold `torch.Tensor`; see `ClipLoader`.
+
+    Args:
+        dataset: As for `framespool.ImageLoader`.
+        group: As for `ClipLoader`.
+        keywords: All other arguments of `framespool.ImageLoader`.
+
+    Raises:
+        ArgumentError: As `rank_and_world()` and `framespool.ImageLoader`.
+        UnsupportedError: If PyTorch is not installed.
+
+    Example:
+        >>> import framespool as fsp
+        >>> import framespool.torch
+        >>> photos = fsp.datasets.image_folder("photos/")
+        >>> loader = framespool.torch.ImageLoader(photos, batch_size=4, transforms=[fsp.transforms.Resize((64, 64))])
+        >>> next(iter(loader)).images.shape
+        torch.Size([4, 3, 64, 64])
+    """
+
+    def __init__(self, dataset: Any, *, group: Any = None, **keywords: Any) -> None:
+        super().__init__(dataset, **{**_shard(group, keywords), **keywords})
+
+    def _batch(self, epoch: int, made: list[dict[str, Any]]) -> _images.ImageBatch:
+        return super()._batch(epoch, made).torch()
+
+
+def _shard(group: Any, keywords: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the shard of this rank, unless the caller gives one."""
+    needed()
+    given = [name for name in ("shard_id", "num_shards") if name in keywords]
+    if not given:
+        return rank_and_world(group)
+    if group is not None:
+        raise ArgumentError(f"group= and {given[0]}= both select the shard of this rank; pass one of them")
+    return {}
 
 
 class TorchLoader:
@@ -35,7 +109,7 @@ class TorchLoader:
         ...     transforms=[fsp.transforms.Resize((112, 112))],
         ... )
         >>> for batch in framespool.torch.TorchLoader(loader, device="cuda"):  # doctest: +SKIP
-        ...     print(batch["frames"].shape)  # torch.Size([8, 16, 112, 112, 3])
+        ...     print(batch["frames"].shape)  # torch.Size([8, 16, 3, 112, 112])
     """
 
     def __init__(self, loader: BaseLoader[Any], *, device: Any = None, epoch: Callable[[], int] | None = None) -> None:
@@ -88,18 +162,23 @@ class TorchLoader:
         """
         self.loader.load_state_dict(state_dict)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self, *, flat: bool = False) -> dict[str, Any]:
         """Returns counters; see `ClipLoader.stats()`.
+
+        Args:
+            flat: As there.
 
         Returns:
             Counters by name.
         """
-        return self.loader.stats()
+        return self.loader.stats(flat=flat)
 
 
 def _moved(value: Any, device: Any) -> Any:
     if isinstance(value, list):
         return [_moved(each, device) for each in value]
+    if isinstance(value, dict):
+        return {name: _moved(each, device) for name, each in value.items()}
     if not hasattr(value, "to"):
         return value
     # Without a synchronization, a non-blocking copy to the host could be read before it completes.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from framespool._batch import BatchMethods, is_absent
 from framespool.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     Base = object
     torch: Any
     get_worker_info: Any
+    _pytree: Any
 else:
     try:
         import torch
@@ -18,6 +20,8 @@ else:
         from torch.utils.data import get_worker_info
     except ImportError:
         torch, Base, get_worker_info = None, object, None
+    else:
+        from torch.utils import _pytree
 
 
 def needed() -> None:
@@ -38,14 +42,29 @@ def tensors(batch: Any) -> dict[str, Any]:
 
     Returns:
         Tensors by name, or lists of them if the transforms give different sizes. Attributes that are `None`
-        (`masks`) are omitted; the result of a callable at the end of the transforms is unchanged.
+        (`masks`) or empty (`columns`) are omitted; `columns` is a dict; the result of a callable at the end of the
+        transforms is unchanged.
     """
-    return {
-        name: [_tensor(each) for each in value] if isinstance(value, list) else _tensor(value)
-        for name, value in vars(batch).items()
-        if value is not None
-    }
+    return {name: _tensor(value) for name, value in vars(batch).items() if not is_absent(value)}
 
 
 def _tensor(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_tensor(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _tensor(each) for name, each in value.items()}
     return value.torch() if hasattr(value, "torch") else value
+
+
+def register(batch_class: type[BatchMethods]) -> None:
+    """Makes the batches of a class pytrees: `torch.utils._pytree.tree_map` and what uses it reach their tensors.
+
+    Args:
+        batch_class: `Batch` or `ImageBatch`.
+    """
+    _pytree.register_pytree_node(
+        batch_class,
+        lambda batch: (list(batch.as_dict().values()), tuple(batch.as_dict())),
+        lambda values, names: batch_class(**dict(zip(names, values, strict=True))),
+        serialized_type_name=f"framespool.{batch_class.__name__}",
+    )

@@ -33,9 +33,9 @@ read only the nearest pixels at every scale.
 A list may also contain transforms of torchvision, also in `Compose` or `torch.nn.Sequential`. They are replaced by
 those of this module if both do the same, and refused otherwise. `Normalize` may stand before crops, flips and resizes.
 
-Functions stand at the end of a list: `PerClip` for each clip, `PerBatch` for the batch, and as the last entry any
-callable. A callable receives the finished frames in the requested layout and dtype, as a `torch.Tensor` if it is a
-`torch.nn.Module`, else as a `framespool.Tensor`. Its result replaces them.
+Functions stand at the end of a list: `PerClip` for each clip, `PerBatch`, `MixUp` and `CutMix` for the batch, and as
+the last entry any callable. A callable receives the finished frames in the requested layout and dtype, as a
+`torch.Tensor` if it is a `torch.nn.Module`, else as a `framespool.Tensor`. Its result replaces them.
 """
 
 from framespool.transforms._apply import apply, sample_params
@@ -65,17 +65,21 @@ from framespool.transforms._geometry import (
     Resize,
     ThreeCrop,
 )
+from framespool.transforms._mixing import CutMix, MixUp
+from framespool.transforms._points import map_boxes, map_points
 
 __all__ = [
     "AssumeColor",
     "CenterCrop",
     "ColorJitter",
     "ColorTwist",
+    "CutMix",
     "Cutout",
     "FiveCrop",
     "Grayscale",
     "GridMask",
     "Letterbox",
+    "MixUp",
     "Normalize",
     "Pad",
     "PerBatch",
@@ -93,5 +97,7 @@ __all__ = [
     "ToneMap",
     "Transform",
     "apply",
+    "map_boxes",
+    "map_points",
     "sample_params",
 ]

@@ -9,7 +9,7 @@ from framespool._validate_args import as_sequence
 from framespool.errors import ArgumentError
 from framespool.transforms import _color, _erasing, _geometry
 from framespool.transforms._args import Transform
-from framespool.transforms._functions import PerBatch, PerClip
+from framespool.transforms._functions import BatchMixing, PerBatch, PerClip
 from framespool.transforms._torchvision import translate
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def split(
         dtype: The dtype of the result.
 
     Returns:
-        The steps, and the functions: any number of `PerClip` and `PerBatch`, and at the end at most one callable.
+        The steps, and the functions: any number of `PerClip`, `PerBatch`, `MixUp` and `CutMix`, and at the end at most
+        one callable.
 
     Raises:
         ArgumentError: If an entry is neither a transform nor a function at the end, or is a transform of torchvision
@@ -66,7 +67,7 @@ def split(
             built_in.append(entry)
         elif isinstance(entry, type):
             raise ArgumentError(f"transforms: {entry.__name__} is a class; use an object, {entry.__name__}(...)")
-        elif isinstance(entry, (PerClip, PerBatch)):
+        elif isinstance(entry, (PerClip, PerBatch, BatchMixing)):
             functions.append(entry)
         elif not callable(entry):
             raise ArgumentError(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import struct
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from framespool._framespool import Tensor
+from framespool._validate_args import integer, number
 from framespool.errors import ArgumentError
 
 __all__ = ["PerBatch", "PerClip"]
@@ -60,10 +62,7 @@ class PerClip:
         forward = "TCHW" if "T" in layout else "CHW"
         views = range(clip.ndim - len(layout))
         there = [*views, *(len(views) + layout.index(axis) for axis in forward)]
-        with torch.random.fork_rng(devices=[]):
-            digest = hashlib.blake2b(struct.pack(f"<{len(key)}Q", *key), digest_size=8).digest()
-            # manual_seed would also seed the generators of all devices.
-            torch.default_generator.manual_seed(int.from_bytes(digest, "little") >> 1)
+        with seeded(torch, key):
             made = self.function(clip.permute(there))
         if isinstance(made, torch.Tensor) and made.ndim == clip.ndim:
             back = [*views, *(len(views) + forward.index(axis) for axis in layout)]
@@ -90,7 +89,7 @@ class PerBatch:
         >>> transforms = [fsp.transforms.Resize((8, 8)), fsp.transforms.PerBatch(torch.neg)]
         >>> loader = fsp.ClipLoader(["a.mp4"], clip_sampler, batch_size=1, transforms=transforms)
         >>> next(iter(loader)).frames.shape
-        torch.Size([1, 4, 8, 8, 3])
+        torch.Size([1, 4, 3, 8, 8])
     """
 
     function: Callable[[Any], Any]
@@ -103,18 +102,76 @@ class PerBatch:
         return self.function(_tensor(frames))
 
 
+class BatchMixing:
+    """Common base of the transforms that mix the clips of a batch."""
+
+    num_classes: int | None
+    alpha: float
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        _torch(self)
+        number(f"{name}: alpha", self.alpha, above=0)
+        if self.num_classes is not None:
+            integer(f"{name}: num_classes", self.num_classes, least=1)
+
+    def _apply(self, frames: Any, labels: Any, layout: str, keys: Sequence[tuple[int, ...]]) -> tuple[Any, Any]:
+        """Returns mixed frames, and their labels as vectors. Frames that are no batch have no labels."""
+        torch = _torch(self)
+        if labels is None:
+            raise ArgumentError(f"{self!r} mixes the clips of a batch; use it in the transforms of a loader")
+        labels = _tensor(labels)
+        if labels.ndim == 1:
+            labels = self._one_hot(torch, labels)
+        elif self.num_classes not in (None, labels.shape[1]):
+            raise ArgumentError(f"{self!r}: labels are vectors of {labels.shape[1]} numbers; remove num_classes")
+        mixed, kept = self._mix(torch, _tensor(frames), layout, keys)
+        kept = kept.to(labels.device).unsqueeze(1)
+        return mixed, kept * labels + (1 - kept) * labels.roll(1, 0)
+
+    def _mix(self, torch: Any, frames: Any, layout: str, keys: Sequence[tuple[int, ...]]) -> tuple[Any, Any]:
+        """Returns the mixed frames, and the part (N,) of each clip that is its own, float32."""
+        raise NotImplementedError
+
+    def _one_hot(self, torch: Any, labels: Any) -> Any:
+        if self.num_classes is None:
+            raise ArgumentError(f"{self!r} needs num_classes, since labels are class numbers")
+        wrong = [label for label in labels.tolist() if label not in range(self.num_classes)]
+        if wrong:
+            raise ArgumentError(f"{self!r}: the label {wrong[0]} is not a class from 0 to {self.num_classes - 1}")
+        return torch.nn.functional.one_hot(labels.long(), self.num_classes).float()
+
+
+@contextlib.contextmanager
+def seeded(torch: Any, key: tuple[int, ...]) -> Iterator[None]:
+    """Seeds PyTorch's default generator on the CPU, and restores it at the end.
+
+    Args:
+        torch: The module.
+        key: Numbers from which the seed is derived.
+
+    Returns:
+        A context manager.
+    """
+    with torch.random.fork_rng(devices=[]):
+        digest = hashlib.blake2b(struct.pack(f"<{len(key)}Q", *key), digest_size=8).digest()
+        # manual_seed would also seed the generators of all devices.
+        torch.default_generator.manual_seed(int.from_bytes(digest, "little") >> 1)
+        yield
+
+
 def _check(transform: PerClip | PerBatch) -> None:
     if not callable(transform.function):
         name = type(transform).__name__
         raise ArgumentError(f"{name}: function must be callable, got {transform.function!r}")
 
 
-def _torch(transform: PerClip | PerBatch) -> Any:
+def _torch(transform: PerClip | PerBatch | BatchMixing) -> Any:
     try:
         return importlib.import_module("torch")
     except ImportError:
         raise ArgumentError(
-            f"{type(transform).__name__} passes torch.Tensor: install PyTorch, `pip install torch`"
+            f"{type(transform).__name__} works on torch.Tensor: install PyTorch, `pip install torch`"
         ) from None
 
 
@@ -123,17 +180,20 @@ def _tensor(frames: Any) -> Any:
     return frames.torch() if isinstance(frames, Tensor) else frames
 
 
-def apply_functions(functions: Sequence[Any], frames: Any, layout: str, keys: Iterable[tuple[int, ...]]) -> Any:
+def apply_functions(
+    functions: Sequence[Any], frames: Any, layout: str, keys: Sequence[tuple[int, ...]], labels: Any = None
+) -> tuple[Any, Any]:
     """Applies the user's functions in turn.
 
     Args:
-        functions: `PerClip` and `PerBatch` objects, and at the end at most one callable.
+        functions: `PerClip`, `PerBatch`, `MixUp` and `CutMix` objects, and at the end at most one callable.
         frames: A Tensor, or a list of Tensors.
         layout: Its layout, such as `"NTCHW"`, `"TCHW"` or `"HWC"`.
         keys: Numbers that identify each clip, or the one clip if the layout has no N.
+        labels: Labels of the clips; `None` if the frames are no batch.
 
     Returns:
-        The result of the last function, or `frames` without any.
+        The result of the last function, or `frames` without any; and the labels.
 
     Raises:
         ArgumentError: If frames of different sizes are passed to a function of a batch.
@@ -148,11 +208,13 @@ def apply_functions(functions: Sequence[Any], frames: Any, layout: str, keys: It
                 f"{function!r} needs frames of one size, but these transforms give different ones; "
                 "put Resize((height, width)) or a crop before it"
             )
-        if isinstance(function, PerBatch):
+        if isinstance(function, BatchMixing):
+            frames, labels = function._apply(frames, labels, layout, keys)
+        elif isinstance(function, PerBatch):
             frames = function._apply(frames)
         else:
             frames = function(_tensor(frames) if is_module(function) else frames)
-    return frames
+    return frames, labels
 
 
 def is_module(function: Any) -> bool:

@@ -15,7 +15,7 @@ use crate::batch_sampler::SampledClip;
 use crate::clip_sampler::ClipIndices;
 use crate::decode::plan::{plan_decode_ranges, DecodeRange};
 use crate::index::VideoIndex;
-use crate::transforms::{ClipShape, TransformExecutor};
+use crate::transforms::{maps_to_output, ClipShape, TransformExecutor, TransformPipeline};
 use crate::units::{DecodeIndex, PresentationIndex};
 use crate::video::LazyClipOutput;
 
@@ -126,7 +126,7 @@ pub(in super::super) fn plan(
             wanted.entry(index.frames[frame.as_usize()].packet).or_default().push((number, t));
         }
         all.extend_from_slice(&resolve.frames);
-        clips.push(Some(resolve.into_clip(task_params, &index, scheduler, reserved)));
+        clips.push(Some(resolve.into_clip(task_params, executor.pipeline(), &index, scheduler, reserved)));
     }
     let deadline = |range: &DecodeRange| {
         let targets = range.wanted.iter().flat_map(|at| &wanted[at]).map(|w| w.0);
@@ -204,15 +204,19 @@ impl TaskBuilder<'_> {
     }
 }
 
-/// Builds the metadata of a clip.
+/// Builds the metadata of a clip that can be made.
 pub(in super::super) fn metadata(
     index: &VideoIndex,
     catalog: &VideoCatalog,
     slot: SampledClip,
     clip_id: u64,
     sample: ClipIndices,
+    (pipeline, key): (&TransformPipeline, RngKey),
 ) -> ClipMetadata {
     let (video, view_id) = catalog.locate(clip_id);
+    let (params, orientation) = (&index.info.params, index.info.orientation);
+    // If the transforms do not fit the video, the clip is an error, which is reported when it is made.
+    let geometry = maps_to_output(pipeline, (params.width, params.height), orientation, key);
     let seconds = |&i: &u32| index.pts_seconds(PresentationIndex(i));
     ClipMetadata {
         clip_id,
@@ -224,6 +228,7 @@ pub(in super::super) fn metadata(
         indices: sample.indices.into_iter().map(i64::from).collect(),
         mask: sample.mask,
         size: index.info.shown_size(),
+        geometry: geometry.unwrap_or_default(),
         padding: slot.padding,
     }
 }
@@ -249,6 +254,7 @@ impl ResolvedRequest {
     fn into_clip(
         self,
         task_params: &TaskParams<'_>,
+        pipeline: &TransformPipeline,
         index: &VideoIndex,
         scheduler: &Scheduler<DecodeTask>,
         reserved: Option<MemoryReservation>,
@@ -262,7 +268,8 @@ impl ResolvedRequest {
         packets.sort_unstable();
         packets.dedup();
         let frames_remaining = self.frames.len();
-        let metadata = metadata(index, task_params.catalog, slot, slot.clip, self.sample);
+        let how = (pipeline, self.key);
+        let metadata = metadata(index, task_params.catalog, slot, slot.clip, self.sample, how);
         Clip { seq, slot, due, key: self.key, metadata, destination, shape: None, frames_remaining, packets }
     }
 }

@@ -43,6 +43,12 @@ def test_frames_of_a_video_are_the_same(path, decoder):
     assert others.device == "cuda:0" and others.shape == frames.shape
     assert others.cpu().tobytes() == others.tobytes() == frames.tobytes()
     assert others[1].tolist() == frames[1].tolist()
+    for index in ((slice(1, None, 2), slice(3, 20, 4), ..., 1), (0, 5), (slice(2, 2),)):
+        part, view = frames[index], others[index]
+        assert view.tobytes() == view.cpu().tobytes() == part.tobytes() and view.tolist() == part.tolist()
+        assert view.cpu().numpy().shape == view.shape == part.shape
+        strides = view.__cuda_array_interface__["strides"]
+        assert strides == (None if part.numpy().flags.c_contiguous else part.numpy().strides)
     assert [f.tobytes() for f in other] == [f.tobytes() for f in video]
 
 

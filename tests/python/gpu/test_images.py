@@ -27,7 +27,7 @@ def epoch(made: fsp.ImageLoader) -> tuple[np.ndarray, list[int]]:
     return np.concatenate([images for images, _ in batches]), [i for _, ids in batches for i in ids]
 
 
-@pytest.mark.parametrize("more", [{}, {"exact": True}, {"dtype": "float16", "layout": "NCHW"}])
+@pytest.mark.parametrize("more", [{}, {"exact": True}, {"dtype": "float16", "layout": "NHWC"}])
 def test_batches_decoded_by_the_cpu_are_the_same(photos, more):
     expected, ids = epoch(loader(photos, **more))
     made = loader(photos, device="cuda:0", **more)

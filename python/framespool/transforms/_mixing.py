@@ -1,0 +1,115 @@
+"""Transforms that mix the clips of a batch, and their labels with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from framespool.errors import ArgumentError
+from framespool.transforms._functions import BatchMixing, seeded
+
+__all__ = ["CutMix", "MixUp"]
+
+
+@dataclass(frozen=True)
+class MixUp(BatchMixing):
+    """Mix each clip with the clip before it in the batch, and their labels, as `torchvision.transforms.v2.MixUp`.
+
+    A clip becomes `w * clip + (1 - w) * other`, where `w` has the distribution Beta(alpha, alpha) and depends on (seed,
+    epoch, clip); torchvision draws one `w` for the batch. The first clip is mixed with the last one. Source: "mixup:
+    Beyond Empirical Risk Minimization" (Zhang et al., 2018).
+
+    It runs after all other transforms, on the thread that takes batches, and needs float frames of one size. Labels
+    become float32 (N, `num_classes`).
+
+    Args:
+        num_classes: Number of classes. `None` if labels are vectors already.
+        alpha: Parameter of the distribution.
+
+    Raises:
+        ArgumentError: If an argument is invalid; while iterating, if frames are not float, or a label is not a class.
+
+    Example:
+        >>> import framespool as fsp
+        >>> import torch
+        >>> t = fsp.transforms
+        >>> transforms = [t.Resize((8, 8)), t.Normalize(0.45, 0.225), t.MixUp(num_classes=3)]
+        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4)
+        >>> loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=3, transforms=transforms, dtype="float32")
+        >>> next(iter(loader)).labels.shape
+        torch.Size([3, 3])
+    """
+
+    num_classes: int | None = None
+    alpha: float = 1.0
+
+    def _mix(self, torch: Any, frames: Any, layout: str, keys: Sequence[tuple[int, ...]]) -> tuple[Any, Any]:
+        if not frames.is_floating_point():
+            raise ArgumentError(f'MixUp needs float frames, got {frames.dtype}; give the loader dtype="float32"')
+        shares = []
+        for key in keys:
+            with seeded(torch, key):
+                shares.append(float(torch.distributions.Beta(self.alpha, self.alpha).sample()))
+        kept = torch.tensor(shares, device=frames.device)
+        own = kept.to(frames.dtype).reshape(-1, *[1] * (frames.ndim - 1))
+        return own * frames + (1 - own) * frames.roll(1, 0), kept
+
+
+@dataclass(frozen=True)
+class CutMix(BatchMixing):
+    """Replace a box of each clip by that of the clip before it in the batch, and mix their labels accordingly.
+
+    As `torchvision.transforms.v2.CutMix`, with a box for each clip, which depends on (seed, epoch, clip); torchvision
+    draws one for the batch. The box is the same in all frames of a clip. Its part of the frame has the distribution
+    Beta(alpha, alpha) where the frame's border does not cut it, and its center is uniform. Source: "CutMix:
+    Regularization Strategy to Train Strong Classifiers with Localizable Features" (Yun et al., 2019).
+
+    It runs after all other transforms, on the thread that takes batches, and needs frames of one size. Labels become
+    float32 (N, `num_classes`).
+
+    Args:
+        num_classes: Number of classes. `None` if labels are vectors already.
+        alpha: Parameter of the distribution.
+
+    Raises:
+        ArgumentError: If an argument is invalid; while iterating, if a label is not a class.
+
+    Example:
+        >>> import framespool as fsp
+        >>> import torch
+        >>> t = fsp.transforms
+        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4)
+        >>> transforms = [t.Resize((8, 8)), t.CutMix(num_classes=3)]
+        >>> loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=3, transforms=transforms)
+        >>> frames, labels = next(iter(loader))
+        >>> labels.sum(dim=1)
+        tensor([1., 1., 1.])
+    """
+
+    num_classes: int | None = None
+    alpha: float = 1.0
+
+    def _mix(self, torch: Any, frames: Any, layout: str, keys: Sequence[tuple[int, ...]]) -> tuple[Any, Any]:
+        rows, columns = (layout.index(axis) - len(layout) for axis in "HW")
+        height, width = frames.shape[rows], frames.shape[columns]
+        mixed, others, shares = frames.clone(), frames.roll(1, 0), []
+        for clip, key in enumerate(keys):
+            with seeded(torch, key):
+                share = float(torch.distributions.Beta(self.alpha, self.alpha).sample())
+                center_x, center_y = int(torch.randint(width, (1,))), int(torch.randint(height, (1,)))
+            half = 0.5 * math.sqrt(1 - share)
+            left, right = (_within(center_x + side * int(half * width), width) for side in (-1, 1))
+            top, bottom = (_within(center_y + side * int(half * height), height) for side in (-1, 1))
+            to, source = (
+                batch[clip].narrow(rows, top, bottom - top).narrow(columns, left, right - left)
+                for batch in (mixed, others)
+            )
+            to.copy_(source)
+            shares.append(1 - (bottom - top) * (right - left) / (height * width))
+        return mixed, torch.tensor(shares, device=frames.device)
+
+
+def _within(place: int, size: int) -> int:
+    return min(max(place, 0), size)

@@ -155,3 +155,18 @@ def test_images_have_labels_and_columns_too(photos):
     )
     [batch] = fsp.ImageLoader(dataset, batch_size=4, transforms=[fsp.transforms.Resize((8, 8))], shuffle=False)
     assert batch.labels.tolist() == [0.0, 0.5, 1.0, 1.5] and batch.columns["name"] == list("abcd")
+
+
+def test_a_batch_is_unpacked_and_read_by_name(short_clips, photos):
+    sampler, resize = fsp.samplers.random(sequence_length=2), [fsp.transforms.Resize((8, 8))]
+    (batch, *_) = fsp.ClipLoader(short_clips[:2], sampler, batch_size=2, transforms=resize)
+    frames, labels = batch
+    assert frames is batch.frames is batch["frames"] and labels.tolist() == [0, 1] and len(batch) == 2
+    assert "mask" in batch and "x" not in batch and set(batch.as_dict()) == set(vars(batch)) - {"columns"}
+    with pytest.raises(fsp.ArgumentError, match=r"no 'image'; it has frames, labels"):
+        batch["image"]
+    assert "frames=Tensor((2, 2, 3, 8, 8), uint8)," in repr(batch)
+    (images, *_) = fsp.ImageLoader(photos[:2], batch_size=2)
+    pixels, labels = images
+    assert pixels is images.images and len(labels) == 2 and "masks" not in images.as_dict()
+    assert "images=[Tensor(" in repr(images), "photographs of different sizes"

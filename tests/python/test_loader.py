@@ -243,28 +243,6 @@ def test_flat_stats_are_numbers_only(short_clips, bad_file):
     }
 
 
-def test_names_of_other_libraries_are_refused_with_ours(short_clips, photos):
-    rule = fsp.samplers.random(sequence_length=2)
-    for call, said in [
-        (lambda: fsp.samplers.random(num_frames=16), r"random\(\) has no argument 'num_frames': use sequence_length="),
-        (lambda: fsp.samplers.windows(clip_len=16), r"windows\(\) has no argument 'clip_len': use sequence_length="),
-        (lambda: fsp.samplers.uniform(sequence_length=4, frame_interval=2), "use stride="),
-        (lambda: fsp.samplers.dense(sequence_length=4, num_clips=2), "use clips_per_video="),
-        (
-            lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, drop_last=True),
-            r"ClipLoader\(\).*last_batch=\"drop\"",
-        ),
-        (lambda: fsp.ClipLoader(short_clips, batch_size=1, num_frames=8), "use clip_sampler=, with sequence_length="),
-        (
-            lambda: fsp.ImageLoader(photos, batch_size=1, rank=1),
-            r"ImageLoader\(\) has no argument 'rank': use shard_id=",
-        ),
-        (lambda: fsp.samplers.random(sequence_length=4, nonsense=1), "unexpected keyword argument 'nonsense'"),
-    ]:
-        with pytest.raises(TypeError, match=said):
-            call()
-
-
 def test_stats_count_what_was_done(short_clips):
     batches = loader(short_clips)
     list(batches)
@@ -489,21 +467,6 @@ def test_replaced_file_is_indexed_again(short_clips, tmp_path):
     (batch,) = batches
     expected = fsp.Video(short_clips[1][0]).frames(batch.indices.tolist()[0], transforms=SMALL, layout="TCHW")
     assert np.array_equal(batch.frames[0].numpy(), expected.data.numpy())
-
-
-def test_a_batch_is_unpacked_and_read_by_name(short_clips, photos):
-    sampler, resize = fsp.samplers.random(sequence_length=2), [fsp.transforms.Resize((8, 8))]
-    (batch, *_) = fsp.ClipLoader(short_clips[:2], sampler, batch_size=2, transforms=resize)
-    frames, labels = batch
-    assert frames is batch.frames is batch["frames"] and labels.tolist() == [0, 1] and len(batch) == 2
-    assert "mask" in batch and "x" not in batch and set(batch.as_dict()) == set(vars(batch)) - {"columns"}
-    with pytest.raises(fsp.ArgumentError, match=r"no 'image'; it has frames, labels"):
-        batch["image"]
-    assert "frames=Tensor((2, 2, 3, 8, 8), uint8)," in repr(batch)
-    (images, *_) = fsp.ImageLoader(photos[:2], batch_size=2)
-    pixels, labels = images
-    assert pixels is images.images and len(labels) == 2 and "masks" not in images.as_dict()
-    assert "images=[Tensor(" in repr(images), "photographs of different sizes"
 
 
 def test_working_ahead_in_dataset_order_changes_no_batch(short_clips):

@@ -172,3 +172,25 @@ def test_clips_drawn_together_share_their_position(short_clips):
     lengths = np.array([[len(fsp.Video(path))] for path, _ in short_clips])
     assert (starts == (starts[:, :1] + np.array([0, 4, 8, 12])) % lengths).all()
     assert len({int(first) for first in starts[:, 0]}) > 4
+
+
+def test_names_of_other_libraries_are_refused_with_ours(short_clips, photos):
+    rule = fsp.samplers.random(sequence_length=2)
+    for call, said in [
+        (lambda: fsp.samplers.random(num_frames=16), r"random\(\) has no argument 'num_frames': use sequence_length="),
+        (lambda: fsp.samplers.windows(clip_len=16), r"windows\(\) has no argument 'clip_len': use sequence_length="),
+        (lambda: fsp.samplers.uniform(sequence_length=4, frame_interval=2), "use stride="),
+        (lambda: fsp.samplers.dense(sequence_length=4, num_clips=2), "use clips_per_video="),
+        (
+            lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, drop_last=True),
+            r"ClipLoader\(\).*last_batch=\"drop\"",
+        ),
+        (lambda: fsp.ClipLoader(short_clips, batch_size=1, num_frames=8), "use clip_sampler=, with sequence_length="),
+        (
+            lambda: fsp.ImageLoader(photos, batch_size=1, rank=1),
+            r"ImageLoader\(\) has no argument 'rank': use shard_id=",
+        ),
+        (lambda: fsp.samplers.random(sequence_length=4, nonsense=1), "unexpected keyword argument 'nonsense'"),
+    ]:
+        with pytest.raises(TypeError, match=said):
+            call()

@@ -1,0 +1,225 @@
+"""ClipDataset and ImageDataset in PyTorch's DataLoader and StatefulDataLoader; skipped if these are not installed."""
+
+from __future__ import annotations
+
+import random
+import warnings
+
+import framespool as fsp
+import pytest
+from framespool._ranks import cores_per_rank
+from PIL import Image
+from torch_helpers import KEYWORDS, SAMPLING, expected, flat, ids
+
+torch = pytest.importorskip("torch")
+# Warnings about more workers than cores, and torch's deprecations.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+
+from framespool.torch import ClipDataset, ImageDataset, TorchLoader  # noqa: E402
+from framespool.torch._datasets import _EpochCounter, _warn_oversubscribed  # noqa: E402
+from torch.utils.data import DataLoader  # noqa: E402
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("workers", [0, 1, 2, 3])
+def test_batches_do_not_depend_on_num_workers(short_clips, workers):
+    dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
+    batches = DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 1)
+    for epoch in (0, 1, 4):
+        dataset.set_epoch(epoch)
+        assert ids(batches) == expected(short_clips, epoch)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("workers", [0, 3])
+def test_grouped_shuffle_comes_through_workers(short_clips, workers):
+    """With the streams given, workers do not change the order; by default each worker has streams of its own."""
+    keywords = {**KEYWORDS, "shuffle": "grouped", "memory_budget": 20 * 16 * 24 * 3 * 2}
+    given = {**keywords, "num_streams": 12, "shuffle_block_size": 20}
+    dataset = ClipDataset(short_clips, SAMPLING, **given)
+    batches = DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
+    loader = fsp.ClipLoader(short_clips, SAMPLING, **given)
+    for epoch in (0, 1, 4):
+        dataset.set_epoch(epoch)
+        loader.set_epoch(epoch)
+        for got, wanted in zip(batches, loader, strict=True):
+            assert got["clip_ids"].tolist() == wanted.clip_ids.tolist()
+            assert torch.equal(got["frames"], wanted.frames.torch())
+    # By default there are as many streams as the workers have slots.
+    derived = ClipDataset(short_clips * 8, fsp.samplers.windows(sequence_length=2, step=8), **keywords)
+    found = ids(DataLoader(derived, batch_size=None, num_workers=workers))
+    assert sorted(flat(found)) == list(range(len(flat(found))))
+
+
+class Reopening(torch.utils.data.Dataset):
+    """A video that the parent has decoded with several threads, opened again by each worker, as ForkedError advises."""
+
+    def __init__(self, path):
+        self.path = path
+        self.video = fsp.Video(path, num_threads=4)
+        self.video.frames(range(40))
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        try:
+            frames = self.video.frames([index])
+        except fsp.ForkedError:
+            self.video = fsp.Video(self.path, num_threads=4)
+            frames = self.video.frames([index])
+        return frames.data.numpy().sum(dtype="int64")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_forked_workers_reopen_a_parent_video(short_clips):
+    dataset = Reopening(short_clips[0][0])
+    here = [int(dataset[index]) for index in range(len(dataset))]
+    workers = DataLoader(dataset, num_workers=2, multiprocessing_context="fork", timeout=30)
+    assert [int(one) for one in workers] == here
+
+
+def test_forked_worker_makes_its_own_loader(short_clips):
+    dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
+    assert next(iter(dataset))["frames"].shape == (4, 2, 3, 16, 24)
+    assert ids(DataLoader(dataset, batch_size=None, num_workers=1)) == expected(short_clips, 1)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("workers", "more"),
+    [
+        (0, {}),
+        (1, {}),
+        (3, {}),
+        (3, {"persistent_workers": True}),
+        (2, {"multiprocessing_context": "fork"}),
+        (2, {"multiprocessing_context": "spawn", "persistent_workers": True}),
+    ],
+)
+def test_each_iteration_is_the_next_epoch(short_clips, workers, more):
+    dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
+    batches = DataLoader(dataset, batch_size=None, num_workers=workers, **more)
+    assert [ids(batches) for _ in range(2)] == [expected(short_clips, epoch) for epoch in (0, 1)]
+    dataset.set_epoch(7)
+    assert [ids(batches) for _ in range(2)] == [expected(short_clips, epoch) for epoch in (7, 8)]
+    # An iteration that is left early is an epoch, too; one that was not used is not, except by workers.
+    for batch in batches:
+        assert batch["clip_ids"].tolist() == expected(short_clips, 9)[0]
+        break
+    if workers == 0:
+        iter(batches)
+    assert ids(batches) == expected(short_clips, 10)
+
+
+def test_workers_agree_on_the_epoch_in_any_order():
+    """Each worker starts with what it knows; the epoch advances once for each iteration."""
+    draw = random.Random(4)
+    for _ in range(200):
+        counters, selected, epoch = _EpochCounter(), draw.choice([0, 5, 2**40]), None
+        counters.select(selected)
+        for iteration in range(6):
+            if draw.random() < 0.2:
+                selected, epoch = draw.randrange(100), None
+                counters.select(selected)
+            epoch = selected if epoch is None else epoch + 1
+            resumed = draw.randrange(1000) if draw.random() < 0.2 else None
+            epoch = epoch if resumed is None else resumed
+            assert {counters.start(hash((11, iteration)), resumed) for _ in range(draw.randint(1, 5))} == {epoch}
+            assert counters.next() == epoch + 1
+
+
+def test_a_dataset_has_a_length(short_clips):
+    for more in ({}, {"last_batch": "drop"}, {"num_shards": 2, "shard_id": 1}, {"shuffle": "grouped"}):
+        keywords = {**KEYWORDS, **more}
+        dataset = ClipDataset(short_clips, SAMPLING, **keywords)
+        assert len(dataset) == len(fsp.ClipLoader(short_clips, SAMPLING, **keywords))
+        for workers in (0, 3):
+            batches = DataLoader(dataset, batch_size=None, num_workers=workers)
+            assert len(batches) == len(dataset) == len(list(batches)), (more, workers)
+
+
+def test_too_many_worker_threads_are_reported():
+    cores = cores_per_rank()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _warn_oversubscribed(1, cores)
+    with pytest.warns(UserWarning, match=rf"2 workers with {cores} decoding threads? each share the {cores} core"):
+        _warn_oversubscribed(2, cores)
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("workers", [0, 2, 3])
+def test_stateful_data_loader_resumes_anywhere(short_clips, workers):
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+    whole = expected(short_clips, 3)
+    for taken in range(len(whole) + 1):
+        dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
+        dataset.set_epoch(3)
+        old = stateful(dataset, batch_size=None, num_workers=workers)
+        batches = iter(old)
+        got = ids(next(batches) for _ in range(taken))
+        dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
+        new = stateful(dataset, batch_size=None, num_workers=workers)
+        new.load_state_dict(old.state_dict())
+        assert got + ids(new) == whole, taken
+
+
+def test_a_wrong_epoch_is_refused_at_once(short_clips):
+    for epoch in (-1, 2**63, "1"):
+        with pytest.raises(fsp.ArgumentError, match="epoch"):
+            ClipDataset(short_clips, SAMPLING, **KEYWORDS).set_epoch(epoch)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_images_and_their_masks_come_through_workers(photos, workers, tmp_path):
+    files = []
+    for number, (path, _) in enumerate(photos[:6]):
+        with Image.open(path) as image:
+            mask = Image.new("L", image.size, number)
+        files.append(tmp_path / f"{number}.png")
+        mask.save(files[-1])
+    keywords = {"batch_size": 4, "transforms": [fsp.transforms.Resize((32, 32))], "shuffle": "full", "masks": files}
+    dataset = ImageDataset(photos[:6], **keywords)
+    batches = DataLoader(dataset, batch_size=None, num_workers=workers)
+    for epoch in (0, 1):
+        dataset.set_epoch(epoch)
+        loader = fsp.ImageLoader(photos[:6], **keywords)
+        loader.set_epoch(epoch)
+        for got, wanted in zip(batches, loader, strict=True):
+            assert got["image_ids"].tolist() == wanted.image_ids.tolist()
+            assert torch.equal(got["images"], wanted.images.torch())
+            assert [mask.unique().tolist() for mask in got["masks"]] == [[i] for i in got["image_ids"].tolist()]
+    plain = next(iter(ImageDataset(photos[:6], batch_size=2)))
+    assert "masks" not in plain and isinstance(plain["images"], list), "images keep their own sizes"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_error_costs_one_batch_in_any_process(short_clips, bad_file, workers):
+    entries = [*short_clips[:5], (bad_file, 9), *short_clips[5:9]]
+    once = fsp.samplers.random(sequence_length=2)
+    keywords = {"batch_size": 2, "transforms": [fsp.transforms.Resize((16, 24))]}
+    batches = iter(DataLoader(ClipDataset(entries, once, **keywords), batch_size=None, num_workers=workers))
+    got, failed = [], 0
+    while True:
+        try:
+            got.append(next(batches)["labels"].tolist())
+        except StopIteration:
+            break
+        except Exception as error:
+            assert bad_file in str(error)
+            failed += 1
+    assert (got, failed) == ([[0, 1], [2, 3], [5, 6], [7, 8]], 1)
+    of_loader = iter(TorchLoader(fsp.ClipLoader(entries, once, **keywords)))
+    assert [next(of_loader)["labels"].tolist() for _ in range(2)] == got[:2]
+    with pytest.raises(fsp.Error):
+        next(of_loader)
+    assert [batch["labels"].tolist() for batch in of_loader] == got[2:]
+
+
+def test_threads_are_divided_among_local_ranks(short_clips, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(10**6))
+    dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
+    next(iter(dataset))
+    assert dataset._loader._settings["num_threads"] == 1

@@ -36,6 +36,13 @@ class BatchMethods:
         lines = [f"    {name}={_described(value)}," for name, value in self.as_dict().items()]
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])
 
+    def _repr_html_(self) -> str:
+        """Shows frames of the first clips in a notebook."""
+        from framespool._notebook import batch_html
+
+        values = self.as_dict()
+        return batch_html([(name, _described(value)) for name, value in values.items()], next(iter(values.values())))
+
     def as_dict(self) -> dict[str, Any]:
         """The attributes by name, without those that are `None` or empty.
 

@@ -198,6 +198,12 @@ class Video:
         i = self.info
         return f"Video({i.path!r}, {i.num_frames} frames, {i.width}x{i.height}, {i.codec})"
 
+    def _repr_html_(self) -> str:
+        """Shows metadata and some frames in a notebook."""
+        from framespool._notebook import video_html
+
+        return video_html(self)
+
     def __reduce__(self) -> tuple[Callable[..., Video], tuple[object, ...]]:
         if isinstance(self._source, bytes):
             raise TypeError("a Video opened from bytes cannot be pickled; pickle the bytes and open them again")

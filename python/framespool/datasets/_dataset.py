@@ -232,6 +232,12 @@ class Dataset(Sequence[tuple[Source, Any]]):
         """Label of each class by its name, under torchvision's name."""
         return {name: label for label, name in enumerate(self.classes)}
 
+    def _repr_html_(self) -> str:
+        """Shows classes, columns and the first samples in a notebook."""
+        from framespool._notebook import dataset_html
+
+        return dataset_html(self)
+
     def __repr__(self) -> str:
         columns = f", columns {', '.join(self.columns)}" if self.columns else ""
         return f"Dataset({len(self.samples)} entries, {len(self.classes)} classes{columns})"

@@ -18,18 +18,18 @@ _MAX_SIDE, _MAX_FRAMES, _MAX_CLIPS = 128, 8, 4
 _MAX_SAMPLES, _MAX_COUNTED = 5, 1_000_000
 
 
-def batch_html(facts: Iterable[tuple[str, str]], frames: Any) -> str:
+def batch_html(properties: Iterable[tuple[str, str]], frames: Any) -> str:
     """Shows the values of a batch by name, and frames of its first clips.
 
     Args:
-        facts: Name and description of each value.
+        properties: Name and description of each value.
         frames: The frames or images.
 
     Returns:
         The HTML.
     """
     clips = frames[:_MAX_CLIPS] if hasattr(frames, "__getitem__") and hasattr(frames, "__len__") else []
-    return _table(facts) + "".join(_image(_pixels(clip)) for clip in clips)
+    return _table(properties) + "".join(_image(_pixels(clip)) for clip in clips)
 
 
 def video_html(video: Any) -> str:
@@ -42,7 +42,7 @@ def video_html(video: Any) -> str:
         The HTML.
     """
     info = video.info
-    facts = [
+    properties = [
         ("path", info.path),
         ("codec", f"{info.codec} in {info.container}"),
         ("size", f"{info.width}x{info.height}"),
@@ -57,8 +57,8 @@ def video_html(video: Any) -> str:
     try:
         frames = video.frames(shown, transforms=[small]).data if shown else None
     except Error as error:
-        return _table([*facts, ("error", str(error))])
-    return _table(facts) + _image(_pixels(frames))
+        return _table([*properties, ("error", str(error))])
+    return _table(properties) + _image(_pixels(frames))
 
 
 def dataset_html(dataset: Any) -> str:
@@ -70,22 +70,22 @@ def dataset_html(dataset: Any) -> str:
     Returns:
         The HTML.
     """
-    facts = [("samples", str(len(dataset)))]
+    properties = [("samples", str(len(dataset)))]
     if dataset.classes and len(dataset) <= _MAX_COUNTED:
         counts = Counter(label for _, label in dataset)
         shown = [f"{name} {counts[label]}" for label, name in enumerate(dataset.classes[:20])]
         more = f", and {len(dataset.classes) - 20} more" if len(dataset.classes) > 20 else ""
-        facts.append((f"{len(dataset.classes)} classes", ", ".join(shown) + more))
-    facts += [(f"column {name}", repr(values[:_MAX_SAMPLES])[:200]) for name, values in dataset.columns.items()]
-    facts += [(f"sample {place}", repr(dataset[place])[:200]) for place in range(min(_MAX_SAMPLES, len(dataset)))]
-    return _table(facts)
+        properties.append((f"{len(dataset.classes)} classes", ", ".join(shown) + more))
+    properties += [(f"column {name}", repr(values[:_MAX_SAMPLES])[:200]) for name, values in dataset.columns.items()]
+    properties += [(f"sample {place}", repr(dataset[place])[:200]) for place in range(min(_MAX_SAMPLES, len(dataset)))]
+    return _table(properties)
 
 
-def _table(facts: Iterable[tuple[str, str]]) -> str:
+def _table(properties: Iterable[tuple[str, str]]) -> str:
     rows = "".join(
         f"<tr><th style='text-align:left'>{html.escape(name)}</th><td style='text-align:left'>{html.escape(value)}</td>"
         "</tr>"
-        for name, value in facts
+        for name, value in properties
     )
     return f"<table>{rows}</table>"
 

@@ -10,10 +10,10 @@ if ! command -v cargo >/dev/null; then
     [ -x "$home/.cargo/bin/cargo" ] && PATH=$home/.cargo/bin:$PATH && break
   done
 fi
-# rustup's cargo finds its toolchains through HOME. Where HOME is another one, they lie next to the cargo that was found.
+# rustup's cargo finds its toolchains through HOME. If HOME differs, they are next to the cargo that was found.
 if command -v cargo >/dev/null && ! cargo --version >/dev/null 2>&1; then
   rustup_home=$(dirname "$(dirname "$(dirname "$(command -v cargo)")")")/.rustup
-  # rustup's cargo finds its toolchains through HOME. If HOME differs, they are next to the cargo that was found.
+  [ -d "$rustup_home" ] && export RUSTUP_HOME=$rustup_home
 fi
 
 case ":$PATH:" in

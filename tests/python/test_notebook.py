@@ -50,7 +50,7 @@ def test_other_types_and_sizes_are_shown(short_clips, photos):
     assert "<td style='text-align:left'>int</td>" in odd._repr_html_()
 
 
-def test_a_video_and_a_dataset_show_what_they_are(short_clips, bad_file):
+def test_a_video_and_a_dataset_show_what_they_are(short_clips):
     path = short_clips[0][0]
     video = fsp.Video(path)
     shown = video._repr_html_()

@@ -75,6 +75,17 @@ impl ClipSpec {
         Self { jitter, ..self }
     }
 
+    /// The same at another speed: the distance between frames is multiplied by `factor`, strides are rounded to whole
+    /// frames.
+    pub(super) fn at_speed(self, factor: f64) -> Self {
+        let spacing = match self.spacing {
+            // At most 2^32 - 1: a cast from a float saturates.
+            Spacing::Stride(stride) => Spacing::Stride((f64::from(stride) * factor).round().max(1.0) as u32),
+            Spacing::Fps(fps) => Spacing::Fps(fps / factor),
+        };
+        Self { spacing, ..self }
+    }
+
     /// Frames per clip.
     pub fn sequence_length(&self) -> u32 {
         self.sequence_length

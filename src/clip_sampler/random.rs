@@ -5,7 +5,7 @@
 use super::clip_spec::{ClipSpec, Spacing};
 use super::common::{check_clip_index, check_nonzero};
 use super::{ClipIndices, ClipSampler, PaddingPolicy, RandomSource, VideoTiming};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The set of starts that a clip can have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +25,10 @@ pub struct Random {
     clips_per_video: u32,
     start_sampling: StartSampling,
     padding: PaddingPolicy,
+    /// Lowest and highest factor of the distance between frames.
+    speed: Option<(f64, f64)>,
+    /// Probability that a clip is reversed.
+    reverse: f64,
 }
 
 impl Random {
@@ -37,7 +41,8 @@ impl Random {
     ) -> Result<Self> {
         let spec = ClipSpec::new(sequence_length, spacing)?;
         check_nonzero("clips_per_video", clips_per_video, "use 1 for one clip of each video per epoch")?;
-        Ok(Self { spec, clips_per_video, start_sampling: StartSampling::Independent, padding })
+        let start_sampling = StartSampling::Independent;
+        Ok(Self { spec, clips_per_video, start_sampling, padding, speed: None, reverse: 0.0 })
     }
 
     /// The same with another set of starts.
@@ -50,6 +55,33 @@ impl Random {
     #[must_use]
     pub fn with_frame_jitter(self, jitter: bool) -> Self {
         Self { spec: self.spec.with_jitter(jitter), ..self }
+    }
+
+    /// The same with a random factor of the distance between frames for each clip.
+    ///
+    /// # Errors
+    /// `Argument` unless `0 < low <= high`.
+    pub fn with_speed(self, (low, high): (f64, f64)) -> Result<Self> {
+        if low > 0.0 && low <= high && high.is_finite() {
+            return Ok(Self { speed: Some((low, high)), ..self });
+        }
+        Err(Error::Argument(format!("speed must be (low, high) with 0 < low <= high, got ({low}, {high})")))
+    }
+
+    /// The same with clips whose frames are in reverse order, with this probability.
+    ///
+    /// # Errors
+    /// `Argument` unless it is from 0 to 1.
+    pub fn with_reverse(self, reverse: f64) -> Result<Self> {
+        if (0.0..=1.0).contains(&reverse) {
+            return Ok(Self { reverse, ..self });
+        }
+        Err(Error::Argument(format!("reverse must be a probability from 0 to 1, got {reverse}")))
+    }
+
+    /// The clips that need the longest video.
+    fn longest_spec(&self) -> ClipSpec {
+        self.speed.map_or(self.spec, |(_, high)| self.spec.at_speed(high))
     }
 }
 
@@ -66,7 +98,8 @@ pub(super) fn random_in_part(starts: u64, number: u64, parts: u64, rng: &mut dyn
 
 impl ClipSampler for Random {
     fn num_clips(&self, video: &dyn VideoTiming) -> u64 {
-        self.padding.num_clips(video, u64::from(self.clips_per_video), || self.spec.num_starts(video) > 0)
+        self.padding
+            .num_clips(video, u64::from(self.clips_per_video), || self.longest_spec().num_starts(video) > 0)
     }
 
     fn fixed_num_clips(&self) -> Option<u64> {
@@ -77,19 +110,29 @@ impl ClipSampler for Random {
         Some(self.spec.sequence_length())
     }
 
-    /// Takes one random number below the number of possible starts if the video is long enough; in shorter
-    /// videos clips start at frame 0. Jitter then takes random numbers as in [`ClipSpec::positions`].
+    /// With a speed, takes one float for it. Then takes one random number below the number of possible starts if the
+    /// video is long enough; in shorter videos clips start at frame 0. Jitter then takes random numbers as in
+    /// [`ClipSpec::positions`], and a probability to reverse the clip takes one float.
     fn clip(&self, video: &dyn VideoTiming, number: u64, rng: &mut dyn RandomSource) -> Result<ClipIndices> {
         check_clip_index(number, self.num_clips(video), video)?;
-        let start = match (self.spec.num_starts(video), self.start_sampling) {
-            (0, _) if self.padding == PaddingPolicy::Error => return Err(self.spec.too_short_error(video)),
+        let spec = match self.speed {
+            Some((low, high)) => self.spec.at_speed(low + (high - low) * rng.next_f64()),
+            None => self.spec,
+        };
+        let start = match (spec.num_starts(video), self.start_sampling) {
+            (0, _) if self.padding == PaddingPolicy::Error => return Err(spec.too_short_error(video)),
             (0, _) => 0,
             (starts, StartSampling::Independent) => rng.next_below(starts),
             (starts, StartSampling::Stratified) => {
                 random_in_part(starts, number, u64::from(self.clips_per_video), rng)
             }
         };
-        self.spec.clip(video, start as u32, self.padding, rng) // below the number of frames
+        let mut clip = spec.clip(video, start as u32, self.padding, rng)?; // below the number of frames
+        if self.reverse > 0.0 && rng.next_f64() < self.reverse {
+            clip.indices.reverse();
+            clip.mask.reverse();
+        }
+        Ok(clip)
     }
 
     fn pads_with_zeros(&self) -> bool {
@@ -97,7 +140,7 @@ impl ClipSampler for Random {
     }
 
     fn min_length_hint(&self) -> String {
-        self.padding.min_length_hint(self.spec.min_length_hint())
+        self.padding.min_length_hint(self.longest_spec().min_length_hint())
     }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
@@ -121,6 +122,11 @@ class Spacing:
         if jitter:
             return sum(t + gaps / self.fps <= timing.end + timing.slack for t in timing.times)
         return sum(on_screen(timing, t + gaps / self.fps) is not None for t in timing.times)
+
+    def at_speed(self, factor):
+        if self.stride:
+            return Spacing(self.length, stride=max(1, math.floor(self.stride * factor + 0.5)))
+        return Spacing(self.length, fps=self.fps / factor)
 
 
 def random_spacing(rng):

@@ -44,28 +44,37 @@ def test_random_clips_are_as_documented(seed):
         timing, spacing, short = random_timing(rng), random_spacing(rng), rng.choice(PADDING_POLICIES)
         clips, jitter = rng.randint(1, 5), rng.random() < 0.3
         group = rng.choice(["independent", "partitioned"])
-        rule = fsp.samplers.random(
-            **spacing.words, clips_per_video=clips, short=short, group=group, frame_jitter=jitter
-        )
+        speed, reverse = rng.choice([None, None, (0.5, 2.0), (1.25, 1.25)]), rng.choice([0.0, 0.0, 0.4])
+        words = {"clips_per_video": clips, "short": short, "group": group, "frame_jitter": jitter}
+        rule = fsp.samplers.random(**spacing.words, **words, speed=speed, reverse=reverse)
+        draws, longest = [], spacing
+        if speed:
+            draws, longest = [rng.random()], spacing.at_speed(speed[1])
+            spacing = spacing.at_speed(speed[0] + (speed[1] - speed[0]) * draws[0])
         clip, starts = rng.randrange(clips), spacing.starts(timing, jitter)
         fitted += starts > 0
-        count = 0 if short == "drop" and not starts else clips
+        count = 0 if short == "drop" and not longest.starts(timing, jitter) else clips
         if not count or (not starts and short == "error"):
-            same(rule, timing, "error", clips=count, clip=clip, draws=[])
+            same(rule, timing, "error", clips=count, clip=clip, draws=draws if count else [])
             continue
         first, end = 0, starts
         if group == "partitioned":
             first, end = clip * starts // clips, (clip + 1) * starts // clips
-        draws, start = [], 0
+        start = 0
         if starts:
-            draws = [rng.randrange(max(end - first, 1))]
-            start = first + draws[0]
+            draws.append(rng.randrange(max(end - first, 1)))
+            start = first + draws[-1]
         moved = None
         if jitter:
             moved = [rng.randrange(spacing.stride) if spacing.stride else rng.random() for _ in range(spacing.length)]
             draws += moved
         positions = spacing.positions(timing, start, moved)
-        same(rule, timing, padded_indices(timing, positions, short), clips=count, clip=clip, draws=draws)
+        indices, mask = padded_indices(timing, positions, short)
+        if reverse:
+            draws.append(rng.random())
+            if draws[-1] < reverse:
+                indices, mask = indices[::-1], mask[::-1]
+        same(rule, timing, (indices, mask), clips=count, clip=clip, draws=draws)
     assert CASES / 4 < fitted < CASES
 
 
@@ -299,6 +308,10 @@ def test_what_is_wrong_is_repeated_back():
         (lambda: s.random(sequence_length=4, short="never"), 'short must be one of "repeat", '),
         (lambda: s.random(sequence_length=4, group="both"), "group must be one of"),
         (lambda: s.random(sequence_length=4, frame_jitter=3), "frame_jitter must be True or False, got 3"),
+        (lambda: s.random(sequence_length=4, speed=2), "speed must be (low, high), got 2"),
+        (lambda: s.random(sequence_length=4, speed=(2, 1)), "speed must be (low, high)"),
+        (lambda: s.random(sequence_length=4, speed=(0, 1)), "speed must be at least 0.01, got 0"),
+        (lambda: s.random(sequence_length=4, reverse=1.5), "reverse must be at most 1, got 1.5"),
         (lambda: s.windows(sequence_length=4, fps=5, step=2), "step, in frames, goes with stride"),
         (lambda: s.windows(sequence_length=4, step_seconds=2), "step_seconds goes with fps"),
         (lambda: s.windows(sequence_length=4, fps=5, step_seconds=1e-9), "step_seconds must be at least"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from framespool._validate_args import boolean, integer, keyword_hints, number
+from framespool._validate_args import boolean, integer, keyword_hints, number, span
 from framespool.errors import ArgumentError
 from framespool.samplers._base import ClipSampler, arguments
 from framespool.samplers._common import (
@@ -79,15 +79,23 @@ class Random(ClipSampler):
     duration_seconds: float | None = None
     group: Group = "independent"
     frame_jitter: bool = False
+    speed: tuple[float, float] | None = None
+    reverse: float = 0.0
 
     def __post_init__(self) -> None:
         positive_integers(self, "sequence_length", "clips_per_video")
         validate_spacing(self)
         boolean("frame_jitter", self.frame_jitter)
+        if self.speed is not None:
+            object.__setattr__(self, "speed", span("speed", self.speed, least=0.01, most=100))
+        object.__setattr__(self, "reverse", number("reverse", self.reverse, least=0, most=1))
         self.clips_in(0)
 
     def _sampler_args(self) -> SamplerArgs:
-        return ("random", arguments(**asdict(self)))
+        given = asdict(self)
+        # Not given to the engine as a tuple of whole numbers, which would be ints.
+        speed = None if self.speed is None else [float(factor) for factor in self.speed]
+        return ("random", arguments(**{**given, "speed": speed}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +188,8 @@ def random(
     duration_seconds: float | None = None,
     group: Group = "independent",
     frame_jitter: bool = False,
+    speed: tuple[float, float] | None = None,
+    reverse: float = 0.0,
 ) -> Random:
     """Samples clips that start with a random frame, drawn again every epoch.
 
@@ -187,9 +197,9 @@ def random(
     (sequence_length - 1) * stride`. With seconds, *F* counts the frames after whose presentation time a frame is still
     shown `(sequence_length - 1) / fps` later.
 
-    Each clip draws independently: first its start (one int below the number of possible starts; none if no clip fits),
-    then with `frame_jitter` one number per frame (below `stride`; with seconds a float in [0, 1), in units of
-    `1 / fps`).
+    Each clip draws independently: with `speed` a float in [0, 1) for it, then its start (one int below the number of
+    possible starts; none if no clip fits), then with `frame_jitter` one number per frame (below `stride`; with seconds
+    a float in [0, 1), in units of `1 / fps`), and with `reverse` above 0 a float for it.
 
     Args:
         sequence_length: Frames of a clip.
@@ -202,12 +212,15 @@ def random(
             its own part: at or after `c * F // C` and before `(c + 1) * F // C`, or the former if the part is empty.
         frame_jitter: Move each frame by a random 0 to `stride - 1` frames (with seconds, 0 up to `1 / fps`). A clip
             then needs `sequence_length * stride` frames (`sequence_length / fps` seconds) to fit.
+        speed: (low, high) of a factor, drawn for each clip: the spacing is multiplied by it, so 2 shows a clip twice as
+            fast. A stride is rounded to whole frames, at least 1. 0.01 to 100.
+        reverse: Probability that the frames of a clip are in reverse order.
 
     Returns:
         The clip sampler.
 
     Raises:
-        ArgumentError: If more than one spacing is given, or a number is not above 0.
+        ArgumentError: If more than one spacing is given, or a number is out of range.
         ClipSamplingError: While loading, with `short="error"`, if no clip fits.
 
     Example:
@@ -225,6 +238,8 @@ def random(
         duration_seconds=duration_seconds,
         group=group,
         frame_jitter=frame_jitter,
+        speed=speed,
+        reverse=reverse,
     )
 
 

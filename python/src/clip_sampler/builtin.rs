@@ -83,9 +83,15 @@ fn random(args: &SamplerArgs) -> Result<Random> {
     let (length, clips) = (args.get_u32("sequence_length")?, args.get_u32("clips_per_video")?);
     let groups = [("independent", StartSampling::Independent), ("partitioned", StartSampling::Stratified)];
     let random = Random::new(length, spacing(args)?, clips, padding_policy(args)?)?;
-    Ok(random
+    let random = random
         .with_start_sampling(args.get_choice("group", &groups)?)
-        .with_frame_jitter(args.get_bool("frame_jitter")?))
+        .with_frame_jitter(args.get_bool("frame_jitter")?)
+        .with_reverse(args.get_float("reverse")?)?;
+    match args.contains("speed").then(|| args.get_floats("speed")).transpose()?.as_deref() {
+        None => Ok(random),
+        Some(&[low, high]) => random.with_speed((low, high)),
+        Some(other) => Err(Error::Argument(format!("speed must be two numbers, got {other:?}"))),
+    }
 }
 
 fn spacing(args: &SamplerArgs) -> Result<Spacing> {

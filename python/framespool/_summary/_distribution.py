@@ -81,13 +81,16 @@ def _edges(least: float, most: float, are_ints: bool) -> list[float]:
         last = bisect_right(series, most)
         return [*([0] if least < series[0] else []), *series[first : last + 1]]
     step = _step((most - least) / _MAX_BINS, are_ints)
-    first, last = math.floor(least / step), math.floor(most / step) + 1
-    return [round(number * step, 9) for number in range(first, last + 1)]
+    # One more at both ends, since a quotient may be rounded to the next integer.
+    first, last = math.floor(least / step) - 1, math.floor(most / step) + 2
+    edges: list[float] = [round(number * step, 9) for number in range(max(first, 0), last + 1)]
+    return edges[bisect_right(edges, least) - 1 : bisect_right(edges, most) + 1]
 
 
 def _step(width: float, are_ints: bool) -> float:
     """The smallest of 1, 2, 5, 10, … (or of their fractions) that is at least `width`."""
-    power = math.floor(math.log10(width)) if width > 0 else 0
+    width = max(width, 1e-6)
+    power = math.floor(math.log10(width))
     steps: list[float] = [factor * 10.0**exponent for exponent in (power, power + 1) for factor in (1, 2, 5)]
     step = next(step for step in steps if step >= width * (1 - 1e-9))
     return max(1, round(step)) if are_ints else step

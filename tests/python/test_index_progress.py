@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import framespool as fsp
 import pytest
-from framespool import _index_progress
+from framespool import _index_progress, _progress
 
 WINDOWS = fsp.samplers.windows(sequence_length=8, step=8)
 RANDOM = fsp.samplers.random(sequence_length=4)
@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
 def terminal(monkeypatch):
     """A terminal as stderr, and a display without delay."""
     shown = Terminal()
-    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setattr(_progress, "sys", SimpleNamespace(stderr=shown))
     monkeypatch.setattr(_index_progress, "_DELAY_SECONDS", 0.0)
     monkeypatch.setattr(_index_progress, "_INTERVAL_SECONDS", 0.01)
     return shown
@@ -135,14 +135,14 @@ def test_true_shows_it_anywhere_and_other_ranks_are_quiet(short_clips, terminal,
 
 
 def test_fast_indexing_is_not_shown(short_clips, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(_progress, "sys", SimpleNamespace(stderr=Terminal()))
     next(iter(fsp.ClipLoader(short_clips[:2], WINDOWS, batch_size=1, index=False)))
     next(iter(fsp.ClipLoader(short_clips[:2], RANDOM, batch_size=1, index=False)))
-    assert sys.stderr.getvalue() == ""
+    assert _progress.sys.stderr.getvalue() == ""
 
 
 def test_no_stderr_is_no_terminal(short_clips, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(_progress, "sys", SimpleNamespace(stderr=None))
     next(iter(fsp.ClipLoader(short_clips[:2], WINDOWS, batch_size=1, index=False)))
 
 

@@ -6,48 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 
 from framespool import gpu
-from framespool._summary._probe import ImageRecord, VideoRecord
+from framespool._summary._probe import ImageRecord, VideoRecord, clip_span
 from framespool.errors import Error
 
-#: Frames decoded for a clip, in lengths of the clip, from which on a note is made; pixels of a large frame.
+#: Packets for a clip, in lengths of the clip, from which on a note is made; pixels of a large frame.
 _EXPENSIVE, _LARGE = 2.0, 1280 * 720
 #: Ratio of the highest to the lowest frame rate from which on a note is made.
 _RATES_DIFFER = 1.2
 #: Stored forms that NVDEC decodes on every GPU.
 _ALWAYS = ("yuv420p", "yuvj420p")
-
-
-def clip_span(sequence_length: int, stride: int) -> int:
-    """Frames from the first to the last one of a clip.
-
-    Args:
-        sequence_length: Frames of the clip.
-        stride: Distance between its frames.
-
-    Returns:
-        The number of frames.
-    """
-    return (sequence_length - 1) * stride + 1
-
-
-def frames_decoded(video: VideoRecord, sequence_length: int, stride: int) -> float | None:
-    """Frames decoded for a random clip by itself, if every frame from the keyframe on is decoded.
-
-    Args:
-        video: The video.
-        sequence_length: Frames of the clip.
-        stride: Distance between its frames.
-
-    Returns:
-        The mean over all positions of the clip. `None` if the video is shorter than the clip.
-    """
-    span = clip_span(sequence_length, stride)
-    frames = sum(length * count for length, count in video.gops.items())
-    if video.num_frames < span or not frames:
-        return None
-    # From its keyframe to a random frame, which is included.
-    to_a_frame = sum(count * length * (length + 1) / 2 for length, count in video.gops.items()) / frames
-    return min(to_a_frame + span - 1, sequence_length * to_a_frame)
 
 
 def video_notes(videos: Sequence[VideoRecord], sequence_length: int, stride: int) -> list[str]:
@@ -72,7 +39,7 @@ def video_notes(videos: Sequence[VideoRecord], sequence_length: int, stride: int
     span = clip_span(sequence_length, stride)
     if short := sum(video.num_frames < span for video in videos):
         notes.append(
-            f"{short} of {count} videos are shorter than a clip ({_clip(sequence_length, stride)}): choose "
+            f"{short} of {count} videos are shorter than a clip ({clip_text(sequence_length, stride)}): choose "
             "another length or stride, or a pad_mode."
         )
     rates = [video.fps for video in videos if video.fps > 0]
@@ -108,20 +75,29 @@ def image_notes(images: Sequence[ImageRecord]) -> list[str]:
     ]
 
 
-def _clip(sequence_length: int, stride: int) -> str:
+def clip_text(sequence_length: int, stride: int) -> str:
+    """Describes a clip.
+
+    Args:
+        sequence_length: Its frames.
+        stride: Distance between them.
+
+    Returns:
+        The text.
+    """
     return f"{sequence_length} frames" + (f", {stride} apart" if stride > 1 else "")
 
 
 def _gops(videos: Sequence[VideoRecord], sequence_length: int, stride: int) -> str | None:
-    costs = [cost for video in videos if (cost := frames_decoded(video, sequence_length, stride)) is not None]
+    costs = [video.packets_per_clip for video in videos if video.packets_per_clip is not None]
     mean = sum(costs) / max(1, len(costs))
     # The frames between those of a clip are decoded with GOPs of any length.
     if mean < _EXPENSIVE * clip_span(sequence_length, stride):
         return None
     longest = max(max(video.gops, default=0) for video in videos)
     return (
-        f"A random clip ({_clip(sequence_length, stride)}) needs about {mean:.0f} decoded frames "
-        f"({mean / sequence_length:.1f} per frame delivered): decoding starts at a keyframe, and keyframes are up to "
+        f"A random clip ({clip_text(sequence_length, stride)}) needs {mean:.0f} packets on average, which are "
+        "decoded, or read and skipped: decoding starts at a keyframe, and keyframes are up to "
         f"{longest} frames apart. Take several clips per video (clips_per_video) with shuffle=True, which decodes a "
         "GOP once for all its clips, or write copies with shorter GOPs (`framespool transcode`)."
     )
@@ -138,11 +114,18 @@ def _large(videos: Sequence[VideoRecord]) -> str | None:
 
 
 def _nvdec(videos: Sequence[VideoRecord]) -> str | None:
-    reasons = Counter(reason for video in videos if (reason := video.nvdec[1]) is not None)
-    if not reasons:
+    codecs: dict[str, Counter[str]] = {}
+    for video in videos:
+        if (reason := video.nvdec[1]) is not None:
+            codecs.setdefault(reason.removeprefix(f"{video.codec}: "), Counter())[video.codec] += 1
+    if not codecs:
         return None
-    named = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
-    return f"Also with a GPU, the CPU decodes {sum(reasons.values())} of {len(videos)} videos: {named}."
+    reasons = [
+        f"{', '.join(f'{codec} ({count})' for codec, count in counts.most_common())}: {reason}"
+        for reason, counts in codecs.items()
+    ]
+    count = sum(counts.total() for counts in codecs.values())
+    return f"Also with a GPU, the CPU decodes {count} of {len(videos)} videos. {'; '.join(reasons)}."
 
 
 def _formats(videos: Sequence[VideoRecord]) -> str | None:

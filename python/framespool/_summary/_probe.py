@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,8 @@ from framespool.transforms import Resize
 
 #: Files that are read between two calls of the progress function, for videos and for images.
 _VIDEOS_AT_A_TIME, _IMAGES_AT_A_TIME = 64, 256
+#: Positions at which the cost of a clip is determined, and frames of all of them, at most.
+_MEASURED_CLIPS, _MEASURED_FRAMES = 64, 4096
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class VideoRecord:
     bit_depth: int | None
     #: How many GOPs have each length, in frames.
     gops: Counter[int]
+    #: Mean packets for a clip by itself; `None` if the video is shorter.
+    packets_per_clip: float | None
     #: NVIDIA's name of the codec, or `None` and the reason.
     nvdec: tuple[str | None, str | None]
     direct: bool
@@ -85,6 +90,7 @@ def whole(source: Any) -> Any:
 
 def read_videos(
     sources: Sequence[Any],
+    clip: tuple[int, int],
     stream: int | None,
     index: Any,
     num_threads: int,
@@ -94,6 +100,7 @@ def read_videos(
 
     Args:
         sources: The files.
+        clip: Frames of the clip whose cost is determined, and the distance between them.
         stream: As for `Video`.
         index: As for `Video`.
         num_threads: Threads.
@@ -105,7 +112,7 @@ def read_videos(
 
     def read(source: Any) -> VideoRecord | Error:
         try:
-            return _video(source, stream, index)
+            return _video(source, clip, stream, index)
         except Error as error:
             return error
 
@@ -118,7 +125,7 @@ def read_videos(
     return found
 
 
-def _video(source: Any, stream: int | None, index: Any) -> VideoRecord:
+def _video(source: Any, clip: tuple[int, int], stream: int | None, index: Any) -> VideoRecord:
     video = Video(source, index=index, stream=stream, num_threads=1)
     info = video.info
     try:
@@ -138,11 +145,52 @@ def _video(source: Any, stream: int | None, index: Any) -> VideoRecord:
         pixel_format=header.get("pixel_format"),
         bit_depth=header.get("bit_depth"),
         gops=Counter(after - before for before, after in zip(edges, edges[1:], strict=False)),
+        packets_per_clip=packets_per_clip(info.keyframes, info.num_frames, *clip),
         nvdec=video._video.nvdec(),
         direct=info.direct,
         damaged_units=info.damaged_units,
         num_bytes=_num_bytes(source),
     )
+
+
+def clip_span(sequence_length: int, stride: int) -> int:
+    """Frames from the first to the last one of a clip.
+
+    Args:
+        sequence_length: Frames of the clip.
+        stride: Distance between its frames.
+
+    Returns:
+        The number of frames.
+    """
+    return (sequence_length - 1) * stride + 1
+
+
+def packets_per_clip(keyframes: Sequence[int], num_frames: int, sequence_length: int, stride: int) -> float | None:
+    """Packets for a clip by itself, from each keyframe to the last frame that is needed before the next one.
+
+    Args:
+        keyframes: Indices of the keyframes.
+        num_frames: Frames of the video.
+        sequence_length: Frames of the clip.
+        stride: Distance between its frames.
+
+    Returns:
+        The mean over positions that are evenly spread. `None` if the video is shorter than the clip.
+    """
+    span = clip_span(sequence_length, stride)
+    starts = num_frames - span + 1
+    if starts < 1 or not keyframes:
+        return None
+    measured = max(1, min(starts, _MEASURED_CLIPS, _MEASURED_FRAMES // sequence_length))
+    packets = 0
+    for clip in range(measured):
+        before, first = -1, clip * starts // measured
+        for frame in range(first, first + span, stride):
+            keyframe = keyframes[max(0, bisect_right(keyframes, frame) - 1)]
+            packets += max(1, frame - max(before, keyframe - 1))
+            before = frame
+    return packets / measured
 
 
 def read_images(

@@ -14,6 +14,7 @@ from framespool._format import bytes_text
 from framespool._images import decode_images
 from framespool._notebook import sample_frames
 from framespool._summary._distribution import Distribution
+from framespool._summary._notes import clip_text
 from framespool._summary._probe import Examples
 from framespool._video import Video
 from framespool.errors import ArgumentError, Error, UnsupportedError
@@ -32,11 +33,18 @@ _WIDTH, _LINE, _COUNTS, _BARS = 900, 18, 300, 320
 
 @dataclass(frozen=True)
 class _Section:
-    """A histogram: its title, what is said about all of it, and names with counts."""
+    """A histogram: its title, what is said about all of it, and (name, count, share of the longest bar)."""
 
     title: str
     about: str
-    rows: Sequence[tuple[str, int]]
+    rows: list[tuple[str, int, float]]
+
+
+def _section(title: str, about: str, rows: Sequence[tuple[str, int]], *others: tuple[str, int]) -> _Section:
+    """A section; `others` have no bar, which would be the longest."""
+    most = max(count for _, count in rows)
+    bars = [(name, count, count / most) for name, count in rows]
+    return _Section(title, about, bars + [(name, count, 0.0) for name, count in others])
 
 
 def _title(summary: DatasetSummary) -> str:
@@ -58,9 +66,9 @@ def _overview(summary: DatasetSummary) -> list[tuple[str, str]]:
         rows.append(("frames", f"{summary.num_frames:,}" + about.format(f"{round(summary.num_frames * share):,}")))
     if summary.num_bytes:
         rows.append(("size", bytes_text(summary.num_bytes) + about.format(bytes_text(summary.num_bytes * share))))
-    if summary.frames_decoded_per_clip is not None:
-        clip = f"{summary.sequence_length} frames, {summary.stride} apart"
-        rows.append(("random clip", f"{summary.frames_decoded_per_clip:.0f} frames decoded for {clip}"))
+    if summary.packets_per_clip is not None:
+        clip = clip_text(summary.sequence_length, summary.stride)
+        rows.append(("random clip", f"{clip}: {summary.packets_per_clip:.0f} packets decoded, or read and skipped"))
     rows.append(("unreadable", f"{len(summary.failures):,} of {summary.num_files_read:,} files"))
     return rows
 
@@ -85,7 +93,7 @@ def _of_numbers(title: str, numbers: Distribution | None) -> _Section | None:
     if numbers is None:
         return None
     about = f"{_n(numbers.min)} to {_n(numbers.max)}, median {_n(numbers.median)}, mean {_n(numbers.mean)}"
-    return _Section(title, about, [(f"{_n(low)} to {_n(high)}", count) for low, high, count in numbers.bins])
+    return _section(title, about, [(f"{_n(low)} to {_n(high)}", count) for low, high, count in numbers.bins])
 
 
 def _of_names(title: str, counts: Mapping[Any, int]) -> _Section | None:
@@ -93,10 +101,9 @@ def _of_names(title: str, counts: Mapping[Any, int]) -> _Section | None:
         return None
     rows = [(_n(name) if isinstance(name, float) else str(name), count) for name, count in counts.items()]
     # A single row for the rest would save nothing.
-    shown = rows if len(rows) <= _MAX_ROWS + 1 else rows[:_MAX_ROWS]
-    if len(shown) < len(rows):
-        shown = [*shown, (f"{len(rows) - len(shown)} others", sum(count for _, count in rows[len(shown) :]))]
-    return _Section(title, f"{len(rows)} different" if len(rows) > 1 else "", shown)
+    shown, rest = (rows, []) if len(rows) <= _MAX_ROWS + 1 else (rows[:_MAX_ROWS], rows[_MAX_ROWS:])
+    others = [(f"{len(rest)} others", sum(count for _, count in rest))] if rest else []
+    return _section(title, f"{len(rows)} different" if len(rows) > 1 else "", shown, *others)
 
 
 def _n(number: float) -> str:
@@ -132,12 +139,12 @@ def text_report(summary: DatasetSummary) -> str:
     lines += [f"  {name:<{max(len(name) for name, _ in overview)}}  {value}" for name, value in overview]
     for section in _sections(summary):
         lines += ["", section.title + (f": {section.about}" if section.about else "")]
-        total, most = sum(count for _, count in section.rows), max(count for _, count in section.rows)
-        names = [_shortened(name) for name, _ in section.rows]
-        wide, digits = max(map(len, names)), len(f"{most:,}")
+        total = sum(count for _, count, _ in section.rows)
+        names = [_shortened(name) for name, _, _ in section.rows]
+        wide, digits = max(map(len, names)), max(len(f"{count:,}") for _, count, _ in section.rows)
         room = _COLUMNS - wide - digits - 12
-        for name, (_, count) in zip(names, section.rows, strict=True):
-            bar = "#" * (max(1, round(room * count / most)) if count else 0)
+        for name, (_, count, share) in zip(names, section.rows, strict=True):
+            bar = "#" * (max(1, round(room * share)) if share else 0)
             lines.append(f"  {name:>{wide}}  {count:>{digits},}  {count / total:>4.0%}  {bar}".rstrip())
     for title, sentences in (("notes", summary.notes), ("files that cannot be read", _failures(summary))):
         if sentences:
@@ -167,11 +174,10 @@ def html_report(summary: DatasetSummary) -> str:
     ]
     parts = [f"<p><b>{html.escape(_title(summary))}</b></p><table>{''.join(rows)}</table>"]
     for section in _sections(summary):
-        most = max(count for _, count in section.rows)
         rows = [
             f"<tr><td {cell}>{html.escape(name)}</td><td style='text-align:right;padding:0 1em 0 0'>{count:,}</td>"
-            f"<td {cell}><div style='background:#2f6fb2;height:.8em;width:{300 * count / most:.0f}px'></div></td></tr>"
-            for name, count in section.rows
+            f"<td {cell}><div style='background:#2f6fb2;height:.8em;width:{300 * share:.0f}px'></div></td></tr>"
+            for name, count, share in section.rows
         ]
         about = f": {html.escape(section.about)}" if section.about else ""
         parts.append(f"<p><b>{html.escape(section.title)}</b>{about}</p><table>{''.join(rows)}</table>")
@@ -251,9 +257,8 @@ def _png(summary: DatasetSummary, strips: list[tuple[Any, str]]) -> Any:
     lines: list[tuple[list[tuple[int, str]], float]] = [([(10, _title(summary))], 0.0)]
     lines += [([(30, name), (150, value)], 0.0) for name, value in _overview(summary)]
     for section in _sections(summary):
-        most = max(count for _, count in section.rows)
         lines += [([], 0.0), ([(10, section.title + (f": {section.about}" if section.about else ""))], 0.0)]
-        lines += [([(30, _shortened(name)), (-_COUNTS, f"{count:,}")], count / most) for name, count in section.rows]
+        lines += [([(30, _shortened(name)), (-_COUNTS, f"{count:,}")], share) for name, count, share in section.rows]
     for title, sentences in (("notes", summary.notes), ("files that cannot be read", _failures(summary))):
         if sentences:
             lines += [([], 0.0), ([(10, title)], 0.0)]

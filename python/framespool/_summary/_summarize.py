@@ -14,7 +14,7 @@ from framespool._loader_options import cores
 from framespool._sources import VideoSegment
 from framespool._summary import _probe
 from framespool._summary._distribution import Distribution, distribution
-from framespool._summary._notes import frames_decoded, image_notes, video_notes
+from framespool._summary._notes import image_notes, video_notes
 from framespool._validate_args import integer
 from framespool._validate_dataset import SourceKinds
 from framespool.datasets import Dataset
@@ -48,10 +48,10 @@ class DatasetSummary:
         containers: Count of each container.
         image_formats: Count of `"jpeg"` and `"png"` files.
         gop_lengths: Frames from each keyframe to the next one; `None` without videos.
-        sequence_length: Frames of the clip that `frames_decoded_per_clip` and `notes` apply to.
+        sequence_length: Frames of the clip that `packets_per_clip` and `notes` apply to.
         stride: Distance between its frames.
-        frames_decoded_per_clip: Mean frames decoded for a random clip by itself, over the videos that are as long as a
-            clip, if every frame from the keyframe on is decoded. `None` without such videos.
+        packets_per_clip: Mean packets that are decoded, or read and skipped, for a random clip by itself, over the
+            videos that are as long as a clip. `None` without such videos.
         classes: Count of the samples of each class, by name or number; of lists of numbers, those that are not 0.
         failures: One dict per file that cannot be read, as from `ClipLoader.failures()`, for `Dataset.exclude()`.
         notes: What will be slow in training, why, and what helps.
@@ -82,7 +82,7 @@ class DatasetSummary:
     gop_lengths: Distribution | None
     sequence_length: int
     stride: int
-    frames_decoded_per_clip: float | None
+    packets_per_clip: float | None
     classes: dict[str, int]
     failures: list[dict[str, Any]]
     notes: list[str]
@@ -178,7 +178,7 @@ def summarize(
             progress(done, failed, len(chosen))
 
     report(0, 0)
-    found = _probe.read_videos(video_files, dataset.stream, index, threads, report)
+    found = _probe.read_videos(video_files, (length, apart), dataset.stream, index, threads, report)
     found_images = _probe.read_images(image_files, threads, report)
     failures = [
         _probe.failure(first_samples[file], file, result)
@@ -193,7 +193,7 @@ def summarize(
     videos = [record for record in found if isinstance(record, _probe.VideoRecord)]
     images = [record for record in found_images if isinstance(record, _probe.ImageRecord)]
     records: list[_probe.VideoRecord | _probe.ImageRecord] = [*videos, *images]
-    costs = [cost for video in videos if (cost := frames_decoded(video, length, apart)) is not None]
+    costs = [video.packets_per_clip for video in videos if video.packets_per_clip is not None]
     notes = [*video_notes(videos, length, apart), *image_notes(images)]
     if failures:
         notes.append(
@@ -223,7 +223,7 @@ def summarize(
         gop_lengths=distribution(gops),
         sequence_length=length,
         stride=apart,
-        frames_decoded_per_clip=sum(costs) / len(costs) if costs else None,
+        packets_per_clip=sum(costs) / len(costs) if costs else None,
         classes=classes,
         failures=sorted(failures, key=lambda failure: int(failure["video_id"])),
         notes=notes,

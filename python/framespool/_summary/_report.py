@@ -93,7 +93,8 @@ def _of_numbers(title: str, numbers: Distribution | None) -> _Section | None:
     if numbers is None:
         return None
     about = f"{_n(numbers.min)} to {_n(numbers.max)}, median {_n(numbers.median)}, mean {_n(numbers.mean)}"
-    return _section(title, about, [(f"{_n(low)} to {_n(high)}", count) for low, high, count in numbers.bins])
+    # Few files of different kinds leave most intervals empty.
+    return _section(title, about, [(f"{_n(low)} to {_n(high)}", count) for low, high, count in numbers.bins if count])
 
 
 def _of_names(title: str, counts: Mapping[Any, int]) -> _Section | None:

@@ -75,9 +75,9 @@ def test_packets_per_clip_are_those_that_a_loader_plans(videos, length, stride):
         if found is None:
             assert len(fsp.Video(path)) < (length - 1) * stride + 1
             continue
-        sampler = fsp.samplers.random(sequence_length=length, stride=stride, clips_per_video=2000)
+        sampler = fsp.samplers.random(sequence_length=length, stride=stride, clips_per_video=200)
         planned = fsp.ClipLoader([path], sampler, batch_size=4).estimate_cost()["packets_per_clip"]["single"]
-        assert found == pytest.approx(planned, rel=0.1), path  # at random positions
+        assert found == pytest.approx(planned, rel=0.12), path  # at random positions
         seen += 1
     assert seen >= 2
 

@@ -182,6 +182,15 @@ def test_images_and_other_sources(photos, pictures, short_clips, tmp_path):
     assert summary.durations.count == 2 and summary.classes == {}
 
 
+def test_image_sequences_are_videos(photos, tmp_path):
+    for number in range(9):
+        shutil.copy(photos[0][0], tmp_path / f"{number}.jpg")
+    summary = fsp.datasets.Dataset([fsp.datasets.ImageSequence(tmp_path, fps=10)]).summary(sequence_length=4)
+    assert summary.frame_rates == {10.0: 1} and summary.num_frames == 9 and summary.gop_lengths.max == 1
+    assert summary.num_bytes == 9 * Path(photos[0][0]).stat().st_size and "0.9" in str(summary)
+    assert summary.durations.median == pytest.approx(0.9) and not summary.image_formats
+
+
 def test_labels_that_are_lists_are_counted(short_clips):
     files = [path for path, _ in short_clips[:3]]
     rows = fsp.datasets.Dataset(zip(files, [[1, 0, 1], [0, 0, 1], [0, 0, 1]], strict=True), ["x", "y", "z"])

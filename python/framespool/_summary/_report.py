@@ -109,8 +109,7 @@ def _of_names(title: str, counts: Mapping[Any, int]) -> _Section | None:
 
 def _n(number: float) -> str:
     """A number for people: 2,000 for 2000.0, 29.97, 0.5."""
-    text = f"{number:,.2f}"
-    return text.rstrip("0").rstrip(".") if abs(number) < 1000 else f"{number:,.0f}"
+    return f"{number:.4g}" if abs(number) < 1000 else f"{number:,.0f}"
 
 
 def _time(seconds: float) -> str:
@@ -151,7 +150,9 @@ def text_report(summary: DatasetSummary) -> str:
         if sentences:
             lines += ["", title]
         for sentence in sentences:
-            lines += textwrap.wrap(sentence, _COLUMNS, initial_indent="  - ", subsequent_indent="    ")
+            lines += textwrap.wrap(
+                sentence, _COLUMNS, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False
+            )
     return "\n".join(lines)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
@@ -161,9 +161,9 @@ def summarize(
     cache_location(index)
     first_samples, has_segments, classes = _samples(dataset)
     files = list(first_samples)
-    chosen = range(len(files))
+    chosen: Sequence[int] = range(len(files))
     if limit is not None and limit < len(files):
-        chosen = sorted(random.Random(0).sample(chosen, limit))  # type: ignore[assignment]
+        chosen = sorted(random.Random(0).sample(chosen, limit))
     kinds = SourceKinds()
     are_images = {place: kinds.is_image(files[place]) for place in chosen}
     video_files = [files[place] for place, is_image in are_images.items() if not is_image]

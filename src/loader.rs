@@ -140,6 +140,15 @@ impl Loader {
     /// videos, all threads first index all videos; meanwhile `interrupt` is called repeatedly, and its error
     /// stops the indexing.
     pub fn start(config: LoaderConfig, interrupt: &dyn Fn() -> Result<()>) -> Result<Self> {
+        Self::start_with_progress(config, &|_, _| interrupt())
+    }
+
+    /// As [`Self::start`]; `progress` takes the place of `interrupt`, and is given the number of samples whose video
+    /// is indexed and the number of all samples. The last call, if any, has two equal numbers.
+    pub fn start_with_progress(
+        config: LoaderConfig,
+        progress: &dyn Fn(usize, usize) -> Result<()>,
+    ) -> Result<Self> {
         if config.samples.is_empty() {
             return Err(Error::Argument("the dataset is empty; give at least one file".into()));
         }
@@ -178,7 +187,7 @@ impl Loader {
         let (samples, sampling) = (config.samples.clone(), config.sampling.clone());
         let catalog =
             VideoCatalog::new(samples, sampling, config.images, config.stream, config.index.clone());
-        let catalog = Arc::new(catalog.count_clips(config.threads, config.on_error, &stats, interrupt)?);
+        let catalog = Arc::new(catalog.count_clips(config.threads, config.on_error, &stats, progress)?);
         if catalog.num_clips() == 0 {
             return Err(Error::Argument(format!(
                 "no video yields a clip: the longest has {} frames, a clip needs {}; use a shorter sequence_length or stride, or a pad mode",

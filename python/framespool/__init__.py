@@ -14,6 +14,8 @@ from framespool._doctor import Finding, doctor
 from framespool._framespool import Tensor, __version__, remote_stats
 from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool._preview import preview
+from framespool._summary._distribution import Distribution
+from framespool._summary._summarize import DatasetSummary
 from framespool._transcode import TranscodeEstimate, TranscodeReport, estimate_transcode, transcode
 from framespool._validate_dataset import ValidationReport, validate
 from framespool._video import FrameBatch, Video
@@ -57,7 +59,9 @@ __all__ = [
     "ValidationReport",
     "ClipSamplingError",
     "ClipLoader",
+    "DatasetSummary",
     "DecodeError",
+    "Distribution",
     "EpochBatches",
     "Error",
     "ForkedError",

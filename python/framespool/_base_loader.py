@@ -15,6 +15,7 @@ from framespool._batch_sampler import max_epoch, warn_if_poorly_mixed
 from framespool._columns import Column
 from framespool._epoch_iterator import EpochIterator
 from framespool._index_cache import cache_location
+from framespool._index_progress import IndexProgress
 from framespool._loader_options import LoaderOptions
 from framespool._ranks import cores_per_rank, warn_unsharded
 from framespool._validate_args import byte_size, device_number, integer, stream_index
@@ -85,7 +86,11 @@ class BaseLoader(Generic[B]):
         self._rule = rule
         self.batch_size: int = ordered["batch_size"]
         steps, self._functions = split(options.transforms, options.dtype)
-        self._native = self._engine(self.dataset, rule, steps, self._settings)
+        quiet = ordered["shard_id"] > 0 or ordered["worker_id"] > 0
+        self._index_progress = IndexProgress(own.get("index_progress", False), len(self.dataset), quiet=quiet)
+        with self._index_progress.creation() as self._report_index:
+            self._native = self._engine(self.dataset, rule, steps, self._settings)
+        self._report_index = None
         #: Further loaders of the same samples in the same order, such as masks.
         self._companions: list[_framespool.Loader] = []
         if ordered["shuffle"] == "grouped" and self._native.grouped is None:
@@ -120,7 +125,7 @@ class BaseLoader(Generic[B]):
 
     def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
         """Creates the native loader; a subclass may replace it."""
-        return _framespool.Loader(dataset._for_engine(), rule, steps, settings)
+        return _framespool.Loader(dataset._for_engine(), rule, steps, settings, self._report_index)
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> B:
         """Builds a batch of an epoch from the results of the native loaders."""
@@ -288,7 +293,8 @@ class BaseLoader(Generic[B]):
         """Starts a pass: returns its number and its batches."""
         self._running = [(native, native.start_epoch(epoch, batch)) for native in [self._native, *self._companions]]
         check = self._gpu_check() if self._uses_nvdec else None
-        return self._running[0][1], EpochIterator(self._running, functools.partial(self._batch, epoch), check)
+        fetch = self._index_progress.fetch(self._native)
+        return self._running[0][1], EpochIterator(self._running, functools.partial(self._batch, epoch), check, fetch)
 
     def _gpu_check(self) -> Callable[[bool], None]:
         """A function for one pass that reports what the CPU decoded in place of NVDEC: see `strict`."""

@@ -170,6 +170,13 @@ class ClipLoader(BaseLoader[Batch]):
             - `"float16"`, `"bfloat16"`, `"float32"`: 0 to 1 unless normalized.
         index: The index cache, shared by all processes of a machine: a folder, `False` for none, or `None` or `"auto"`
             for the default (`FRAMESPOOL_INDEX`, else a folder in the user's cache). See docs/howto/indexing.md.
+        index_progress: How the indexing of videos is reported before training starts.
+            - `None`: on stderr if that is a terminal, by the first rank, after a second.
+            - `True`: on stderr, by every rank, also if that is no terminal, such as in a notebook.
+            - `False`: not at all.
+            - a function of (done, total), the numbers of indexed videos and of samples: it is called while the loader
+              is created if the clip sampler counts clips by the lengths of the videos, else after each batch of the
+              first epoch.
         stream: Index of the video stream among all streams of a file. `None`: the `stream` of the dataset, else the
             best one of each file.
         hdr: `"warn"` or `"ignore"`, as for `framespool.Video`.
@@ -227,6 +234,7 @@ class ClipLoader(BaseLoader[Batch]):
         layout: Literal["NTCHW", "NCTHW", "NTHWC"] = "NTCHW",
         dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
         index: str | os.PathLike[str] | Literal[False] | None = None,
+        index_progress: bool | Callable[[int, int], object] | None = None,
         stream: int | None = None,
         hdr: Literal["warn", "ignore"] = "warn",
     ) -> None:
@@ -270,6 +278,7 @@ class ClipLoader(BaseLoader[Batch]):
             "lookahead_clips": lookahead_clips,
             "layout": layout,
             "index": index,
+            "index_progress": index_progress,
             "stream": stream,
             "decoder": decoder,
             "strict": None if strict is None else boolean("strict", strict),

@@ -128,6 +128,7 @@ def nvdec_finding(loader: BaseLoader[Any]) -> Finding | None:
         decoder="nvdec",
         strict=False,
         on_error="skip",
+        index_progress=False,
         stream=loader._settings["stream"],
     )
     try:

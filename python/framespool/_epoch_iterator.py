@@ -21,6 +21,7 @@ class EpochIterator(Iterator[B]):
         loaders: The native loaders, each with its own number of the pass.
         make: Builds a batch from the results of all loaders.
         check: Called after each batch with `False`, and at the end with `True`; its error replaces the batch.
+        fetch: Takes the next batch of a pass from a native loader. `None`: the loader's `next_batch`.
     """
 
     def __init__(
@@ -28,10 +29,12 @@ class EpochIterator(Iterator[B]):
         loaders: list[tuple[_framespool.Loader, int]],
         make: Callable[[list[dict[str, Any]]], B],
         check: Callable[[bool], None] | None = None,
+        fetch: Callable[[_framespool.Loader, int], Any] | None = None,
     ) -> None:
         self._loaders = loaders
         self._make = make
         self._check = check
+        self._fetch = fetch
         #: Results of the first loaders for the next batch. All loaders stay at the same batch, even if one fails:
         #: results are kept until the last loader has returned its own.
         self._given: list[dict[str, Any] | Exception | None] = []
@@ -51,7 +54,7 @@ class EpochIterator(Iterator[B]):
                 self._given.append(_LostBatch())
                 continue
             try:
-                self._given.append(native.next_batch(number))
+                self._given.append(self._fetch(native, number) if self._fetch else native.next_batch(number))
             except Exception as error:
                 if native.next_batch_index(number) == before:
                     raise  # nothing was taken: the next call requests the same batch
@@ -66,7 +69,7 @@ class EpochIterator(Iterator[B]):
         ended = len(made) < len(self._loaders) or not made
         check = self._check
         if ended:
-            self._loaders, self._check = [], None
+            self._loaders, self._check, self._fetch = [], None, None
         if check is not None:
             check(ended)
         if ended:

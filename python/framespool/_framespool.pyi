@@ -229,6 +229,8 @@ class Video:
         """Why NVDEC did not decode frames of the last call."""
     def analyze_access(self, frames: int, stride: int) -> dict[str, Any]:
         """Examines the packets; costs are those of a clip of `frames` frames, `stride` apart."""
+    def nvdec(self) -> tuple[str | None, str | None]:
+        """NVDEC's name of the codec, or why the CPU decodes the video; reads no packet."""
     def all_pts_seconds(self) -> list[float]:
         """Presentation time of every frame in seconds."""
     def frames(self, indices: list[int], steps: list[Step], dtype: str, layout: str, seed: int) -> Clip: ...
@@ -264,7 +266,7 @@ class BatchSampler:
 
 @final
 class Loader:
-    """The engine of a loader."""
+    """The engine of a loader. `progress` is called with (done, failed, total) if it first indexes all videos."""
 
     def __new__(
         cls,
@@ -272,6 +274,7 @@ class Loader:
         rule: SamplerArgs,
         steps: list[Step],
         settings: dict[str, Any],
+        progress: Callable[[int, int, int], object] | None = None,
     ) -> Loader: ...
     def __len__(self) -> int: ...
     @property

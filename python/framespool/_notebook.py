@@ -50,15 +50,32 @@ def video_html(video: Any) -> str:
         ("duration", f"{info.end_seconds - info.begin_seconds:.3f} s"),
         ("keyframes", str(len(info.keyframes))),
     ]
-    shrink = max(1.0, max(info.width, info.height) / _MAX_SIDE)
-    small = Resize((max(1, round(info.height / shrink)), max(1, round(info.width / shrink))))
-    count = min(_MAX_FRAMES, len(video))
-    shown = [place * (len(video) - 1) // max(1, count - 1) for place in range(count)]
     try:
-        frames = video.frames(shown, transforms=[small]).data if shown else None
+        frames, _ = sample_frames(video, _MAX_FRAMES)
     except Error as error:
         return _table([*properties, ("error", str(error))])
-    return _table(properties) + _image(_pixels(frames))
+    return _table(properties) + _image(frames)
+
+
+def sample_frames(video: Any, most: int) -> tuple[Any, list[int]]:
+    """Some small frames of a video, evenly spread.
+
+    Args:
+        video: A `Video`.
+        most: Number of frames, if the video has as many.
+
+    Returns:
+        The frames (T, H, W, 3) as an array of NumPy, `None` without NumPy or if there are none, and their indices.
+
+    Raises:
+        Error: If a frame cannot be decoded.
+    """
+    info = video.info
+    shrink = max(1.0, max(info.width, info.height) / _MAX_SIDE)
+    small = Resize((max(1, round(info.height / shrink)), max(1, round(info.width / shrink))))
+    count = min(most, len(video))
+    shown = [place * (len(video) - 1) // max(1, count - 1) for place in range(count)]
+    return (_pixels(video.frames(shown, transforms=[small]).data) if shown else None), shown
 
 
 def dataset_html(dataset: Any) -> str:

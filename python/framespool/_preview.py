@@ -15,7 +15,7 @@ from framespool.errors import ArgumentError, UnsupportedError
 
 _GAP = 4
 _LINE = 16
-_TEXT, _PAPER = (230, 230, 230), (32, 32, 32)
+TEXT, PAPER = (230, 230, 230), (32, 32, 32)
 #: Largest side of a frame on the sheet, in pixels.
 _MAX_SIDE = 256
 
@@ -72,7 +72,7 @@ def preview(
     if not rows:
         raise ArgumentError("an epoch has no batch; use a smaller batch_size or last_batch='partial'")
     if ending == "png":
-        _sheet([_strip(row) for row in rows]).save(place, format="PNG")
+        sheet([(strip(row["images"]), _title(row)) for row in rows]).save(place, format="PNG")
     else:
         with open(place, "w", encoding="utf-8", errors="replace") as file:
             file.write(_page(rows))
@@ -111,21 +111,27 @@ def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[
     return rows
 
 
-def _strip(row: dict[str, Any]) -> Any:
-    """The frames of a clip in a row; several views are stacked."""
+def strip(views: Any) -> Any:
+    """The frames of a clip in a row; several views are stacked.
+
+    Args:
+        views: Pixels (V, T, H, W, 3).
+
+    Returns:
+        An image of Pillow.
+    """
     from PIL import Image
 
-    views = row["images"]
     height, width = views.shape[2:4]
     shrink = max(1.0, max(height, width) / _MAX_SIDE)
     size = (max(1, round(width / shrink)), max(1, round(height / shrink)))
     columns, lines = views.shape[1], views.shape[0]
-    strip = Image.new("RGB", (columns * (size[0] + _GAP) - _GAP, lines * (size[1] + _GAP) - _GAP), _PAPER)
+    made = Image.new("RGB", (columns * (size[0] + _GAP) - _GAP, lines * (size[1] + _GAP) - _GAP), PAPER)
     for line, view in enumerate(views):
         for column, pixels in enumerate(view):
             image = Image.fromarray(pixels).resize(size, Image.Resampling.BOX)
-            strip.paste(image, (column * (size[0] + _GAP), line * (size[1] + _GAP)))
-    return strip, _title(row)
+            made.paste(image, (column * (size[0] + _GAP), line * (size[1] + _GAP)))
+    return made
 
 
 def _title(row: dict[str, Any]) -> str:
@@ -136,30 +142,67 @@ def _title(row: dict[str, Any]) -> str:
     return f"{label}   {os.path.basename(str(metadata['path']))}   frames {which}   {seconds}"
 
 
-def _sheet(strips: list[tuple[Any, str]]) -> Any:
+def sheet(strips: list[tuple[Any, str]]) -> Any:
+    """A contact sheet.
+
+    Args:
+        strips: Results of `strip()`, each with its title.
+
+    Returns:
+        An image of Pillow.
+    """
     from PIL import Image, ImageDraw, ImageFont
 
     font = ImageFont.load_default(12)
-    width = max(strip.width for strip, _ in strips) + 2 * _GAP
-    sheet = Image.new("RGB", (width, sum(strip.height + _LINE + 2 * _GAP for strip, _ in strips) + _GAP), _PAPER)
-    draw = ImageDraw.Draw(sheet)
+    width = max(row.width for row, _ in strips) + 2 * _GAP
+    made = Image.new("RGB", (width, sum(row.height + _LINE + 2 * _GAP for row, _ in strips) + _GAP), PAPER)
+    draw = ImageDraw.Draw(made)
     top = _GAP
-    for strip, title in strips:
+    for row, title in strips:
         while title and draw.textlength(title, font=font) > width - 2 * _GAP:
             title = title[:-2].rstrip("…") + "…" if len(title) > 2 else ""
-        draw.text((_GAP, top), title, fill=_TEXT, font=font)
-        sheet.paste(strip, (_GAP, top + _LINE))
-        top += strip.height + _LINE + 2 * _GAP
-    return sheet
+        draw.text((_GAP, top), title, fill=TEXT, font=font)
+        made.paste(row, (_GAP, top + _LINE))
+        top += row.height + _LINE + 2 * _GAP
+    return made
 
 
-_HEAD = """<!doctype html>
-<meta charset="utf-8"><title>framespool preview</title>
-<style>body{font:14px sans-serif;background:#202020;color:#e6e6e6;margin:2em}img{display:block;max-width:100%}
-figure{margin:0 0 2em}table{border-collapse:collapse;margin-top:.4em}td{padding:0 1em 0 0;vertical-align:top}
-td:first-child{color:#999}</style>
-<h1>The first clips of an epoch</h1>
+def page_head(title: str) -> str:
+    """The beginning of a page.
+
+    Args:
+        title: Its title.
+
+    Returns:
+        HTML.
+    """
+    return f"""<!doctype html>
+<meta charset="utf-8"><title>{html.escape(title)}</title>
+<style>body{{font:14px sans-serif;background:#202020;color:#e6e6e6;margin:2em}}img{{display:block;max-width:100%}}
+figure{{margin:0 0 2em}}table{{border-collapse:collapse;margin-top:.4em}}td{{padding:0 1em 0 0;vertical-align:top}}
+td:first-child{{color:#999}}</style>
+<h1>{html.escape(title)}</h1>
 """
+
+
+def figure(image: Any, title: str, table: str = "") -> str:
+    """An image with its title.
+
+    Args:
+        image: An image of Pillow.
+        title: Its title.
+        table: HTML below it.
+
+    Returns:
+        HTML.
+    """
+    held = io.BytesIO()
+    image.save(held, format="PNG")
+    data, title = base64.b64encode(held.getvalue()).decode(), html.escape(title)
+    return (
+        f'<figure><figcaption>{title}</figcaption><img alt="{title}" src="data:image/png;base64,{data}">'
+        f"{table}</figure>\n"
+    )
 
 
 def _number(value: Any) -> str:
@@ -172,12 +215,8 @@ def _number(value: Any) -> str:
 
 
 def _page(rows: list[dict[str, Any]]) -> str:
-    parts = [_HEAD]
+    parts = [page_head("framespool: the first clips of an epoch")]
     for row in rows:
-        strip, title = _strip(row)
-        held = io.BytesIO()
-        strip.save(held, format="PNG")
-        image = base64.b64encode(held.getvalue()).decode()
         metadata = row["metadata"]
         rows_of_metadata = [("file", metadata["path"]), ("label", metadata["label"]), ("frames", metadata["indices"])]
         rows_of_metadata += [
@@ -185,9 +224,5 @@ def _page(rows: list[dict[str, Any]]) -> str:
             for step in metadata["transforms"]
         ]
         lines = "".join(f"<tr><td>{html.escape(str(a))}<td>{html.escape(str(b))}" for a, b in rows_of_metadata)
-        title = html.escape(title)
-        parts.append(
-            f'<figure><figcaption>{title}</figcaption><img alt="{title}" src="data:image/png;base64,{image}">'
-            f"<table>{lines}</table></figure>\n"
-        )
+        parts.append(figure(strip(row["images"]), _title(row), f"<table>{lines}</table>"))
     return "".join(parts)

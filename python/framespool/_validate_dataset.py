@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -120,7 +120,7 @@ def validate(
     known = {} if report is None else _read(report, how)
     failures: list[dict[str, Any]] = []
     todo: dict[bool, list[int]] = {True: [], False: []}
-    kinds = _SourceKinds()
+    kinds = SourceKinds()
     keys: dict[int, str] = {}
     for place, (source, _) in enumerate(entries):
         keys[place] = _key(source, place)
@@ -172,7 +172,7 @@ def _decoded(
     }
     if are_images:
         return _run(ImageLoader(entries, batch_size=64, exact=True, **common), set())
-    common |= {"batch_size": 4, "index": index, "hdr": "ignore"}
+    common |= {"batch_size": 4, "index": index, "index_progress": False, "hdr": "ignore"}
     every = windows(sequence_length=_FRAMES_PER_CLIP, step=_FRAMES_PER_CLIP, pad_mode="edge")
     some = random(sequence_length=_FRAMES_PER_CLIP, clips_per_video=clips or 1)
     seen: set[int] = set()
@@ -225,6 +225,27 @@ def _incomplete(
 def _run(loader: BaseLoader[Any], seen: set[int]) -> tuple[int, dict[int, dict[str, Any]]]:
     """Takes all batches: number of frames, and failures by sample. `seen` receives the samples that had a clip."""
     frames = 0
+    for batch in delivered(loader):
+        if isinstance(batch, ImageBatch):
+            frames += len(batch)
+        else:
+            frames += sum(sum(row) for row in batch.mask.tolist())
+            seen.update(batch.video_ids.tolist())
+    return frames, {int(failure["video_id"]): failure for failure in loader.failures()}
+
+
+def delivered(loader: BaseLoader[Any]) -> Iterator[Any]:
+    """The batches of an epoch with `on_error="skip"`, also if no file can be decoded.
+
+    Args:
+        loader: The loader.
+
+    Yields:
+        Each batch that has a sample.
+
+    Raises:
+        Error: If an error is not caused by a file.
+    """
     batches = iter(loader)
     for _ in range(len(loader)):
         # If nothing can be delivered, loaders raise the error for every on_error.
@@ -232,14 +253,10 @@ def _run(loader: BaseLoader[Any], seen: set[int]) -> tuple[int, dict[int, dict[s
             batch = next(batches, None)
         except Error:
             if not loader.failures():
-                raise  # not caused by a file
+                raise
             continue
-        if isinstance(batch, ImageBatch):
-            frames += len(batch)
-        elif batch is not None:
-            frames += sum(sum(row) for row in batch.mask.tolist())
-            seen.update(batch.video_ids.tolist())
-    return frames, {int(failure["video_id"]): failure for failure in loader.failures()}
+        if batch is not None:
+            yield batch
 
 
 def _key(source: Source, place: int) -> str:
@@ -274,14 +291,21 @@ def file_state(source: Source) -> list[int] | None:
     return [about.st_size, about.st_mtime_ns]
 
 
-class _SourceKinds:
+class SourceKinds:
     """Distinguishes images from videos by name, and by the first bytes if the name does not suffice."""
 
     def __init__(self) -> None:
         self._columns: dict[tuple[str, str], bool] = {}
 
     def is_image(self, source: Source) -> bool:
-        """Whether a source is an image. Video segments are not."""
+        """Whether a source is an image. Video segments are not.
+
+        Args:
+            source: A source of the dataset.
+
+        Returns:
+            `False` also if it cannot be read.
+        """
         if isinstance(source, (VideoSegment, ImageSequence)):
             return False
         if isinstance(source, TableCell):

@@ -134,14 +134,8 @@ impl Index {
         progress: Py<PyAny>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let fill = || {
-            let last = std::cell::Cell::new(None::<Instant>);
-            self.0.prebuild(&paths, stream, threads, check, &|now| {
-                if now.done < now.total && last.get().is_some_and(|last| last.elapsed() < POLL_INTERVAL) {
-                    return Ok(());
-                }
-                last.set(Some(Instant::now()));
-                report_progress(&progress, now)
-            })
+            let report = throttled(&progress);
+            self.0.prebuild(&paths, stream, threads, check, &report)
         };
         let filled = or_raise_pending(py, py.detach(fill))?;
         let dict = PyDict::new(py);
@@ -184,6 +178,24 @@ impl Index {
     fn prune(&self, py: Python<'_>, root: PathBuf) -> PyResult<u64> {
         py.detach(|| self.0.prune(&root)).or_raise(py)
     }
+}
+
+/// Calls `progress` with the counts so far, at intervals and at the end.
+fn throttled(progress: &Py<PyAny>) -> impl Fn(&Progress) -> framespool::Result<()> + '_ {
+    let last = std::cell::Cell::new(None::<Instant>);
+    move |now| {
+        if now.done < now.total && last.get().is_some_and(|last| last.elapsed() < POLL_INTERVAL) {
+            return Ok(());
+        }
+        last.set(Some(Instant::now()));
+        report_progress(progress, now)
+    }
+}
+
+/// The same for the indexing of a new loader, which reports the numbers of finished and of all samples.
+pub fn index_progress(progress: &Py<PyAny>) -> impl Fn(usize, usize) -> framespool::Result<()> + '_ {
+    let report = throttled(progress);
+    move |done, total| report(&Progress { done, failed: 0, total })
 }
 
 /// Calls `progress` with the counts so far; an exception that it raises, or a signal, stops the work.

@@ -16,7 +16,7 @@ use crate::clip_sampler::{with_cause, Callable, SamplerArgs};
 use crate::element_type::ElementType;
 use crate::errors::{check_same_process, warn_hdr, OrRaise};
 use crate::images::params_to_python;
-use crate::index_cache::IndexCacheHandle;
+use crate::index_cache::{index_progress, IndexCacheHandle};
 use crate::interrupt::{interrupt, interrupt_scope, or_raise_pending};
 use crate::loader_args::{config, DatasetArg, LoaderArgs};
 use crate::tensor::Tensor;
@@ -107,17 +107,23 @@ pub fn cores() -> usize {
 #[pymethods]
 impl Loader {
     #[new]
+    #[pyo3(signature = (dataset, rule, steps, settings, progress=None))]
     fn new(
         py: Python<'_>,
         dataset: DatasetArg,
         rule: SamplerArgs,
         steps: Vec<TransformArgs>,
         settings: LoaderArgs,
+        progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let index = py.detach(|| IndexCacheHandle::open(&settings.index)).or_raise(py)?;
         let images = settings.images;
         let config = config(py, dataset, &rule, &steps, settings, &index)?;
-        let loader = or_raise_pending(py, py.detach(|| loader::Loader::start(config, &interrupt())))?;
+        let start = || match &progress {
+            Some(progress) => loader::Loader::start_with_progress(config, &index_progress(progress)),
+            None => loader::Loader::start(config, &interrupt()),
+        };
+        let loader = or_raise_pending(py, py.detach(start))?;
         let (len_batches, num_clips) = (loader.len_batches(), loader.num_clips());
         let counter = Box::new(loader.counter());
         let failures = Box::new(loader.failures());

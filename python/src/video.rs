@@ -397,6 +397,14 @@ impl Video {
         Ok(values)
     }
 
+    /// Returns NVDEC's name of the codec, or why the CPU decodes the video.
+    fn nvdec(&self) -> (Option<String>, Option<String>) {
+        match self.engine.nvdec() {
+            Ok(codec) => (Some(codec), None),
+            Err(reason) => (None, Some(reason)),
+        }
+    }
+
     /// Returns the presentation time of every frame, in seconds.
     fn all_pts_seconds(&self) -> Vec<f64> {
         let index = self.engine.index();

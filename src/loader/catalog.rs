@@ -97,13 +97,14 @@ impl VideoCatalog {
         }
     }
 
-    /// Determines the number of clips; indexes all videos if necessary.
+    /// Determines the number of clips; indexes all videos if necessary. Meanwhile `progress` is called with the number
+    /// of finished and of all samples; its error stops the indexing.
     pub(super) fn count_clips(
         mut self,
         threads: u32,
         on_error: OnError,
         stats: &StatsCollector,
-        interrupt: &dyn Fn() -> Result<()>,
+        progress: &dyn Fn(usize, usize) -> Result<()>,
     ) -> Result<Self> {
         if self.fixed_num_clips > 0 {
             return Ok(self);
@@ -145,15 +146,18 @@ impl VideoCatalog {
                     return Err(Error::Argument("no thread can be started; raise the process limit".into()));
                 }
             }
-            while done.load(Ordering::Acquire) < lengths.len() {
-                if let Err(reason) = interrupt() {
+            loop {
+                let finished = done.load(Ordering::Acquire);
+                if let Err(reason) = progress(finished, lengths.len()) {
                     stop.store(true, Ordering::Relaxed);
                     next.store(lengths.len(), Ordering::Relaxed);
                     return Err(reason);
                 }
+                if finished == lengths.len() {
+                    return Ok(());
+                }
                 std::thread::sleep(Duration::from_millis(2));
             }
-            Ok(())
         });
         counted?;
         let mut total = 0u64;

@@ -80,9 +80,17 @@ impl Video {
             reordered: reordered.sum(),
             gop_sizes,
             packet_bytes: index.packets.iter().map(|record| u64::from(record.size)).sum(),
-            nvdec: BitstreamFilter::new(index).map(|filter| filter.codec.name().to_owned()),
+            nvdec: self.nvdec(),
             clip: self.mean_clip_cost(&skippable, frames.max(1), stride.max(1)),
         })
+    }
+
+    /// NVDEC's name of the codec. Reads no packet.
+    ///
+    /// # Errors
+    /// The reason for a fallback to the CPU.
+    pub fn nvdec(&self) -> Result<String, String> {
+        BitstreamFilter::new(&self.index).map(|filter| filter.codec.name().to_owned())
     }
 
     /// Mean number of pictures and bytes of a clip.

@@ -15,7 +15,7 @@ import pytest
 from framespool.cli import _completions as completions
 from framespool.cli import _exit_codes, main, parser
 
-COMMANDS = ["doctor", "analyze", "validate", "preview", "bench", "index", "transcode", "completions"]
+COMMANDS = ["doctor", "probe", "analyze", "validate", "preview", "bench", "index", "transcode", "completions"]
 
 
 def run(capsys, *arguments):
@@ -77,6 +77,7 @@ def test_codes_are_those_of_the_table(short_clips, bad_file, tmp_path, capsys):
     good, nowhere = short_clips[0][0], tmp_path / "nowhere.mp4"
     lines = {
         "doctor": (["--index", tmp_path / "i"], ["--index", bad_file]),
+        "probe": ([good], [good, bad_file]),
         "analyze": ([good], [good, bad_file]),
         "validate": ([good], [bad_file]),
         "preview": ([good, "--out", tmp_path / "a.png"], [nowhere]),
@@ -102,6 +103,9 @@ def test_invalid_arguments_exit_with_2_before_any_work(short_clips, tmp_path, ca
         (["validate", good, "--report", nowhere], "--report"),
         (["validate", good, "--report", tmp_path], "--report"),
         (["validate", tmp_path], "has no videos"),
+        (["probe", good, "--output", nowhere], "--output"),
+        (["probe", good, "--output", tmp_path / "a.gif"], ".png or .html"),
+        (["probe", good, "--max-files", "none"], "or all"),
         (["preview", good, "--out", nowhere], "--out"),
         (["preview", good, "--out", tmp_path / "a.jpg"], ".png or .html"),
         (["bench", good, "--plot", nowhere], "--plot"),
@@ -184,6 +188,8 @@ def needs(shell):
     ("line", "offered"),
     [
         ("framespool pre", {"preview"}),
+        ("framespool prob", {"probe"}),
+        ("framespool probe --output cli", {"clip one.mp4"}),
         ("framespool --v", {"--version"}),
         ("framespool transcode --co", {"--codec"}),
         ("framespool transcode --codec ", {"h264", "hevc"}),

@@ -223,3 +223,15 @@ def test_threads_are_divided_among_local_ranks(short_clips, monkeypatch):
     dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
     next(iter(dataset))
     assert dataset._loader._settings["num_threads"] == 1
+
+
+def test_workers_do_not_report_how_many_videos_are_indexed(short_clips, tmp_path):
+    def report(done, total):
+        with open(tmp_path / "calls", "a") as file:
+            file.write(f"{done}/{total} ")
+
+    dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS, index=False, index_progress=report)
+    list(DataLoader(dataset, batch_size=None, num_workers=1))
+    assert not (tmp_path / "calls").exists()
+    list(DataLoader(dataset, batch_size=None, num_workers=0))
+    assert (tmp_path / "calls").read_text().endswith(f"{len(short_clips)}/{len(short_clips)} ")

@@ -131,6 +131,7 @@ def _frames(
         memory_budget=_MAX_QUEUED_BYTES,
         layout="NTHWC",
         index=index,
+        index_progress=False,
         stream=stream,
         hdr="ignore",  # the result keeps the color tags of the source
     )

@@ -87,7 +87,7 @@ def loader(
         raise ArgumentError(
             f"--clips-per-video={clips_per_video} does not apply to --preset {arguments.preset}; use --preset-option"
         )
-    dataset = _labelled(arguments.dataset)
+    dataset = labelled(arguments.dataset)
     are_images = {is_image(str(source)) for source, _ in dataset}
     if len(are_images) > 1:
         raise ArgumentError("the dataset has videos and images; give one kind at a time")
@@ -120,8 +120,18 @@ def _option(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _labelled(places: list[str]) -> datasets.Dataset:
-    """Class folders with their labels; other arguments as for `validate`."""
+def labelled(places: list[str]) -> datasets.Dataset:
+    """Class folders with their labels; other arguments as for `validate`.
+
+    Args:
+        places: Folders, lists and files.
+
+    Returns:
+        The dataset.
+
+    Raises:
+        ArgumentError: As `list_sources()`.
+    """
     if len(places) == 1:
         for reader in (datasets.folder, datasets.image_folder):
             try:

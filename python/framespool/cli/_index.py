@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from framespool import _framespool
+from framespool._progress import Progress
 from framespool.cli._parser import add_json, command, count
 from framespool.cli._parser import index as stream_index
-from framespool.cli._progress import Progress
 from framespool.errors import ArgumentError
 
 #: Limit of printed names per kind of error; --json has all.

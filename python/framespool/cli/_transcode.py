@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from framespool import _framespool, datasets
+from framespool._progress import Progress
 from framespool._transcode import _estimate, _job
 from framespool._transcode._ffmpeg import VARIABLE
 from framespool._transcode._options import CODECS, PRESETS, Options
 from framespool.cli import _exit_codes
 from framespool.cli._index import named
 from framespool.cli._parser import add_json, check_writable, command, count
-from framespool.cli._progress import Progress
 from framespool.errors import ArgumentError, Error
 
 _DESCRIPTION = f"""\

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from framespool import _framespool, datasets
+from framespool._progress import Progress
 from framespool._validate_dataset import validate
 from framespool.cli._index import named
 from framespool.cli._parser import add_json, check_writable, command, count
-from framespool.cli._progress import Progress
 from framespool.errors import ArgumentError
 
 _EXTENSIONS = frozenset((*_framespool.video_extensions, *_framespool.image_extensions))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from numbers import Real
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from framespool._columns import Column, uniform_labels
 from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
@@ -15,6 +15,9 @@ from framespool._validate_args import stream_index
 from framespool.datasets._failures import read_failures, sample_key
 from framespool.datasets._sample_list import SampleList, joined
 from framespool.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from framespool._summary._summarize import DatasetSummary
 
 
 class Dataset(Sequence[tuple[Source, Any]]):
@@ -214,6 +217,54 @@ class Dataset(Sequence[tuple[Source, Any]]):
             return any((path, f, b) in bad for f in (frames, "") for b in (bounds, ""))
 
         return self.subset([place for place, entry in enumerate(self.samples) if not is_bad(entry[0])])
+
+    def summary(
+        self,
+        *,
+        max_files: int | None = 1000,
+        sequence_length: int = 16,
+        stride: int = 4,
+        num_threads: int | None = None,
+        index: str | os.PathLike[str] | Literal[False] | None = None,
+        progress: Callable[[int, int, int], object] | None = None,
+    ) -> DatasetSummary:
+        """Reports what the dataset contains, and what will be slow in training: a look before training.
+
+        Videos are opened, and indexed if the index cache does not have them, but not decoded; images are decoded at a
+        small size. Files that cannot be read are listed. `framespool.validate()` decodes all frames instead, and
+        `framespool.analyze_access()` reports more about one video.
+
+        Args:
+            max_files: Read at most this many files, a random subset that is always the same. `None`: all files.
+            sequence_length: Frames of the clip whose cost is reported.
+            stride: Distance between its frames.
+            num_threads: Threads. `None`: one per available core.
+            index: The index cache, as for `ClipLoader`.
+            progress: Called with (done, failed, total).
+
+        Returns:
+            The counts and histograms; `print()` and notebooks show them, `save()` writes a page or an image.
+
+        Raises:
+            ArgumentError: If an argument is invalid, or the dataset is empty.
+
+        Example:
+            >>> import framespool as fsp
+            >>> summary = fsp.datasets.folder("videos/").summary()
+            >>> summary.num_samples, summary.classes, summary.failures
+            (3, {'again': 1, 'bird': 1, 'book': 1}, [])
+        """
+        from framespool._summary._summarize import summarize
+
+        return summarize(
+            self,
+            max_files=max_files,
+            sequence_length=sequence_length,
+            stride=stride,
+            num_threads=num_threads,
+            index=index,
+            progress=progress,
+        )
 
     def _for_engine(self) -> Any:
         """Returns the samples as the engine takes them: its own table if it made one. Its labels are integers."""

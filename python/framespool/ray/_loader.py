@@ -67,7 +67,7 @@ class _Distributed:
 
     def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
         if self._pool_options is None:
-            return _framespool.Loader(dataset._for_engine(), rule, steps, settings)
+            return cast(_framespool.Loader, super()._engine(dataset, rule, steps, settings))  # type: ignore[misc]
         if self._pool is None:
             self._pool = WorkerPool(self._pool_options)
         try:
@@ -98,8 +98,8 @@ class ClipLoader(_Distributed, framespool.ClipLoader):
     other. Tensors are `ray.Tensor`, with the names of `framespool.Tensor`.
 
     These arguments of the local loader differ: `num_threads`, `prefetch_batches`, `memory_budget` and
-    `lookahead_clips` are per worker, `device` must be `"cpu"`, and a callable at the end of the transforms runs
-    in this process, on the consumer's thread.
+    `lookahead_clips` are per worker, `device` must be `"cpu"`, `index_progress` has no effect, and a callable at the
+    end of the transforms runs in this process, on the consumer's thread.
 
     Paths must be valid on every node with workers; relative ones start from this process's working directory. Errors of
     files are raised here in place of their batches, as locally, and name the node. With several trainers each has its

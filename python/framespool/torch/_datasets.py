@@ -290,6 +290,9 @@ class ClipDataset(_Batches):
         self.clip_sampler = clip_sampler
 
     def _make(self, keywords: dict[str, Any]) -> BaseLoader[Any]:
+        if get_worker_info() is not None:
+            # The workers share the terminal, and what a function does in them is lost.
+            keywords = {**keywords, "index_progress": False}
         return ClipLoader(self.dataset, self.clip_sampler, **keywords)
 
 

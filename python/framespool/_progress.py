@@ -1,4 +1,4 @@
-"""A progress bar on stderr, if that is a terminal."""
+"""Progress on stderr, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -9,20 +9,34 @@ _BAR = 30
 
 
 class Progress:
-    """Called with (done, failed, total); as a context manager it clears the bar at the end."""
+    """Called with (done, failed, total); as a context manager it clears the line at the end.
 
-    def __init__(self, what: str) -> None:
+    Args:
+        what: What is counted.
+        delay_seconds: Nothing is shown before that.
+        anywhere: Show it also where stderr is no terminal, such as in a notebook.
+    """
+
+    def __init__(self, what: str, *, delay_seconds: float = 0.0, anywhere: bool = False) -> None:
         self._what = what
         self._began = time.monotonic()
-        self._terminal = sys.stderr.isatty()
+        self._delay_seconds = delay_seconds
+        self._visible = anywhere or is_terminal()
         self._shown = False
 
     def __call__(self, done: int, failed: int, total: int) -> None:
-        if not self._terminal:
-            return
         filled = _BAR * done // max(1, total)
-        text = self._text(time.monotonic(), done, failed, total)
-        sys.stderr.write(f"\r[{'#' * filled}{'.' * (_BAR - filled)}] {text}\x1b[K")
+        self.show(f"[{'#' * filled}{'.' * (_BAR - filled)}] {self._text(time.monotonic(), done, failed, total)}")
+
+    def show(self, text: str) -> None:
+        """Replaces the line.
+
+        Args:
+            text: The new text.
+        """
+        if not self._visible or time.monotonic() - self._began < self._delay_seconds:
+            return
+        sys.stderr.write(f"\r{text}\x1b[K")
         sys.stderr.flush()
         self._shown = True
 
@@ -43,6 +57,15 @@ class Progress:
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def is_terminal() -> bool:
+    """Whether stderr is a terminal.
+
+    Returns:
+        `False` also if there is no stderr.
+    """
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _duration(seconds: float) -> str:

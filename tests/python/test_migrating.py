@@ -175,6 +175,7 @@ def test_both_columns_have_the_same_value(library, media_files):
             compared += assert_same(run(old, theirs), value, exact=not any(name in old for name in INEXACT))
         except Exception as error:
             raise AssertionError(f"{PAGE.name}, line {line}: {old} is not {new}") from error
-    if library == "decord":
-        theirs["bridge"].set_bridge("native")
+        finally:
+            if library == "decord":
+                theirs["bridge"].set_bridge("native")
     assert compared >= least

@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import itertools
 import os
 import re
 import shlex
@@ -69,6 +70,20 @@ def blocks(text: str) -> Iterator[Block]:
     for found in _FENCE.finditer(text):
         line = text.count("\n", 0, found.start("code")) + 1
         yield Block(found["language"], found["marks"].strip(), textwrap.dedent(found["code"]), line)
+
+
+def tables(text: str) -> Iterator[tuple[str, list[tuple[int, str, str]]]]:
+    """The tables with a column "framespool": the other library, and line and first two cells of each row.
+
+    Code loses its backticks, so a cell is an expression or a sentence.
+    """
+    lines = text.splitlines()
+    for start, line in enumerate(lines):
+        header = [cell.strip(" `") for cell in line.strip("|").split("|")]
+        if line.startswith("|") and header[1:2] == ["framespool"] and lines[start + 1].startswith("|---"):
+            rows = itertools.takewhile(lambda row: row.startswith("|"), lines[start + 2 :])
+            cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+            yield header[0], [(start + 3 + n, old.strip("`"), new.strip("`")) for n, (old, new, *_) in enumerate(cells)]
 
 
 def packages(text: str) -> set[str]:

@@ -11,6 +11,12 @@ pub(crate) struct SampleFormat {
     pub shift: u8,
 }
 
+/// Clamps to 0..32767: sums with negative weights exceed both, and 16-bit white rounds up to 2^15. Both steps are one instruction.
+#[inline(always)]
+fn clamp_component(sum: i32) -> i16 {
+    (sum.clamp(i32::from(i16::MIN), i32::from(i16::MAX)) as i16).max(0)
+}
+
 /// Columns whose sums stay in registers during the loop over taps.
 const COLUMN_GROUP: usize = 32;
 
@@ -39,7 +45,7 @@ pub(crate) fn filter_vertical_u8(dst: &mut [i16], src: &[u8], stride: usize, wei
             }
         }
         for i in 0..COLUMN_GROUP {
-            dst[i] = (sums[i] >> SHIFT) as i16;
+            dst[i] = clamp_component(sums[i] >> SHIFT);
         }
     }
     for (i, dst) in rest.iter_mut().enumerate() {
@@ -47,7 +53,7 @@ pub(crate) fn filter_vertical_u8(dst: &mut [i16], src: &[u8], stride: usize, wei
         for (row, &weight) in weights.iter().enumerate() {
             sum += i32::from(src[row * stride + whole + i]) * i32::from(weight);
         }
-        *dst = (sum >> SHIFT) as i16;
+        *dst = clamp_component(sum >> SHIFT);
     }
 }
 
@@ -65,8 +71,7 @@ pub(crate) fn filter_vertical_u16(
     // Words may exceed the depth (damaged streams): they count as white, so sums stay bounded.
     let white = (u32::from(u16::MAX) >> (16 - u32::from(format.depth_bits))) as u16;
     let sample = |word: [u8; 2]| i32::from((u16::from_le_bytes(word) >> word_shift).min(white));
-    // Only 16-bit white rounds up to 2^15.
-    let narrow = |sum: i32| (sum >> shift).min(i32::from(i16::MAX)) as i16;
+    let narrow = |sum: i32| clamp_component(sum >> shift);
     let half = 1i32 << (shift - 1);
     let whole = dst.len() / COLUMN_GROUP * COLUMN_GROUP;
     let (groups, rest) = dst.split_at_mut(whole);
@@ -135,7 +140,7 @@ pub(crate) fn filter_horizontal(dst: &mut [i16], src: &[i16], table: &AxisTable)
                 for (values, weights) in values.chunks_exact(8).zip(weights.chunks_exact(8)) {
                     sum += dot::<8>(values, weights);
                 }
-                *dst = (sum >> WEIGHT_BITS) as i16;
+                *dst = clamp_component(sum >> WEIGHT_BITS);
             }
         }
     }
@@ -146,7 +151,7 @@ fn filter_horizontal_by<const TAPS: usize>(dst: &mut [i16], src: &[i16], table: 
     for ((dst, &start), weights) in dst.iter_mut().zip(&table.starts).zip(table.weights.chunks_exact(TAPS)) {
         let values = &src[(start - table.first) as usize..][..TAPS];
         let sum = (1i32 << (WEIGHT_BITS - 1)) + dot::<TAPS>(values, weights);
-        *dst = (sum >> WEIGHT_BITS) as i16;
+        *dst = clamp_component(sum >> WEIGHT_BITS);
     }
 }
 

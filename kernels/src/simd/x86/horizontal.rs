@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{load_i16, store_i16};
+use super::{clamp_components, load_i16, store_i16};
 use crate::simd::BLOCK_ROWS;
 use crate::weights::{AxisTable, WEIGHT_BITS};
 
@@ -103,7 +103,7 @@ fn filter_position(pairs: &[i16], table: &AxisTable, at: usize) -> __m256i {
         lower = _mm256_add_epi32(lower, _mm256_madd_epi16(b, weight));
     }
     const SHIFT: i32 = WEIGHT_BITS as i32;
-    let packed = _mm256_packs_epi32(_mm256_srai_epi32::<SHIFT>(upper), _mm256_srai_epi32::<SHIFT>(lower));
+    let packed = clamp_components(_mm256_srai_epi32::<SHIFT>(upper), _mm256_srai_epi32::<SHIFT>(lower));
     // Packing works on halves: rows 0-3, 8-11, 4-7, 12-15.
     _mm256_permute4x64_epi64::<0b1101_1000>(packed)
 }
@@ -132,7 +132,7 @@ fn filter_position_avx512(pairs: &[i16], table: &AxisTable, at: usize) -> __m256
         even = _mm512_dpwssd_epi32(even, load_pair(last), _mm512_set1_epi32(weights[weights.len() - 1]));
     }
     let sum = _mm512_srai_epi32::<{ WEIGHT_BITS }>(_mm512_add_epi32(even, odd));
-    _mm512_cvtepi32_epi16(sum)
+    _mm256_max_epi16(_mm512_cvtsepi32_epi16(sum), _mm256_setzero_si256())
 }
 
 #[inline]

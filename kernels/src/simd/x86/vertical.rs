@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{load_u8, store_i16, weight_pair};
+use super::{clamp_components, load_u8, store_i16, weight_pair};
 use crate::resample::{self, SampleFormat};
 use crate::weights::WEIGHT_BITS;
 
@@ -47,8 +47,8 @@ pub(in crate::simd) fn filter_vertical_u8(
             row += 2;
         }
         // Unpacking works on halves of the register: columns 0-7 and 16-23 are together, 8-15 and 24-31.
-        let even = _mm256_packs_epi32(_mm256_srai_epi32::<SHIFT>(s0), _mm256_srai_epi32::<SHIFT>(s1));
-        let odd = _mm256_packs_epi32(_mm256_srai_epi32::<SHIFT>(s2), _mm256_srai_epi32::<SHIFT>(s3));
+        let even = clamp_components(_mm256_srai_epi32::<SHIFT>(s0), _mm256_srai_epi32::<SHIFT>(s1));
+        let odd = clamp_components(_mm256_srai_epi32::<SHIFT>(s2), _mm256_srai_epi32::<SHIFT>(s3));
         let (first, second) = dst.split_at_mut(16);
         store_i16(first.try_into().expect("16 long"), _mm256_permute2x128_si256::<0x20>(even, odd));
         store_i16(second.try_into().expect("16 long"), _mm256_permute2x128_si256::<0x31>(even, odd));
@@ -159,11 +159,12 @@ fn load_masked(from: &[u8], mask: u64) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi8(mask, from.as_ptr().cast()) }
 }
 
-/// Sums of 16 columns each, as words of 32.
+/// Sums of 16 columns each, clamped to 0..32767, as words of 32.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn narrow_to_i16(low: __m512i, high: __m512i) -> __m512i {
-    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(low)), _mm512_cvtepi32_epi16(high))
+    let low = _mm512_castsi256_si512(_mm512_cvtsepi32_epi16(low));
+    _mm512_max_epi16(_mm512_inserti64x4::<1>(low, _mm512_cvtsepi32_epi16(high)), _mm512_setzero_si512())
 }
 
 #[inline]
@@ -212,7 +213,7 @@ pub(in crate::simd) fn filter_vertical_u16(
             row += 2;
         }
         // Unpacking and packing both work on halves of the register, so the order is preserved.
-        let packed = _mm256_packs_epi32(_mm256_sra_epi32(low, down), _mm256_sra_epi32(high, down));
+        let packed = clamp_components(_mm256_sra_epi32(low, down), _mm256_sra_epi32(high, down));
         store_i16((&mut groups[group * 16..][..16]).try_into().expect("16 long"), packed);
     }
 }

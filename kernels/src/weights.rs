@@ -34,6 +34,8 @@ pub(crate) struct AxisTable {
     counts: Vec<u32>,
     /// `taps` weights per position, zero after the position's own.
     pub weights: Vec<i16>,
+    /// Some weights are negative, so sums must be clamped.
+    pub overshoots: bool,
     /// Allocated weights per position: a multiple of 8.
     pub taps: usize,
     /// The samples that any position needs: `first..end`.
@@ -70,6 +72,7 @@ impl AxisTable {
         let mut table = Self {
             repeat: axis.identity_start().map(|start| Repeat { first_luma: start + axis.window_start, log2 }),
             weights: vec![0; taps * positions],
+            overshoots: overshoots(&all),
             taps,
             // Filters move forward, so the first position starts first and the last ends last.
             first: starts.first().copied().unwrap_or(0),
@@ -132,6 +135,11 @@ impl AxisTable {
     pub fn sample_count(&self) -> usize {
         (self.end - self.first) as usize
     }
+}
+
+/// Whether a sum with these weights can be below 0 or above the largest value.
+pub(crate) fn overshoots(weights: &[i16]) -> bool {
+    weights.iter().any(|&weight| weight < 0)
 }
 
 impl ResampleAxis {

@@ -207,54 +207,46 @@ fn luma_weights(axis: ResampleAxis, position: u32, weights: &mut Vec<i16>) -> u3
     // All values below are in units of 1 / (2 m g) pixel; sides and grids of 16 bits keep them within 62 bits.
     let centre = 2 * a * m + (2 * r + 1) * n;
     let pixel = 2 * m * g;
-    let wide = 2 * n.max(m * g);
-    let (scale, reach) = match filter {
-        // Also without resizing: the other weights are zero.
-        _ if axis.identity_start().is_some() => return nearest_weight(centre / pixel, weights),
-        Filter::Nearest => return nearest_weight(centre / pixel, weights),
-        Filter::Triangle => (wide, wide),
-        Filter::Bilinear => (pixel, pixel),
-        Filter::Cubic => (wide, 2 * wide),
-        Filter::Bicubic => (pixel, 2 * pixel),
-    };
+    if filter == Filter::Nearest || axis.identity_start().is_some() {
+        // Without resizing the weights of the other pixels are zero with every filter.
+        weights.push(1 << WEIGHT_BITS);
+        return (centre / pixel) as u32;
+    }
     let half = m * g;
+    let scale = match filter {
+        Filter::Triangle | Filter::Cubic => 2 * n.max(half),
+        _ => pixel,
+    };
     // Weights are not zero for pixels whose center is nearer than `reach`.
+    let cubic = matches!(filter, Filter::Cubic | Filter::Bicubic);
+    let reach = if cubic { 2 * scale } else { scale };
     let near = (centre - reach - half).div_euclid(pixel) + 1..-(half - centre - reach).div_euclid(pixel);
     let crop = a / g..(a + n + g - 1) / g;
     let (first, end) = (near.start.max(crop.start), near.end.min(crop.end));
     let distance = |x: i64| ((2 * x + 1) * half - centre).abs();
-    match filter {
-        Filter::Cubic => {
-            let raw = |x: i64| cubic(distance(x), scale, 2);
-            quantize_weights(weights, (first..end).map(raw), (first..end).map(raw).sum());
-        }
-        Filter::Bicubic => {
-            let raw = |x: i64| {
-                let from = if x == crop.start { near.start } else { x };
-                let to = if x == crop.end - 1 { near.end } else { x + 1 };
-                (from..to).map(|x| cubic(distance(x), scale, 3)).sum()
-            };
-            quantize_weights(weights, (first..end).map(raw), (first..end).map(raw).sum());
-        }
-        _ => {
-            let raw = |x: i64| reach - distance(x);
-            let total: i128 = (first..end).map(|x| i128::from(raw(x))).sum();
-            match i64::try_from(total << (WEIGHT_BITS + 2)) {
-                Ok(_) => quantize_weights(weights, (first..end).map(raw), total as i64),
-                Err(_) => quantize_weights_i128(weights, (first..end).map(raw), total),
-            }
-        }
+    if cubic {
+        let repeats = filter == Filter::Bicubic;
+        let k = if repeats { 3 } else { 2 };
+        let raw = |x: i64| -> i64 {
+            let from = if repeats && x == crop.start { near.start } else { x };
+            let to = if repeats && x == crop.end - 1 { near.end } else { x + 1 };
+            (from..to).map(|x| cubic_weight(distance(x), scale, k)).sum()
+        };
+        let raw: Vec<i64> = (first..end).map(raw).collect();
+        quantize_weights(weights, raw.iter().copied(), raw.iter().sum());
+        return first as u32;
+    }
+    let raw = |x: i64| reach - distance(x);
+    let total: i128 = (first..end).map(|x| i128::from(raw(x))).sum();
+    match i64::try_from(total << (WEIGHT_BITS + 2)) {
+        Ok(_) => quantize_weights(weights, (first..end).map(raw), total as i64),
+        Err(_) => quantize_weights_i128(weights, (first..end).map(raw), total),
     }
     first as u32
 }
 
-fn nearest_weight(x: i64, weights: &mut Vec<i16>) -> u32 {
-    weights.push(1 << WEIGHT_BITS);
-    x as u32
-}
-
 /// The cubic kernel with a = -k/4 at `distance / scale`, in units of 2^-30. The sum of the weights of 2^16 pixels has 46 bits.
-fn cubic(distance: i64, scale: i64, k: i64) -> i64 {
+fn cubic_weight(distance: i64, scale: i64, k: i64) -> i64 {
     let u = (distance << 16) / scale;
     let (squared, cubed) = (u * u << 16, u * u * u);
     let sum = if u <= 1 << 16 {

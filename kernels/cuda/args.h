@@ -35,7 +35,7 @@ struct TapRange {
 // zero. Horizontal: at [k * positions + i], so that neighboring threads read neighboring weights.
 struct AxisArgs {
   u64 tap_ranges;    // TapRange of each position
-  u64 weights;  // u16
+  u64 weights;  // i16
   u32 taps;
   u32 positions;
 };
@@ -53,7 +53,7 @@ struct PlaneArgs {
   u32 chunk;        // most columns that a block holds at a time
   u32 pitch;        // samples from row to row of what it holds: a multiple of 4
   u32 aligned;      // rows begin on multiples of 4 bytes
-  u32 unused;
+  u32 overshoots;   // rows have negative weights: vertical sums are clamped
 };
 
 // A mask (SPEC.md, step 6).

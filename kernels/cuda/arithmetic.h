@@ -9,6 +9,12 @@
 inline u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
 inline u32 max_u32(u32 a, u32 b) { return a > b ? a : b; }
 
+// A sum of step 2 or 3 as a component of 15 bits.
+inline i32 clamp_component(i32 sum) { return sum < 0 ? 0 : sum > 32767 ? 32767 : sum; }
+
+// Two components as words of 16 bits.
+inline u32 component_pair(i32 first, i32 second) { return static_cast<u32>(first) | static_cast<u32>(second) << 16; }
+
 // The bits of a number that is not NaN in half precision, rounded to nearest even.
 inline u32 float_to_half_bits(float value) {
   const u32 bits = float_to_bits(value);

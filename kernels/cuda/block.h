@@ -70,15 +70,15 @@ inline float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 // The bytes of `a` (numbers 0 to 3) and `b` (4 to 7) selected by the four lowest digits of `which`, lowest first.
 inline u32 permute_bytes(u32 a, u32 b, u32 which) { return __byte_perm(a, b, which); }
 
-// sum + the dot product of two 16-bit numbers with the two lower, or the two upper, bytes.
-inline u32 dot_low(u32 pair, u32 bytes, u32 sum) {
-  u32 result;
-  asm("dp2a.lo.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(pair), "r"(bytes), "r"(sum));
+// sum + the dot product of two signed 16-bit numbers with the two lower, or the two upper, unsigned bytes.
+inline i32 dot_low(u32 pair, u32 bytes, i32 sum) {
+  i32 result;
+  asm("dp2a.lo.s32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(pair), "r"(bytes), "r"(sum));
   return result;
 }
-inline u32 dot_high(u32 pair, u32 bytes, u32 sum) {
-  u32 result;
-  asm("dp2a.hi.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(pair), "r"(bytes), "r"(sum));
+inline i32 dot_high(u32 pair, u32 bytes, i32 sum) {
+  i32 result;
+  asm("dp2a.hi.s32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(pair), "r"(bytes), "r"(sum));
   return result;
 }
 

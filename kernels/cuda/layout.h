@@ -34,7 +34,7 @@ FIELD_IS_AT(PlaneArgs, is_chroma, 44);
 FIELD_IS_AT(PlaneArgs, chunk, 48);
 FIELD_IS_AT(PlaneArgs, pitch, 52);
 FIELD_IS_AT(PlaneArgs, aligned, 56);
-FIELD_IS_AT(PlaneArgs, unused, 60);
+FIELD_IS_AT(PlaneArgs, overshoots, 60);
 SIZE_IS(MaskArgs, 80);
 FIELD_IS_AT(MaskArgs, limit, 0);
 FIELD_IS_AT(MaskArgs, key, 8);

@@ -24,7 +24,7 @@ inline void pixels(Block& block, const PixelArgs& args) {
     Components pixel = black(args);
     if (inside) {
 #pragma unroll
-      for (u32 c = 0; c < 3; ++c) pixel.values[c] = per_thread.at(x, y).values[c] >> 14;
+      for (u32 c = 0; c < 3; ++c) pixel.values[c] = clamp_component(per_thread.at(x, y).values[c] >> 14);
       if (args.has_tone_map) map_tone(args.tone, pixel);
     }
     color(args, args.bias, args.fill, pixel, inside ? FULL_COVERAGE : 0, colors, y * TILE_WIDTH + x);
@@ -46,7 +46,7 @@ inline void window(Block& block, const PixelArgs& args) {
     Components pixel{{0, 0, 0}};
     if (inside) {
 #pragma unroll
-      for (u32 c = 0; c < 3; ++c) pixel.values[c] = per_thread.at(x, y).values[c] >> 14;
+      for (u32 c = 0; c < 3; ++c) pixel.values[c] = clamp_component(per_thread.at(x, y).values[c] >> 14);
       if (args.has_tone_map) map_tone(args.tone, pixel);
     }
 #pragma unroll

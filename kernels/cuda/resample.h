@@ -68,8 +68,9 @@ inline Words4 four_rows(u64 address, u64 stride, u32 left, u32 rows) {
 
 // Vertical sums of four neighboring 8-bit samples.
 template <bool WHOLE>
-inline void filter_vertical_u8(u64 address, u64 stride, u32 left, const u16* weights, u32 count, i16* to) {
-  u32 a = 64, b = 64, c = 64, d = 64;
+inline void filter_vertical_u8(const PlaneArgs& plane, u64 address, u32 left, const i16* weights, u32 count, i16* to) {
+  const u64 stride = plane.stride_bytes;
+  i32 a = 64, b = 64, c = 64, d = 64;
 #pragma unroll 1
   for (u32 k = 0; k < count; k += 4) {
     const Words2 pairs = load_words(weights + k);
@@ -85,47 +86,51 @@ inline void filter_vertical_u8(u64 address, u64 stride, u32 left, const u16* wei
     }
     address += 4 * stride;
   }
-  // 255 in all rows gives 32640: no clamp is needed.
-  store_shared_words(to, a >> 7 | b >> 7 << 16, c >> 7 | d >> 7 << 16);
+  a >>= 7, b >>= 7, c >>= 7, d >>= 7;
+  // Else 255 in all rows gives 32640.
+  if (plane.overshoots) {
+    a = clamp_component(a), b = clamp_component(b), c = clamp_component(c), d = clamp_component(d);
+  }
+  store_shared_words(to, component_pair(a, b), component_pair(c, d));
 }
 
 // Vertical sums of two neighboring samples of 9 to 16 bits.
 template <bool WHOLE>
-inline void filter_vertical_u16(const PixelArgs& args, u64 address, u64 stride, u32 left, const u16* weights, u32 count, i16* to) {
+inline void filter_vertical_u16(const PixelArgs& args, u64 address, u64 stride, u32 left, const i16* weights, u32 count, i16* to) {
   const u32 white = (1u << args.depth_bits) - 1;
-  const u32 half = 1u << (args.depth_bits - 2);
-  u32 a = half, b = half;
+  const i32 half = 1 << (args.depth_bits - 2);
+  i32 a = half, b = half;
 #pragma unroll 1
   for (u32 k = 0; k < count; k += 4) {
     const Words2 pairs = load_words(weights + k);
     const Words4 rows = four_rows<WHOLE>(address, stride, left, count - k);
 #pragma unroll
     for (u32 i = 0; i < 4; ++i) {
-      const u32 weight = i % 2 == 0 ? pairs.words[i / 2] & 0xFFFFu : pairs.words[i / 2] >> 16;
-      a += weight * min_u32((rows.words[i] & 0xFFFFu) >> args.word_shift, white);
-      b += weight * min_u32((rows.words[i] >> 16) >> args.word_shift, white);
+      const i32 weight = static_cast<i16>(i % 2 == 0 ? pairs.words[i / 2] & 0xFFFFu : pairs.words[i / 2] >> 16);
+      a += weight * static_cast<i32>(min_u32((rows.words[i] & 0xFFFFu) >> args.word_shift, white));
+      b += weight * static_cast<i32>(min_u32((rows.words[i] >> 16) >> args.word_shift, white));
     }
     address += 4 * stride;
   }
-  a = min_u32(a >> (args.depth_bits - 1), 32767);
-  b = min_u32(b >> (args.depth_bits - 1), 32767);
-  store_shared_word(to, a | b << 16);
+  a = clamp_component(a >> (args.depth_bits - 1));
+  b = clamp_component(b >> (args.depth_bits - 1));
+  store_shared_word(to, component_pair(a, b));
 }
 
 // Step 2 for samples `from` (a multiple of 4) to `end` of one row of a tile, by the threads of one warp.
 inline void filter_vertical_row(const PixelArgs& args, const PlaneArgs& plane, u32 row, u32 from, u32 end, u32 x, i16* line) {
   const AxisArgs& rows = args.rows[plane.is_chroma];
   const TapRange range = load(at<TapRange>(rows.tap_ranges) + row);
-  const u16* weights = at<u16>(rows.weights) + static_cast<u64>(row) * rows.taps;
+  const i16* weights = at<i16>(rows.weights) + static_cast<u64>(row) * rows.taps;
   const u64 top = plane.address + range.start * plane.stride_bytes;
   if (args.depth_bits == 8) {
     for (u32 sample = from + 4 * x; sample < end; sample += 4 * TILE_WIDTH) {
       const u32 left = plane.row_samples - sample;
       i16* to = line + (sample - from);
       if (plane.aligned && left >= 4) {
-        filter_vertical_u8<true>(top + sample, plane.stride_bytes, left, weights, range.count, to);
+        filter_vertical_u8<true>(plane, top + sample, left, weights, range.count, to);
       } else {
-        filter_vertical_u8<false>(top + sample, plane.stride_bytes, left, weights, range.count, to);
+        filter_vertical_u8<false>(plane, top + sample, left, weights, range.count, to);
       }
     }
   } else {
@@ -144,7 +149,7 @@ inline void filter_vertical_row(const PixelArgs& args, const PlaneArgs& plane, u
 
 // Weighted sums of COUNT neighboring samples of the columns `begin` to `end`, which are in `line`, `step` apart.
 template <u32 COUNT>
-inline void add_columns(const u16* weights, u32 positions, u32 begin, u32 end, const i16* line, const PlaneArgs& plane, i32* sums) {
+inline void add_columns(const i16* weights, u32 positions, u32 begin, u32 end, const i16* line, const PlaneArgs& plane, i32* sums) {
   const i16* values[COUNT];
 #pragma unroll
   for (u32 n = 0; n < COUNT; ++n) values[n] = line + plane.offsets[n];
@@ -166,7 +171,7 @@ inline void filter_horizontal(const AxisArgs& columns, const PlaneArgs& plane, u
                      Components& sums) {
   const TapRange range = load(at<TapRange>(columns.tap_ranges) + position);
   const u32 begin = max_u32(range.start, first), stop = min_u32(range.start + range.count, end);
-  const u16* weights = at<u16>(columns.weights) + position + static_cast<u64>(begin - range.start) * columns.positions;
+  const i16* weights = at<i16>(columns.weights) + position + static_cast<u64>(begin - range.start) * columns.positions;
   line += static_cast<i32>(begin * plane.step - from);
   i32 more[3] = {0, 0, 0};
   if (plane.components == 1) {

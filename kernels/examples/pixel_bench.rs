@@ -77,6 +77,16 @@ fn main() {
         case("resize 224x224, f32 CHW", square, Dtype::F32, false),
         case("crop to 224x224, f32 CHW", part, Dtype::F32, false),
         Case { compiled: true, ..case("crop to 224x224, f32 CHW, compiled", part, Dtype::F32, false) },
+        case("bicubic to 224x224, f32 CHW", Geometry { filter: Filter::Cubic, ..part }, Dtype::F32, false),
+        Case {
+            compiled: true,
+            ..case(
+                "bicubic to 224x224, compiled",
+                Geometry { filter: Filter::Cubic, ..part },
+                Dtype::F32,
+                false,
+            )
+        },
         augmented(part, Interpolation::Nearest),
         augmented(part, Interpolation::Bilinear),
         case("resize 256, crop 224, u8 HWC", small, Dtype::U8, true),

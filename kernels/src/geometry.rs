@@ -26,6 +26,11 @@ pub enum Filter {
     Triangle,
     /// Bilinear between the two nearest pixels at every scale: torchvision's `antialias=False`, OpenCV's `INTER_LINEAR`.
     Bilinear,
+    /// Bicubic (a = -1/2), widened by the scale when shrinking: torchvision's `antialias=True`, PIL's `BICUBIC`.
+    Cubic,
+    /// Bicubic (a = -3/4) between the four nearest pixels at every scale, where pixels at the crop's edge stand for those outside:
+    /// torchvision's `antialias=False`, OpenCV's `INTER_CUBIC`.
+    Bicubic,
     /// The pixel that contains the center: torchvision's `NEAREST_EXACT`, PIL's `NEAREST`.
     Nearest,
 }

@@ -2,13 +2,24 @@
 //! Instructions are not chosen here; `simd` compiles these functions once per backend.
 
 use crate::colorimetry::COMPONENT_BITS;
-use crate::weights::{AxisTable, Repeat, WEIGHT_BITS};
+use crate::weights::{overshoots, AxisTable, Repeat, WEIGHT_BITS};
 
 /// The sample layout of a plane.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SampleFormat {
     pub depth_bits: u8,
     pub shift: u8,
+}
+
+/// A component of 15 bits. `CLAMP`: sums with negative weights exceed 0 and 32767, and 16-bit white rounds up to 2^15.
+#[inline(always)]
+fn narrow<const CLAMP: bool>(sum: i32) -> i16 {
+    if CLAMP {
+        // In this order, both steps are one instruction.
+        (sum.clamp(i32::from(i16::MIN), i32::from(i16::MAX)) as i16).max(0)
+    } else {
+        sum as i16
+    }
 }
 
 /// Columns whose sums stay in registers during the loop over taps.
@@ -18,14 +29,21 @@ const COLUMN_GROUP: usize = 32;
 /// will be needed next, for implementations that prefetch them.
 #[inline(always)]
 pub(crate) fn filter_vertical_u8(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i16], _ahead: usize) {
-    const SHIFT: u32 = WEIGHT_BITS + 8 - COMPONENT_BITS;
     if weights.len() == 1 {
         // A single weight is one.
         for (dst, &sample) in dst.iter_mut().zip(src) {
             *dst = i16::from(sample) << (COMPONENT_BITS - 8);
         }
-        return;
+    } else if overshoots(weights) {
+        filter_vertical_u8_by::<true>(dst, src, stride, weights);
+    } else {
+        filter_vertical_u8_by::<false>(dst, src, stride, weights);
     }
+}
+
+#[inline(always)]
+fn filter_vertical_u8_by<const CLAMP: bool>(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i16]) {
+    const SHIFT: u32 = WEIGHT_BITS + 8 - COMPONENT_BITS;
     let whole = dst.len() / COLUMN_GROUP * COLUMN_GROUP;
     let (groups, rest) = dst.split_at_mut(whole);
     for (group, dst) in groups.chunks_exact_mut(COLUMN_GROUP).enumerate() {
@@ -39,7 +57,7 @@ pub(crate) fn filter_vertical_u8(dst: &mut [i16], src: &[u8], stride: usize, wei
             }
         }
         for i in 0..COLUMN_GROUP {
-            dst[i] = (sums[i] >> SHIFT) as i16;
+            dst[i] = narrow::<CLAMP>(sums[i] >> SHIFT);
         }
     }
     for (i, dst) in rest.iter_mut().enumerate() {
@@ -47,7 +65,7 @@ pub(crate) fn filter_vertical_u8(dst: &mut [i16], src: &[u8], stride: usize, wei
         for (row, &weight) in weights.iter().enumerate() {
             sum += i32::from(src[row * stride + whole + i]) * i32::from(weight);
         }
-        *dst = (sum >> SHIFT) as i16;
+        *dst = narrow::<CLAMP>(sum >> SHIFT);
     }
 }
 
@@ -65,8 +83,7 @@ pub(crate) fn filter_vertical_u16(
     // Words may exceed the depth (damaged streams): they count as white, so sums stay bounded.
     let white = (u32::from(u16::MAX) >> (16 - u32::from(format.depth_bits))) as u16;
     let sample = |word: [u8; 2]| i32::from((u16::from_le_bytes(word) >> word_shift).min(white));
-    // Only 16-bit white rounds up to 2^15.
-    let narrow = |sum: i32| (sum >> shift).min(i32::from(i16::MAX)) as i16;
+    let narrow = |sum: i32| narrow::<true>(sum >> shift);
     let half = 1i32 << (shift - 1);
     let whole = dst.len() / COLUMN_GROUP * COLUMN_GROUP;
     let (groups, rest) = dst.split_at_mut(whole);
@@ -121,11 +138,20 @@ pub(crate) fn filter_horizontal(dst: &mut [i16], src: &[i16], table: &AxisTable)
     if let Some(repeat) = table.repeat {
         return repeat_samples(dst, src, repeat, table.first);
     }
+    if table.overshoots {
+        filter_horizontal_any::<true>(dst, src, table);
+    } else {
+        filter_horizontal_any::<false>(dst, src, table);
+    }
+}
+
+#[inline(always)]
+fn filter_horizontal_any<const CLAMP: bool>(dst: &mut [i16], src: &[i16], table: &AxisTable) {
     match table.taps {
-        8 => filter_horizontal_by::<8>(dst, src, table),
-        16 => filter_horizontal_by::<16>(dst, src, table),
-        24 => filter_horizontal_by::<24>(dst, src, table),
-        32 => filter_horizontal_by::<32>(dst, src, table),
+        8 => filter_horizontal_by::<8, CLAMP>(dst, src, table),
+        16 => filter_horizontal_by::<16, CLAMP>(dst, src, table),
+        24 => filter_horizontal_by::<24, CLAMP>(dst, src, table),
+        32 => filter_horizontal_by::<32, CLAMP>(dst, src, table),
         taps => {
             for ((dst, &start), weights) in
                 dst.iter_mut().zip(&table.starts).zip(table.weights.chunks_exact(taps))
@@ -135,18 +161,22 @@ pub(crate) fn filter_horizontal(dst: &mut [i16], src: &[i16], table: &AxisTable)
                 for (values, weights) in values.chunks_exact(8).zip(weights.chunks_exact(8)) {
                     sum += dot::<8>(values, weights);
                 }
-                *dst = (sum >> WEIGHT_BITS) as i16;
+                *dst = narrow::<CLAMP>(sum >> WEIGHT_BITS);
             }
         }
     }
 }
 
 #[inline(always)]
-fn filter_horizontal_by<const TAPS: usize>(dst: &mut [i16], src: &[i16], table: &AxisTable) {
+fn filter_horizontal_by<const TAPS: usize, const CLAMP: bool>(
+    dst: &mut [i16],
+    src: &[i16],
+    table: &AxisTable,
+) {
     for ((dst, &start), weights) in dst.iter_mut().zip(&table.starts).zip(table.weights.chunks_exact(TAPS)) {
         let values = &src[(start - table.first) as usize..][..TAPS];
         let sum = (1i32 << (WEIGHT_BITS - 1)) + dot::<TAPS>(values, weights);
-        *dst = (sum >> WEIGHT_BITS) as i16;
+        *dst = narrow::<CLAMP>(sum >> WEIGHT_BITS);
     }
 }
 

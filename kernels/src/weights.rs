@@ -34,6 +34,8 @@ pub(crate) struct AxisTable {
     counts: Vec<u32>,
     /// `taps` weights per position, zero after the position's own.
     pub weights: Vec<i16>,
+    /// Some weights are negative, so sums must be clamped.
+    pub overshoots: bool,
     /// Allocated weights per position: a multiple of 8.
     pub taps: usize,
     /// The samples that any position needs: `first..end`.
@@ -70,6 +72,7 @@ impl AxisTable {
         let mut table = Self {
             repeat: axis.identity_start().map(|start| Repeat { first_luma: start + axis.window_start, log2 }),
             weights: vec![0; taps * positions],
+            overshoots: overshoots(&all),
             taps,
             // Filters move forward, so the first position starts first and the last ends last.
             first: starts.first().copied().unwrap_or(0),
@@ -132,6 +135,11 @@ impl AxisTable {
     pub fn sample_count(&self) -> usize {
         (self.end - self.first) as usize
     }
+}
+
+/// Whether a sum with these weights can be below 0 or above the largest value.
+pub(crate) fn overshoots(weights: &[i16]) -> bool {
+    weights.iter().any(|&weight| weight < 0)
 }
 
 impl ResampleAxis {
@@ -199,19 +207,36 @@ fn luma_weights(axis: ResampleAxis, position: u32, weights: &mut Vec<i16>) -> u3
     // All values below are in units of 1 / (2 m g) pixel; sides and grids of 16 bits keep them within 62 bits.
     let centre = 2 * a * m + (2 * r + 1) * n;
     let pixel = 2 * m * g;
-    let reach = match filter {
-        Filter::Nearest => {
-            weights.push(1 << WEIGHT_BITS);
-            return (centre / pixel) as u32;
-        }
-        Filter::Triangle => 2 * n.max(m * g),
-        Filter::Bilinear => 2 * m * g,
-    };
+    if filter == Filter::Nearest || axis.identity_start().is_some() {
+        // Without resizing the weights of the other pixels are zero with every filter.
+        weights.push(1 << WEIGHT_BITS);
+        return (centre / pixel) as u32;
+    }
     let half = m * g;
-    // Weights are above zero for pixels whose center is nearer than `reach`.
-    let first = ((centre - reach - half).div_euclid(pixel) + 1).max(a / g);
-    let end = (-(half - centre - reach).div_euclid(pixel)).min((a + n + g - 1) / g);
-    let raw = |x: i64| reach - ((2 * x + 1) * half - centre).abs();
+    let scale = match filter {
+        Filter::Triangle | Filter::Cubic => 2 * n.max(half),
+        _ => pixel,
+    };
+    // Weights are not zero for pixels whose center is nearer than `reach`.
+    let cubic = matches!(filter, Filter::Cubic | Filter::Bicubic);
+    let reach = if cubic { 2 * scale } else { scale };
+    let near = (centre - reach - half).div_euclid(pixel) + 1..-(half - centre - reach).div_euclid(pixel);
+    let crop = a / g..(a + n + g - 1) / g;
+    let (first, end) = (near.start.max(crop.start), near.end.min(crop.end));
+    let distance = |x: i64| ((2 * x + 1) * half - centre).abs();
+    if cubic {
+        let repeats = filter == Filter::Bicubic;
+        let k = if repeats { 3 } else { 2 };
+        let raw = |x: i64| -> i64 {
+            let from = if repeats && x == crop.start { near.start } else { x };
+            let to = if repeats && x == crop.end - 1 { near.end } else { x + 1 };
+            (from..to).map(|x| cubic_weight(distance(x), scale, k)).sum()
+        };
+        let raw: Vec<i64> = (first..end).map(raw).collect();
+        quantize_weights(weights, raw.iter().copied(), raw.iter().sum());
+        return first as u32;
+    }
+    let raw = |x: i64| reach - distance(x);
     let total: i128 = (first..end).map(|x| i128::from(raw(x))).sum();
     match i64::try_from(total << (WEIGHT_BITS + 2)) {
         Ok(_) => quantize_weights(weights, (first..end).map(raw), total as i64),
@@ -220,12 +245,25 @@ fn luma_weights(axis: ResampleAxis, position: u32, weights: &mut Vec<i16>) -> u3
     first as u32
 }
 
+/// The cubic kernel with a = -k/4 at `distance / scale`, in units of 2^-30. The sum of the weights of 2^16 pixels has 46 bits.
+fn cubic_weight(distance: i64, scale: i64, k: i64) -> i64 {
+    let u = (distance << 16) / scale;
+    let (squared, cubed) = (u * u << 16, u * u * u);
+    let sum = if u <= 1 << 16 {
+        (8 - k) * cubed - (12 - k) * squared + (1 << 50)
+    } else {
+        k * (5 * squared - cubed - (u << 35) + (1 << 50))
+    };
+    sum >> 20
+}
+
 /// Rounds the running sum of raw weights to 14 bits.
 fn quantize_weights(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>, total: i64) {
     let (mut sum, mut before) = (0, 0);
     for weight in raw {
         sum += weight;
-        let up_to = ((sum << (WEIGHT_BITS + 1)) + total) / (2 * total);
+        // Cubic sums may be negative.
+        let up_to = ((sum << (WEIGHT_BITS + 1)) + total).div_euclid(2 * total);
         weights.push((up_to - before) as i16);
         before = up_to;
     }
@@ -246,6 +284,9 @@ fn quantize_weights_i128(weights: &mut Vec<i16>, raw: impl Iterator<Item = i64>,
 mod tests {
     use super::*;
 
+    const FILTERS: [Filter; 5] =
+        [Filter::Triangle, Filter::Cubic, Filter::Bilinear, Filter::Bicubic, Filter::Nearest];
+
     fn axis(crop_start: u32, crop_length: u32, resized: u32) -> ResampleAxis {
         ResampleAxis {
             filter: Filter::Triangle,
@@ -263,19 +304,45 @@ mod tests {
         for (n, m) in
             [(1, 1), (7, 3), (3, 7), (1920, 455), (65_535, 1), (1, 300), (4096, 2), (65_535, 65_534)]
         {
-            for log2 in 0..3 {
-                let table = AxisTable::new(axis(5, n, m), log2);
+            for (filter, log2) in
+                FILTERS.into_iter().flat_map(|filter| (0..3).map(move |log2| (filter, log2)))
+            {
+                let table = AxisTable::new(ResampleAxis { filter, ..axis(5, n, m) }, log2);
                 for position in 0..m as usize {
-                    let (_, weights) = table.taps_at(position);
-                    assert_eq!(
-                        weights.iter().map(|&w| i32::from(w)).sum::<i32>(),
-                        1 << 14,
-                        "{n}->{m} at {position}"
-                    );
-                    assert!(weights.iter().all(|&w| w >= 0));
+                    let weights = table.taps_at(position).1.iter().map(|&w| i32::from(w));
+                    assert_eq!(weights.clone().sum::<i32>(), 1 << 14, "{filter:?} {n}->{m} at {position}");
+                    // Sums of 16-bit samples fit 32 bits: see SPEC.md.
+                    let cubic = matches!(filter, Filter::Cubic | Filter::Bicubic);
+                    let most = if cubic { 22_609 } else { 1 << 14 };
+                    assert!(weights.map(i32::abs).sum::<i32>() <= most, "{filter:?} {n}->{m} at {position}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn cubic_weights_are_those_of_the_kernel() {
+        // Distances of 1/4, 3/4, 5/4 and 7/4.
+        let double = ResampleAxis { filter: Filter::Cubic, ..axis(0, 8, 16) };
+        assert_eq!(AxisTable::new(double, 0).taps_at(5), (1, &[-1152, 14_208, 3712, -384][..]));
+        // Twice as wide when halving: 1/4 to 7/4 again, half as large.
+        let half = ResampleAxis { filter: Filter::Cubic, ..axis(0, 16, 8) };
+        let weights = [-192, -576, 1856, 7104, 7104, 1856, -576, -192];
+        assert_eq!(AxisTable::new(half, 0).taps_at(3), (3, &weights[..]));
+        // At the edge the others are divided by their sum.
+        let edge = [7104.0, 7104.0, 1856.0, -576.0, -192.0].map(|weight| weight * 16_384.0 / 15_296.0);
+        let table = AxisTable::new(half, 0);
+        let (start, weights) = table.taps_at(0);
+        assert_eq!((start, weights.len()), (0, 5));
+        assert!(weights.iter().zip(edge).all(|(&got, exact)| (f64::from(got) - exact).abs() <= 1.0));
+    }
+
+    #[test]
+    fn bicubic_repeats_the_edge_of_the_crop() {
+        let table = AxisTable::new(ResampleAxis { filter: Filter::Bicubic, ..axis(4, 8, 4) }, 0);
+        assert_eq!(table.taps_at(0), (4, &[8192, 9728, -1536][..]));
+        assert_eq!(table.taps_at(1), (5, &[-1536, 9728, 9728, -1536][..]));
+        assert_eq!(table.taps_at(3), (9, &[-1536, 9728, 8192][..]));
     }
 
     #[test]
@@ -286,26 +353,30 @@ mod tests {
 
     #[test]
     fn same_size_is_one_tap_and_chroma_repeats() {
-        let table = AxisTable::new(axis(3, 6, 6), 1);
-        assert_eq!(table.repeat, Some(Repeat { first_luma: 3, log2: 1 }));
-        let starts: Vec<_> = (0..6).map(|i| table.taps_at(i)).collect();
-        assert!(starts.iter().all(|(_, weights)| *weights == [16_384]));
-        assert_eq!(starts.iter().map(|&(start, _)| start).collect::<Vec<_>>(), [1, 2, 2, 3, 3, 4]);
+        for filter in FILTERS {
+            let table = AxisTable::new(ResampleAxis { filter, ..axis(3, 6, 6) }, 1);
+            assert_eq!(table.repeat, Some(Repeat { first_luma: 3, log2: 1 }));
+            let starts: Vec<_> = (0..6).map(|i| table.taps_at(i)).collect();
+            assert!(starts.iter().all(|(_, weights)| *weights == [16_384]));
+            assert_eq!(starts.iter().map(|&(start, _)| start).collect::<Vec<_>>(), [1, 2, 2, 3, 3, 4]);
+        }
     }
 
     #[test]
     fn no_tap_lies_outside_the_crop() {
         for (n, m) in [(9, 4), (4, 9), (100, 7), (2, 2)] {
-            let table = AxisTable::new(axis(10, n, m), 0);
-            assert!(table.first >= 10 && table.end <= 10 + n);
-            let ends = (0..m as usize).map(|i| table.taps_at(i).0 + table.taps_at(i).1.len());
-            assert_eq!(ends.max(), Some(table.end as usize));
+            for filter in FILTERS {
+                let table = AxisTable::new(ResampleAxis { filter, ..axis(10, n, m) }, 0);
+                assert!(table.first >= 10 && table.end <= 10 + n);
+                let ends = (0..m as usize).map(|i| table.taps_at(i).0 + table.taps_at(i).1.len());
+                assert_eq!(ends.max(), Some(table.end as usize));
+            }
         }
     }
 
     #[test]
     fn a_grid_of_whole_pixels_changes_nothing() {
-        for filter in [Filter::Triangle, Filter::Bilinear, Filter::Nearest] {
+        for filter in FILTERS {
             for (start, n, m) in [(3, 50, 17), (0, 9, 9), (7, 5, 40)] {
                 let plain = ResampleAxis { filter, ..axis(start, n, m) };
                 let fine =
@@ -337,9 +408,12 @@ mod tests {
         quantize_weights_i128(&mut wide, raw.iter().copied(), i128::from(total));
         assert_eq!(narrow, wide);
         // The largest possible values.
-        let huge = ResampleAxis { crop_subpixels: 65_535, crop_length: 65_535 * 65_535, ..axis(0, 1, 3) };
-        let mut weights = Vec::new();
-        luma_weights(huge, 1, &mut weights);
-        assert_eq!(weights.iter().map(|&w| i32::from(w)).sum::<i32>(), 1 << 14);
+        for (filter, resized) in FILTERS.into_iter().flat_map(|filter| [1, 3].map(|m| (filter, m))) {
+            let huge =
+                ResampleAxis { crop_subpixels: 65_535, crop_length: 65_535 * 65_535, ..axis(0, 1, resized) };
+            let mut weights = Vec::new();
+            luma_weights(ResampleAxis { filter, ..huge }, resized / 2, &mut weights);
+            assert_eq!(weights.iter().map(|&w| i32::from(w)).sum::<i32>(), 1 << 14, "{filter:?}");
+        }
     }
 }

@@ -391,11 +391,14 @@ impl<'a> ArgumentReader<'a> {
 
     fn filter(&mut self) -> Result<Filter> {
         let antialias = self.flag("antialias")?;
-        Ok(match self.interpolation()? {
-            Interpolation::Nearest => Filter::Nearest,
-            Interpolation::Bilinear if antialias => Filter::Triangle,
-            Interpolation::Bilinear => Filter::Bilinear,
-        })
+        match (self.word("interpolation")?.as_str(), antialias) {
+            ("nearest", _) => Ok(Filter::Nearest),
+            ("bilinear", true) => Ok(Filter::Triangle),
+            ("bilinear", false) => Ok(Filter::Bilinear),
+            ("bicubic", true) => Ok(Filter::Cubic),
+            ("bicubic", false) => Ok(Filter::Bicubic),
+            (other, _) => Err(self.internal_error(format!("unknown interpolation: {other:?}"))),
+        }
     }
 
     fn matrix(&mut self) -> Result<Option<MatrixCoefficients>> {

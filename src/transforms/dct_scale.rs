@@ -18,8 +18,8 @@ pub(super) fn scale_for<'a>(geometries: impl Iterator<Item = &'a Geometry> + Clo
 }
 
 fn is_sufficient(geometry: &Geometry, factor: u32) -> bool {
-    // The other filters sample single pixels, which a smaller image does not contain.
-    let averages = geometry.filter == Filter::Triangle;
+    // The other filters sample a few pixels, which a smaller image does not contain.
+    let averages = matches!(geometry.filter, Filter::Triangle | Filter::Cubic);
     let fits = |source: u32, grid: u32, result: u32| {
         u64::from(source) >= MIN_OVERSAMPLING * u64::from(factor) * u64::from(grid) * u64::from(result)
     };
@@ -86,8 +86,9 @@ mod tests {
         assert_eq!(scale((4000, 3000), (224, 224)), DctScale::Quarter);
         assert_eq!(scale((4000, 3584), (224, 224)), DctScale::Eighth);
         assert_eq!(scale((640, 480), (640, 480)), DctScale::Full);
-        let nearest = Geometry { filter: Filter::Nearest, ..resize((4000, 4000), (10, 10)) };
-        assert_eq!(scale_for([nearest].iter()), DctScale::Full);
+        let with = |filter| scale_for([Geometry { filter, ..resize((4000, 4000), (10, 10)) }].iter());
+        assert_eq!([Filter::Triangle, Filter::Cubic].map(with), [DctScale::Eighth; 2]);
+        assert_eq!([Filter::Nearest, Filter::Bilinear, Filter::Bicubic].map(with), [DctScale::Full; 3]);
         // The decoded size must suffice for all views.
         let both = [resize((4000, 4000), (100, 100)), resize((1000, 1000), (100, 100))];
         assert_eq!(scale_for(both.iter()), DctScale::Quarter);

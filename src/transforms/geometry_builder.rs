@@ -25,8 +25,8 @@ struct Mapped {
     map: Map,
     size: (u32, u32),
     interpolation: Interpolation,
-    /// A resize followed the map: pixels that it shrinks must be averaged, not sampled.
-    shrunk: bool,
+    /// A resize followed the map with this filter, which a map does not have: it resizes the frame before the map.
+    resize: Option<Filter>,
 }
 
 /// A geometry under construction.
@@ -183,7 +183,10 @@ impl GeometryBuilder {
         let (across, down) = (scale(old_width, width), scale(old_height, height));
         self.read_through(&[[across, 0.0, 0.0], [0.0, down, 0.0]], (width, height), interpolation);
         if let Some(mapped) = &mut self.mapped {
-            mapped.shrunk = filter == Filter::Triangle;
+            mapped.resize = match filter {
+                Filter::Nearest | Filter::Bilinear => None,
+                other => Some(other),
+            };
         }
     }
 
@@ -201,7 +204,7 @@ impl GeometryBuilder {
             map: [[1.0, 0.0, self.view.x as f64], [0.0, 1.0, self.view.y as f64]],
             size,
             interpolation,
-            shrunk: false,
+            resize: None,
         });
         mapped.map = after(&mapped.map, back);
         mapped.size = size;
@@ -263,7 +266,7 @@ impl GeometryBuilder {
             // A map to positions outside of the frame.
             let away = 4.0 * f64::from(MAX_SIDE);
             let (map, size) = ([[1.0, 0.0, away], [0.0, 1.0, away]], self.size());
-            let mapped = Mapped { map, size, interpolation: Interpolation::Nearest, shrunk: false };
+            let mapped = Mapped { map, size, interpolation: Interpolation::Nearest, resize: None };
             return self.finish_map(mapped, whole_window);
         }
         if let Some(mapped) = self.mapped {
@@ -279,8 +282,8 @@ impl GeometryBuilder {
 
     fn finish_map(mut self, mapped: Mapped, whole_window: bool) -> Geometry {
         self.mapped = Some(mapped);
-        if mapped.shrunk {
-            self.resize_before_map(!whole_window);
+        if let Some(filter) = mapped.resize {
+            self.resize_before_map(filter, !whole_window);
         }
         if !whole_window {
             self.take_needed();
@@ -295,11 +298,11 @@ impl GeometryBuilder {
         self.geometry
     }
 
-    /// A map that shrinks would sample single pixels, so the source is resized, with averaging, to a size at
+    /// A map that shrinks would sample single pixels, so the source is resized, with the filter, to a size at
     /// which the map no longer shrinks. A map that only enlarges would blend the area outside into the edges
     /// of the frame itself, even where there is no padding: such a frame is resized as one without padding is
     /// (`also_larger`), and the map moves it into position.
-    fn resize_before_map(&mut self, also_larger: bool) {
+    fn resize_before_map(&mut self, filter: Filter, also_larger: bool) {
         let Some(mapped) = &mut self.mapped else { return };
         let window = self.geometry.window;
         let straight = mapped.map[0][1] == 0.0 && mapped.map[1][0] == 0.0;
@@ -324,7 +327,7 @@ impl GeometryBuilder {
         self.crop_to_window();
         self.geometry.resized = (width, height);
         self.geometry.window = Rect::from_size(width, height);
-        self.geometry.filter = Filter::Triangle;
+        self.geometry.filter = filter;
     }
 
     /// Removes from the window what the map does not reach.

@@ -226,6 +226,63 @@ def test_source_colors_can_be_overridden(videos):
     assert np.abs(gray[1] - (gray[0] * 219 / 255 + 16))[inside].mean() < 1.5
 
 
+SIZES = [(40, 50), (33, 170), (200, 90), (180, 240), (90, 60)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_bicubic_resize_of_an_array_is_pillows(size):
+    """Noise whose overshoot stays within 0..255. Pillow clamps it after its horizontal pass, framespool after both."""
+    noise = np.random.default_rng(2).integers(60, 196, (90, 120, 3)).astype(np.uint8)
+    expected = np.asarray(Image.fromarray(noise).resize(size[::-1], Image.Resampling.BICUBIC)).astype(int)
+    for constant in ("bicubic", Image.Resampling.BICUBIC):
+        got = t.apply(noise, [t.Resize(size, constant)]).numpy()
+        assert np.abs(got - expected).max() <= 1
+    assert np.abs(t.apply(noise, [t.Resize(size)]).numpy() - expected).max() > 5, "bilinear is another result"
+    part = t.apply(noise, [t.CenterCrop((50, 70)), t.Resize(size, "bicubic")]).numpy()
+    expected = Image.fromarray(noise[20:70, 25:95]).resize(size[::-1], Image.Resampling.BICUBIC)
+    assert np.abs(part - np.asarray(expected).astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("size", SIZES)
+def test_bicubic_overshoot_is_clamped_as_pillow_does(size, axis):
+    """Black and white stripes along one axis, where the order of the axes has no effect."""
+    line = np.random.default_rng(3).integers(0, 2, (90, 120)[axis]).astype(np.uint8) * 255
+    stripes = np.broadcast_to(line[:, None] if axis == 0 else line, (90, 120))
+    rgb = np.stack([stripes, 255 - stripes, stripes], 2)
+    expected = np.asarray(Image.fromarray(rgb).resize(size[::-1], Image.Resampling.BICUBIC))
+    got = t.apply(rgb, [t.Resize(size, "bicubic")]).numpy()
+    assert np.abs(got.astype(int) - expected).max() <= 1
+
+
+def test_bicubic_resize_of_video_is_near_pillows(short_clips):
+    """Chroma is resized before the conversion: at half the size or less that is near the resized RGB."""
+    video = fsp.Video(short_clips[0][0])
+    whole = Image.fromarray(video[20].numpy())
+    for size in [(120, 160), (200, 300)]:
+        expected = np.asarray(whole.resize(size[::-1], Image.Resampling.BICUBIC)).astype(int)
+        got = video.frames([20], transforms=[t.Resize(size, "bicubic")]).data.numpy()[0]
+        distance = np.abs(got - expected)
+        assert (distance <= 2).mean() >= 0.99 and distance.mean() < 0.5
+
+
+def test_bicubic_resize_leaves_label_maps_and_follows_maps(picture):
+    labels = (picture[..., 0] // 50).astype(np.uint8)
+    _, resized = t.apply(picture, [t.Resize((40, 50), "bicubic")], masks=labels)
+    _, expected = t.apply(picture, [t.Resize((40, 50), "nearest")], masks=labels)
+    assert np.array_equal(resized, expected)
+    # The frame is resized before it is padded or rotated.
+    letterbox = t.apply(picture, [t.Letterbox((60, 60), interpolation="bicubic")]).numpy()
+    assert np.array_equal(letterbox[7:52], t.apply(picture, [t.Resize((45, 60), "bicubic")]).numpy())
+    chains = [[t.Pad(30), t.Resize((50, 60), how)] for how in ("bicubic", "bilinear")]
+    both = [t.apply(picture, chain).numpy().astype(int) for chain in chains]
+    whole = Image.fromarray(padded(picture, 30, 30, 30, 30, 0))
+    expected = np.asarray(whole.resize((60, 50), Image.Resampling.BICUBIC))
+    inside = slice(13, 37), slice(13, 47)
+    errors = [np.abs(one - expected)[inside].mean() for one in both]
+    assert errors[0] < errors[1]
+
+
 def padded(picture: np.ndarray, left: int, top: int, right: int, bottom: int, fill: int) -> np.ndarray:
     return np.pad(picture, ((top, bottom), (left, right), (0, 0)), constant_values=fill)
 

@@ -242,6 +242,8 @@ class Mode(enum.Enum):
         (t.Resize(5, "nearest-exact"), t.Resize(5, "nearest")),
         (t.Resize(5, 0), t.Resize(5, "nearest")),  # PIL.Image.NEAREST
         (t.Resize(5, 2), t.Resize(5, "bilinear")),  # PIL.Image.BILINEAR
+        (t.Resize(5, 3), t.Resize(5, "bicubic")),  # PIL.Image.BICUBIC
+        (t.RandomResizedCrop(5, interpolation=Mode.BICUBIC), t.RandomResizedCrop(5, interpolation="bicubic")),
         (t.CenterCrop((5,)), t.CenterCrop((5, 5))),
         (t.RandomCrop(5), t.RandomCrop(5, padding=0, padding_mode="constant")),
         (t.Pad(3), t.Pad([3])),
@@ -279,9 +281,8 @@ def test_two_ways_to_say_the_same(one, other):
         (lambda: t.Resize(9, max_size=10, side="longer"), "Resize: max_size=10 .*'longer'"),
         (lambda: t.Resize((9, 9), side="longer"), r'side="longer" needs an int for size, got \(9, 9\)'),
         (lambda: t.Resize(9, side="both"), "side must be .* got 'both'"),
-        (lambda: t.Resize(9, "bicubic"), "interpolation 'bicubic' is not supported; use \"bilinear\""),
-        (lambda: t.Resize(9, Mode.BICUBIC), "interpolation <Mode.BICUBIC: 'bicubic'> is not supported"),
-        (lambda: t.Resize(9, 3), "interpolation 3 is not supported"),
+        (lambda: t.Resize(9, "lanczos"), '\'lanczos\' is not supported; use "bilinear", "bicubic" or "nearest"'),
+        (lambda: t.Resize(9, 1), "interpolation 1 is not supported"),
         (lambda: t.Resize(9, False), "interpolation False is not supported"),
         (lambda: t.Resize(9, antialias=None), "antialias must be True or False, got None"),
         (lambda: t.RandomCrop(9, padding=-1), "RandomCrop: padding must be at least 0, got -1"),
@@ -306,7 +307,8 @@ def test_two_ways_to_say_the_same(one, other):
         (lambda: t.RandomRotation((10, -10)), r"degrees must be .*got \(10, -10\)"),
         (lambda: t.RandomRotation((0, float("inf"))), "degrees must be finite, got inf"),
         (lambda: t.RandomRotation((1, 2, 3)), r"degrees must be \(low, high\), got \(1, 2, 3\)"),
-        (lambda: t.RandomRotation(10, "bicubic"), "interpolation 'bicubic'"),
+        (lambda: t.RandomRotation(10, "bicubic"), "'bicubic' is not supported; only resizes have \"bicubic\"; use"),
+        (lambda: t.RandomAffine(10, interpolation=Mode.BICUBIC), "RandomAffine: interpolation <Mode.BICUBIC.*; only"),
         (lambda: t.RandomRotation(10, expand=True, center=(1, 2)), r"omit center=\(1, 2\)"),
         (lambda: t.RandomRotation(10, center=3), "center must be 2 numbers, got 3"),
         (lambda: t.RandomAffine(0, translate=(0, 1.5)), r"translate must be at most 1, got 1\.5"),

@@ -77,10 +77,11 @@ inline u32 permute_bytes(u32 a, u32 b, u32 which) {
   return result;
 }
 
-inline u32 dot_low(u32 pair, u32 bytes, u32 sum) {
-  return sum + (pair & 0xFFFFu) * (bytes & 255u) + (pair >> 16) * (bytes >> 8 & 255u);
+inline i32 dot_low(u32 pair, u32 bytes, i32 sum) {
+  const i32 first = static_cast<i16>(pair & 0xFFFFu), second = static_cast<i16>(pair >> 16);
+  return sum + first * static_cast<i32>(bytes & 255u) + second * static_cast<i32>(bytes >> 8 & 255u);
 }
-inline u32 dot_high(u32 pair, u32 bytes, u32 sum) { return dot_low(pair, bytes >> 16, sum); }
+inline i32 dot_high(u32 pair, u32 bytes, i32 sum) { return dot_low(pair, bytes >> 16, sum); }
 
 #define KERNEL(name, Args, body)                                  \
   static void name(Block& block, const void* bytes) {             \

@@ -20,7 +20,7 @@ macro_rules! impl_to_bytes {
     };
 }
 
-impl_to_bytes!(u16, u32, i32, u64, i64, f32);
+impl_to_bytes!(i16, u32, i32, u64, i64, f32);
 
 impl<T: ToBytes, const N: usize> ToBytes for [T; N] {
     const BYTES: usize = N * T::BYTES;
@@ -84,7 +84,7 @@ kernel_structs! {
         chunk: u32,
         pitch: u32,
         aligned: u32,
-        unused: u32,
+        overshoots: u32,
     }
 
     /// A mask.

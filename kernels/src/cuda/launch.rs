@@ -356,6 +356,8 @@ fn set_plane_args(args: &mut PixelArgs, checked: &CheckedFrame<super::FormatOnly
         plane.step = own.step as u32;
         plane.row_samples = (own.columns * own.step) as u32;
         plane.is_chroma = u32::from(own.is_chroma);
+        let rows = if own.is_chroma { &tables.chroma.rows } else { &tables.luma.rows };
+        plane.overshoots = u32::from(rows.overshoots);
         args.plane_count += 1;
     }
     let plane_tables = [&tables.luma, &tables.chroma];

@@ -44,12 +44,12 @@ impl TableBuffer {
     ) -> kernel_args::AxisArgs {
         let positions = table.starts.len();
         let tap_ranges = self.begin();
-        let mut weights = vec![0u16; taps * positions];
+        let mut weights = vec![0i16; taps * positions];
         for position in 0..positions {
             let (start, own) = table.taps_at(position);
             TapRange { start: start as u32, count: own.len() as u32 }.append_to(&mut self.0);
             for (k, &weight) in own.iter().enumerate() {
-                weights[place(position, k)] = weight as u16;
+                weights[place(position, k)] = weight;
             }
         }
         let begin = self.begin();

@@ -142,6 +142,17 @@ fn weighted(taps: &[(u32, f64)], pixel: impl Fn(u32) -> [f64; 3]) -> [f64; 3] {
     sums
 }
 
+/// The cubic convolution kernel with parameter `a`.
+fn cubic(t: f64, a: f64) -> f64 {
+    if t <= 1.0 {
+        ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0
+    } else if t < 2.0 {
+        a * (((t - 5.0) * t + 8.0) * t - 4.0)
+    } else {
+        0.0
+    }
+}
+
 /// The pixels with a weight for a position: those that overlap the crop (start and length in units of 1 / grid pixel) and are
 /// within the kernel's reach.
 fn taps(
@@ -156,13 +167,25 @@ fn taps(
     let centre = (2.0 * start * resized + (2.0 * f64::from(position) + 1.0) * length)
         / (2.0 * resized * crop_subpixels);
     let support = match filter {
-        Filter::Triangle => scale.max(1.0),
-        Filter::Bilinear => 1.0,
+        Filter::Triangle | Filter::Cubic => scale.max(1.0),
+        Filter::Bilinear | Filter::Bicubic => 1.0,
         Filter::Nearest => return vec![(centre as u32, 1.0)],
     };
-    let raw: Vec<_> = ((start / crop_subpixels) as u32..((start + length) / crop_subpixels).ceil() as u32)
-        .map(|x| (x, (1.0 - ((f64::from(x) + 0.5 - centre) / support).abs()).max(0.0)))
-        .filter(|&(_, weight)| weight > 0.0)
+    let kernel = |x: f64| {
+        let t = ((x + 0.5 - centre) / support).abs();
+        match filter {
+            Filter::Cubic => cubic(t, -0.5),
+            Filter::Bicubic => cubic(t, -0.75),
+            _ => (1.0 - t).max(0.0),
+        }
+    };
+    let first = (start / crop_subpixels).floor();
+    let last = ((start + length) / crop_subpixels).ceil() - 1.0;
+    // `Bicubic` repeats the crop's edge.
+    let beyond = if filter == Filter::Bicubic { 3 } else { 0 };
+    let raw: Vec<_> = (first as i64 - beyond..=last as i64 + beyond)
+        .map(|x| ((x as f64).clamp(first, last) as u32, kernel(x as f64)))
+        .filter(|&(_, weight)| weight != 0.0)
         .collect();
     let total: f64 = raw.iter().map(|&(_, weight)| weight).sum();
     raw.into_iter().map(|(x, weight)| (x, weight / total)).collect()

@@ -156,7 +156,7 @@ impl WindowComponents {
                         *sum += weight * value;
                     }
                 }
-                values.push(sums.map(|sum| sum >> 14)); // step 3
+                values.push(sums.map(|sum| (sum >> 14).clamp(0, 32_767))); // step 3
             }
         }
         Self { width, height, values }
@@ -183,7 +183,7 @@ fn vertical_sum(frame: &FrameView<'_>, column: u32, rows: &[(u32, i64)]) -> [i64
     for (component, value) in values.iter_mut().enumerate().take(components(frame)) {
         let sum: i64 =
             rows.iter().map(|&(row, weight)| weight * i64::from(sample(frame, component, column, row))).sum();
-        *value = ((sum + (1 << (d - 2))) >> (d - 1)).min(32_767);
+        *value = ((sum + (1 << (d - 2))) >> (d - 1)).clamp(0, 32_767);
     }
     values
 }
@@ -193,22 +193,49 @@ fn weights(filter: Filter, a: i64, n: i64, g: i64, m: i64, r: i64) -> Vec<(u32, 
     if filter == Filter::Nearest {
         return vec![(((2 * a * m + (2 * r + 1) * n) / (2 * m * g)) as u32, 1 << 14)];
     }
-    let reach = match filter {
-        Filter::Bilinear => 2 * m * g,
+    let scale = match filter {
+        Filter::Bilinear | Filter::Bicubic => 2 * m * g,
         _ => 2 * n.max(m * g),
     };
     let pixels = a / g..(a + n + g - 1) / g;
-    let raw = |x: i64| (reach - ((2 * x + 1) * m * g - 2 * a * m - (2 * r + 1) * n).abs()).max(0);
-    let total: i128 = pixels.clone().map(|x| i128::from(raw(x))).sum();
-    let round = |sum: i128| ((2 * sum * (1 << 14) + total) / (2 * total)) as i64;
+    let raw = |x: i64| {
+        let distance = ((2 * x + 1) * m * g - 2 * a * m - (2 * r + 1) * n).abs();
+        match filter {
+            Filter::Cubic => cubic_weight(distance, scale, 2),
+            Filter::Bicubic => cubic_weight(distance, scale, 3),
+            _ => i128::from((scale - distance).max(0)),
+        }
+    };
+    // The pixels that a pixel stands for: at the crop's edge of `bicubic`, those outside that are near enough.
+    let beyond = if filter == Filter::Bicubic { 3 } else { 0 };
+    let covered = |x: i64| {
+        let first = if x == pixels.start { x - beyond } else { x };
+        let last = if x == pixels.end - 1 { x + beyond } else { x };
+        (first..=last).map(raw).sum::<i128>()
+    };
+    let total: i128 = pixels.clone().map(covered).sum();
+    let round = |sum: i128| (2 * sum * (1 << 14) + total).div_euclid(2 * total) as i64;
     let (mut before, mut list) = (0, Vec::new());
-    for x in pixels {
-        let up_to = before + i128::from(raw(x));
+    for x in pixels.clone() {
+        let up_to = before + covered(x);
         list.push((x as u32, round(up_to) - round(before)));
         before = up_to;
     }
     list.retain(|&(_, weight)| weight != 0);
     list
+}
+
+/// The cubic weight of step 1.
+fn cubic_weight(distance: i64, scale: i64, k: i128) -> i128 {
+    let (one, u) = (1i128 << 16, i128::from(distance) * (1 << 16) / i128::from(scale));
+    let sum = if u <= one {
+        (8 - k) * u.pow(3) - (12 - k) * one * u.pow(2) + 4 * one.pow(3)
+    } else if u < 2 * one {
+        k * (5 * one * u.pow(2) - u.pow(3) - 8 * one.pow(2) * u + 4 * one.pow(3))
+    } else {
+        0
+    };
+    sum.div_euclid(1 << 20)
 }
 
 /// Step 4: components and coverage of output pixel (x, y).

@@ -48,6 +48,18 @@ fn weight_pair(first: i16, second: i16) -> __m256i {
     _mm256_set1_epi32(i32::from(first) & 0xFFFF | i32::from(second) << 16)
 }
 
+/// Two registers of sums as 16-bit words, at most 32767: in each half those of `low` come first. `CLAMP`: at least 0.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn narrow<const CLAMP: bool>(low: __m256i, high: __m256i) -> __m256i {
+    let packed = _mm256_packs_epi32(low, high);
+    if CLAMP {
+        _mm256_max_epi16(packed, _mm256_setzero_si256())
+    } else {
+        packed
+    }
+}
+
 /// The factors of [`unscaled_row`], each broadcast to every lane.
 struct BroadcastFactors {
     zero: __m256i,

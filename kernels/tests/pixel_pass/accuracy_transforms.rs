@@ -5,7 +5,7 @@ use framespool_kernels::*;
 use proptest::prelude::*;
 
 use crate::accuracy::{distance, formats, low_contrast_frame};
-use crate::strategies::{formats as formats_of_any_kind, placed};
+use crate::strategies::{formats as formats_of_any_kind, placed, FILTERS};
 use crate::support::{config, run_with_spec, Format, TestFrame};
 
 /// A subset of formats that covers every arrangement, depth, matrix, range and subsampling: the reference is slow in debug builds.
@@ -51,7 +51,7 @@ fn every_filter_is_within_1_with_fractional_crops() {
     let (width, height) = (97, 61);
     let fine = Rect { x: 10, y: 3, width: width * 7 - 31, height: height * 5 - 9 };
     for (_, format, picture) in pictures(width, height) {
-        for filter in [Filter::Triangle, Filter::Bilinear, Filter::Nearest] {
+        for filter in FILTERS {
             for (grid, crop) in [((1, 1), Rect::from_size(width, height)), ((7, 5), fine)] {
                 for resized in [(width, height), (33, 21), (131, 83), (94, 59)] {
                     let window = Rect::from_size(resized.0, resized.1);

@@ -2,6 +2,7 @@
 
 use framespool_kernels::*;
 
+use crate::strategies::FILTERS;
 use crate::support::{gray, noise, red, run_u8, Format, PlaneLayout, TestFrame};
 
 #[test]
@@ -117,7 +118,7 @@ fn nv12_and_i420_of_the_same_picture_agree() {
 #[test]
 fn crop_on_grid_units_equals_crop_in_pixels() {
     let picture = noise(Format::i420(21, 17), 1);
-    for filter in [Filter::Triangle, Filter::Bilinear, Filter::Nearest] {
+    for filter in FILTERS {
         for resized in [(9, 8), (5, 3), (40, 40)] {
             let plain = Geometry {
                 crop: Rect { x: 3, y: 1, width: 9, height: 8 },
@@ -174,4 +175,18 @@ fn bilinear_reads_two_pixels_at_any_scale() {
         ..Geometry::identity(8, 1)
     };
     assert_eq!(red(&gray(8, 1, &[255, 10, 30, 255, 255, 50, 90, 255]), geometry), [20, 70]);
+}
+
+#[test]
+fn bicubic_reads_four_pixels_at_any_scale() {
+    let geometry = |filter| Geometry {
+        resized: (2, 1),
+        window: Rect::from_size(2, 1),
+        filter,
+        ..Geometry::identity(8, 1)
+    };
+    // At distances 1/2 and 3/2: (-3 * 10 + 19 * 20 + 19 * 40 - 3 * 60) / 32 = 29.06.
+    let picture = gray(8, 1, &[10, 20, 40, 60, 90, 120, 80, 50]);
+    assert_eq!(red(&picture, geometry(Filter::Bicubic)), [29, 106]);
+    assert_ne!(red(&picture, geometry(Filter::Cubic)), [29, 106]);
 }

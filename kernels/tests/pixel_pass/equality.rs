@@ -4,7 +4,7 @@
 use framespool_kernels::*;
 use proptest::prelude::*;
 
-use crate::strategies::{canvased, formats, placed, warped, whole};
+use crate::strategies::{canvased, filters, formats, placed, warped, whole};
 use crate::strategies_output::{colors, layouts, output_specs};
 use crate::support::{config, gray, noise, run_with_spec, Format, TestFrame};
 
@@ -141,7 +141,7 @@ proptest! {
         (start, end) in prop_oneof![Just((0.0, 0.999_999)), (0.0f64..1.0, 0.0f64..1.0)],
         resized in prop_oneof![Just(1), 2u32..10, 1u32..=65_535],
         (first, count) in (0.0f64..1.0, 1u32..20),
-        filter in prop_oneof![Just(Filter::Triangle), Just(Filter::Bilinear), Just(Filter::Nearest)],
+        filter in filters(),
         (mirror, quarter_turns_cw, tall) in (any::<bool>(), 0u8..4, any::<bool>()),
         format in formats(),
         seed in any::<u64>(),

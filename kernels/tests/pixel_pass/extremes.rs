@@ -2,7 +2,7 @@
 
 use framespool_kernels::*;
 
-use crate::support::{gray, noise, run_with_spec, Format, PlaneLayout};
+use crate::support::{gray, noise, run_u8, run_with_spec, Format, PlaneLayout, TestFrame};
 
 #[test]
 fn overflowing_color_matrix_product_is_refused() {
@@ -90,5 +90,50 @@ fn window_errors_name_the_window() {
             PixelPass::new(Geometry { window, ..Geometry::identity(4, 4) }, OutputSpec::new(Dtype::U8))
                 .unwrap_err();
         assert!(refused.to_string().starts_with(what), "{refused}");
+    }
+}
+
+/// A black and a white half, side by side or one above the other, at twice the size.
+#[test]
+fn cubic_overshoot_is_clamped_to_black_and_white() {
+    // Distances of 1/4 to 7/4 with a = -1/2: white counts -0.07, 0.20, 0.80 and 1.07 next to the edge.
+    let expected = [0, 0, 0, 0, 0, 52, 203, 255, 255, 255, 255, 255];
+    for (depth_bits, range) in
+        [8, 10, 16].into_iter().flat_map(|d| [(d, ColorRange::Full), (d, ColorRange::Limited)])
+    {
+        let color = Colorimetry { matrix: MatrixCoefficients::Bt709, range };
+        let (black, white) = match range {
+            ColorRange::Full => (0, (1 << depth_bits) - 1),
+            ColorRange::Limited => (16 << (depth_bits - 8), 235 << (depth_bits - 8)),
+        };
+        for across in [true, false] {
+            let format = Format { plane_layout: PlaneLayout::Gray, depth_bits, color, ..Format::i420(6, 6) };
+            let picture =
+                TestFrame::new(
+                    format,
+                    |_, column, row| {
+                        if (if across { column } else { row }) < 3 {
+                            black
+                        } else {
+                            white
+                        }
+                    },
+                );
+            let window = Rect::from_size(12, 12);
+            let geometry =
+                Geometry { resized: (12, 12), window, filter: Filter::Cubic, ..Geometry::identity(6, 6) };
+            for backend in Backend::available() {
+                let image = run_u8(&picture.view(), geometry, backend);
+                for at in 0..12 {
+                    let (x, y) = if across { (at, 5) } else { (5, at) };
+                    assert_eq!(
+                        image.at(x, y),
+                        [expected[at as usize]; 3],
+                        "{} {format:?} {at}",
+                        backend.name()
+                    );
+                }
+            }
+        }
     }
 }

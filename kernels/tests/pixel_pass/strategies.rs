@@ -50,6 +50,13 @@ struct Side {
     window: (u32, u32),
 }
 
+pub const FILTERS: [Filter; 5] =
+    [Filter::Triangle, Filter::Cubic, Filter::Bilinear, Filter::Bicubic, Filter::Nearest];
+
+pub fn filters() -> BoxedStrategy<Filter> {
+    proptest::sample::select(&FILTERS[..]).boxed()
+}
+
 fn side(length: u32) -> BoxedStrategy<Side> {
     let grid = prop_oneof![4 => Just(1u32), 1 => 2u32..=4, 2 => 1u32..=300];
     grid.prop_flat_map(move |grid| {
@@ -75,9 +82,7 @@ fn side(length: u32) -> BoxedStrategy<Side> {
 fn geometries(width: u32, height: u32) -> BoxedStrategy<Geometry> {
     let orientation = (any::<bool>(), 0u8..=5)
         .prop_map(|(mirror, quarter_turns_cw)| Orientation { mirror, quarter_turns_cw });
-    let filter =
-        prop_oneof![2 => Just(Filter::Triangle), 1 => Just(Filter::Bilinear), 1 => Just(Filter::Nearest)];
-    (orientation, filter, any::<bool>(), any::<bool>())
+    (orientation, filters(), any::<bool>(), any::<bool>())
         .prop_flat_map(move |(orientation, filter, flip_horizontal, flip_vertical)| {
             let odd = orientation.quarter_turns_cw % 2 == 1;
             let (width, height) = if odd { (height, width) } else { (width, height) };

@@ -11,9 +11,10 @@ The single pass differs from separate steps as follows (docs/concepts/transforms
 
 - values are rounded and clamped to 0..255 once, at the end, not after every step;
 - consecutive resizes become one, from the source frame. So do rotations with the resizes around them: the frame is
-  sampled once, with the interpolation of the last step. Padding followed by a resize is resized and then moved to its
-  position, which may be between pixels: the frame may be a little softer, the border of the padding sharper. Resize
-  first, or use `Letterbox`;
+  sampled once, with the interpolation of the last step. A bicubic resize after a rotation is done before it if it
+  shrinks, and is bilinear if it enlarges. Padding followed by a resize is resized and then moved to its position, which
+  may be between pixels: the frame may be a little softer, the border of the padding sharper. Resize first, or use
+  `Letterbox`;
 - contrast uses the mean gray of each frame after all crops (later ones too, each view its own), without fill; a crop
   after a rotation does not count.
 
@@ -29,9 +30,10 @@ The fill of erasing transforms is in code values 0 to 255 before `Normalize`, an
 `"random"` is noise of standard deviation 1 for float results, and uniform codes for uint8.
 
 `fill` is the value outside the frame: a number or (R, G, B), in code values 0 to 255. `interpolation` is
-`"bilinear"` or `"nearest"`, or torchvision's or PIL's constant of that name. When resizing, `"nearest"` takes the
-pixel that contains the center, which torchvision calls `NEAREST_EXACT`. `antialias=False` makes bilinear resizing
-read only the nearest pixels at every scale.
+`"bilinear"` or `"nearest"`, or torchvision's or PIL's constant of that name; resizes have `"bicubic"` too. When
+resizing, `"nearest"` takes the pixel that contains the center, which torchvision calls `NEAREST_EXACT`.
+`antialias=False` makes bilinear and bicubic resizing read only the nearest pixels at every scale, two or four per axis.
+Bicubic overshoot is clamped to the range of the stored samples after each axis, the vertical one first.
 
 A list may also contain transforms of torchvision, also in `Compose` or `torch.nn.Sequential`. They are replaced by
 those of this module if both do the same, and refused otherwise. `Normalize` may stand before crops, flips and resizes.

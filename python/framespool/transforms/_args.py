@@ -168,30 +168,33 @@ def as_probability(name: str, p: Any) -> float:
     return number(f"{name}: p", p, least=0, most=1)
 
 
-def as_interpolation(name: str, interpolation: Any) -> str:
-    # The enums of torchvision and PIL have these names; PIL.Image.NEAREST and BILINEAR are 0 and 2.
+def as_interpolation(name: str, interpolation: Any, *, resizes: bool = False) -> str:
+    # The enums of torchvision and PIL have these names; PIL.Image.NEAREST, BILINEAR and BICUBIC are 0, 2 and 3.
     """Validates an interpolation.
 
     Args:
         name: Name of the transform.
         interpolation: A name, or a constant of torchvision or PIL.
+        resizes: Whether the transform resizes, for which there is also "bicubic".
 
     Returns:
-        "bilinear" or "nearest".
+        "bilinear", "bicubic" or "nearest".
 
     Raises:
         ArgumentError: If the value is anything else.
     """
     word = interpolation.name if isinstance(interpolation, Enum) else interpolation
     if isinstance(word, int) and not isinstance(word, bool):
-        word = {0: "nearest", 2: "bilinear"}.get(word)
+        word = {0: "nearest", 2: "bilinear", 3: "bicubic"}.get(word)
     if isinstance(word, str):
         word = word.lower().replace("_", "-")
-        if word in ("bilinear", "nearest"):
+        if word in ("bilinear", "nearest") or (word == "bicubic" and resizes):
             return word
         if word == "nearest-exact":
             return "nearest"
-    raise ArgumentError(f'{name}: interpolation {interpolation!r} is not supported; use "bilinear" or "nearest"')
+    supported = '"bilinear", "bicubic" or "nearest"' if resizes else '"bilinear" or "nearest"'
+    resize_first = '; only resizes have "bicubic"' if word == "bicubic" else ""
+    raise ArgumentError(f"{name}: interpolation {interpolation!r} is not supported{resize_first}; use {supported}")
 
 
 def as_range(name: str, value: Any, **limits: float) -> tuple[float, float]:

@@ -47,9 +47,9 @@ class Resize(Transform):
         size: (height, width), or an int for the shorter side, in pixels. The longer side becomes `int(size * longer /
             shorter)`; with `side="longer"` the shorter one becomes `int(size * shorter / longer)`. `None` with
             `max_size` gives the longer side, as in torchvision.
-        interpolation: `"bilinear"` or `"nearest"`.
+        interpolation: `"bilinear"`, `"bicubic"` or `"nearest"`.
         max_size: Upper limit of the longer side in pixels, only for a given shorter side.
-        antialias: Filter when downscaling with bilinear interpolation.
+        antialias: Filter when downscaling with bilinear or bicubic interpolation.
         side: The side that an int `size` gives, `"shorter"` or `"longer"`.
 
     Raises:
@@ -95,7 +95,7 @@ class Resize(Transform):
                 raise ArgumentError(f"Resize: max_size must be greater than size={sides[0]}, got {max_size}")
         self._set(
             size=sides[0] if len(sides) == 1 else sides,
-            interpolation=as_interpolation("Resize", interpolation),
+            interpolation=as_interpolation("Resize", interpolation, resizes=True),
             max_size=max_size,
             antialias=boolean("Resize: antialias", antialias),
             side=side,
@@ -178,8 +178,8 @@ class RandomResizedCrop(Transform):
         size: Size of the result, an int for a square, or (height, width); in pixels.
         scale: (low, high) of the area of the part, as a share of the frame.
         ratio: (low, high) of its width / height, drawn uniformly in the logarithm.
-        interpolation: `"bilinear"` or `"nearest"`.
-        antialias: Filter when downscaling with bilinear interpolation.
+        interpolation: `"bilinear"`, `"bicubic"` or `"nearest"`.
+        antialias: Filter when downscaling with bilinear or bicubic interpolation.
         per_frame: Draw for each frame.
 
     Example:
@@ -210,7 +210,7 @@ class RandomResizedCrop(Transform):
             size=as_size("RandomResizedCrop", size),
             scale=span("RandomResizedCrop: scale", scale, above=0),
             ratio=span("RandomResizedCrop: ratio", ratio, above=0),
-            interpolation=as_interpolation("RandomResizedCrop", interpolation),
+            interpolation=as_interpolation("RandomResizedCrop", interpolation, resizes=True),
             antialias=boolean("RandomResizedCrop: antialias", antialias),
             per_frame=boolean("RandomResizedCrop: per_frame", per_frame),
         )
@@ -467,8 +467,8 @@ class Letterbox(Transform):
     Args:
         size: Size of the result, an int for a square, or (height, width); in pixels.
         fill: Value of added pixels.
-        interpolation: `"bilinear"` or `"nearest"`.
-        antialias: Filter when downscaling with bilinear interpolation.
+        interpolation: `"bilinear"`, `"bicubic"` or `"nearest"`.
+        antialias: Filter when downscaling with bilinear or bicubic interpolation.
 
     Example:
         >>> import framespool as fsp
@@ -491,6 +491,6 @@ class Letterbox(Transform):
         self._set(
             size=as_size("Letterbox", size),
             fill=as_fill("Letterbox", fill),
-            interpolation=as_interpolation("Letterbox", interpolation),
+            interpolation=as_interpolation("Letterbox", interpolation, resizes=True),
             antialias=boolean("Letterbox: antialias", antialias),
         )

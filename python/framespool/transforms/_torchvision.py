@@ -147,8 +147,10 @@ def _interpolation(entry: Any, *, resizes: bool) -> str:
     name = str(how.value if isinstance(how, Enum) else how).lower().replace("_", "-")
     if resizes and name == "nearest":
         raise unsupported(entry, "NEAREST takes other pixels than NEAREST_EXACT, which is supported")
-    if name not in ("bilinear", "nearest", "nearest-exact"):
-        raise unsupported(entry, f"interpolation {name!r} is not supported; BILINEAR and NEAREST_EXACT are")
+    supported = ("bilinear", "bicubic", "nearest-exact") if resizes else ("bilinear", "nearest", "nearest-exact")
+    if name not in supported:
+        names = ", ".join(word.upper().replace("-", "_") for word in supported)
+        raise unsupported(entry, f"interpolation {name!r} is not supported; these are: {names}")
     return name
 
 

@@ -81,12 +81,19 @@ fn a_crop_of_nothing_but_padding_is_all_fill() {
 
 #[test]
 fn a_resize_after_a_rotation_happens_before_it() {
-    let mut d = draft(1000, 800);
     let (sin, cos) = 30f64.to_radians().sin_cos();
-    d.warp(&[[cos, -sin, 200.0], [sin, cos, -100.0]], (1000, 800), Interpolation::Bilinear);
-    d.resize(250, 200, Filter::Triangle);
-    let g = d.finish(true);
+    let resized = |filter| {
+        let mut d = draft(1000, 800);
+        d.warp(&[[cos, -sin, 200.0], [sin, cos, -100.0]], (1000, 800), Interpolation::Bilinear);
+        d.resize(250, 200, filter);
+        d.finish(true)
+    };
+    let g = resized(Filter::Triangle);
     assert_eq!(g.resized, (250, 200));
+    // The map itself has no other filter than bilinear and nearest.
+    assert_eq!(resized(Filter::Cubic), Geometry { filter: Filter::Cubic, ..g });
+    assert_eq!(resized(Filter::Bicubic), Geometry { filter: Filter::Bicubic, ..g });
+    assert_eq!(resized(Filter::Bilinear).resized, (1000, 800));
     let Placement::Warp(warp) = g.placement else { panic!("{g:?}") };
     let unit = f64::from(1u32 << WARP_FRACTION_BITS);
     assert!(
@@ -101,8 +108,9 @@ fn padded_frame_is_resized_then_moved() {
     let mut d = draft(32, 32);
     d.pad(Padding { left: 4, top: 4, right: 4, bottom: 4 }).unwrap();
     d.crop(0, 5, size(32, 32));
-    d.resize(224, 224, Filter::Triangle);
+    d.resize(224, 224, Filter::Cubic);
     let g = d.finish(false);
+    assert_eq!(g.filter, Filter::Cubic);
     let Placement::Warp(warp) = g.placement else { panic!("{g:?}") };
     let unit = 1i64 << WARP_FRACTION_BITS;
     // Exactly seven times as large: no pixel is blended with the padding.

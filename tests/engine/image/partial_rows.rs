@@ -24,6 +24,8 @@ fn parts((width, height): (u32, u32)) -> Vec<Geometry> {
         part(0, h / 3, w, 1, (20, 1)),
         Geometry { filter: Filter::Nearest, ..part(0, h / 2, w, h / 3, (9, 9)) },
         Geometry { filter: Filter::Bilinear, ..part(w / 5, h / 5, w / 2, h / 2, (60, 50)) },
+        Geometry { filter: Filter::Bicubic, ..part(w / 5, h / 5, w / 2, h / 2, (60, 50)) },
+        Geometry { filter: Filter::Cubic, ..part(w / 4, h / 2, w / 2, h / 4, (23, 40)) },
         Geometry { flip_vertical: true, flip_horizontal: true, ..part(0, 0, w / 2, h / 2, (14, 15)) },
         // A center crop of the resized image, as for evaluation.
         Geometry { window: Rect { x: 8, y: 9, width: 24, height: 20 }, ..part(0, 0, w, h, (40, 40)) },

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{load_i16, store_i16};
+use super::{load_i16, narrow, store_i16};
 use crate::simd::BLOCK_ROWS;
 use crate::weights::{AxisTable, WEIGHT_BITS};
 
@@ -58,11 +58,26 @@ fn transpose_8x8(rows: [__m256i; 8]) -> [__m256i; 8] {
 /// The horizontal pass of sixteen rows: `rows` are `stride` apart, a multiple of 8 that is at least the number of positions.
 #[target_feature(enable = "avx2")]
 pub(in crate::simd) fn filter_horizontal(rows: &mut [i16], stride: usize, pairs: &[i16], table: &AxisTable) {
+    if table.overshoots {
+        filter_horizontal_by::<true>(rows, stride, pairs, table);
+    } else {
+        filter_horizontal_by::<false>(rows, stride, pairs, table);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn filter_horizontal_by<const CLAMP: bool>(
+    rows: &mut [i16],
+    stride: usize,
+    pairs: &[i16],
+    table: &AxisTable,
+) {
     let count = table.starts.len();
     for at in (0..count).step_by(8) {
         let mut columns = [_mm256_setzero_si256(); 8];
         for (k, column) in columns.iter_mut().enumerate().take(count - at) {
-            *column = filter_position(pairs, table, at + k);
+            *column = filter_position::<CLAMP>(pairs, table, at + k);
         }
         store_transposed(&mut rows[at..], stride, columns);
     }
@@ -76,11 +91,26 @@ pub(in crate::simd) fn filter_horizontal_avx512(
     pairs: &[i16],
     table: &AxisTable,
 ) {
+    if table.overshoots {
+        filter_horizontal_avx512_by::<true>(rows, stride, pairs, table);
+    } else {
+        filter_horizontal_avx512_by::<false>(rows, stride, pairs, table);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn filter_horizontal_avx512_by<const CLAMP: bool>(
+    rows: &mut [i16],
+    stride: usize,
+    pairs: &[i16],
+    table: &AxisTable,
+) {
     let count = table.starts.len();
     for at in (0..count).step_by(8) {
         let mut columns = [_mm256_setzero_si256(); 8];
         for (k, column) in columns.iter_mut().enumerate().take(count - at) {
-            *column = filter_position_avx512(pairs, table, at + k);
+            *column = filter_position_avx512::<CLAMP>(pairs, table, at + k);
         }
         store_transposed(&mut rows[at..], stride, columns);
     }
@@ -89,7 +119,7 @@ pub(in crate::simd) fn filter_horizontal_avx512(
 /// One position of sixteen rows.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn filter_position(pairs: &[i16], table: &AxisTable, at: usize) -> __m256i {
+fn filter_position<const CLAMP: bool>(pairs: &[i16], table: &AxisTable, at: usize) -> __m256i {
     let (start, weights) = table.pairs_at(at);
     let pairs = &pairs[start * PAIR..][..weights.len() * PAIR];
     let half = _mm256_set1_epi32(1 << (WEIGHT_BITS - 1));
@@ -103,7 +133,7 @@ fn filter_position(pairs: &[i16], table: &AxisTable, at: usize) -> __m256i {
         lower = _mm256_add_epi32(lower, _mm256_madd_epi16(b, weight));
     }
     const SHIFT: i32 = WEIGHT_BITS as i32;
-    let packed = _mm256_packs_epi32(_mm256_srai_epi32::<SHIFT>(upper), _mm256_srai_epi32::<SHIFT>(lower));
+    let packed = narrow::<CLAMP>(_mm256_srai_epi32::<SHIFT>(upper), _mm256_srai_epi32::<SHIFT>(lower));
     // Packing works on halves: rows 0-3, 8-11, 4-7, 12-15.
     _mm256_permute4x64_epi64::<0b1101_1000>(packed)
 }
@@ -111,7 +141,7 @@ fn filter_position(pairs: &[i16], table: &AxisTable, at: usize) -> __m256i {
 /// [`filter_position`] with `vpdpwssd`.
 #[inline]
 #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn filter_position_avx512(pairs: &[i16], table: &AxisTable, at: usize) -> __m256i {
+fn filter_position_avx512<const CLAMP: bool>(pairs: &[i16], table: &AxisTable, at: usize) -> __m256i {
     let (start, weights) = table.pairs_at(at);
     let pairs = &pairs[start * PAIR..][..weights.len() * PAIR];
     let mut even = _mm512_set1_epi32(1 << (WEIGHT_BITS - 1));
@@ -132,7 +162,11 @@ fn filter_position_avx512(pairs: &[i16], table: &AxisTable, at: usize) -> __m256
         even = _mm512_dpwssd_epi32(even, load_pair(last), _mm512_set1_epi32(weights[weights.len() - 1]));
     }
     let sum = _mm512_srai_epi32::<{ WEIGHT_BITS }>(_mm512_add_epi32(even, odd));
-    _mm512_cvtepi32_epi16(sum)
+    if CLAMP {
+        _mm256_max_epi16(_mm512_cvtsepi32_epi16(sum), _mm256_setzero_si256())
+    } else {
+        _mm512_cvtepi32_epi16(sum)
+    }
 }
 
 #[inline]

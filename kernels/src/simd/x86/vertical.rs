@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::{load_u8, store_i16, weight_pair};
+use super::{load_u8, narrow, store_i16, weight_pair};
 use crate::resample::{self, SampleFormat};
-use crate::weights::WEIGHT_BITS;
+use crate::weights::{overshoots, WEIGHT_BITS};
 
 /// [`resample::filter_vertical_u8`] with rows in pairs, so that one instruction multiplies and adds both.
 #[target_feature(enable = "avx2")]
@@ -15,10 +15,25 @@ pub(in crate::simd) fn filter_vertical_u8(
     weights: &[i16],
     ahead: usize,
 ) {
-    const SHIFT: i32 = WEIGHT_BITS as i32 - 7;
     if weights.len() == 1 {
-        return resample::filter_vertical_u8(dst, src, stride, weights, ahead);
+        resample::filter_vertical_u8(dst, src, stride, weights, ahead);
+    } else if overshoots(weights) {
+        filter_vertical_u8_by::<true>(dst, src, stride, weights, ahead);
+    } else {
+        filter_vertical_u8_by::<false>(dst, src, stride, weights, ahead);
     }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn filter_vertical_u8_by<const CLAMP: bool>(
+    dst: &mut [i16],
+    src: &[u8],
+    stride: usize,
+    weights: &[i16],
+    ahead: usize,
+) {
+    const SHIFT: i32 = WEIGHT_BITS as i32 - 7;
     let whole = dst.len() / 32 * 32;
     let (groups, rest) = dst.split_at_mut(whole);
     let zero = _mm256_setzero_si256();
@@ -47,8 +62,8 @@ pub(in crate::simd) fn filter_vertical_u8(
             row += 2;
         }
         // Unpacking works on halves of the register: columns 0-7 and 16-23 are together, 8-15 and 24-31.
-        let even = _mm256_packs_epi32(_mm256_srai_epi32::<SHIFT>(s0), _mm256_srai_epi32::<SHIFT>(s1));
-        let odd = _mm256_packs_epi32(_mm256_srai_epi32::<SHIFT>(s2), _mm256_srai_epi32::<SHIFT>(s3));
+        let even = narrow::<CLAMP>(_mm256_srai_epi32::<SHIFT>(s0), _mm256_srai_epi32::<SHIFT>(s1));
+        let odd = narrow::<CLAMP>(_mm256_srai_epi32::<SHIFT>(s2), _mm256_srai_epi32::<SHIFT>(s3));
         let (first, second) = dst.split_at_mut(16);
         store_i16(first.try_into().expect("16 long"), _mm256_permute2x128_si256::<0x20>(even, odd));
         store_i16(second.try_into().expect("16 long"), _mm256_permute2x128_si256::<0x31>(even, odd));
@@ -82,10 +97,25 @@ pub(in crate::simd) fn filter_vertical_u8_avx512(
     weights: &[i16],
     ahead: usize,
 ) {
-    const SHIFT: u32 = WEIGHT_BITS - 7;
     if weights.len() == 1 {
-        return resample::filter_vertical_u8(dst, src, stride, weights, ahead);
+        resample::filter_vertical_u8(dst, src, stride, weights, ahead);
+    } else if overshoots(weights) {
+        filter_vertical_u8_avx512_by::<true>(dst, src, stride, weights, ahead);
+    } else {
+        filter_vertical_u8_avx512_by::<false>(dst, src, stride, weights, ahead);
     }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
+fn filter_vertical_u8_avx512_by<const CLAMP: bool>(
+    dst: &mut [i16],
+    src: &[u8],
+    stride: usize,
+    weights: &[i16],
+    ahead: usize,
+) {
+    const SHIFT: u32 = WEIGHT_BITS - 7;
     let half = _mm512_set1_epi32(1 << (SHIFT - 1));
     // Words (a, b) of 16 columns: bytes i of a and i of b, with zeros between.
     const INTERLEAVE_MASK: u64 = 0x5555_5555_5555_5555;
@@ -115,8 +145,8 @@ pub(in crate::simd) fn filter_vertical_u8_avx512(
             s3 = _mm512_dpwssd_epi32(s3, _mm512_maskz_permutex2var_epi8(INTERLEAVE_MASK, a, fourth, b), pair);
             row += 2;
         }
-        let low = narrow_to_i16(_mm512_srai_epi32::<SHIFT>(s0), _mm512_srai_epi32::<SHIFT>(s1));
-        let high = narrow_to_i16(_mm512_srai_epi32::<SHIFT>(s2), _mm512_srai_epi32::<SHIFT>(s3));
+        let low = narrow_512::<CLAMP>(_mm512_srai_epi32::<SHIFT>(s0), _mm512_srai_epi32::<SHIFT>(s1));
+        let high = narrow_512::<CLAMP>(_mm512_srai_epi32::<SHIFT>(s2), _mm512_srai_epi32::<SHIFT>(s3));
         let dst = &mut dst[left..][..columns];
         store_masked(dst, low, mask as u32);
         if columns > 32 {
@@ -159,11 +189,17 @@ fn load_masked(from: &[u8], mask: u64) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi8(mask, from.as_ptr().cast()) }
 }
 
-/// Sums of 16 columns each, as words of 32.
+/// Sums of 16 columns each, as words of 32. `CLAMP`: clamped to 0..32767.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn narrow_to_i16(low: __m512i, high: __m512i) -> __m512i {
-    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(low)), _mm512_cvtepi32_epi16(high))
+fn narrow_512<const CLAMP: bool>(low: __m512i, high: __m512i) -> __m512i {
+    let join = |low, high| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
+    if CLAMP {
+        let words = join(_mm512_cvtsepi32_epi16(low), _mm512_cvtsepi32_epi16(high));
+        _mm512_max_epi16(words, _mm512_setzero_si512())
+    } else {
+        join(_mm512_cvtepi32_epi16(low), _mm512_cvtepi32_epi16(high))
+    }
 }
 
 #[inline]
@@ -177,6 +213,22 @@ fn store_masked(to: &mut [i16], value: __m512i, mask: u32) {
 /// [`resample::filter_vertical_u16`], as [`filter_vertical_u8`].
 #[target_feature(enable = "avx2")]
 pub(in crate::simd) fn filter_vertical_u16(
+    dst: &mut [i16],
+    src: &[u8],
+    stride_bytes: usize,
+    weights: &[i16],
+    format: SampleFormat,
+) {
+    if overshoots(weights) {
+        filter_vertical_u16_by::<true>(dst, src, stride_bytes, weights, format);
+    } else {
+        filter_vertical_u16_by::<false>(dst, src, stride_bytes, weights, format);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn filter_vertical_u16_by<const CLAMP: bool>(
     dst: &mut [i16],
     src: &[u8],
     stride_bytes: usize,
@@ -212,7 +264,7 @@ pub(in crate::simd) fn filter_vertical_u16(
             row += 2;
         }
         // Unpacking and packing both work on halves of the register, so the order is preserved.
-        let packed = _mm256_packs_epi32(_mm256_sra_epi32(low, down), _mm256_sra_epi32(high, down));
+        let packed = narrow::<CLAMP>(_mm256_sra_epi32(low, down), _mm256_sra_epi32(high, down));
         store_i16((&mut groups[group * 16..][..16]).try_into().expect("16 long"), packed);
     }
 }

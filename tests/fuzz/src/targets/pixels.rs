@@ -35,7 +35,8 @@ pub const TRANSFORMS: Target = Target {
 
 /// Maximum size in bytes of a clip that is written.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
-const FILTERS: [Filter; 3] = [Filter::Triangle, Filter::Bilinear, Filter::Nearest];
+const FILTERS: [Filter; 5] =
+    [Filter::Triangle, Filter::Cubic, Filter::Bilinear, Filter::Bicubic, Filter::Nearest];
 
 fn run(input: &[u8]) {
     let mut case = FuzzInput::new(input);

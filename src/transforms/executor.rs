@@ -22,7 +22,7 @@ use super::params::Map;
 use super::pass_id::{CompileKey, PassId};
 use super::shape::ClipShape;
 use super::TransformPipeline;
-use crate::batch::{DeviceSliceMut, OutputMut};
+use crate::batch::OutputMut;
 use crate::batch_sampler::rng::RngKey;
 use crate::decode::EncodedImage;
 use crate::error::{Error, Result, Site};

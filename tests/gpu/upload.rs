@@ -44,7 +44,9 @@ fn pipelines() -> Vec<TransformPipeline> {
     for layout in LAYOUTS {
         for dtype in [Dtype::U16, Dtype::F16, Dtype::BF16, Dtype::F32] {
             all.push(match dtype {
-                Dtype::U16 => TransformPipeline::new(Vec::<Transform>::new(), dtype, layout).expect("a pipeline"),
+                Dtype::U16 => {
+                    TransformPipeline::new(Vec::<Transform>::new(), dtype, layout).expect("a pipeline")
+                }
                 _ => normalized(layout, dtype),
             });
         }
@@ -129,7 +131,9 @@ fn frame_takes_few_driver_calls_and_no_wait() {
         let mut decoder = to_device(&pipeline(dtype, layout), &gpu);
         calls_for(&mut decoder, &video, frames, &simulated); // tables and memory
         let [copies, launches, waits] = calls_for(&mut decoder, &video, frames, &simulated);
-        println!("{dtype:?} {layout:?}: {copies} copies, {launches} launches, {waits} waits for {frames} frames");
+        println!(
+            "{dtype:?} {layout:?}: {copies} copies, {launches} launches, {waits} waits for {frames} frames"
+        );
         let frames = u64::from(frames);
         assert_eq!([copies, launches], expected.map(|each| each * frames), "{dtype:?} {layout:?}");
         assert_eq!(waits, 0, "{dtype:?} {layout:?}");
@@ -152,7 +156,10 @@ fn memory_that_cannot_be_page_locked_changes_no_byte() {
         assert!(frames(&video, &mut decoder, &wanted) == expected, "{fault}");
         let reasons = decoder.take_report().upload_fallbacks;
         assert!(matches!(&reasons[..], [reason] if reason.contains("pageable")), "{fault}: {reasons:?}");
-        assert!(frames(&video, &mut decoder, &wanted) == expected && decoder.take_report().upload_fallbacks.is_empty());
+        assert!(
+            frames(&video, &mut decoder, &wanted) == expected
+                && decoder.take_report().upload_fallbacks.is_empty()
+        );
         simulated.set_fault("");
         drop(decoder);
         assert_eq!(simulated.live("pinned"), 0, "{fault}");

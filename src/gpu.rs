@@ -21,8 +21,13 @@ impl From<framespool_nvdec::Error> for Error {
 }
 
 /// Names of the kernels that convert pixels.
-const KERNELS: [&str; 4] =
-    ["framespool_pixels", "framespool_window", "framespool_finish", "framespool_expand"];
+const KERNELS: [&str; 5] = [
+    "framespool_pixels",
+    "framespool_window",
+    "framespool_finish",
+    "framespool_expand",
+    "framespool_rgb_operation",
+];
 
 /// A GPU with the kernels loaded.
 pub struct Gpu {

@@ -14,6 +14,7 @@ mod nvjpeg;
 mod params;
 mod pass_id;
 mod shape;
+mod stages;
 pub mod transform;
 
 pub use compile::SampledParams;
@@ -55,7 +56,7 @@ pub struct TransformPipeline {
 
 impl TransformPipeline {
     /// # Errors
-    /// `Argument` if the steps cannot be applied in this order in one pass (geometry or color after a mask or
+    /// `Argument` if the steps cannot be applied in this order (geometry or color after a mask or
     /// `Normalize`), for two transforms that make views, and for a `Normalize` without a float dtype or with
     /// a zero std.
     pub fn new<S: Into<Step>>(steps: Vec<S>, dtype: Dtype, layout: Layout) -> Result<Self> {
@@ -79,7 +80,6 @@ impl TransformPipeline {
         };
         let mut mask = None;
         let mut colored = None;
-        let mut outside = Outside::default();
         for step in &steps {
             pipeline.take(&step.transform, mask)?;
             if matches!(step.transform, Transform::ToneMap { .. }) {
@@ -92,7 +92,6 @@ impl TransformPipeline {
             if step.transform.changes_colors() {
                 colored = Some(step.transform.name());
             }
-            outside.take(&step.transform)?;
             if step.transform.is_mask() {
                 mask = Some(step.transform.name());
             }
@@ -285,57 +284,6 @@ impl TransformPipeline {
     }
 }
 
-/// What the steps so far did to the area outside of the frame.
-#[derive(Default)]
-struct Outside<'a> {
-    filled: Option<(&'a str, [f64; 3])>,
-    /// A color transform after a step that fills.
-    recolored: Option<&'a str>,
-    /// A transform that cuts corners off.
-    cut: Option<&'a str>,
-}
-
-impl<'a> Outside<'a> {
-    /// # Errors
-    /// `Argument` for a step that one pass cannot apply after the earlier ones, for any parameters that are
-    /// drawn.
-    fn take(&mut self, transform: &'a Transform) -> Result<()> {
-        let name = transform.name();
-        let colors = Transform::changes_colors(transform);
-        if colors && self.filled.is_some() {
-            self.recolored = Some(name);
-        }
-        let Some(fill) = transform.fill() else { return Ok(()) };
-        if let Some((other, before)) = self.filled {
-            if before != fill {
-                return Err(Error::Argument(format!(
-                    "{other} fills with {before:?} and {name} with {fill:?}; one pass has one fill: give both the same"
-                )));
-            }
-            if let Some(colors) = self.recolored {
-                return Err(Error::Argument(format!(
-                    "{colors} changes the color that {other} filled with, and {name} fills again; put {colors} after {name}"
-                )));
-            }
-        }
-        if let Some(cut) = self.cut {
-            return Err(Error::Argument(format!(
-                "{name} follows {cut}, which cuts corners off, and they would be visible again; put {name} \
-                 before {cut}, use expand=True, or do both in one RandomAffine"
-            )));
-        }
-        // A frame that was padded before may keep its corners; what it loses is checked when the parameters
-        // are drawn.
-        if matches!(transform, Transform::RandomAffine { affine, .. } if !affine.expand)
-            && self.filled.is_none()
-        {
-            self.cut = Some(name);
-        }
-        self.filled = Some((name, fill));
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,43 +307,13 @@ mod tests {
     }
 
     #[test]
-    fn impossible_single_pass_is_rejected() {
+    fn order_that_is_not_supported_is_rejected() {
         assert!(pipeline(vec![normalize()], Dtype::U8).is_err());
         assert!(pipeline(vec![normalize(), flip()], Dtype::F32).is_err());
         assert!(pipeline(vec![cutout(), flip()], Dtype::F32).is_err());
         assert!(pipeline(vec![flip(), cutout(), normalize(), cutout()], Dtype::F32).is_ok());
         let three = || Transform::ThreeCrop(Size { height: 4, width: 4 });
         assert!(pipeline(vec![three(), three()], Dtype::U8).is_err());
-    }
-
-    #[test]
-    fn one_pass_has_one_fill_and_one_rotation() {
-        let pad = |fill: f64| {
-            let padding = transform::Padding { left: 1, ..Default::default() };
-            Transform::Pad { padding, fill: [fill; 3] }
-        };
-        let turn = || {
-            let only = transform::UniformRange::only;
-            let affine = transform::Affine {
-                degrees: transform::UniformRange::new(-9.0, 9.0),
-                translate: (0.0, 0.0),
-                scale: only(1.0),
-                shear_x: only(0.0),
-                shear_y: only(0.0),
-                center: None,
-                expand: false,
-                interpolation: framespool_kernels::Interpolation::Nearest,
-                fill: [0.0; 3],
-            };
-            Transform::RandomAffine { affine, rotation: true }
-        };
-        let gray = || Transform::RandomGrayscale { p: 1.0 };
-        let refused = |steps| pipeline(steps, Dtype::U8).unwrap_err().to_string();
-        assert!(refused(vec![pad(9.0), pad(8.0)]).contains("give both the same"));
-        assert!(refused(vec![pad(0.0), gray(), turn()]).contains("put RandomGrayscale after RandomRotation"));
-        assert!(refused(vec![turn(), pad(0.0)]).contains("put Pad before RandomRotation"));
-        assert!(refused(vec![turn(), turn()]).contains("one RandomAffine"));
-        assert!(pipeline(vec![gray(), pad(0.0), turn(), gray()], Dtype::U8).is_ok());
     }
 
     #[test]

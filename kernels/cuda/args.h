@@ -142,6 +142,31 @@ struct PixelArgs {
   u32 has_tone_map;
 };
 
+enum Operation {
+  OPERATION_TABLE = 0,
+  OPERATION_HUE = 1,
+  OPERATION_SHARPNESS = 2,
+  OPERATION_BLUR_ROWS = 3,
+  OPERATION_BLUR_COLUMNS = 4,
+  OPERATION_HISTOGRAM = 5,
+  OPERATION_AUTOCONTRAST_TABLE = 6,
+  OPERATION_EQUALIZE_TABLE = 7
+};
+
+// The argument of framespool_rgb_operation.
+struct OperationArgs {
+  u64 source;        // planes R, G, B of u8, for OPERATION_BLUR_COLUMNS of u16
+  u64 out;           // planes of u8, for OPERATION_BLUR_ROWS of u16; or 3 x 256 u8 of a table
+  u64 table;         // u8 of a table, u32 weights of a blur
+  u64 histogram;     // 3 x 256 u64
+  u32 operation;     // see Operation
+  u32 width;
+  u32 height;
+  u32 taps;
+  i32 amount;
+  u32 channel_step;  // from the table of a channel to the next; 0 if all have the same
+};
+
 // The argument of framespool_expand.
 struct ExpandArgs {
   u64 codes;

@@ -1,7 +1,7 @@
-// The four kernels. Input: the planes of a frame in device memory, and the arguments that `PixelPass::for_device` computes.
+// The five kernels. Input: the planes of a frame in device memory, and the arguments that `PixelPass::for_device` computes.
 // Output: the bytes of ../SPEC.md, in the slot. framespool_pixels does everything in one kernel. If a warp or the mean needs the
 // complete window, framespool_window computes the window and framespool_finish the rest. framespool_expand converts codes to
-// elements, for cached clips. No result depends on the GPU or on the order of threads. Floating point is used only for products
+// elements, for cached clips. framespool_rgb_operation changes the codes of a frame between two passes. No result depends on the GPU or on the order of threads. Floating point is used only for products
 // that are rounded once.
 
 #include "args.h"
@@ -11,6 +11,7 @@
 #include "elements.h"
 #include "layout.h"
 #include "resample.h"
+#include "rgb_operation.h"
 #include "tone.h"
 
 inline void pixels(Block& block, const PixelArgs& args) {
@@ -136,3 +137,4 @@ KERNEL(framespool_pixels, PixelArgs, pixels)
 KERNEL(framespool_window, PixelArgs, window)
 KERNEL(framespool_finish, PixelArgs, finish)
 KERNEL(framespool_expand, ExpandArgs, expand)
+KERNEL(framespool_rgb_operation, OperationArgs, rgb_operation)

@@ -4,6 +4,7 @@
 pub(crate) mod kernel_args;
 mod launch;
 mod lut;
+mod rgb_operation;
 mod tables;
 
 use crate::error::PassError;
@@ -11,6 +12,7 @@ use crate::frame::{required_plane_bytes, GenericFrame, GenericPlanes, PlaneBound
 
 pub use launch::DevicePass;
 pub use lut::DeviceLut;
+pub use rgb_operation::DeviceOperation;
 
 /// The kernels as PTX, which the driver compiles for any GPU from compute capability 7.0.
 pub const PTX: &str = include_str!("../cuda/gen/pixel_pass.ptx");

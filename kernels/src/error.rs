@@ -147,6 +147,15 @@ pub enum PassError {
     },
     /// A frame of another format than that for which a device pass was prepared.
     FormatMismatch,
+    /// A blur whose kernel reaches beyond the opposite edge of the frame.
+    BlurTooLarge {
+        /// Lengths of the kernel along rows and along columns.
+        kernel: (usize, usize),
+        /// Width of the frame.
+        width: u32,
+        /// Height of the frame.
+        height: u32,
+    },
     /// Device memory that kernels cannot access in complete words.
     Misaligned {
         /// Which: `tables`, `scratch`, `slot`, `out`.
@@ -232,6 +241,11 @@ impl fmt::Display for PassError {
             Self::FormatMismatch => {
                 write!(f, "the frame's size, plane arrangement, depth or color differs from this pass's; prepare a pass for it")
             }
+            Self::BlurTooLarge { kernel: (across, down), width, height } => write!(
+                f,
+                "a blur kernel of {across}x{down} does not fit a frame of {width}x{height}; kernel lengths must be odd and less \
+                 than twice the side"
+            ),
             Self::Misaligned { what, address, alignment } => {
                 write!(f, "{what} is at {address:#x} in device memory; the address must be a multiple of {alignment}")
             }

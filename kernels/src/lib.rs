@@ -44,6 +44,7 @@ mod output_spec;
 mod pixel_pass;
 pub mod reference;
 mod resample;
+mod rgb_operation;
 mod simd;
 mod tone_map;
 mod types;
@@ -53,8 +54,8 @@ mod write;
 
 pub use colorimetry::{ColorRange, Colorimetry, MatrixCoefficients};
 pub use cuda::{
-    DeviceFormat, DeviceFrame, DeviceLut, DevicePass, DevicePlane, DevicePlanes, DeviceSlot, FormatOnly,
-    Launch, PTX,
+    DeviceFormat, DeviceFrame, DeviceLut, DeviceOperation, DevicePass, DevicePlane, DevicePlanes, DeviceSlot,
+    FormatOnly, Launch, PTX,
 };
 pub use error::PassError;
 pub use frame::{FrameView, GenericFrame, GenericPlanes, Plane, Planes};
@@ -62,6 +63,7 @@ pub use geometry::{Filter, Geometry, Interpolation, Orientation, Placement, Warp
 pub use lut::ElementLut;
 pub use output_spec::{ColorMap, Fill, Mask, MaskFill, MaskGrid, MaskRegion, OutputSpec};
 pub use pixel_pass::{PixelPass, Scratch};
+pub use rgb_operation::{OperationScratch, RgbOperation};
 pub use simd::{backend_name, Backend};
 pub use tone_map::{HdrCurve, ToneMap};
 pub use types::{Channels, Rect, MAX_SIDE};

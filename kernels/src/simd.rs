@@ -9,6 +9,7 @@ mod x86;
 
 use crate::color::{self, FrameCoefficients};
 use crate::resample::{self, SampleFormat};
+use crate::rgb_operation;
 use crate::tone_map::{self, ToneTables};
 use crate::types::{Channels, OutputStrides};
 use crate::warp::{self, WarpRow, WindowPlanes};
@@ -126,6 +127,10 @@ dispatch_to_backends! {
     fn nearest_row(out: [&mut [i16]; 3], window: &WindowPlanes<'_>, line: &WarpRow, first: usize, components: usize) = warp::nearest_row;
     fn bilinear_row(out: [&mut [i16]; 3], window: &WindowPlanes<'_>, line: &WarpRow, first: usize, components: usize) = warp::bilinear_row, x86 x86::bilinear_row;
     fn write_row(writer: &ElementWriter, rgb: [&mut [u8]; 3], channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_row, x86 x86::write_row;
+    fn rotate_hue(rgb: [&mut [u8]; 3], shift: i32) = rgb_operation::rotate_hue;
+    fn sharpen_row(out: &mut [u8], rows: [&[u8]; 3], amount: i32) = rgb_operation::sharpen_row;
+    fn blur_row(out: &mut [u16], padded: &[u8], weights: &[u32]) = rgb_operation::blur_row;
+    fn blur_column(out: &mut [u8], plane: &[u16], span: (isize, usize), weights: &[u32]) = rgb_operation::blur_column;
     fn write_transposed(writer: &ElementWriter, tile: TransposeTile<'_>, channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_transposed, x86 x86::write_transposed;
 }
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use framespool::error::Site;
 use framespool::transforms::transform::{
-    Affine, EraseFill, Flip, Padding, Size, Step as EngineStep, Target, Transform, UniformRange,
+    Affine, AugmentationPolicy, EraseFill, Flip, Padding, PolicyKind, Size, Step as EngineStep, Target,
+    Transform, UniformRange,
 };
 use framespool::transforms::{Dtype, Layout, Normalize, TransformPipeline};
 use framespool::{Error, Result};
-use framespool_kernels::{ColorRange, Filter, Interpolation, MatrixCoefficients, MAX_SIDE};
+use framespool_kernels::{ColorRange, Filter, Interpolation, MatrixCoefficients, RgbOperation, MAX_SIDE};
 use pyo3::prelude::*;
 
 use crate::errors::to_python;
@@ -146,6 +147,36 @@ fn transform(a: &mut ArgumentReader<'_>) -> Result<Transform> {
             hue: a.span("hue")?,
         },
         "RandomGrayscale" => Transform::RandomGrayscale { p: a.probability()? },
+        "RandomPosterize" => {
+            let [bits] = a.numbers("bits")?;
+            a.operation("RandomPosterize", RgbOperation::posterize(bits as u32))?
+        }
+        "RandomSolarize" => {
+            let [threshold] = a.numbers("threshold")?;
+            a.operation("RandomSolarize", RgbOperation::solarize(threshold))?
+        }
+        "RandomAdjustSharpness" => {
+            let [factor] = a.numbers("sharpness_factor")?;
+            a.operation("RandomAdjustSharpness", RgbOperation::sharpness(factor))?
+        }
+        "RandomInvert" => a.operation("RandomInvert", RgbOperation::invert())?,
+        "RandomAutocontrast" => a.operation("RandomAutocontrast", RgbOperation::Autocontrast)?,
+        "RandomEqualize" => a.operation("RandomEqualize", RgbOperation::Equalize)?,
+        "GaussianBlur" => {
+            let [width, height] = a.numbers("kernel_size")?;
+            let side = |side| a.whole("kernel_size", 1, side);
+            Transform::GaussianBlur {
+                kernel: Size { width: side(width)?, height: side(height)? },
+                sigma: a.span("sigma")?,
+            }
+        }
+        "RandAugment" => {
+            let ([num_ops], [magnitude]) = (a.numbers("num_ops")?, a.numbers("magnitude")?);
+            let num_ops = a.whole("num_ops", 0, num_ops)?;
+            let magnitude = a.whole("magnitude", 0, magnitude)?;
+            a.policy(PolicyKind::RandAugment { num_ops, magnitude })?
+        }
+        "TrivialAugmentWide" => a.policy(PolicyKind::TrivialAugmentWide)?,
         "RandomErasing" => Transform::RandomErasing {
             p: a.probability()?,
             scale: a.span("scale")?,
@@ -278,6 +309,20 @@ impl<'a> ArgumentReader<'a> {
             [p] if (0.0..=1.0).contains(&p) => Ok(p),
             [p] => Err(self.argument_error("p", "from 0 to 1", p)),
         }
+    }
+
+    fn operation(&mut self, name: &'static str, operation: RgbOperation) -> Result<Transform> {
+        Ok(Transform::RandomOperation { name, operation, p: self.probability()? })
+    }
+
+    fn policy(&mut self, kind: PolicyKind) -> Result<Transform> {
+        let [bins] = self.numbers("num_magnitude_bins")?;
+        Ok(Transform::AugmentationPolicy(AugmentationPolicy {
+            kind,
+            bins: self.whole("num_magnitude_bins", 2, bins)?,
+            interpolation: self.interpolation()?,
+            fill: self.fill()?,
+        }))
     }
 
     fn count(&mut self) -> Result<u32> {

@@ -41,16 +41,6 @@ pub fn grayscale() -> ColorMap {
     ColorMap::linear([GRAY; 3])
 }
 
-/// Rotates the colors about the gray axis by a fraction of the full circle. For thirds of the circle, this
-/// equals torchvision's `adjust_hue` (a shift of H in HSV) exactly, since both permute R, G and B; in
-/// between, it is the nearest linear map to it.
-pub fn hue(part: f64) -> ColorMap {
-    let (sin, cos) = (part * std::f64::consts::TAU).sin_cos();
-    let third = (1.0 - cos) / 3.0;
-    let (a, b, c) = (cos + third, third - sin / 3f64.sqrt(), third + sin / 3f64.sqrt());
-    ColorMap::linear([[a, b, c], [c, a, b], [b, c, a]])
-}
-
 /// DALI's hue and saturation: rotates I and Q of YIQ by `degrees` and multiplies them by `saturation` (NTSC's
 /// matrix as DALI rounds it; its inverse is computed).
 pub fn yiq(degrees: f64, saturation: f64) -> ColorMap {
@@ -92,15 +82,14 @@ mod tests {
 
     #[test]
     fn a_third_of_the_circle_makes_red_green() {
-        near(of(&hue(1.0 / 3.0), [200.0, 30.0, 10.0]), [10.0, 200.0, 30.0]);
-        near(of(&hue(0.0), [200.0, 30.0, 10.0]), [200.0, 30.0, 10.0]);
+        near(of(&yiq(0.0, 1.0), [200.0, 30.0, 10.0]), [200.0, 30.0, 10.0]);
         let turned = of(&yiq(120.0, 1.0), [200.0, 0.0, 0.0]);
         assert!(turned[1] > turned[0] && turned[1] > turned[2], "{turned:?}");
     }
 
     #[test]
     fn gray_stays_gray_in_every_change_of_color() {
-        for map in [hue(0.17), yiq(40.0, 1.7), saturation(0.3), grayscale(), contrast(1.8)] {
+        for map in [yiq(40.0, 1.7), saturation(0.3), grayscale(), contrast(1.8)] {
             near(of(&map, [90.0; 3]), [90.0; 3]); // contrast: a uniform frame equals its own mean
         }
     }

@@ -1,16 +1,20 @@
-//! Compiles a transform pipeline for one frame and view to a geometry and an output spec. Reports the random
-//! parameters on request.
+//! Compiles a transform pipeline for one frame and view to stages: usually one, a geometry and an output spec. Reports
+//! the random parameters on request.
 //! The random draws of one transform do not depend on those of another.
 
+mod crops;
+mod masks;
+mod policy;
+
 use framespool_kernels::{
-    ColorMap, Fill, Filter, Geometry, Interpolation, Mask, MaskFill, MaskRegion, Orientation, OutputSpec,
-    Rect, ToneMap,
+    Channels, ColorMap, Dtype, Fill, Filter, Geometry, Interpolation, Mask, MaskRegion, Orientation,
+    OutputSpec, Rect, RgbOperation, ToneMap,
 };
 
 use super::color_matrix;
 use super::geometry_builder::GeometryBuilder;
-use super::params::{center, expanded, grid, inverse_affine, log_uniform, part_of, resized, uniform, Map};
-use super::transform::{Affine, EraseFill, Padding, Size, Transform, UniformRange};
+use super::params::{after, expanded, grid, inverse_affine, part_of, resized, uniform, Map, IDENTITY};
+use super::transform::{Affine, Padding, Size, Transform, UniformRange};
 use super::TransformPipeline;
 use crate::batch_sampler::rng::{purpose, Rng, RngKey};
 use crate::error::{Error, Result};
@@ -33,35 +37,39 @@ pub(super) struct FrameRef {
     pub tone: Option<ToneMap>,
 }
 
+/// A pixel pass, and operations on the codes that it writes. The next stage reads these codes.
+pub(super) struct Stage {
+    pub geometry: Geometry,
+    pub spec: OutputSpec,
+    pub operations: Vec<RgbOperation>,
+}
+
 /// Number of frames of a clip that have distinct random streams.
 pub(super) const MAX_FRAMES: usize = 1 << 20;
 /// Number of transforms that have distinct random streams.
 pub(super) const MAX_STEPS: usize = 1 << 8;
 
 impl TransformPipeline {
-    /// Compiles the transforms for one frame; appends the drawn parameters to `sampled`.
+    /// Compiles the transforms for one frame to one or more stages; appends the drawn parameters to `sampled`.
     pub(super) fn compile(
         &self,
         subject: &FrameRef,
         sampled: Option<&mut Vec<SampledParams>>,
-    ) -> Result<(Geometry, OutputSpec)> {
-        let walk = self.walk(subject, sampled)?;
-        let finish = OutputSpec {
-            tone: subject.tone,
-            color: walk.color,
-            fill: walk.fill,
-            masks: walk.masks,
-            normalize: self.normalize,
-            dtype: self.dtype,
-            channels: self.channels,
-        };
-        let needs_mean = finish.color.needs_mean();
-        Ok((walk.draft.finish(needs_mean), finish))
+    ) -> Result<Vec<Stage>> {
+        let mut walk = self.walk(subject, sampled)?;
+        walk.end_operations();
+        let masks = std::mem::take(&mut walk.masks);
+        walk.end_stage();
+        let last = walk.stages.last_mut().expect("just ended");
+        last.spec = OutputSpec { masks, normalize: self.normalize, dtype: self.dtype, ..last.spec.clone() };
+        walk.stages[0].spec.tone = subject.tone;
+        Ok(walk.stages)
     }
 
     /// Returns the map from the displayed frame to the result, for pixels that are unit squares.
     pub(super) fn map_to_output(&self, subject: &FrameRef) -> Result<Map> {
-        Ok(self.walk(subject, None)?.draft.to_output())
+        let walk = self.walk(subject, None)?;
+        Ok(after(&walk.draft.to_output(), &walk.map))
     }
 
     /// Applies the steps one by one.
@@ -72,6 +80,10 @@ impl TransformPipeline {
         let orientation =
             Orientation { mirror: orientation.mirror, quarter_turns_cw: orientation.quarter_turns_cw };
         let mut walk = Compiler {
+            stages: Vec::new(),
+            map: IDENTITY,
+            operations: Vec::new(),
+            channels: self.channels,
             draft: GeometryBuilder::new(size, orientation),
             color: ColorMap::IDENTITY,
             fill: Fill::default(),
@@ -98,11 +110,18 @@ impl TransformPipeline {
 }
 
 struct Compiler {
+    /// The stages before this one.
+    stages: Vec<Stage>,
+    /// From the displayed frame to the frame that this stage reads.
+    map: Map,
     draft: GeometryBuilder,
     color: ColorMap,
     fill: Fill,
     /// An earlier step has filled pixels, so that another color would change them.
     filled: bool,
+    /// What follows the pass of this stage. A later step that changes pixels needs another stage.
+    operations: Vec<RgbOperation>,
+    channels: Channels,
     masks: Vec<Mask>,
     /// The frame is a label map, with this label outside: only geometry applies, and values are never
     /// blended.
@@ -120,10 +139,10 @@ impl Compiler {
             Transform::AssumeColor { .. } | Transform::ToneMap { .. } => {}
             Transform::Normalize(_) => self.normalized = true,
             Transform::Resize { target, filter } => {
-                let (width, height) = resized(*target, self.draft.size())?;
-                self.draft.resize(width, height, self.filter(*filter));
+                let size = resized(*target, self.draft.size())?;
+                self.resize(size, *filter);
             }
-            Transform::CenterCrop(size) => self.center_crop(*size)?,
+            Transform::CenterCrop(size) => self.center_crop(*size),
             Transform::RandomCrop { size, padding, pad_if_needed, fill } => {
                 let (top, left) = self.random_crop(*size, *padding, *pad_if_needed, *fill, rng)?;
                 record("top", &[top]);
@@ -132,8 +151,8 @@ impl Compiler {
             Transform::RandomResizedCrop { size, scale, ratio, filter } => {
                 let part = part_of(self.draft.size(), *scale, *ratio, rng);
                 let Rect { x, y, width, height } = part;
-                self.draft.crop(i64::from(x), i64::from(y), Size { height, width })?;
-                self.draft.resize(size.width, size.height, self.filter(*filter));
+                self.crop(i64::from(x), i64::from(y), Size { height, width });
+                self.resize((size.width, size.height), *filter);
                 for (name, value) in [("top", y), ("left", x), ("height", height), ("width", width)] {
                     record(name, &[f64::from(value)]);
                 }
@@ -143,13 +162,12 @@ impl Compiler {
             Transform::RandomFlip { flip, p } => {
                 let applied = rng.next_f64() < *p;
                 if applied {
+                    self.end_operations();
                     self.draft.flip(*flip);
                 }
                 record("applied", &[f64::from(u8::from(applied))]);
             }
-            Transform::RandomAffine { affine, rotation } => {
-                self.affine(affine, *rotation, rng, &mut record)?
-            }
+            Transform::RandomAffine { affine, rotation } => self.affine(affine, *rotation, rng, &mut record),
             Transform::Pad { padding, fill } => self.pad(*padding, *fill)?,
             Transform::Letterbox { size, filter, fill } => self.letterbox(*size, *filter, *fill)?,
             Transform::ColorJitter { brightness, contrast, saturation, hue } => {
@@ -171,6 +189,21 @@ impl Compiler {
                 }
                 record("applied", &[f64::from(u8::from(applied))]);
             }
+            Transform::RandomOperation { operation, p, .. } => {
+                let applied = rng.next_f64() < *p;
+                if applied {
+                    self.operate(operation.clone());
+                }
+                record("applied", &[f64::from(u8::from(applied))]);
+            }
+            Transform::GaussianBlur { kernel, sigma } => {
+                let sigma = uniform(*sigma, rng);
+                let blur = RgbOperation::blur((kernel.width, kernel.height), sigma);
+                blur.check(self.draft.size()).map_err(|e| Error::Argument(format!("GaussianBlur: {e}")))?;
+                self.operate(blur);
+                record("sigma", &[sigma]);
+            }
+            Transform::AugmentationPolicy(policy) => self.augment(policy, rng, &mut record),
             Transform::RandomErasing { p, scale, ratio, cover, count } => {
                 let holes = self.erase(*p, *scale, *ratio, *cover, *count, rng);
                 record("holes", &holes);
@@ -198,18 +231,69 @@ impl Compiler {
         Ok(())
     }
 
-    fn filter(&self, filter: Filter) -> Filter {
-        if self.label.is_some() {
-            Filter::Nearest
-        } else {
-            filter
+    /// Ends the stage: what follows reads the codes that its pass writes and its operations change.
+    fn end_stage(&mut self) {
+        let size = self.draft.size();
+        let draft = GeometryBuilder::new(size, Orientation::default());
+        let draft = std::mem::replace(&mut self.draft, draft);
+        self.map = after(&draft.to_output(), &self.map);
+        let spec = OutputSpec {
+            color: self.color,
+            fill: self.fill,
+            channels: self.channels,
+            ..OutputSpec::new(Dtype::U8)
+        };
+        let geometry = draft.finish(spec.color.needs_mean());
+        self.stages.push(Stage { geometry, spec, operations: std::mem::take(&mut self.operations) });
+        (self.color, self.fill, self.filled) = (ColorMap::IDENTITY, Fill::default(), false);
+    }
+
+    /// Ends the stage if it has operations: called before every step that changes or moves pixels.
+    fn end_operations(&mut self) {
+        if !self.operations.is_empty() {
+            self.end_stage();
         }
+    }
+
+    /// Adds an operation on codes. Labels are not codes.
+    fn operate(&mut self, operation: RgbOperation) {
+        if self.label.is_none() {
+            self.operations.push(operation);
+        }
+    }
+
+    fn resize(&mut self, (width, height): (u32, u32), filter: Filter) {
+        if (width, height) != self.draft.size() {
+            self.end_operations();
+            let filter = if self.label.is_some() { Filter::Nearest } else { filter };
+            self.draft.resize(width, height, filter);
+        }
+    }
+
+    fn crop(&mut self, x: i64, y: i64, size: Size) {
+        self.end_operations();
+        if !self.draft.may_crop(x, y, size) {
+            self.end_stage();
+        }
+        self.draft.crop(x, y, size);
+    }
+
+    /// Prepares a step that shows the area outside of the frame, in this color. One stage has one fill, and cannot show
+    /// what an earlier step has cut off as fill.
+    fn fill_outside(&mut self, fill: [f64; 3]) {
+        self.end_operations();
+        let new = Fill::constant(self.label.map_or(fill, |label| [f64::from(label); 3]));
+        if !self.draft.may_grow() || (self.filled && new != self.fill) {
+            self.end_stage();
+        }
+        (self.fill, self.filled) = (new, true);
     }
 
     fn change(&mut self, map: &ColorMap) {
         if self.label.is_some() {
             return;
         }
+        self.end_operations();
         // Pixels that are already filled change color with the frame.
         self.fill = map.after_mean_of(&self.color).apply_to_fill(&self.fill);
         self.color = self.color.then(map);
@@ -217,125 +301,10 @@ impl Compiler {
 
     fn pad(&mut self, padding: Padding, fill: [f64; 3]) -> Result<()> {
         if padding != Padding::default() {
+            self.fill_outside(fill);
             self.draft.pad(padding)?;
-            self.fill_with(fill)?;
         }
         Ok(())
-    }
-
-    /// # Errors
-    /// `Argument` if an earlier step has filled with another color.
-    fn fill_with(&mut self, fill: [f64; 3]) -> Result<()> {
-        let new = Fill::constant(self.label.map_or(fill, |label| [f64::from(label); 3]));
-        if self.filled && new != self.fill {
-            return Err(Error::Argument(format!(
-                "a step fills with {fill:?} where an earlier one filled with {:?}, or colors changed between them; \
-                 one pass has one fill: give all of them the same, and put changes of color last",
-                self.fill.base
-            )));
-        }
-        (self.fill, self.filled) = (new, true);
-        Ok(())
-    }
-
-    /// torchvision's `center_crop`: adds black where the frame is smaller; otherwise rounds the corner half
-    /// to even.
-    fn center_crop(&mut self, size: Size) -> Result<()> {
-        let (width, height) = self.draft.size();
-        if size.width > width || size.height > height {
-            self.fill_with([0.0; 3])?;
-        }
-        let start = |length: u32, wanted: u32| match wanted > length {
-            true => -i64::from((wanted - length) / 2),
-            false => i64::from(center(length - wanted)),
-        };
-        self.draft.crop(start(width, size.width), start(height, size.height), size)
-    }
-
-    /// torchvision's `RandomCrop`. Returns (top, left) in the padded frame.
-    fn random_crop(
-        &mut self,
-        size: Size,
-        padding: Padding,
-        pad_if_needed: bool,
-        fill: [f64; 3],
-        rng: &mut Rng,
-    ) -> Result<(f64, f64)> {
-        self.pad(padding, fill)?;
-        let (width, height) = self.draft.size();
-        let (across, down) = (size.width.saturating_sub(width), size.height.saturating_sub(height));
-        if (across, down) != (0, 0) {
-            if !pad_if_needed {
-                return Err(Error::Argument(format!(
-                    "RandomCrop(({}, {})) is larger than the frame of {height} rows and {width} columns; \
-                     put Resize before it or use pad_if_needed=True",
-                    size.height, size.width
-                )));
-            }
-            self.pad(Padding { left: across, right: across, top: down, bottom: down }, fill)?;
-        }
-        let (width, height) = self.draft.size();
-        let top = rng.next_below(u64::from(height - size.height) + 1);
-        let left = rng.next_below(u64::from(width - size.width) + 1);
-        self.draft.crop(left as i64, top as i64, size)?;
-        Ok((top as f64, left as f64))
-    }
-
-    fn five_crop(&mut self, size: Size) -> Result<()> {
-        self.check_fits("FiveCrop", size)?;
-        let (width, height) = self.draft.size();
-        let (right, bottom) = (i64::from(width - size.width), i64::from(height - size.height));
-        match self.view {
-            0 => self.draft.crop(0, 0, size),
-            1 => self.draft.crop(right, 0, size),
-            2 => self.draft.crop(0, bottom, size),
-            3 => self.draft.crop(right, bottom, size),
-            _ => self.center_crop(size),
-        }
-    }
-
-    fn three_crop(&mut self, size: Size) -> Result<()> {
-        self.check_fits("ThreeCrop", size)?;
-        let (width, height) = self.draft.size();
-        let (across, down) = (width - size.width, height - size.height);
-        let along = |spare: u32| match self.view {
-            0 => 0,
-            1 => i64::from(center(spare)),
-            _ => i64::from(spare),
-        };
-        let middle = |spare: u32| i64::from(center(spare));
-        let (x, y) =
-            if height > width { (middle(across), along(down)) } else { (along(across), middle(down)) };
-        self.draft.crop(x, y, size)
-    }
-
-    fn check_fits(&self, name: &str, size: Size) -> Result<()> {
-        let (width, height) = self.draft.size();
-        if size.width <= width && size.height <= height {
-            return Ok(());
-        }
-        Err(Error::Argument(format!(
-            "{name}(({}, {})) is larger than the frame of {height} rows and {width} columns; put Resize before it",
-            size.height, size.width
-        )))
-    }
-
-    fn letterbox(&mut self, size: Size, filter: Filter, fill: [f64; 3]) -> Result<()> {
-        let (width, height) = self.draft.size();
-        // The side that fits more tightly determines the scale; the other side follows, rounded.
-        let follow = |side: u32, to: u32, from: u32| {
-            ((u64::from(side) * u64::from(to) * 2 + u64::from(from)) / (2 * u64::from(from))).max(1) as u32
-        };
-        let wide = u64::from(width) * u64::from(size.height) >= u64::from(height) * u64::from(size.width);
-        let (w, h) = if wide {
-            (size.width, follow(height, size.width, width).min(size.height))
-        } else {
-            (follow(width, size.height, height).min(size.width), size.height)
-        };
-        self.draft.resize(w, h, self.filter(filter));
-        let (across, down) = (size.width - w, size.height - h);
-        let (left, top) = (across / 2, down / 2);
-        self.pad(Padding { left, top, right: across - left, bottom: down - top }, fill)
     }
 
     /// torchvision's `affine`, or its `rotate`, whose angle has the opposite sign.
@@ -345,7 +314,7 @@ impl Compiler {
         rotation: bool,
         rng: &mut Rng,
         record: &mut dyn FnMut(&'static str, &[f64]),
-    ) -> Result<()> {
+    ) {
         let (width, height) = self.draft.size();
         let (w, h) = (f64::from(width), f64::from(height));
         let degrees = uniform(affine.degrees, rng);
@@ -378,9 +347,13 @@ impl Compiler {
                 row[2] -= row[0] * left + row[1] * top;
             }
         }
-        let interpolation = if self.label.is_some() { Interpolation::Nearest } else { affine.interpolation };
-        self.draft.warp(&back, size, interpolation)?;
-        self.fill_with(affine.fill)
+        self.warp(&back, size, affine.interpolation, affine.fill);
+    }
+
+    fn warp(&mut self, back: &Map, size: (u32, u32), interpolation: Interpolation, fill: [f64; 3]) {
+        self.fill_outside(fill);
+        let interpolation = if self.label.is_some() { Interpolation::Nearest } else { interpolation };
+        self.draft.warp(back, size, interpolation);
     }
 
     /// torchvision's `ColorJitter`: the order and the factors are drawn.
@@ -403,88 +376,15 @@ impl Compiler {
             if spans[i].is_none() {
                 continue;
             }
-            let map = [
-                color_matrix::brightness,
-                color_matrix::contrast,
-                color_matrix::saturation,
-                color_matrix::hue,
-            ][i](factors[i]);
-            self.change(&map);
+            match i {
+                0 => self.change(&color_matrix::brightness(factors[0])),
+                1 => self.change(&color_matrix::contrast(factors[1])),
+                2 => self.change(&color_matrix::saturation(factors[2])),
+                _ => self.operate(RgbOperation::hue(factors[3])),
+            }
         }
         for (name, factor) in ["brightness", "contrast", "saturation", "hue"].into_iter().zip(factors) {
             record(name, &[factor]);
-        }
-    }
-
-    /// torchvision's `RandomErasing`, `count` times. Returns (top, left, height, width) of each hole.
-    fn erase(
-        &mut self,
-        p: f64,
-        scale: UniformRange,
-        ratio: UniformRange,
-        cover: EraseFill,
-        count: u32,
-        rng: &mut Rng,
-    ) -> Vec<f64> {
-        let mut holes = Vec::new();
-        if rng.next_f64() >= p {
-            return holes;
-        }
-        let (width, height) = self.draft.size();
-        let area = f64::from(width) * f64::from(height);
-        for _ in 0..count {
-            let found = (0..10).find_map(|_| {
-                let target = area * uniform(scale, rng);
-                let aspect = log_uniform(ratio, rng);
-                let h = (target * aspect).sqrt().round_ties_even();
-                let w = (target / aspect).sqrt().round_ties_even();
-                (h < f64::from(height) && w < f64::from(width) && h >= 1.0 && w >= 1.0)
-                    .then_some((w as u32, h as u32))
-            });
-            let Some((w, h)) = found else { continue };
-            let y = rng.next_below(u64::from(height - h) + 1) as u32;
-            let x = rng.next_below(u64::from(width - w) + 1) as u32;
-            self.hole(Rect { x, y, width: w, height: h }, cover, rng);
-            holes.extend([y, x, h, w].map(f64::from));
-        }
-        holes
-    }
-
-    /// Covers rectangles about random centers, clipped at the edges (DeVries and Taylor, "Improved
-    /// Regularization of Convolutional Neural Networks with Cutout", 2017). Returns (top, left, height,
-    /// width) of each.
-    fn cutout(&mut self, size: Size, count: u32, p: f64, cover: EraseFill, rng: &mut Rng) -> Vec<f64> {
-        let mut holes = Vec::new();
-        if rng.next_f64() >= p {
-            return holes;
-        }
-        let (width, height) = self.draft.size();
-        for _ in 0..count {
-            let (y, x) = (rng.next_below(u64::from(height)) as i64, rng.next_below(u64::from(width)) as i64);
-            let cut = |center: i64, side: u32, length: u32| {
-                let start = (center - i64::from(side / 2)).max(0);
-                let end = (center - i64::from(side / 2) + i64::from(side)).min(i64::from(length));
-                (start as u32, (end - start).max(0) as u32)
-            };
-            let ((top, h), (left, w)) = (cut(y, size.height, height), cut(x, size.width, width));
-            self.hole(Rect { x: left, y: top, width: w, height: h }, cover, rng);
-            holes.extend([top, left, h, w].map(f64::from));
-        }
-        holes
-    }
-
-    fn hole(&mut self, rect: Rect, cover: EraseFill, rng: &mut Rng) {
-        let fill = self.mask_fill(cover, rng);
-        if self.label.is_none() && rect.width > 0 && rect.height > 0 {
-            self.masks.push(Mask { region: MaskRegion::Rect(rect), fill });
-        }
-    }
-
-    fn mask_fill(&self, cover: EraseFill, rng: &mut Rng) -> MaskFill {
-        match cover {
-            EraseFill::Noise => MaskFill::Noise(rng.next_u64()),
-            EraseFill::Value(value) if self.normalized => MaskFill::Element(value.map(|v| v as f32)),
-            EraseFill::Value(value) => MaskFill::CodeValue(value.map(|v| v.round().clamp(0.0, 255.0) as u8)),
         }
     }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use framespool_kernels as kernels;
 use framespool_nvdec::cuda::{Memory, Stream};
-use kernels::{DeviceFormat, DeviceFrame, DeviceLut, DevicePass, DeviceSlot};
+use kernels::{DeviceFormat, DeviceFrame, DeviceLut, DeviceOperation, DevicePass, DeviceSlot};
 
 use super::pass_id::PassId;
 use super::shape::ClipShape;
+use super::stages::CompiledStage;
 use crate::error::{Error, Result, Site};
 use crate::gpu::Gpu;
 
@@ -29,18 +30,23 @@ pub struct CudaExecutor {
     /// Most recently uploaded last.
     uploaded: Vec<Uploaded>,
     scratch: Option<Memory>,
+    /// Codes between the stages of a frame.
+    codes: Option<Memory>,
     /// Buffers for a frame in transfer between host and device: this one on the host, `crossing` on the
     /// device.
     pub(super) staging: Vec<u8>,
     pub(super) crossing: Option<Memory>,
 }
 
-/// A pass whose tables are in the ring.
+/// A pass whose tables, and those of the operations after it, are in the ring.
 struct Uploaded {
     id: PassId,
     format: DeviceFormat,
     pass: DevicePass,
+    /// Each with the offset of its tables behind `at`.
+    operations: Vec<(DeviceOperation, usize)>,
     at: usize,
+    bytes: usize,
 }
 
 impl CudaExecutor {
@@ -53,6 +59,7 @@ impl CudaExecutor {
             next: 0,
             uploaded: Vec::new(),
             scratch: None,
+            codes: None,
             staging: Vec::new(),
             crossing: None,
         }
@@ -63,15 +70,24 @@ impl CudaExecutor {
         &self.stream
     }
 
-    /// Enqueues a pass that transforms one frame and writes it to a slot.
+    /// Returns the addresses of three buffers of this many bytes, for the codes between the stages of a frame.
+    pub(super) fn code_buffers(&mut self, bytes: usize) -> Result<[u64; 3]> {
+        let bytes = bytes.next_multiple_of(ALIGN);
+        let first = ensure_capacity(&self.gpu, &self.stream, &mut self.codes, 3 * bytes)?;
+        Ok([0, 1, 2].map(|number| first + (number * bytes) as u64))
+    }
+
+    /// Enqueues a stage that transforms one frame and writes it to a slot. If the stage has operations, the slot is one of
+    /// the code buffers and `other` is a free one. Returns the address of the result, which is one of the two.
     pub(super) fn run(
         &mut self,
         site: &Site,
         id: PassId,
-        pass: &kernels::PixelPass,
+        stage: &CompiledStage,
         frame: &DeviceFrame,
         slot: DeviceSlot,
-    ) -> Result<()> {
+        other: u64,
+    ) -> Result<u64> {
         let unsupported =
             |e: kernels::PassError| Error::Unsupported { site: site.clone(), what: e.to_string() };
         let format = frame.format();
@@ -79,18 +95,31 @@ impl CudaExecutor {
         let pass_index = match known {
             Some(pass_index) => pass_index,
             None => {
-                let compiled = pass.for_device(&format).map_err(unsupported)?;
-                self.upload(id, format, compiled)?
+                let pass = stage.pass.for_device(&format).map_err(unsupported)?;
+                let size = stage.pass.output_size();
+                let operations = stage.operations.iter().map(|operation| operation.for_device(size));
+                let operations = operations.collect::<Result<Vec<_>, _>>().map_err(unsupported)?;
+                self.upload(id, format, pass, operations)?
             }
         };
-        let scratch_bytes = self.uploaded[pass_index].pass.scratch_bytes();
+        let Uploaded { pass, operations, .. } = &self.uploaded[pass_index];
+        let scratch_of_operations = operations.iter().map(|(operation, _)| operation.scratch_bytes());
+        let scratch_bytes = scratch_of_operations.fold(pass.scratch_bytes(), usize::max);
         let scratch = ensure_capacity(&self.gpu, &self.stream, &mut self.scratch, scratch_bytes)?;
-        let Uploaded { pass, at, .. } = &self.uploaded[pass_index];
+        let Uploaded { pass, operations, at, .. } = &self.uploaded[pass_index];
         let tables = self.ring.as_ref().map_or(0, Memory::address) + *at as u64;
         for launch in pass.launches(frame, tables, scratch, slot).map_err(unsupported)? {
             self.gpu.launch(&self.stream, &launch)?;
         }
-        Ok(())
+        let (mut codes, mut free) = (slot.address, other);
+        for (operation, offset) in operations {
+            let tables = tables + *offset as u64;
+            for launch in operation.launches(codes, free, tables, scratch).map_err(unsupported)? {
+                self.gpu.launch(&self.stream, &launch)?;
+            }
+            std::mem::swap(&mut codes, &mut free);
+        }
+        Ok(codes)
     }
 
     /// Enqueues the conversion of a clip of this shape from codes at `codes` to elements at `out`.
@@ -106,11 +135,27 @@ impl CudaExecutor {
 
     /// Uploads tables into the ring, over the oldest ones. All readers of the ring are in the same stream, so
     /// tables are not overwritten before they have been read.
-    fn upload(&mut self, id: PassId, format: DeviceFormat, pass: DevicePass) -> Result<usize> {
-        let at = self.reserve_ring(pass.tables().len())?;
+    fn upload(
+        &mut self,
+        id: PassId,
+        format: DeviceFormat,
+        pass: DevicePass,
+        operations: Vec<DeviceOperation>,
+    ) -> Result<usize> {
+        let mut tables = std::borrow::Cow::from(pass.tables());
+        let mut placed = Vec::with_capacity(operations.len());
+        for operation in operations {
+            let offset = tables.len().next_multiple_of(ALIGN);
+            tables.to_mut().resize(offset, 0);
+            tables.to_mut().extend_from_slice(operation.tables());
+            placed.push((operation, offset));
+        }
+        let (tables, bytes) = (&*tables, tables.len());
+        let at = self.reserve_ring(bytes)?;
         let address = self.ring.as_ref().map_or(0, Memory::address) + at as u64;
-        self.stream.upload(address, pass.tables())?;
-        self.uploaded.push(Uploaded { id, format, pass, at });
+        self.stream.upload(address, tables)?;
+        let operations = placed;
+        self.uploaded.push(Uploaded { id, format, pass, operations, at, bytes });
         Ok(self.uploaded.len() - 1)
     }
 
@@ -128,7 +173,7 @@ impl CudaExecutor {
             self.next = 0;
         }
         let at = self.next;
-        let end = |u: &Uploaded| u.at + u.pass.tables().len().next_multiple_of(ALIGN).max(ALIGN);
+        let end = |u: &Uploaded| u.at + u.bytes.next_multiple_of(ALIGN).max(ALIGN);
         self.uploaded.retain(|u| end(u) <= at || u.at >= at + len);
         self.next = at + len;
         Ok(at)

@@ -11,7 +11,7 @@ use framespool_kernels as kernels;
 use framespool_nvdec::session::Surface;
 use kernels::FrameView;
 
-use super::compile::{FrameRef, SampledParams};
+use super::compile::{FrameRef, SampledParams, Stage};
 use super::cuda_executor::CudaExecutor;
 use super::dct_scale;
 use super::frame_view::with_view;
@@ -21,6 +21,7 @@ use super::nvjpeg::{DeviceReport, Nvjpeg};
 use super::params::Map;
 use super::pass_id::{CompileKey, PassId};
 use super::shape::ClipShape;
+use super::stages::{CompiledView, StageScratch};
 use super::TransformPipeline;
 use crate::batch::OutputMut;
 use crate::batch_sampler::rng::RngKey;
@@ -89,7 +90,7 @@ pub struct TransformExecutor {
     tone: Option<kernels::ToneMap>,
     /// Most recently used last. Few: one per recent frame size, or clip.
     compiled_cache: Vec<CompiledTransforms>,
-    scratch: kernels::Scratch,
+    scratch: StageScratch,
     gpu: Option<Arc<Gpu>>,
     /// Uploads host frames to the device; created for the first one that goes there.
     cuda: Option<CudaExecutor>,
@@ -104,8 +105,7 @@ struct CompiledTransforms {
     key: CompileKey,
     /// How much smaller the image is decoded.
     scale: DctScale,
-    /// One for each view.
-    passes: Vec<kernels::PixelPass>,
+    views: Vec<CompiledView>,
 }
 
 const MAX_COMPILED: usize = 256;
@@ -121,7 +121,7 @@ impl TransformExecutor {
         static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
         let key = RngKey { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
         let executor_id = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let scratch = kernels::Scratch::new();
+        let scratch = StageScratch::default();
         let (nvjpeg, report) = (Nvjpeg::Off, DeviceReport::default());
         let compiled_cache = Vec::new();
         Self {
@@ -178,7 +178,7 @@ impl TransformExecutor {
 
     /// (width, height) of the result for a frame of this stored size.
     pub fn size_of(&mut self, size: (u32, u32), orientation: DisplayOrientation) -> Result<(u32, u32)> {
-        Ok(self.compiled(size, orientation, 0, false)?.passes[0].output_size())
+        Ok(self.compiled(size, orientation, 0, false)?.views[0].output_size())
     }
 
     /// (width, height) of the result for this frame or image.
@@ -191,7 +191,7 @@ impl TransformExecutor {
         orientation: DisplayOrientation,
     ) -> Result<(u32, u32)> {
         let may_scale = matches!(input, InputFrame::Image(image) if self.may_scale(image));
-        Ok(self.compiled(input.size(), orientation, 0, may_scale)?.passes[0].output_size())
+        Ok(self.compiled(input.size(), orientation, 0, may_scale)?.views[0].output_size())
     }
 
     /// The shape of a clip of `frames` frames of this (width, height).
@@ -284,10 +284,11 @@ impl TransformExecutor {
     ) -> Result<()> {
         let executor = self.executor_id;
         let compiled = self.compiled((frame.width, frame.height), orientation, t, false)?;
-        for (view, pass) in compiled.passes.iter().enumerate() {
-            check_size(site, pass.output_size(), shape)?;
+        for (view, stages) in compiled.views.iter().enumerate() {
+            check_size(site, stages.output_size(), shape)?;
             let slot = shape.device_slot(address, view, out_index);
-            cuda.run(site, PassId { executor, compiled: compiled.key, view }, pass, frame, slot)?;
+            let id = PassId { executor, compiled: compiled.key, view, stage: 0 };
+            stages.launch(site, id, frame, slot, cuda)?;
         }
         Ok(())
     }
@@ -327,13 +328,13 @@ impl TransformExecutor {
             return Ok(true);
         }
         self.begin(a);
-        let first = self.compiled(size, orientation, t, false)?.passes.clone();
+        let first = self.compiled(size, orientation, t, false)?.views.clone();
         self.begin(b);
-        let second = &self.compiled(size, orientation, u, false)?.passes;
+        let second = &self.compiled(size, orientation, u, false)?.views;
         Ok(first.iter().zip(second.iter()).all(|(one, other)| one.has_same_output(other)))
     }
 
-    /// Returns the passes for a frame, one per view, and moves them to the end of the list.
+    /// Returns the compiled views for a frame, and moves them to the end of the list.
     fn compiled(
         &mut self,
         size: (u32, u32),
@@ -356,9 +357,10 @@ impl TransformExecutor {
                     )
                 };
                 let drawn = (0..self.pipeline.views.max(1)).map(draw).collect::<Result<Vec<_>>>()?;
-                let geometries = drawn.iter().map(|(geometry, _)| geometry);
+                let geometries = drawn.iter().map(|stages| &stages[0].geometry);
                 let scale = if may_scale { dct_scale::scale_for(geometries) } else { DctScale::Full };
-                let compile = |(geometry, finish): (kernels::Geometry, kernels::OutputSpec)| {
+                let compile = |stages: Vec<Stage>| {
+                    let geometry = stages[0].geometry;
                     let smaller = match scale {
                         DctScale::Full => Some(geometry),
                         less => dct_scale::geometry_at_scale(&geometry, size, less.divisor()),
@@ -371,13 +373,13 @@ impl TransformExecutor {
                         ))
                     };
                     let fits = smaller.ok_or_else(too_fine)?;
-                    kernels::PixelPass::new(fits, finish).map_err(|e| Error::Argument(e.to_string()))
+                    CompiledView::new(stages, fits).map_err(|e| Error::Argument(e.to_string()))
                 };
-                let passes = drawn.into_iter().map(compile).collect::<Result<Vec<_>>>()?;
+                let views = drawn.into_iter().map(compile).collect::<Result<Vec<_>>>()?;
                 if self.compiled_cache.len() == MAX_COMPILED {
                     self.compiled_cache.remove(0);
                 }
-                self.compiled_cache.push(CompiledTransforms { key: compile_key, scale, passes });
+                self.compiled_cache.push(CompiledTransforms { key: compile_key, scale, views });
             }
         }
         Ok(self.compiled_cache.last_mut().expect("just pushed"))
@@ -385,7 +387,7 @@ impl TransformExecutor {
 }
 
 impl CompiledTransforms {
-    /// Runs the passes of all views of a frame, and writes the results as frame `out_index` of a clip.
+    /// Transforms a frame to all views, and writes the results as frame `out_index` of a clip.
     fn run(
         &mut self,
         site: &Site,
@@ -393,12 +395,11 @@ impl CompiledTransforms {
         shape: &ClipShape,
         clip: &mut [u8],
         out_index: usize,
-        scratch: &mut kernels::Scratch,
+        scratch: &mut StageScratch,
     ) -> Result<()> {
-        for (view_index, pass) in self.passes.iter_mut().enumerate() {
-            check_size(site, pass.output_size(), shape)?;
-            pass.run(view, &mut shape.slot(clip, view_index, out_index), scratch)
-                .map_err(|e| Error::Unsupported { site: site.clone(), what: e.to_string() })?;
+        for (view_index, stages) in self.views.iter_mut().enumerate() {
+            check_size(site, stages.output_size(), shape)?;
+            stages.run(site, view, &mut shape.slot(clip, view_index, out_index), scratch)?;
         }
         Ok(())
     }

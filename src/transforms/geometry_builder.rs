@@ -64,17 +64,18 @@ impl GeometryBuilder {
         self.to_output = after(step, &self.to_output);
     }
 
-    /// Keeps `size` pixels from column `x` and row `y` on; the area outside of the frame is fill.
-    ///
-    /// # Errors
-    /// `Argument` if a map has cut something off that would become visible again.
-    pub fn crop(&mut self, x: i64, y: i64, size: Size) -> Result<()> {
+    /// Whether this crop shows nothing that an earlier map cut off.
+    pub fn may_crop(&self, x: i64, y: i64, size: Size) -> bool {
         let (width, height) = self.size();
         let within =
             |start: i64, length: u32, side: u32| start >= 0 && start + i64::from(length) <= i64::from(side);
-        if !(within(x, size.width, width) && within(y, size.height, height)) {
-            self.check_nothing_is_cut_off()?;
-        }
+        (within(x, size.width, width) && within(y, size.height, height)) || self.may_grow()
+    }
+
+    /// Keeps `size` pixels from column `x` and row `y` on; the area outside of the frame is fill. Only if
+    /// [`may_crop`](Self::may_crop).
+    pub fn crop(&mut self, x: i64, y: i64, size: Size) {
+        debug_assert!(self.may_crop(x, y, size));
         self.follow(&[[1.0, 0.0, -x as f64], [0.0, 1.0, -y as f64]]);
         self.cut_window();
         match &mut self.mapped {
@@ -87,13 +88,12 @@ impl GeometryBuilder {
                     View { x: self.view.x + x, y: self.view.y + y, width: size.width, height: size.height };
             }
         }
-        Ok(())
     }
 
-    /// After a map, only the edges of the latest frame are known: a frame that grows must not have lost
-    /// anything.
-    fn check_nothing_is_cut_off(&self) -> Result<()> {
-        let Some(Mapped { map, size, .. }) = self.mapped else { return Ok(()) };
+    /// Whether the frame may grow or be mapped again. After a map, only the edges of the latest frame are known, so a
+    /// frame that grows must not have lost anything, which would be visible again instead of fill.
+    pub fn may_grow(&self) -> bool {
+        let Some(Mapped { map, size, .. }) = self.mapped else { return true };
         let [[a, b, c], [d, e, f]] = map;
         let determinant = a * e - b * d;
         let (width, height) = (f64::from(self.geometry.window.width), f64::from(self.geometry.window.height));
@@ -103,18 +103,13 @@ impl GeometryBuilder {
             let (x, y) = ((e * x - b * y) / determinant, (a * y - d * x) / determinant);
             (-1e-3..=max_x).contains(&x) && (-1e-3..=max_y).contains(&y)
         });
-        if shown || self.blank {
-            return Ok(());
-        }
-        Err(Error::Argument(
-            "after a rotation, an affine map or a resize of a padded frame, followed by a crop, the frame \
-             cannot grow or be rotated again in the same pass, because cropped pixels would be visible; pad \
-             first, use expand=True, or do all in one RandomAffine"
-                .into(),
-        ))
+        shown || self.blank
     }
 
-    /// Adds fill at the sides.
+    /// Adds fill at the sides. Only if [`may_grow`](Self::may_grow).
+    ///
+    /// # Errors
+    /// `Argument` if a side becomes too long.
     pub fn pad(&mut self, padding: Padding) -> Result<()> {
         let (width, height) = self.size();
         let side = |length: u32, before: u32, after: u32| {
@@ -129,7 +124,8 @@ impl GeometryBuilder {
                  columns longer than {MAX_SIDE} pixels; pad less or resize first"
             )));
         };
-        self.crop(-i64::from(padding.left), -i64::from(padding.top), Size { height, width })
+        self.crop(-i64::from(padding.left), -i64::from(padding.top), Size { height, width });
+        Ok(())
     }
 
     /// Mirrors the frame.
@@ -191,15 +187,12 @@ impl GeometryBuilder {
         }
     }
 
-    /// Rotates, shears or moves the frame by a map from the new frame, of this size, back to the current one.
-    ///
-    /// # Errors
-    /// `Argument` if an earlier map has cut something off that would become visible again.
-    pub fn warp(&mut self, back: &Map, size: (u32, u32), interpolation: Interpolation) -> Result<()> {
-        self.check_nothing_is_cut_off()?;
+    /// Rotates, shears or moves the frame by a map from the new frame, of this size, back to the current one. Only if
+    /// [`may_grow`](Self::may_grow).
+    pub fn warp(&mut self, back: &Map, size: (u32, u32), interpolation: Interpolation) {
+        debug_assert!(self.may_grow());
         self.follow(&inverse(back));
         self.read_through(back, size, interpolation);
-        Ok(())
     }
 
     fn read_through(&mut self, back: &Map, size: (u32, u32), interpolation: Interpolation) {

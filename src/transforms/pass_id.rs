@@ -23,4 +23,6 @@ pub(super) struct PassId {
     pub executor: u64,
     pub compiled: CompileKey,
     pub view: usize,
+    /// Number of the stage.
+    pub stage: usize,
 }

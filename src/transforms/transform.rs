@@ -1,7 +1,7 @@
 //! Defines the transforms that a user can request, with torchvision's semantics.
 //! Parameters given as a range are drawn uniformly; equal ends mean a constant.
 
-use framespool_kernels::{ColorRange, Filter, Interpolation, MatrixCoefficients, Normalize};
+use framespool_kernels::{ColorRange, Filter, Interpolation, MatrixCoefficients, Normalize, RgbOperation};
 
 /// The range of numbers from which one is drawn uniformly.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,6 +108,33 @@ pub enum EraseFill {
     Value([f64; 3]),
     /// Noise.
     Noise,
+}
+
+/// How an [`AugmentationPolicy`] selects operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyKind {
+    /// This many operations, all of one magnitude.
+    RandAugment {
+        /// Number of operations.
+        num_ops: u32,
+        /// Number of the magnitude, below `bins`.
+        magnitude: u32,
+    },
+    /// One operation of a random magnitude.
+    TrivialAugmentWide,
+}
+
+/// Operations drawn from a list, as torchvision's classes of these names do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AugmentationPolicy {
+    /// How operations are selected.
+    pub kind: PolicyKind,
+    /// Number of magnitudes, at least 2.
+    pub bins: u32,
+    /// Interpolation of operations that move pixels.
+    pub interpolation: Interpolation,
+    /// R, G, B from 0 to 255 for the area outside of the frame.
+    pub fill: [f64; 3],
 }
 
 /// One transform of a frame.
@@ -221,6 +248,24 @@ pub enum Transform {
         /// Probability.
         p: f64,
     },
+    /// Applies an operation on codes with probability `p`.
+    RandomOperation {
+        /// Name of the transform in Python.
+        name: &'static str,
+        /// The operation.
+        operation: RgbOperation,
+        /// Probability.
+        p: f64,
+    },
+    /// Blurs the frame.
+    GaussianBlur {
+        /// Size of the kernel; odd numbers.
+        kernel: Size,
+        /// Standard deviation in pixels.
+        sigma: UniformRange,
+    },
+    /// Applies operations drawn from a list.
+    AugmentationPolicy(AugmentationPolicy),
     /// Covers rectangles of random area and aspect ratio: torchvision's, with a count.
     RandomErasing {
         /// Probability that anything is covered.
@@ -300,6 +345,12 @@ impl Transform {
             Self::ColorJitter { .. } => "ColorJitter",
             Self::ColorTwist { .. } => "ColorTwist",
             Self::RandomGrayscale { .. } => "RandomGrayscale",
+            Self::RandomOperation { name, .. } => name,
+            Self::GaussianBlur { .. } => "GaussianBlur",
+            Self::AugmentationPolicy(policy) => match policy.kind {
+                PolicyKind::RandAugment { .. } => "RandAugment",
+                PolicyKind::TrivialAugmentWide => "TrivialAugmentWide",
+            },
             Self::RandomErasing { .. } => "RandomErasing",
             Self::Cutout { .. } => "Cutout",
             Self::GridMask { .. } => "GridMask",
@@ -320,12 +371,16 @@ impl Transform {
     pub fn is_random(&self) -> bool {
         let chance = |p: f64| p > 0.0 && p < 1.0;
         match self {
-            Self::RandomFlip { p, .. } | Self::RandomGrayscale { p } => chance(*p),
+            Self::RandomFlip { p, .. } | Self::RandomGrayscale { p } | Self::RandomOperation { p, .. } => {
+                chance(*p)
+            }
+            Self::GaussianBlur { sigma, .. } => sigma.is_random(),
             Self::RandomCrop { .. }
             | Self::RandomResizedCrop { .. }
             | Self::RandomAffine { .. }
             | Self::ColorJitter { .. }
             | Self::ColorTwist { .. }
+            | Self::AugmentationPolicy(_)
             | Self::RandomErasing { .. }
             | Self::Cutout { .. }
             | Self::GridMask { .. } => true,
@@ -335,19 +390,15 @@ impl Transform {
 
     /// Whether it changes colors.
     pub fn changes_colors(&self) -> bool {
-        matches!(self, Self::ColorJitter { .. } | Self::ColorTwist { .. } | Self::RandomGrayscale { .. })
-    }
-
-    /// The fill color of a transform that takes one and may add area to the frame.
-    pub fn fill(&self) -> Option<[f64; 3]> {
-        match self {
-            Self::Pad { fill, .. } | Self::Letterbox { fill, .. } => Some(*fill),
-            Self::RandomAffine { affine, .. } => Some(affine.fill),
-            Self::RandomCrop { fill, padding, pad_if_needed, .. } => {
-                (*pad_if_needed || *padding != Padding::default()).then_some(*fill)
-            }
-            _ => None,
-        }
+        matches!(
+            self,
+            Self::ColorJitter { .. }
+                | Self::ColorTwist { .. }
+                | Self::RandomGrayscale { .. }
+                | Self::RandomOperation { .. }
+                | Self::GaussianBlur { .. }
+                | Self::AugmentationPolicy(_)
+        )
     }
 
     /// What covers the pixels, if it covers any.

@@ -14,6 +14,8 @@ fn compile_shim(cuda: &std::path::Path, sanitized: bool) {
         "layout.h",
         "pixel_pass.cu",
         "resample.h",
+        "rgb_operation.h",
+        "tone.h",
     ] {
         println!("cargo:rerun-if-changed={}", cuda.join(file).display());
     }

@@ -20,6 +20,7 @@ const Kernel kernels[] = {
     {"framespool_window", sizeof(PixelArgs), framespool_window},
     {"framespool_finish", sizeof(PixelArgs), framespool_finish},
     {"framespool_expand", sizeof(ExpandArgs), framespool_expand},
+    {"framespool_rgb_operation", sizeof(OperationArgs), framespool_rgb_operation},
 };
 
 const Kernel* kernel_named(const char* name) {

@@ -164,6 +164,20 @@ kernel_structs! {
         has_tone_map: u32,
     }
 
+    /// The argument of the kernel that changes codes.
+    OperationArgs {
+        source: u64,
+        out: u64,
+        table: u64,
+        histogram: u64,
+        operation: u32,
+        width: u32,
+        height: u32,
+        taps: u32,
+        amount: i32,
+        channel_step: u32,
+    }
+
     /// The argument of the kernel that expands codes.
     ExpandArgs {
         codes: u64,

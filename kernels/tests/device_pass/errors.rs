@@ -152,7 +152,14 @@ fn windows_too_large_to_be_held_are_refused() {
 fn unknown_kernels_and_block_sizes_are_refused() {
     assert_eq!(args_bytes("framespool_nothing"), 0);
     assert_eq!(refusal("framespool_nothing", [32, 8, 1]), 1);
-    for kernel in ["framespool_pixels", "framespool_window", "framespool_finish", "framespool_expand"] {
+    let kernels = [
+        "framespool_pixels",
+        "framespool_window",
+        "framespool_finish",
+        "framespool_expand",
+        "framespool_rgb_operation",
+    ];
+    for kernel in kernels {
         assert!(args_bytes(kernel) > 0);
         assert_eq!(refusal(kernel, [256, 1, 1]), 2);
         assert_eq!(refusal(kernel, [32, 8, 1]), 0);

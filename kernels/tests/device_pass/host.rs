@@ -169,6 +169,32 @@ pub fn expand(
     elements.to_vec()
 }
 
+/// Applies an operation to the planes of a frame; see [`DeviceOperation::launches`].
+pub fn operate(operation: &RgbOperation, codes: &[u8], size: (u32, u32), lead: usize) -> Vec<u8> {
+    let device = operation.for_device(size).expect("it fits");
+    let tables = Buffer::aligned(device.tables());
+    let scratch = Buffer::aligned(&vec![0x5A; device.scratch_bytes()]);
+    let source = Buffer::new(codes, lead);
+    let out = Buffer::new(&vec![UNTOUCHED; codes.len() + 2 * GUARD], lead);
+    let address = out.address() + GUARD as u64;
+    // Addresses of memory without bytes are not aligned.
+    let aligned = |buffer: &Buffer| if buffer.memory.is_empty() { 0 } else { buffer.address() };
+    let launches = device.launches(source.address(), address, aligned(&tables), aligned(&scratch));
+    for step in launches.expect("aligned") {
+        if let Some((address, bytes)) = step.clear {
+            assert!(address == scratch.address() && bytes <= scratch.memory.len());
+            // SAFETY: the memory belongs to `scratch` (above), and has no other user.
+            unsafe { std::ptr::write_bytes(address as *mut u8, 0, bytes) };
+        }
+        // SAFETY: the buffers have the sizes that the operation reports, and live until the end of this function.
+        assert_eq!(unsafe { launch(&step) }, 0);
+    }
+    let (before, rest) = out.memory[lead..].split_at(GUARD);
+    let (planes, behind) = rest.split_at(codes.len());
+    assert!(before.iter().chain(behind).all(|&byte| byte == UNTOUCHED), "written outside the planes");
+    planes.to_vec()
+}
+
 /// The launcher's result for an empty launch.
 pub fn refusal(kernel: &str, block: [u32; 3]) -> c_int {
     let name = CString::new(kernel).unwrap();

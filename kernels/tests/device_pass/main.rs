@@ -5,6 +5,7 @@ mod equality;
 mod errors;
 mod host;
 mod lut;
+mod rgb_operation;
 
 #[allow(dead_code)] // shared with the tests of the CPU
 #[path = "../pixel_pass/mutator.rs"]

@@ -15,12 +15,15 @@ The single pass differs from separate steps as follows (docs/concepts/transforms
   position, which may be between pixels: the frame may be a little softer, the border of the padding sharper. Resize
   first, or use `Letterbox`;
 - contrast uses the mean gray of each frame after all crops (later ones too, each view its own), without fill; a crop
-  after a rotation does not count;
-- a change of hue is linear in R, G, B (see `ColorJitter`).
+  after a rotation does not count.
 
-Some lists need more than one pass and are refused: two different fills; a color transform between two steps that fill;
-a step that enlarges the frame, or rotates it again, after a rotation that removed its corners; anything but `Normalize`
-after erasing transforms (`RandomErasing`, `Cutout`, `GridMask`); and color transforms or padding after `Normalize`.
+Some lists need another pass, over the result of the one before it, which has 8 bits: hue, `GaussianBlur`,
+`RandomPosterize` and the others of that kind; two different fills; a color transform between two steps that fill; a
+step that enlarges the frame, or rotates it again, after a rotation that removed its corners. docs/howto/transforms.md
+says what that costs.
+
+Some lists are refused: anything but `Normalize` after erasing transforms (`RandomErasing`, `Cutout`, `GridMask`), and
+color transforms or padding after `Normalize`.
 
 The fill of erasing transforms is in code values 0 to 255 before `Normalize`, and in units of the result after it.
 `"random"` is noise of standard deviation 1 for float results, and uniform codes for uint8.
@@ -40,6 +43,17 @@ the last entry any callable. A callable receives the finished frames in the requ
 
 from framespool.transforms._apply import apply, sample_params
 from framespool.transforms._args import Transform
+from framespool.transforms._augment import (
+    GaussianBlur,
+    RandAugment,
+    RandomAdjustSharpness,
+    RandomAutocontrast,
+    RandomEqualize,
+    RandomInvert,
+    RandomPosterize,
+    RandomSolarize,
+    TrivialAugmentWide,
+)
 from framespool.transforms._color import (
     AssumeColor,
     ColorJitter,
@@ -76,6 +90,7 @@ __all__ = [
     "CutMix",
     "Cutout",
     "FiveCrop",
+    "GaussianBlur",
     "Grayscale",
     "GridMask",
     "Letterbox",
@@ -84,18 +99,26 @@ __all__ = [
     "Pad",
     "PerBatch",
     "PerClip",
+    "RandAugment",
+    "RandomAdjustSharpness",
     "RandomAffine",
+    "RandomAutocontrast",
     "RandomCrop",
+    "RandomEqualize",
     "RandomErasing",
     "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomInvert",
+    "RandomPosterize",
     "RandomResizedCrop",
     "RandomRotation",
+    "RandomSolarize",
     "RandomVerticalFlip",
     "Resize",
     "ThreeCrop",
     "ToneMap",
     "Transform",
+    "TrivialAugmentWide",
     "apply",
     "map_boxes",
     "map_points",

@@ -28,9 +28,8 @@ __all__ = [
 class ColorJitter(Transform):
     """Change brightness, contrast, saturation and hue by random amounts, in a random order.
 
-    Hue rotates about the gray axis of R, G, B. It equals torchvision's shift in HSV at multiples of 120 degrees, and is
-    the closest linear map between them. The difference grows with the saturation of a color: over all colors its mean
-    is 5 code values for a shift of 0.02, 11 for 0.05 and 17 for 0.1. Values are not clamped between the four changes.
+    Hue is shifted in HSV, which needs a second pass over the result. Values are rounded and clamped before and after
+    that shift, and not between the other changes.
 
     Args:
         brightness: (low, high) of a factor, not negative; a number b means `(max(0, 1 - b), 1 + b)`. 0 or `None`:

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from framespool.errors import ArgumentError
-from framespool.transforms import _color, _erasing, _geometry
+from framespool.transforms import _augment, _color, _erasing, _geometry
 from framespool.transforms._args import Transform
 from framespool.transforms._functions import is_module
 
@@ -201,11 +201,7 @@ def _random_resized_crop(entry: Any, _: float | None) -> Transform:
 
 
 def _color_jitter(entry: Any, _: float | None) -> Transform:
-    if entry.hue is not None and tuple(entry.hue) != (0, 0):
-        raise unsupported(
-            entry, "its hue is a rotation in HSV; framespool.transforms.ColorJitter has a linear hue that differs"
-        )
-    return _color.ColorJitter(entry.brightness, entry.contrast, entry.saturation)
+    return _color.ColorJitter(entry.brightness, entry.contrast, entry.saturation, entry.hue)
 
 
 def _grayscale(entry: Any, _: float | None) -> Transform:
@@ -234,23 +230,59 @@ def _affine(entry: Any, white: float | None) -> Transform:
     return _geometry.RandomAffine(entry.degrees, entry.translate, entry.scale, shear, how, fill, entry.center)
 
 
+def _solarize(entry: Any, white: float | None) -> Transform:
+    return _augment.RandomSolarize(entry.threshold * 255 / (white or 1), entry.p)
+
+
+def _policy_fill(entry: Any, white: float | None) -> float | Sequence[float]:
+    # v2 keeps a fill for each type of input.
+    fill = entry.fill
+    if isinstance(fill, dict):
+        fills = list(fill.values())
+        if any(other != fills[0] for other in fills):
+            raise unsupported(entry, "it has different fills for different types of input")
+        fill = fills[0] if fills else None
+    numbers = [0] if fill is None else [fill] if isinstance(fill, (int, float)) else list(fill)
+    scaled = [number * 255 / (white or 1) for number in numbers]
+    return scaled[0] if len(scaled) == 1 else scaled
+
+
+def _rand_augment(entry: Any, white: float | None) -> Transform:
+    how, fill = _interpolation(entry, resizes=False), _policy_fill(entry, white)
+    return _augment.RandAugment(entry.num_ops, entry.magnitude, entry.num_magnitude_bins, how, fill)
+
+
+def _trivial_augment(entry: Any, white: float | None) -> Transform:
+    how, fill = _interpolation(entry, resizes=False), _policy_fill(entry, white)
+    return _augment.TrivialAugmentWide(entry.num_magnitude_bins, how, fill)
+
+
 #: The conversion of each class, from the object and the value of white at its place.
 _CONVERSIONS: dict[str, Callable[[Any, float | None], Transform]] = {
     "CenterCrop": lambda entry, _: _geometry.CenterCrop(entry.size),
     "ColorJitter": _color_jitter,
+    "GaussianBlur": lambda entry, _: _augment.GaussianBlur(tuple(entry.kernel_size), tuple(entry.sigma)),
     "Grayscale": _grayscale,
     "Pad": lambda entry, white: _geometry.Pad(_padding(entry), _fill(entry, white), entry.padding_mode),
+    "RandAugment": _rand_augment,
+    "RandomAdjustSharpness": lambda entry, _: _augment.RandomAdjustSharpness(entry.sharpness_factor, entry.p),
     "RandomAffine": _affine,
+    "RandomAutocontrast": lambda entry, _: _augment.RandomAutocontrast(entry.p),
     "RandomCrop": _random_crop,
+    "RandomEqualize": lambda entry, _: _augment.RandomEqualize(entry.p),
     "RandomErasing": lambda entry, white: _erasing.RandomErasing(
         entry.p, entry.scale, entry.ratio, _erasing_value(entry, white)
     ),
     "RandomGrayscale": lambda entry, _: _color.RandomGrayscale(entry.p),
     "RandomHorizontalFlip": lambda entry, _: _geometry.RandomHorizontalFlip(entry.p),
+    "RandomInvert": lambda entry, _: _augment.RandomInvert(entry.p),
+    "RandomPosterize": lambda entry, _: _augment.RandomPosterize(entry.bits, entry.p),
     "RandomResizedCrop": _random_resized_crop,
     "RandomRotation": _rotation,
+    "RandomSolarize": _solarize,
     "RandomVerticalFlip": lambda entry, _: _geometry.RandomVerticalFlip(entry.p),
     "Resize": _resize,
+    "TrivialAugmentWide": _trivial_augment,
 }
 #: These give the same result before and after `Normalize`.
 _MOVES_PIXELS = (

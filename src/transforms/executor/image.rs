@@ -99,7 +99,7 @@ impl CompiledTransforms {
     /// The rows of an image of this size that any view reads. `None` if they are known only when the pass
     /// runs.
     fn rows(&self, (width, height): (u32, u32)) -> Option<(u32, u32)> {
-        let mut spans = self.passes.iter().map(|pass| pass.source_rows(width, height));
+        let mut spans = self.views.iter().map(|stages| stages.first_pass().source_rows(width, height));
         let first = spans.next()?.ok()?;
         let all = spans.try_fold(first, |all, span| {
             let span = span.ok()?;

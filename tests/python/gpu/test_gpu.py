@@ -67,6 +67,28 @@ def test_batches_do_not_depend_on_device_or_backend(short_clips):
         assert stats["nvdec_threads"] > 0 and stats["frames_decoded_by_gpu"] > 0 and not stats["cpu_fallbacks"]
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_lists_of_several_passes_are_the_same_on_the_gpu(short_clips, dtype):
+    T = fsp.transforms
+    rule, final = fsp.samplers.random(sequence_length=3), [T.Normalize(0.5, 0.25)] if dtype == "float32" else []
+    for transforms in (
+        [
+            T.RandomResizedCrop((45, 51)),
+            T.ColorJitter(0.4, 0.4, 0.4, 0.3),
+            T.GaussianBlur((7, 5)),
+            T.RandomSolarize(90),
+        ],
+        [T.Resize((40, 56)), T.RandAugment(5, 20), T.RandomAdjustSharpness(3), T.RandomCrop(30)],
+        [T.RandomEqualize(1), T.Resize((33, 62)), T.Pad(3, fill=9), T.RandomRotation(30, fill=200), T.Pad(2)],
+        [T.Resize((40, 56)), T.RandomAutocontrast(1), T.RandomHorizontalFlip(1), T.RandomPosterize(3), T.FiveCrop(20)],
+    ):
+        options = {"batch_size": 4, "transforms": [*transforms, *final], "dtype": dtype, "num_threads": 1, "seed": 3}
+        expected = batches(fsp.ClipLoader(short_clips, rule, **options))
+        for decoder in ("nvdec", "cpu"):
+            made = batches(fsp.ClipLoader(short_clips, rule, device="cuda:0", decoder=decoder, **options))
+            assert [b[:2] for b in made] == [e[:2] for e in expected]
+
+
 @pytest.mark.filterwarnings("ignore:clips of one video")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_clips_wait_on_the_gpu_as_8_bit_codes(short_clips, dtype):

@@ -1,0 +1,530 @@
+//! Operations on the 8-bit R, G, B codes of a complete frame, which run between two pixel passes: each reads the codes that the pass
+//! before it wrote. They are defined in SPEC.md ("Operations on codes"), and the GPU's kernel gives the same bytes.
+
+use std::sync::Arc;
+
+use crate::error::PassError;
+use crate::simd::Backend;
+
+/// Sum of the weights of a blur.
+const BLUR_ONE: u32 = 1 << 16;
+/// A sixth of the color circle.
+pub(crate) const HUE_SECTOR: i32 = 1 << 16;
+/// Number of pixels whose sums are computed together.
+const BLUR_BLOCK: usize = 64;
+
+/// An operation on R, G, B codes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RgbOperation {
+    /// Replaces each code by the entry of a table, the same for all channels.
+    Table(Arc<[u8; 256]>),
+    /// Adds an angle to the hue of HSV, in units of 2^-16 of a sixth of the circle; 0 to 6 * 2^16 - 1.
+    Hue(i32),
+    /// Stretches the codes of each channel to 0..255.
+    Autocontrast,
+    /// Equalizes the histogram of each channel.
+    Equalize,
+    /// Moves each pixel inside the border away from the smoothed frame, or towards it: the value is how far towards it, in units of
+    /// 2^-16.
+    Sharpness(i32),
+    /// Convolves rows and columns with weights that sum to 2^16. The frame is reflected at its edges, without repeating the edge.
+    Blur {
+        /// Weights along rows; an odd number.
+        columns: Arc<[u32]>,
+        /// Weights along columns; an odd number.
+        rows: Arc<[u32]>,
+    },
+}
+
+impl RgbOperation {
+    /// Keeps the `bits` highest bits of each code: torchvision's `posterize`.
+    pub fn posterize(bits: u32) -> Self {
+        let mask = !(0xFF_u32 >> bits.min(8)) as u8;
+        Self::table(|code| code & mask)
+    }
+
+    /// Inverts codes that are at least `threshold`: torchvision's `solarize`.
+    pub fn solarize(threshold: f64) -> Self {
+        Self::table(|code| if f64::from(code) >= threshold { 255 - code } else { code })
+    }
+
+    /// Inverts all codes.
+    pub fn invert() -> Self {
+        Self::table(|code| 255 - code)
+    }
+
+    fn table(entry: impl Fn(u8) -> u8) -> Self {
+        Self::Table(Arc::new(std::array::from_fn(|code| entry(code as u8))))
+    }
+
+    /// Moves the hue by a fraction of the full circle: torchvision's `adjust_hue`.
+    pub fn hue(fraction: f64) -> Self {
+        let circle = f64::from(6 * HUE_SECTOR);
+        Self::Hue((fraction.rem_euclid(1.0) * circle).round() as i32 % (6 * HUE_SECTOR))
+    }
+
+    /// Blends with the smoothed frame: torchvision's `adjust_sharpness`, whose factor is 0 for the smoothed frame, 1 for no change, and
+    /// at most 100.
+    pub fn sharpness(factor: f64) -> Self {
+        Self::Sharpness(((1.0 - factor.clamp(0.0, 100.0)) * 65_536.0).round() as i32)
+    }
+
+    /// Gaussian blur with kernels of these odd lengths (along rows, along columns): torchvision's `gaussian_blur`.
+    pub fn blur((columns, rows): (u32, u32), sigma: f64) -> Self {
+        Self::Blur { columns: gaussian(columns, sigma), rows: gaussian(rows, sigma) }
+    }
+
+    /// Checks that the operation can be applied to a frame of this size.
+    pub fn check(&self, (width, height): (u32, u32)) -> Result<(), PassError> {
+        let Self::Blur { columns, rows } = self else { return Ok(()) };
+        let fits = |taps: &[u32], side: u32| taps.len() % 2 == 1 && taps.len() / 2 < side as usize;
+        if fits(columns, width) && fits(rows, height) {
+            return Ok(());
+        }
+        Err(PassError::BlurTooLarge { kernel: (columns.len(), rows.len()), width, height })
+    }
+
+    /// Applies the operation to the planes R, G, B of a frame, one after another without gaps.
+    ///
+    /// # Errors
+    /// If `codes` is not as long as three planes, or the operation does not fit the frame. `codes` is unchanged then.
+    pub fn apply(
+        &self,
+        codes: &mut [u8],
+        (width, height): (u32, u32),
+        scratch: &mut OperationScratch,
+    ) -> Result<(), PassError> {
+        self.apply_by(Backend::detect(), codes, (width, height), scratch)
+    }
+
+    /// [`apply`](Self::apply) on a certain backend.
+    pub fn apply_by(
+        &self,
+        backend: Backend,
+        codes: &mut [u8],
+        (width, height): (u32, u32),
+        scratch: &mut OperationScratch,
+    ) -> Result<(), PassError> {
+        self.check((width, height))?;
+        let need_bytes = 3 * u64::from(width) * u64::from(height);
+        if codes.len() as u64 != need_bytes {
+            return Err(PassError::SlotTooShort { have_bytes: codes.len(), need_bytes });
+        }
+        let (width, height) = (width as usize, height as usize);
+        if width * height == 0 {
+            return Ok(());
+        }
+        if let Self::Hue(shift) = self {
+            let (r, rest) = codes.split_at_mut(width * height);
+            let (g, b) = rest.split_at_mut(width * height);
+            backend.rotate_hue([r, g, b], *shift);
+            return Ok(());
+        }
+        for plane in codes.chunks_exact_mut(width * height) {
+            match self {
+                Self::Table(table) => look_up(plane, table),
+                Self::Hue(_) => {}
+                Self::Autocontrast => look_up(plane, &autocontrast_table(&histogram(plane))),
+                Self::Equalize => look_up(plane, &equalize_table(&histogram(plane))),
+                Self::Sharpness(amount) => sharpen(backend, plane, (width, height), *amount, scratch),
+                Self::Blur { columns, rows } => {
+                    blur(backend, plane, (width, height), [columns, rows], scratch)
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Buffers of [`RgbOperation::apply`]; one per worker.
+#[derive(Clone, Debug, Default)]
+pub struct OperationScratch {
+    rows: Vec<u8>,
+    plane: Vec<u16>,
+}
+
+impl OperationScratch {
+    /// Its size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.rows.capacity() + 2 * self.plane.capacity()
+    }
+}
+
+/// The weights of a normal distribution, as torchvision computes them (`_get_gaussian_kernel1d`), rounded so that they sum to 2^16.
+fn gaussian(taps: u32, sigma: f64) -> Arc<[u32]> {
+    let middle = (f64::from(taps) - 1.0) / 2.0;
+    let raw: Vec<f64> =
+        (0..taps).map(|tap| (-0.5 * ((f64::from(tap) - middle) / sigma).powi(2)).exp()).collect();
+    let total: f64 = raw.iter().sum();
+    let mut sum = 0.0;
+    let mut before = 0;
+    let rounded = raw.iter().map(|weight| {
+        sum += weight;
+        let up_to = (sum / total * f64::from(BLUR_ONE)).round() as u32;
+        let weight = up_to - before;
+        before = up_to;
+        weight
+    });
+    rounded.collect()
+}
+
+/// Position in `0..length` of a position up to `length - 1` outside, reflected at the edge.
+pub(crate) fn reflect(position: isize, length: usize) -> usize {
+    let last = length as isize - 1;
+    let inside = position.abs();
+    (if inside > last { 2 * last - inside } else { inside }) as usize
+}
+
+fn look_up(plane: &mut [u8], table: &[u8; 256]) {
+    for code in plane {
+        *code = table[usize::from(*code)];
+    }
+}
+
+fn histogram(plane: &[u8]) -> [u32; 256] {
+    // Several counters per code, so that equal neighbors do not wait for each other.
+    let mut counts = [[0u32; 256]; 4];
+    for codes in plane.chunks(4) {
+        for (counts, &code) in counts.iter_mut().zip(codes) {
+            counts[usize::from(code)] += 1;
+        }
+    }
+    std::array::from_fn(|code| counts.iter().map(|counts| counts[code]).sum())
+}
+
+/// torchvision's `autocontrast`: the lowest code becomes 0, the highest 255.
+fn autocontrast_table(counts: &[u32; 256]) -> [u8; 256] {
+    let low = counts.iter().position(|&count| count > 0).unwrap_or(0) as u32;
+    let high = counts.iter().rposition(|&count| count > 0).unwrap_or(0) as u32;
+    std::array::from_fn(|code| {
+        let code = code as u32;
+        if low >= high {
+            return code as u8;
+        }
+        ((code.clamp(low, high) - low) * 255 / (high - low)) as u8
+    })
+}
+
+/// torchvision's and PIL's `equalize`.
+fn equalize_table(counts: &[u32; 256]) -> [u8; 256] {
+    let all: u32 = counts.iter().sum();
+    let highest = counts.iter().rposition(|&count| count > 0).map_or(0, |code| counts[code]);
+    let step = (all - highest) / 255;
+    let mut below = 0;
+    std::array::from_fn(|code| {
+        if step == 0 {
+            return code as u8;
+        }
+        let entry = (below + step / 2) / step;
+        below += counts[code];
+        entry.min(255) as u8
+    })
+}
+
+fn sharpen(
+    backend: Backend,
+    plane: &mut [u8],
+    (width, height): (usize, usize),
+    amount: i32,
+    scratch: &mut OperationScratch,
+) {
+    if width <= 2 || height <= 2 {
+        return;
+    }
+    // The rows above and here, as they were.
+    scratch.rows.clear();
+    scratch.rows.extend_from_slice(&plane[..2 * width]);
+    for y in 1..height - 1 {
+        let (rows, below) = plane[y * width..].split_at_mut(width);
+        let (above, here) = scratch.rows.split_at(width);
+        backend.sharpen_row(&mut rows[1..width - 1], [above, here, &below[..width]], amount);
+        scratch.rows.copy_within(width.., 0);
+        scratch.rows[width..].copy_from_slice(&below[..width]);
+    }
+}
+
+/// One row of [`RgbOperation::Sharpness`], without its first and last pixel.
+#[inline(always)]
+pub(crate) fn sharpen_row(out: &mut [u8], rows: [&[u8]; 3], amount: i32) {
+    let length = out.len();
+    let [above, here, below] = rows.map(|row| &row[..length + 2]);
+    for (i, out) in out.iter_mut().enumerate() {
+        let sum = |row: &[u8]| u32::from(row[i]) + u32::from(row[i + 1]) + u32::from(row[i + 2]);
+        let code = i32::from(here[i + 1]);
+        // The center counts five times. A sum is at most 13 * 255, for which this product rounds as a division by 13.
+        let sum = sum(above) + sum(here) + sum(below) + 4 * code as u32;
+        let smooth = (((sum + 6) * 80_660) >> 20) as i32;
+        *out = ((code * 65_536 + amount * (smooth - code)) >> 16).clamp(0, 255) as u8;
+    }
+}
+
+fn blur(
+    backend: Backend,
+    plane: &mut [u8],
+    (width, height): (usize, usize),
+    [columns, rows]: [&[u32]; 2],
+    scratch: &mut OperationScratch,
+) {
+    let (before, above) = ((columns.len() / 2) as isize, rows.len() / 2);
+    let padded = width.next_multiple_of(BLUR_BLOCK) + columns.len();
+    scratch.rows.clear();
+    scratch.rows.resize(padded, 0);
+    scratch.plane.resize(width * height, 0);
+    for (row, out) in plane.chunks_exact(width).zip(scratch.plane.chunks_exact_mut(width)) {
+        for side in 0..before {
+            scratch.rows[side as usize] = row[reflect(side - before, width)];
+            scratch.rows[before as usize + width + side as usize] =
+                row[reflect(width as isize + side, width)];
+        }
+        scratch.rows[before as usize..][..width].copy_from_slice(row);
+        backend.blur_row(out, &scratch.rows, columns);
+    }
+    for (y, out) in plane.chunks_exact_mut(width).enumerate() {
+        backend.blur_column(out, &scratch.plane, (y as isize - above as isize, height), rows);
+    }
+}
+
+/// A row of codes, padded at both ends, to 16 bits.
+#[inline(always)]
+pub(crate) fn blur_row(out: &mut [u16], padded: &[u8], weights: &[u32]) {
+    for (block, out) in out.chunks_mut(BLUR_BLOCK).enumerate() {
+        let mut sums = [1u32 << 7; BLUR_BLOCK];
+        for (tap, &weight) in weights.iter().enumerate() {
+            let codes = &padded[block * BLUR_BLOCK + tap..][..BLUR_BLOCK];
+            for (sum, &code) in sums.iter_mut().zip(codes) {
+                *sum += weight * u32::from(code);
+            }
+        }
+        for (out, sum) in out.iter_mut().zip(sums) {
+            *out = (sum >> 8) as u16;
+        }
+    }
+}
+
+/// A row of codes from the 16-bit rows of a plane, starting at row `first` of `height`.
+#[inline(always)]
+pub(crate) fn blur_column(out: &mut [u8], plane: &[u16], (first, height): (isize, usize), weights: &[u32]) {
+    let width = out.len();
+    for (block, out) in out.chunks_mut(BLUR_BLOCK).enumerate() {
+        let mut sums = [1u32 << 23; BLUR_BLOCK];
+        for (tap, &weight) in weights.iter().enumerate() {
+            let row = reflect(first + tap as isize, height);
+            let values = &plane[row * width + block * BLUR_BLOCK..][..out.len()];
+            for (sum, &value) in sums.iter_mut().zip(values) {
+                *sum += weight * u32::from(value);
+            }
+        }
+        for (out, sum) in out.iter_mut().zip(sums) {
+            *out = (sum >> 24) as u8;
+        }
+    }
+}
+
+/// Adds an angle to the hue of every pixel. The quotient is a division of two `f32`, which is rounded in the same way everywhere.
+#[inline(always)]
+pub(crate) fn rotate_hue(rgb: [&mut [u8]; 3], shift: i32) {
+    let [r, g, b] = rgb;
+    for ((r, g), b) in r.iter_mut().zip(g.iter_mut()).zip(b.iter_mut()) {
+        let (red, green, blue) = (i32::from(*r), i32::from(*g), i32::from(*b));
+        let value = red.max(green).max(blue);
+        let chroma = value - red.min(green).min(blue);
+        let (sector, difference) = if value == red {
+            (0, green - blue)
+        } else if value == green {
+            (2, blue - red)
+        } else {
+            (4, red - green)
+        };
+        let part = (difference * HUE_SECTOR) as f32 / chroma.max(1) as f32;
+        let hue = sector * HUE_SECTOR + part as i32 + shift;
+        // A channel is below the highest one by the chroma times a trapezoid of the hue, which is shifted for each channel.
+        let channel = |offset: i32| {
+            let turned = hue + offset * HUE_SECTOR;
+            let turned = if turned >= 12 * HUE_SECTOR {
+                turned - 12 * HUE_SECTOR
+            } else if turned >= 6 * HUE_SECTOR {
+                turned - 6 * HUE_SECTOR
+            } else {
+                turned
+            };
+            let below = turned.min(4 * HUE_SECTOR - turned).clamp(0, HUE_SECTOR);
+            (value - ((chroma * below + HUE_SECTOR / 2) >> 16)) as u8
+        };
+        (*r, *g, *b) = (channel(5), channel(3), channel(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apply(operation: &RgbOperation, codes: &[u8], size: (u32, u32)) -> Vec<u8> {
+        let mut out = codes.to_vec();
+        operation.apply(&mut out, size, &mut OperationScratch::default()).unwrap();
+        for backend in Backend::available() {
+            let mut other = codes.to_vec();
+            operation.apply_by(backend, &mut other, size, &mut OperationScratch::default()).unwrap();
+            assert_eq!(out, other, "{}", backend.name());
+        }
+        out
+    }
+
+    /// Reproducible codes.
+    fn noise(count: usize) -> Vec<u8> {
+        (0..count as u64).map(|n| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 37) as u8).collect()
+    }
+
+    #[test]
+    fn hue_shift_of_0_changes_no_color_and_a_third_rotates_channels() {
+        for red in (0..=255u8).step_by(3) {
+            for green in 0..=255u8 {
+                for blue in (0..=255u8).step_by(5) {
+                    let color = [red, green, blue];
+                    assert_eq!(apply_pixel(0, color), color);
+                    assert_eq!(apply_pixel(2 * HUE_SECTOR, color), [blue, red, green]);
+                    assert_eq!(apply_pixel(4 * HUE_SECTOR, color), [green, blue, red]);
+                }
+            }
+        }
+    }
+
+    fn apply_pixel(shift: i32, [r, g, b]: [u8; 3]) -> [u8; 3] {
+        let (mut r, mut g, mut b) = ([r], [g], [b]);
+        rotate_hue([&mut r, &mut g, &mut b], shift);
+        [r[0], g[0], b[0]]
+    }
+
+    #[test]
+    fn hue_is_within_one_code_of_hsv_in_f64() {
+        for fraction in [-0.5, -0.23, 0.02, 0.1, 0.31, 0.5] {
+            let RgbOperation::Hue(shift) = RgbOperation::hue(fraction) else { unreachable!() };
+            for seed in 0..4000u64 {
+                let color = [seed * 7 % 256, seed * 31 % 256, seed * 101 % 256].map(|v| v as u8);
+                let expected = hsv_shift(color.map(f64::from), fraction);
+                let got = apply_pixel(shift, color).map(f64::from);
+                assert!(
+                    (0..3).all(|c| (got[c] - expected[c]).abs() < 0.51),
+                    "{color:?} {got:?} {expected:?}"
+                );
+            }
+        }
+    }
+
+    /// Hue in HSV, in the textbook form with six cases.
+    fn hsv_shift([r, g, b]: [f64; 3], fraction: f64) -> [f64; 3] {
+        let value = r.max(g).max(b);
+        let chroma = value - r.min(g).min(b);
+        if chroma == 0.0 {
+            return [r, g, b];
+        }
+        let hue = if value == r {
+            (g - b) / chroma
+        } else if value == g {
+            2.0 + (b - r) / chroma
+        } else {
+            4.0 + (r - g) / chroma
+        };
+        let hue = (hue + 6.0 * fraction).rem_euclid(6.0);
+        let f = hue.fract();
+        let (p, q, t) = (value - chroma, value - chroma * f, value - chroma * (1.0 - f));
+        match hue.floor() as u32 % 6 {
+            0 => [value, t, p],
+            1 => [q, value, p],
+            2 => [p, value, t],
+            3 => [p, q, value],
+            4 => [t, p, value],
+            _ => [value, p, q],
+        }
+    }
+
+    #[test]
+    fn blur_is_within_one_code_of_the_convolution_in_f64() {
+        let (width, height) = (71usize, 13usize);
+        let codes = noise(3 * width * height);
+        for ((kw, kh), sigma) in [((5u32, 3u32), 1.3), ((23, 9), 2.0), ((1, 1), 0.5), ((3, 25), 0.1)] {
+            let got = apply(&RgbOperation::blur((kw, kh), sigma), &codes, (width as u32, height as u32));
+            let weight = |offset: isize| (-0.5 * (offset as f64 / sigma).powi(2)).exp();
+            let (rx, ry) = ((kw / 2) as isize, (kh / 2) as isize);
+            let total: f64 = (-ry..=ry).map(weight).sum::<f64>() * (-rx..=rx).map(weight).sum::<f64>();
+            for (plane, out) in codes.chunks(width * height).zip(got.chunks(width * height)) {
+                for y in 0..height as isize {
+                    for x in 0..width as isize {
+                        let mut sum = 0.0;
+                        for dy in -ry..=ry {
+                            for dx in -rx..=rx {
+                                let at = reflect(y + dy, height) * width + reflect(x + dx, width);
+                                sum += weight(dy) * weight(dx) * f64::from(plane[at]);
+                            }
+                        }
+                        let out = f64::from(out[y as usize * width + x as usize]);
+                        assert!((out - sum / total).abs() < 0.52, "{out} {}", sum / total);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn blur_that_exceeds_the_frame_is_refused() {
+        let mut codes = vec![0; 3 * 4 * 4];
+        let blur = RgbOperation::blur((9, 3), 1.0);
+        let refused = blur.apply(&mut codes, (4, 4), &mut OperationScratch::default()).unwrap_err();
+        assert_eq!(refused, PassError::BlurTooLarge { kernel: (9, 3), width: 4, height: 4 });
+        assert!(RgbOperation::blur((7, 3), 1.0).check((4, 4)).is_ok());
+    }
+
+    #[test]
+    fn sharpness_equals_its_definition() {
+        let (width, height) = (67usize, 9usize);
+        let codes = noise(3 * width * height);
+        for factor in [0.0, 0.3, 1.0, 1.9, 7.0] {
+            let got = apply(&RgbOperation::sharpness(factor), &codes, (width as u32, height as u32));
+            let amount = ((1.0 - factor) * 65_536.0f64).round() as i64;
+            for (plane, out) in codes.chunks(width * height).zip(got.chunks(width * height)) {
+                for (place, &out) in out.iter().enumerate() {
+                    let (x, y) = (place % width, place / width);
+                    let code = i64::from(plane[place]);
+                    let inside = x > 0 && y > 0 && x + 1 < width && y + 1 < height;
+                    let expected = if inside {
+                        let around: i64 =
+                            (0..9).map(|k| i64::from(plane[place + k % 3 - 1 + k / 3 * width - width])).sum();
+                        // Rounded to nearest; 13 is odd, so there are no ties.
+                        let smooth = (2 * (around + 4 * code) + 13) / 26;
+                        ((code << 16) + amount * (smooth - code) >> 16).clamp(0, 255)
+                    } else {
+                        code
+                    };
+                    assert_eq!(i64::from(out), expected, "{factor} {x} {y}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tables_equal_their_definitions() {
+        let codes: Vec<u8> = (0..=255).cycle().take(3 * 16 * 16).collect();
+        let map = |operation, code: usize| apply(&operation, &codes, (16, 16))[code];
+        assert_eq!(map(RgbOperation::posterize(3), 0b1011_1111), 0b1010_0000);
+        assert_eq!((map(RgbOperation::posterize(8), 201), map(RgbOperation::posterize(0), 201)), (201, 0));
+        assert_eq!(
+            (map(RgbOperation::solarize(128.0), 127), map(RgbOperation::solarize(128.0), 128)),
+            (127, 127)
+        );
+        assert_eq!(map(RgbOperation::invert(), 3), 252);
+    }
+
+    #[test]
+    fn autocontrast_and_equalize_use_each_channel_alone() {
+        let mut codes = vec![100; 3 * 256];
+        for (n, code) in codes.iter_mut().enumerate().take(512) {
+            *code = if n < 256 { 50 + (n % 101) as u8 } else { (n % 256) as u8 };
+        }
+        let stretched = apply(&RgbOperation::Autocontrast, &codes, (16, 16));
+        assert_eq!((stretched[0], stretched[100], stretched[1]), (0, 255, 2));
+        assert_eq!(stretched[256..], codes[256..]);
+        let flat = apply(&RgbOperation::Equalize, &codes, (16, 16));
+        // 255 of 256 codes below the highest: a step of one, so a uniform channel is unchanged; so is a constant one.
+        assert_eq!(flat[256..], codes[256..]);
+        assert!(flat[..256].iter().max() > stretched[..256].iter().min());
+    }
+}

@@ -21,6 +21,8 @@ mod worker;
 
 use std::sync::Arc;
 
+use framespool_nvdec::cuda::Device;
+
 use crate::batch::{BatchBuffer, MemoryPool};
 use crate::batch_sampler::grouped_shuffle::GroupedConfig;
 use crate::batch_sampler::rng::RngKey;
@@ -288,6 +290,25 @@ impl Loader {
         Ok(iteration)
     }
 
+    /// Page-locks batches that are allocated from now on, with the driver of this GPU, so that copies of them to a GPU
+    /// are asynchronous. Unless `required`, a failure only counts in the statistics. Batches whose clips differ in shape
+    /// are not page-locked.
+    ///
+    /// # Errors
+    /// `Gpu` if page-locking is required and there is no such GPU.
+    pub fn page_lock(&self, ordinal: u32, required: bool) -> Result<()> {
+        self.check_process()?;
+        if self.config.gpu.device.is_some() {
+            return Ok(());
+        }
+        match Device::open(ordinal) {
+            Ok(device) => self.pool.page_lock(device, required),
+            Err(error) if required => return Err(error.into()),
+            Err(error) => self.stats.record_upload_fallback(&format!("batches are not page-locked: {error}")),
+        }
+        Ok(())
+    }
+
     /// Ends the current pass and all work on it.
     pub fn stop_epoch(&mut self) -> Result<()> {
         self.check_process()?;
@@ -319,6 +340,9 @@ impl Loader {
             stats: &self.stats,
         };
         let batch = epoch.next_batch(&context, interrupt);
+        if let Some(reason) = self.pool.take_page_lock_failure() {
+            self.stats.record_upload_fallback(&reason);
+        }
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).1 = epoch.next_delivered();
         batch
     }

@@ -22,7 +22,7 @@ pub use cuda_executor::CudaExecutor;
 pub use executor::{explain, maps_to_output, InputFrame, TransformExecutor};
 pub use framespool_kernels::{Channels, DeviceLut, Dtype, ElementLut, Filter, Normalize};
 pub use hdr::take_hdr_warning;
-pub use nvjpeg::JpegReport;
+pub use nvjpeg::DeviceReport;
 pub use params::Map;
 pub use shape::{ClipShape, Layout};
 

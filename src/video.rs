@@ -22,7 +22,7 @@ use crate::index::{build_stream, VideoIndex};
 use crate::limits::Limits;
 use crate::media::CodecKind;
 use crate::source::ByteSource;
-use crate::transforms::{ClipShape, InputFrame, JpegReport, TransformExecutor, TransformPipeline};
+use crate::transforms::{ClipShape, DeviceReport, InputFrame, TransformExecutor, TransformPipeline};
 use crate::units::{DecodeIndex, PresentationIndex};
 
 pub use access_cost::AccessCost;
@@ -196,8 +196,8 @@ impl ClipDecoder {
         Self { executor: self.executor.by_nvjpeg(), ..self }
     }
 
-    /// Returns what nvJPEG did since the last call.
-    pub fn take_report(&mut self) -> JpegReport {
+    /// Returns what happened on the device since the last call.
+    pub fn take_report(&mut self) -> DeviceReport {
         self.executor.take_report()
     }
 

@@ -26,7 +26,16 @@ from common import HERE, devices_or_exit, record_place, write
 from items import FAILED, OK, stop
 
 #: Mechanisms that FRAMESPOOL_GPU_DISABLE turns off.
-SWITCHES = ("decode-status", "reconfigure", "decoder-reuse", "skipping", "parallel-sessions", "nvjpeg-hardware")
+SWITCHES = (
+    "decode-status",
+    "reconfigure",
+    "decoder-reuse",
+    "skipping",
+    "parallel-sessions",
+    "nvjpeg-hardware",
+    "locked-upload",
+    "code-upload",
+)
 #: Seconds for the checks of `smoke` that run again with a mechanism turned off.
 AGAIN_SECONDS = 20
 #: Seconds after its time before a job is killed.
@@ -70,7 +79,7 @@ PLANS: dict[str, list[list[Job]]] = {
             "^random-access|^strided",
             "^pixels",
             "^loaders|^two-loaders",
-            "^held-stream|^torch-|^interface|^others",
+            "^held-stream|^torch-|^host-batches|^interface|^others",
             "^jpeg|^damage",
         ),
         checks(40, 12, "^(sessions|parser|maps|open|fork|close)$"),
@@ -83,6 +92,7 @@ PLANS: dict[str, list[list[Job]]] = {
         ("workers", 16),
         ("fixed-cost", 16),
         ("first-batch", 15),
+        ("uploads", 20),
         ("images", 20),
         ("shuffled-epochs", 12),
     ),

@@ -4,16 +4,20 @@
 mod device;
 mod driver;
 mod event;
+mod host_memory;
 mod memory;
 mod module;
 mod result;
 mod stream;
+mod upload_ring;
 
 pub use device::Device;
 pub use event::Event;
+pub use host_memory::HostMemory;
 pub use memory::Memory;
 pub use module::{Function, Module};
 pub use stream::Stream;
+pub use upload_ring::UploadRing;
 
 pub(crate) use driver::Driver;
 

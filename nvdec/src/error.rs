@@ -48,6 +48,15 @@ pub enum Error {
         /// How many bytes were requested; estimated for decoders.
         bytes: u64,
     },
+    /// The driver provides no more page-locked host memory.
+    #[error(
+        "the driver cannot page-lock {bytes} bytes of host memory; lower batch_size or prefetch_batches, or use \
+         pin_memory=False"
+    )]
+    NotPageLocked {
+        /// How many bytes were requested.
+        bytes: u64,
+    },
     /// This GPU or driver cannot decode this stream.
     #[error("{reason}; decode it on the CPU instead")]
     Unsupported {

@@ -24,16 +24,22 @@ pub enum Mechanism {
     ParallelSessions,
     /// nvJPEG's hardware backend.
     NvjpegHardware,
+    /// Copying frames to the device from page-locked memory.
+    LockedUpload,
+    /// Copying 8-bit codes to the device, which converts them to elements.
+    CodeUpload,
 }
 
 /// All mechanisms with their names.
-const NAMES: [(Mechanism, &str); 6] = [
+const NAMES: [(Mechanism, &str); 8] = [
     (Mechanism::DecodeStatus, "decode-status"),
     (Mechanism::Reconfigure, "reconfigure"),
     (Mechanism::DecoderReuse, "decoder-reuse"),
     (Mechanism::Skipping, "skipping"),
     (Mechanism::ParallelSessions, "parallel-sessions"),
     (Mechanism::NvjpegHardware, "nvjpeg-hardware"),
+    (Mechanism::LockedUpload, "locked-upload"),
+    (Mechanism::CodeUpload, "code-upload"),
 ];
 
 impl Mechanism {

@@ -5,7 +5,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use framespool_nvdec::cuda::{device_count, Device};
+use framespool_nvdec::cuda::{device_count, Device, UploadRing};
 use framespool_nvdec::Error;
 
 /// One kernel, in PTX that every driver since 520 accepts: each of `bytes` threads writes `value`. The simulated GPU knows it
@@ -133,6 +133,40 @@ fn a_thread_keeps_the_context_that_it_had() {
 }
 
 #[test]
+fn ring_lends_no_bytes_that_a_copy_still_reads() {
+    let Some(device) = device() else { return };
+    let stream = device.create_stream().unwrap();
+    let (frames, len) = (64, 100_000);
+    let memory = device.allocate(frames * len).unwrap();
+    let mut ring = UploadRing::new(stream.clone());
+    assert_eq!(ring.bytes(), 0, "no memory before the first frame");
+    for frame in 0..frames {
+        // Bytes that are lent but not copied are lent again.
+        ring.reserve(len).unwrap().fill(255);
+        let (lent, half) = (ring.reserve(len).unwrap(), len / 2);
+        lent.fill(frame as u8);
+        let to = memory.address() + (frame * len) as u64;
+        ring.upload(to, 0..half).unwrap();
+        ring.upload(to + half as u64, half..len).unwrap();
+    }
+    assert!(ring.bytes() < frames * len / 2, "the segments were used again: {} bytes", ring.bytes());
+    let mut got = vec![0; frames * len];
+    stream.download(&mut got, memory.address()).unwrap();
+    assert!(got.chunks(len).enumerate().all(|(frame, bytes)| bytes.iter().all(|&b| b == frame as u8)));
+    // A frame that is larger than a segment, and one that follows it.
+    let large = device.allocate(3 << 20).unwrap();
+    for byte in [7, 8] {
+        ring.reserve(3 << 20).unwrap().fill(byte);
+        ring.upload(large.address(), 0..3 << 20).unwrap();
+    }
+    assert!(matches!(ring.upload(large.address(), 0..(3 << 20) + 1), Err(Error::Misuse(_))));
+    drop(ring); // waits for the copies
+    let mut got = vec![0; 3 << 20];
+    stream.download(&mut got, large.address()).unwrap();
+    assert!(got.iter().all(|&b| b == 8));
+}
+
+#[test]
 fn out_of_memory_and_bad_kernels_are_distinguished() {
     let Some(device) = device() else { return };
     let error = device.allocate(1 << 50).err().expect("no device has a pebibyte");
@@ -143,6 +177,9 @@ fn out_of_memory_and_bad_kernels_are_distinguished() {
         other => panic!("{other:?}"),
     }
     assert!(device.allocate(0).unwrap().is_empty(), "no bytes are no error");
+    let error = device.allocate_host(1 << 50).err().expect("no host has a pebibyte");
+    assert!(matches!(&error, Error::NotPageLocked { bytes } if *bytes == 1 << 50), "{error}");
+    assert!(device.allocate_host(0).unwrap().is_empty());
 }
 
 #[test]

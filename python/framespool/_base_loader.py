@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from framespool import _checkpoint, _framespool
+from framespool import _checkpoint, _framespool, _page_lock
 from framespool._batch_sampler import max_epoch, warn_if_poorly_mixed
 from framespool._columns import Column
 from framespool._epoch_iterator import EpochIterator
@@ -80,6 +80,7 @@ class BaseLoader(Generic[B]):
             "exact": own.get("exact", False),
             "label_fill": None,
         }
+        self._pin_memory = _page_lock.checked(options.pin_memory, self._settings["device"])
         decoder = self._settings["decoder"]
         on_gpu = decoder == "nvdec" or (decoder == "auto" and self._settings["device"] is not None)
         self._uses_nvdec = on_gpu and not self._settings["images"]
@@ -291,6 +292,10 @@ class BaseLoader(Generic[B]):
 
     def _start(self, epoch: int, batch: int) -> tuple[int, Iterator[B]]:
         """Starts a pass: returns its number and its batches."""
+        gpu = _page_lock.gpu_of_process(self._pin_memory)
+        if gpu is not None:
+            for native in [self._native, *self._companions]:
+                native.page_lock(gpu, self._pin_memory is True)
         self._running = [(native, native.start_epoch(epoch, batch)) for native in [self._native, *self._companions]]
         check = self._gpu_check() if self._uses_nvdec else None
         fetch = self._index_progress.fetch(self._native)
@@ -465,6 +470,8 @@ class BaseLoader(Generic[B]):
             - `frames_decoded_by_fallback`: part of `frames_decoded`: what the CPU decoded because the GPU could not
             - `late_decode_statuses`: pictures that were mapped only for their decode status, or whose status is unknown
             - `cpu_fallbacks`: reasons for decoding on the CPU instead of NVDEC or nvJPEG, with the count of each
+            - `upload_fallbacks`: reasons for copying to the GPU in a slower way (memory that could not be page-locked,
+              elements instead of 8-bit codes), with the count of each
 
         Args:
             flat: `True`: numbers only, as loggers such as TensorBoard and Weights & Biases take them. A count of a dict

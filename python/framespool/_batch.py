@@ -71,10 +71,12 @@ class BatchMethods:
         Example:
             >>> frames, labels = next(iter(loader)).torch()  # doctest: +SKIP
         """
-        from framespool.torch._torch import needed, tensors
+        from framespool.torch._torch import needed, page_locked, tensors
 
         needed()
-        return replace(self, **tensors(self))  # type: ignore[type-var]
+        converted = replace(self, **tensors(self))  # type: ignore[type-var]
+        converted._page_locked = page_locked(self)  # type: ignore[attr-defined] # for to()
+        return converted
 
     def to(self: S, device: Any, non_blocking: bool = False) -> S:
         """Converts all tensors to `torch.Tensor` and moves them to a device.
@@ -83,8 +85,9 @@ class BatchMethods:
 
         Args:
             device: As for `torch.Tensor.to()`: `"cuda"`, a `torch.device` or a number.
-            non_blocking: As for `torch.Tensor.to()`. A copy from the host to a GPU is asynchronous only from pinned
-                memory, see `pin_memory()`.
+            non_blocking: As for `torch.Tensor.to()`. A copy from the host to a GPU is asynchronous only from
+                page-locked memory: see `pin_memory` of the loader. That memory is not used for another batch before
+                the copy is done.
 
         Returns:
             A batch of the same class.
@@ -95,12 +98,17 @@ class BatchMethods:
         Example:
             >>> batch = next(iter(loader)).to("cuda", non_blocking=True)  # doctest: +SKIP
         """
-        return self._mapped(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+        from framespool.torch._torch import page_locked, record_copies
+
+        moved = self._mapped(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+        if non_blocking:
+            record_copies(page_locked(self), device)
+        return moved
 
     def pin_memory(self: S) -> S:
         """Converts all tensors to `torch.Tensor` and copies those of the host to page-locked memory.
 
-        A `DataLoader` with `pin_memory=True` calls it.
+        A `DataLoader` with `pin_memory=True` calls it. Tensors that are page-locked already are not copied.
 
         Returns:
             A batch of the same class.

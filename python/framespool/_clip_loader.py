@@ -157,6 +157,12 @@ class ClipLoader(BaseLoader[Batch]):
         repeats: How many times each clip of a batch is delivered, one after another: the same frames with other random
             transforms (repeated augmentation). A batch then has `batch_size * repeats` clips.
         prefetch_batches: Batches made ahead.
+        pin_memory: Whether the host memory of batches is page-locked, so that `batch.to("cuda", non_blocking=True)`
+            does not wait for the copy; see docs/howto/pytorch.md.
+            - `"auto"`: from the first iteration that starts after PyTorch has initialized CUDA in this process. If the
+              driver cannot page-lock the memory, `stats()["upload_fallbacks"]` counts it.
+            - `True`: always; a failure is an error.
+            - `False`: never.
         memory_budget: Size of the clip cache, in bytes or as `"512MiB"`. The cache holds clips that are decoded
             before their turn because they share frames with another clip. A grouped shuffle derives its order from it.
         device_memory_budget: The same for clips that wait on the GPU, if `device` is one; `memory_budget` then
@@ -228,6 +234,7 @@ class ClipLoader(BaseLoader[Batch]):
         num_threads: int | None = None,
         repeats: int = 1,
         prefetch_batches: int = 2,
+        pin_memory: Literal["auto"] | bool = "auto",
         memory_budget: int | str = "2GiB",
         device_memory_budget: int | str | None = None,
         lookahead_clips: int = 65536,
@@ -266,6 +273,7 @@ class ClipLoader(BaseLoader[Batch]):
             on_error=on_error,
             num_threads=num_threads,
             prefetch_batches=prefetch_batches,
+            pin_memory=pin_memory,
             dtype=dtype,
             hdr=hdr,
             shuffle_block_size=shuffle_block_size,

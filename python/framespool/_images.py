@@ -119,6 +119,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         repeats: How many times each image of a batch is delivered, one after another: the same pixels with other random
             transforms (repeated augmentation). A batch then has `batch_size * repeats` images.
         prefetch_batches: Batches made ahead.
+        pin_memory: `"auto"`, `True` or `False`, as for `framespool.ClipLoader`.
         layout: `"NCHW"`, the order of torchvision, or `"NHWC"`, the order of NumPy images.
         dtype: As for `framespool.ClipLoader`.
 
@@ -162,6 +163,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         num_threads: int | None = None,
         repeats: int = 1,
         prefetch_batches: int = 2,
+        pin_memory: Literal["auto"] | bool = "auto",
         layout: Literal["NCHW", "NHWC"] = "NCHW",
         dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     ) -> None:
@@ -193,6 +195,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             on_error=on_error,
             num_threads=num_threads,
             prefetch_batches=prefetch_batches,
+            pin_memory=pin_memory,
             dtype=dtype,
             hdr="warn",
         )

@@ -29,7 +29,7 @@ KEYWORD_HINTS = {
     "last_batch_policy": "last_batch=",
     **dict.fromkeys(("random_shuffle", "shuffle_after_epoch"), "shuffle="),
     "collate_fn": "a callable at the end of transforms=",
-    **dict.fromkeys(("pin_memory", "non_blocking"), "batch.pin_memory() and batch.to(device, non_blocking=True)"),
+    "non_blocking": "batch.to(device, non_blocking=True)",
     **dict.fromkeys(("prefetch_factor", "prefetch_queue_depth"), "prefetch_batches="),
     **dict.fromkeys(("persistent_workers", "worker_init_fn"), "nothing: a loader decodes on threads, not in processes"),
     "generator": "seed=",
@@ -63,6 +63,7 @@ class LoaderOptions:
     num_streams: int | None = None
     max_chunk: int = 64
     repeats: int = 1
+    pin_memory: Any = "auto"
 
     def validate(self) -> None:
         """Checks the arguments that take one of several words.

@@ -182,6 +182,11 @@ impl Loader {
         self.with(py, |loader| loader.set_grouped(GroupedConfig { num_streams, block_size, max_chunk }))
     }
 
+    /// Page-locks batches from now on, with the driver of this GPU.
+    fn page_lock(&self, py: Python<'_>, gpu: u32, required: bool) -> PyResult<()> {
+        self.with(py, |loader| loader.page_lock(gpu, required))
+    }
+
     fn start_epoch(&self, py: Python<'_>, epoch: u64, first_batch: u64) -> PyResult<u64> {
         self.with(py, |loader| loader.start_epoch(epoch, first_batch))
     }
@@ -274,6 +279,7 @@ impl Loader {
         dict.set_item("frames_decoded_by_fallback", stats.frames_decoded_by_fallback)?;
         dict.set_item("late_decode_statuses", decoding.late_decode_statuses)?;
         dict.set_item("cpu_fallbacks", stats.cpu_fallbacks)?;
+        dict.set_item("upload_fallbacks", stats.upload_fallbacks)?;
         dict.set_item("videos_indexed", stats.videos_indexed)?;
         dict.set_item("index_hits", stats.index_hits)?;
         dict.set_item("index_cache_error", self.index.unavailable_reason())?;

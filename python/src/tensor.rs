@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use framespool::batch::{BatchBuffer, MemoryPool, OutputMut};
+use framespool_nvdec::cuda::Device;
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyImportError, PyMemoryError, PyTypeError, PyValueError,
 };
@@ -255,6 +256,21 @@ impl Tensor {
         self.view.shape.len()
     }
 
+    /// Whether GPUs copy from the memory while the caller continues.
+    #[getter]
+    fn _is_page_locked(&self) -> bool {
+        self.memory.is_page_locked()
+    }
+
+    /// Keeps the memory from being written again before the work that this stream of this GPU has received is done.
+    fn _record_copy(&self, py: Python<'_>, gpu: u32, stream: u64) {
+        let recorded = py.detach(|| Device::open(gpu).and_then(|device| device.record_on_external(stream)));
+        match recorded {
+            Ok(event) => self.memory.add_reader_event(event),
+            Err(_) => self.memory.mark_unsynchronized(),
+        }
+    }
+
     fn __len__(&self) -> PyResult<usize> {
         let first = self.view.shape.first().copied();
         first.ok_or_else(|| PyTypeError::new_err("len() of a tensor without dimensions"))
@@ -445,7 +461,16 @@ impl Tensor {
             .py()
             .import("torch")
             .map_err(|_| PyImportError::new_err("PyTorch is not installed; pip install torch"))?;
-        torch.call_method1("from_dlpack", (slf,))
+        let tensor = torch.call_method1("from_dlpack", (&slf,))?;
+        if slf.get().memory.is_page_locked() {
+            // A copy that the caller makes without `Batch.to()` is probably on this stream.
+            let cuda = torch.getattr("cuda")?;
+            if cuda.call_method0("is_initialized")?.extract()? {
+                let stream = cuda.call_method0("current_stream")?.getattr("cuda_stream")?;
+                slf.get().memory.record_stream(stream.extract::<u64>()?.max(DEFAULT_STREAM));
+            }
+        }
+        Ok(tensor)
     }
 
     /// Returns a copy of the elements' bytes.

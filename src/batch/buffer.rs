@@ -6,17 +6,21 @@ use std::sync::Arc;
 
 use framespool_nvdec::cuda::{Device, Event, Stream};
 
-use super::pool::{Block, DeviceBlock, MemoryPool, ALIGN};
+use super::pool::{Block, MemoryPool, ALIGN};
 use super::stream_order::{DeviceSliceMut, OutputMut, StreamOrder};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
+
+/// CUDA's default stream, which all threads share.
+const LEGACY_DEFAULT_STREAM: u64 = 1;
 
 /// The memory of one batch.
 pub struct BatchBuffer {
     block: Option<Block>,
     pool: Arc<MemoryPool>,
     used: usize,
-    /// On a device: the events that mark the end of the writes, and those that mark the end of reads.
+    /// On a device: the events that mark the end of the writes, and those that mark the end of reads. In page-locked
+    /// memory: the latter.
     events: Mutex<Box<Events>>,
 }
 
@@ -47,10 +51,7 @@ impl BatchBuffer {
             Error::Argument(format!("{clips} clips of {clip_bytes} bytes do not fit into memory"))
         })?;
         let block = pool.allocate(len)?;
-        let before = match &block {
-            Block::Host(_) => Vec::new(),
-            Block::Device(block) => block.pending_events.clone(),
-        };
+        let before = block.pending_events().to_vec();
         let buffer = Arc::new(BatchBuffer {
             block: Some(block),
             pool: pool.clone(),
@@ -103,8 +104,12 @@ impl BatchBuffer {
     /// The bytes, mutable; `None` for device memory.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self.block() {
-            // SAFETY: as above, and `self` is borrowed exclusively.
-            Block::Host(block) => Some(unsafe { std::slice::from_raw_parts_mut(block.start(), self.used) }),
+            Block::Host(block) => {
+                block.wait();
+                // SAFETY: as above, and `self` is borrowed exclusively. No copy reads the bytes: those of earlier
+                // contents are done, and the content has no other user yet.
+                Some(unsafe { std::slice::from_raw_parts_mut(block.start(), self.used) })
+            }
             Block::Device(_) => None,
         }
     }
@@ -154,6 +159,11 @@ impl BatchBuffer {
         Ok(())
     }
 
+    /// Whether the bytes are in page-locked host memory, from which devices copy while the caller continues.
+    pub fn is_page_locked(&self) -> bool {
+        matches!(self.block(), Block::Host(_)) && self.block().event_device().is_some()
+    }
+
     /// Records a read that ends at this event: the memory is not written again before the event.
     pub fn add_reader_event(&self, event: Event) {
         self.events().read.push(event);
@@ -194,24 +204,31 @@ impl BatchBuffer {
 impl Drop for BatchBuffer {
     fn drop(&mut self) {
         let Some(mut block) = self.block.take() else { return };
-        let mut unsynchronized = false;
-        if let Block::Device(DeviceBlock { pending_events, memory }) = &mut block {
-            let Events { written, mut read, readers, unsynchronized: unknown } =
+        if let Some(device) = block.event_device().cloned() {
+            let Events { written, mut read, mut readers, mut unsynchronized } =
                 std::mem::take(&mut **self.events());
-            unsynchronized = unknown;
+            if matches!(block, Block::Host(_)) && !readers.contains(&LEGACY_DEFAULT_STREAM) {
+                // A copy from page-locked memory that was not recorded is usually on this stream.
+                readers.push(LEGACY_DEFAULT_STREAM);
+            }
             for stream in readers {
-                match memory.device().record_on_external(stream) {
+                match device.record_on_external(stream) {
                     Ok(event) => read.push(event),
                     Err(_) => unsynchronized = true,
                 }
             }
+            if unsynchronized {
+                if matches!(block, Block::Host(_)) {
+                    let _ = device.synchronize();
+                }
+                return; // freeing device memory waits for all work that uses it
+            }
             // The events of before this content was written still count: a clip slot may not have been
             // written.
-            pending_events.extend(written.into_iter().chain(read));
-            pending_events.retain(|event| !event.is_complete().unwrap_or(false));
-        }
-        if unsynchronized {
-            return; // freeing device memory waits for all work that uses it
+            if let Some(pending_events) = block.pending_events_mut() {
+                pending_events.extend(written.into_iter().chain(read));
+                pending_events.retain(|event| !event.is_complete().unwrap_or(false));
+            }
         }
         self.pool.release(block);
     }
@@ -239,11 +256,15 @@ impl ClipSlot {
     /// The bytes to fill.
     pub fn target(&mut self) -> OutputMut<'_> {
         match self.buffer.block() {
-            // SAFETY: the clip slots of a buffer do not overlap and each exists once (`BatchBuffer::allocate`
-            // makes them, nothing clones them); the buffer itself gives no access while a clip slot is alive.
-            Block::Host(block) => OutputMut::Host(unsafe {
-                std::slice::from_raw_parts_mut(block.start().add(self.offset), self.len)
-            }),
+            Block::Host(block) => {
+                self.stream_order.wait_on_host();
+                // SAFETY: the clip slots of a buffer do not overlap and each exists once (`BatchBuffer::allocate`
+                // makes them, nothing clones them); the buffer itself gives no access while a clip slot is alive. The
+                // copies of earlier contents are done.
+                OutputMut::Host(unsafe {
+                    std::slice::from_raw_parts_mut(block.start().add(self.offset), self.len)
+                })
+            }
             Block::Device(block) => OutputMut::Device(DeviceSliceMut {
                 address: block.memory.address() + self.offset as u64,
                 len: self.len,

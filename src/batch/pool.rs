@@ -1,12 +1,12 @@
 //! Allocates blocks of host or device memory and reuses free blocks of a suitable size.
-//! A device block is reused only with the events of its last writes and reads.
+//! A block that a device reads or writes is reused only with the events of its last writes and reads.
 #![allow(unsafe_code)]
 
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use framespool_nvdec::cuda::{Device, Event, Memory};
+use framespool_nvdec::cuda::{Device, Event, HostMemory, Memory};
 use framespool_nvdec::pool::DecoderPool;
 
 use crate::error::{Error, Result};
@@ -22,7 +22,18 @@ pub(super) enum Block {
 }
 
 /// Host memory.
-pub(super) struct HostBlock {
+pub(super) enum HostBlock {
+    Pageable(HeapBlock),
+    /// Memory that devices copy from after the call that enqueues the copy has returned.
+    PageLocked {
+        memory: HostMemory,
+        /// The copies of earlier contents that may still run.
+        pending_events: Vec<Event>,
+    },
+}
+
+/// Memory of the allocator.
+pub(super) struct HeapBlock {
     /// The address as allocated.
     base: NonNull<u8>,
     len: usize,
@@ -35,11 +46,11 @@ pub(super) struct DeviceBlock {
 }
 
 // SAFETY: plain memory with a single owner.
-unsafe impl Send for HostBlock {}
+unsafe impl Send for HeapBlock {}
 // SAFETY: shared references to a block give no access to its memory (see BatchBuffer and ClipSlot).
-unsafe impl Sync for HostBlock {}
+unsafe impl Sync for HeapBlock {}
 
-impl HostBlock {
+impl HeapBlock {
     /// Returns `None` if there is not enough memory.
     fn new(len: usize) -> Option<Self> {
         // SAFETY: the layout's size is at least ALIGN, not zero.
@@ -53,13 +64,13 @@ impl HostBlock {
         Layout::from_size_align(len.checked_add(ALIGN)?, 1).ok()
     }
 
-    pub fn start(&self) -> *mut u8 {
+    fn start(&self) -> *mut u8 {
         let base = self.base.as_ptr();
         base.wrapping_add(base.addr().wrapping_neg() % ALIGN)
     }
 }
 
-impl Drop for HostBlock {
+impl Drop for HeapBlock {
     fn drop(&mut self) {
         let layout = Self::layout(self.len).expect("as when it was allocated");
         // SAFETY: allocated in `new` with the same layout, freed once.
@@ -67,12 +78,70 @@ impl Drop for HostBlock {
     }
 }
 
+impl HostBlock {
+    pub fn start(&self) -> *mut u8 {
+        match self {
+            HostBlock::Pageable(block) => block.start(),
+            HostBlock::PageLocked { memory, .. } => memory.start(),
+        }
+    }
+
+    /// Waits for the copies of earlier contents: the bytes may be written then.
+    pub fn wait(&self) {
+        if let HostBlock::PageLocked { pending_events, .. } = self {
+            // If the device does not respond, it copies nothing any more.
+            pending_events.iter().for_each(|event| drop(event.synchronize()));
+        }
+    }
+}
+
+impl Drop for HostBlock {
+    fn drop(&mut self) {
+        self.wait();
+    }
+}
+
 impl Block {
     fn len(&self) -> usize {
         match self {
-            Block::Host(block) => block.len,
+            Block::Host(HostBlock::Pageable(block)) => block.len,
+            Block::Host(HostBlock::PageLocked { memory, .. }) => memory.len(),
             Block::Device(block) => block.memory.len(),
         }
+    }
+
+    /// The uses of earlier contents that may still run.
+    pub fn pending_events(&self) -> &[Event] {
+        match self {
+            Block::Host(HostBlock::Pageable(_)) => &[],
+            Block::Host(HostBlock::PageLocked { pending_events, .. }) => pending_events,
+            Block::Device(block) => &block.pending_events,
+        }
+    }
+
+    /// The device of the events; `None` for memory that no device uses.
+    pub fn event_device(&self) -> Option<&Arc<Device>> {
+        match self {
+            Block::Host(HostBlock::Pageable(_)) => None,
+            Block::Host(HostBlock::PageLocked { memory, .. }) => Some(memory.device()),
+            Block::Device(block) => Some(block.memory.device()),
+        }
+    }
+
+    pub fn pending_events_mut(&mut self) -> Option<&mut Vec<Event>> {
+        match self {
+            Block::Host(HostBlock::Pageable(_)) => None,
+            Block::Host(HostBlock::PageLocked { pending_events, .. }) => Some(pending_events),
+            Block::Device(block) => Some(&mut block.pending_events),
+        }
+    }
+
+    fn is_page_locked(&self) -> bool {
+        matches!(self, Block::Host(HostBlock::PageLocked { .. }))
+    }
+
+    fn is_idle(&self) -> bool {
+        self.pending_events().iter().all(|event| event.is_complete().unwrap_or(false))
     }
 }
 
@@ -83,6 +152,20 @@ pub struct MemoryPool {
     free: Mutex<Vec<Block>>,
     max_free: usize,
     device: Option<Arc<Device>>,
+    page_lock: Mutex<PageLock>,
+}
+
+/// Whether a pool of host memory page-locks its blocks.
+#[derive(Default)]
+enum PageLock {
+    #[default]
+    Off,
+    /// With the driver of this device. If that fails, the pool reports it, and continues without.
+    Preferred(Arc<Device>),
+    /// The same, but a failure is an error.
+    Required(Arc<Device>),
+    /// The reason of a failure that has not been reported yet.
+    Failed(String),
 }
 
 impl MemoryPool {
@@ -93,7 +176,7 @@ impl MemoryPool {
 
     /// Creates a pool of the memory of `device`, or of host memory if `None`.
     pub fn on(device: Option<Arc<Device>>, max_free: usize) -> Arc<Self> {
-        Arc::new(Self { free: Mutex::new(Vec::new()), max_free, device })
+        Arc::new(Self { max_free, device, ..Self::default() })
     }
 
     /// The device that holds the memory; `None` for host memory.
@@ -101,19 +184,61 @@ impl MemoryPool {
         self.device.as_ref()
     }
 
+    /// Page-locks host memory that is allocated from now on, so that copies from it to a device are asynchronous. If
+    /// `required`, a failure is an error of the allocation.
+    pub fn page_lock(&self, device: Arc<Device>, required: bool) {
+        *self.page_lock.lock().unwrap_or_else(PoisonError::into_inner) =
+            if required { PageLock::Required(device) } else { PageLock::Preferred(device) };
+    }
+
+    /// Returns why memory is no longer page-locked, once.
+    pub fn take_page_lock_failure(&self) -> Option<String> {
+        let mut page_lock = self.page_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::take(&mut *page_lock) {
+            PageLock::Failed(reason) => Some(reason),
+            other => {
+                *page_lock = other;
+                None
+            }
+        }
+    }
+
+    /// The device whose driver page-locks new blocks, and whether a failure is an error.
+    fn page_lock_device(&self) -> Option<(Arc<Device>, bool)> {
+        match &*self.page_lock.lock().unwrap_or_else(PoisonError::into_inner) {
+            PageLock::Preferred(device) => Some((device.clone(), false)),
+            PageLock::Required(device) => Some((device.clone(), true)),
+            PageLock::Off | PageLock::Failed(_) => None,
+        }
+    }
+
+    /// Page-locked memory; `None` if the pool is to use other memory.
+    fn page_locked(&self, len: usize) -> Result<Option<Block>> {
+        let Some((device, required)) = self.page_lock_device() else { return Ok(None) };
+        match device.allocate_host(len) {
+            Ok(memory) => Ok(Some(Block::Host(HostBlock::PageLocked { memory, pending_events: Vec::new() }))),
+            Err(error) if required => Err(error.into()),
+            Err(error) => {
+                *self.page_lock.lock().unwrap_or_else(PoisonError::into_inner) =
+                    PageLock::Failed(format!("batches are not page-locked: {error}"));
+                Ok(None)
+            }
+        }
+    }
+
     /// # Errors
-    /// `Argument` if the host is out of memory, `Gpu` if the device is.
+    /// `Argument` if the host is out of memory, `Gpu` if the device is, or if memory that must be page-locked is not.
     pub(super) fn allocate(&self, len: usize) -> Result<Block> {
+        let page_locked = self.page_lock_device().is_some();
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        // The last batch of an epoch may be smaller than the others; it can reuse a larger block.
-        let fits = |b: &Block| b.len() >= len && b.len() <= len.saturating_mul(16);
-        let is_idle = |b: &Block| match b {
-            Block::Host(_) => true,
-            Block::Device(b) => b.pending_events.iter().all(|event| event.is_complete().unwrap_or(false)),
+        // The last batch of an epoch may be smaller than the others; it can reuse a larger block. Blocks from before
+        // page-locking was requested are not used again.
+        let fits = |b: &Block| {
+            b.len() >= len && b.len() <= len.saturating_mul(16) && (b.is_page_locked() || !page_locked)
         };
         // An idle block first, because the writers of any other block wait for its readers.
-        let idle = free.iter().position(|b| fits(b) && is_idle(b));
-        let may_add = self.device.is_some() && free.len() < self.max_free;
+        let idle = free.iter().position(|b| fits(b) && b.is_idle());
+        let may_add = (self.device.is_some() || page_locked) && free.len() < self.max_free;
         if let Some(at) = idle.or_else(|| free.iter().position(fits).filter(|_| !may_add)) {
             return Ok(free.swap_remove(at));
         }
@@ -121,7 +246,12 @@ impl MemoryPool {
         let Some(device) = &self.device else {
             let short =
                 || Error::Argument(format!("no memory for {len} bytes; use a smaller batch_size or clips"));
-            return HostBlock::new(len).map(Block::Host).ok_or_else(short);
+            if let Some(block) = self.page_locked(len)? {
+                return Ok(block);
+            }
+            return HeapBlock::new(len)
+                .map(|block| Block::Host(HostBlock::Pageable(block)))
+                .ok_or_else(short);
         };
         let memory = match device.allocate(len) {
             Err(error) if error.is_out_of_memory() => {
@@ -166,7 +296,7 @@ mod tests {
     use super::*;
 
     fn block(len: usize) -> Block {
-        Block::Host(HostBlock::new(len).unwrap())
+        Block::Host(HostBlock::Pageable(HeapBlock::new(len).unwrap()))
     }
 
     #[test]

@@ -37,6 +37,12 @@ impl StreamOrder {
         Ok(())
     }
 
+    /// Waits for all uses of host memory for its previous content, before the first write.
+    pub(super) fn wait_on_host(&mut self) {
+        // If the device does not respond, it copies nothing any more.
+        self.before.drain(..).for_each(|event| drop(event.synchronize()));
+    }
+
     /// Returns the event after which all writes are complete; `None` if there were no writes. If the event
     /// cannot be recorded, the last stream is kept, so that a later call can record it.
     pub(super) fn end(&mut self) -> Result<Option<Event>> {

@@ -197,7 +197,10 @@ impl DecodeTask {
         }
         let report = executors.batch.take_report();
         work.decoded_by_gpu += report.decoded;
-        report.cpu_fallbacks.iter().for_each(|reason| stats.record_cpu_fallback(reason));
+        stats.record_fallbacks(&report);
+        if let Some(cached) = &mut executors.cached {
+            stats.record_fallbacks(&cached.take_report());
+        }
         stats.work(&std::mem::take(work));
     }
 

@@ -73,7 +73,7 @@ impl SingleClipDecoder {
             decoded_by_gpu: report.decoded,
             decoded_by_fallback: if self.is_fallback { counts.frames_decoded } else { 0 },
         });
-        report.cpu_fallbacks.iter().for_each(|reason| self.stats.record_cpu_fallback(reason));
+        self.stats.record_fallbacks(&report);
     }
 
     /// Makes a clip, or a replacement if the clip's file is at fault and `on_error` is `Replace`.

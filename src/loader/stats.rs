@@ -8,6 +8,7 @@ use crate::decode::{DecodeStats, DecodeTimes};
 use crate::error::Error;
 use crate::source::{RemoteStats, TrafficCounters};
 use crate::sync::{Mutex, PoisonError};
+use crate::transforms::DeviceReport;
 
 /// A snapshot of the statistics.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,6 +47,9 @@ pub struct Stats {
     pub frames_decoded_by_fallback: u64,
     /// Reasons of fallbacks to the CPU, and the number of each.
     pub cpu_fallbacks: BTreeMap<String, u64>,
+    /// Reasons for copying frames to a GPU from pageable memory or as elements, and for batches in pageable memory
+    /// although page-locked memory was requested; with the number of each.
+    pub upload_fallbacks: BTreeMap<String, u64>,
     /// Videos indexed, including those indexed again after their index was evicted.
     pub videos_indexed: u64,
     /// Videos whose index was found in the index cache.
@@ -125,11 +129,18 @@ impl StatsCollector {
 
     /// Records a fallback to the CPU with its reason.
     pub(super) fn record_cpu_fallback(&self, reason: &str) {
-        self.add(|s| {
-            let full = s.cpu_fallbacks.len() >= MAX_REASONS && !s.cpu_fallbacks.contains_key(reason);
-            let reason = if full { "other reasons" } else { reason };
-            *s.cpu_fallbacks.entry(reason.to_owned()).or_default() += 1;
-        });
+        self.add(|s| count_reason(&mut s.cpu_fallbacks, reason));
+    }
+
+    /// Records that data is copied to a GPU in a slower way, with the reason.
+    pub(super) fn record_upload_fallback(&self, reason: &str) {
+        self.add(|s| count_reason(&mut s.upload_fallbacks, reason));
+    }
+
+    /// Records what an executor reports about the device, except the number of decoded images.
+    pub(super) fn record_fallbacks(&self, report: &DeviceReport) {
+        report.cpu_fallbacks.iter().for_each(|reason| self.record_cpu_fallback(reason));
+        report.upload_fallbacks.iter().for_each(|reason| self.record_upload_fallback(reason));
     }
 
     pub(super) fn busy(&self, time: Duration) {
@@ -158,6 +169,12 @@ impl StatsCollector {
         let counted = self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Stats { remote: self.remote.read(), ..counted }
     }
+}
+
+fn count_reason(reasons: &mut BTreeMap<String, u64>, reason: &str) {
+    let full = reasons.len() >= MAX_REASONS && !reasons.contains_key(reason);
+    let reason = if full { "other reasons" } else { reason };
+    *reasons.entry(reason.to_owned()).or_default() += 1;
 }
 
 /// Counts of the work since they were last added to the statistics.

@@ -2,6 +2,7 @@
 //! Compiled passes are cached, and the parameters drawn for a clip are always the same.
 
 mod image;
+mod upload;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -16,13 +17,13 @@ use super::dct_scale;
 use super::frame_view::with_view;
 use super::hdr;
 use super::nvdec_frame;
-use super::nvjpeg::{JpegReport, Nvjpeg};
+use super::nvjpeg::{DeviceReport, Nvjpeg};
 use super::params::Map;
 use super::pass_id::{CompileKey, PassId};
 use super::shape::ClipShape;
 use super::stages::{CompiledView, StageScratch};
 use super::TransformPipeline;
-use crate::batch::{DeviceSliceMut, OutputMut};
+use crate::batch::OutputMut;
 use crate::batch_sampler::rng::RngKey;
 use crate::decode::EncodedImage;
 use crate::error::{Error, Result, Site};
@@ -93,9 +94,10 @@ pub struct TransformExecutor {
     gpu: Option<Arc<Gpu>>,
     /// Uploads host frames to the device; created for the first one that goes there.
     cuda: Option<CudaExecutor>,
+    uploader: Option<Box<upload::Uploader>>,
     /// Decodes JPEG files on the device.
     nvjpeg: Nvjpeg,
-    report: JpegReport,
+    report: DeviceReport,
 }
 
 /// What was compiled for one frame.
@@ -120,7 +122,7 @@ impl TransformExecutor {
         let key = RngKey { seed: 0, epoch: 0, clip: 0, occurrence: 0 };
         let executor_id = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let scratch = StageScratch::default();
-        let (nvjpeg, report) = (Nvjpeg::Off, JpegReport::default());
+        let (nvjpeg, report) = (Nvjpeg::Off, DeviceReport::default());
         let compiled_cache = Vec::new();
         Self {
             executor_id,
@@ -131,6 +133,7 @@ impl TransformExecutor {
             scratch,
             gpu,
             cuda: None,
+            uploader: None,
             nvjpeg,
             report,
         }
@@ -142,8 +145,8 @@ impl TransformExecutor {
         Self { nvjpeg: Nvjpeg::Wanted, ..self }
     }
 
-    /// Returns what nvJPEG did since the last call.
-    pub fn take_report(&mut self) -> JpegReport {
+    /// Returns what happened on the device since the last call.
+    pub fn take_report(&mut self) -> DeviceReport {
         std::mem::take(&mut self.report)
     }
 
@@ -217,12 +220,13 @@ impl TransformExecutor {
         if !self.pipeline.ignores_hdr && self.pipeline.tone.is_none() {
             hdr::note(site, tags);
         }
+        let is_deep = input.is_deep();
         match (input, target) {
             (InputFrame::Cpu(frame), OutputMut::Host(clip)) => with_view(site, frame, assumed, |view| {
                 self.apply_to_view(site, view, orientation, shape, clip, (t, t))
             }),
             (InputFrame::Cpu(frame), OutputMut::Device(slice)) => {
-                self.apply_and_upload(site, shape, slice, t, |executor, single_frame, staging| {
+                self.apply_and_upload(site, is_deep, shape, (slice, t), |executor, single_frame, staging| {
                     with_view(site, frame, assumed, |view| {
                         executor.apply_to_view(site, view, orientation, single_frame, staging, (t, 0))
                     })
@@ -234,7 +238,7 @@ impl TransformExecutor {
             (InputFrame::Image(image), OutputMut::Device(slice)) => {
                 let left = self.apply_by_nvjpeg(site, image, orientation, shape, slice, t)?;
                 let Some(slice) = left else { return Ok(()) };
-                self.apply_and_upload(site, shape, slice, t, |executor, single_frame, staging| {
+                self.apply_and_upload(site, is_deep, shape, (slice, t), |executor, single_frame, staging| {
                     executor.apply_to_image(site, image, orientation, single_frame, staging, (t, 0))
                 })
             }
@@ -263,38 +267,6 @@ impl TransformExecutor {
                 Ok(fetched?)
             }
         }
-    }
-
-    /// Transforms a frame on the host and uploads the result to the device.
-    fn apply_and_upload(
-        &mut self,
-        site: &Site,
-        shape: &ClipShape,
-        mut slice: DeviceSliceMut<'_>,
-        t: usize,
-        apply: impl FnOnce(&mut Self, &ClipShape, &mut [u8]) -> Result<()>,
-    ) -> Result<()> {
-        let single_frame = ClipShape { frames: 1, ..*shape };
-        let cuda = self.cuda()?;
-        let stream = cuda.stream().clone();
-        let mut staging = std::mem::take(&mut cuda.staging);
-        let bytes = single_frame.bytes().unwrap_or(0);
-        resize(site, &mut staging, bytes)?;
-        staging.truncate(bytes);
-        let result = apply(self, &single_frame, &mut staging);
-        let uploaded = result.and_then(|()| {
-            check_fits_slot(site, shape, slice.len)?;
-            slice.begin(&stream)?;
-            for ((from, len), (to, _)) in single_frame.frame_ranges(0).into_iter().zip(shape.frame_ranges(t))
-            {
-                stream.upload(slice.address + to as u64, &staging[from..from + len])?;
-            }
-            Ok(())
-        });
-        if let Some(cuda) = &mut self.cuda {
-            cuda.staging = staging;
-        }
-        uploaded
     }
 
     /// Enqueues the passes that make frame `t` of a clip from a device frame, and write it as frame `out_index`

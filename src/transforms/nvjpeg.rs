@@ -17,13 +17,15 @@ use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::image::ImageFormat;
 
-/// What nvJPEG did for an executor since the last report.
+/// What an executor did with a device since the last report, in addition to the passes.
 #[derive(Debug, Default)]
-pub struct JpegReport {
-    /// Images that it decoded.
+pub struct DeviceReport {
+    /// Images that nvJPEG decoded.
     pub decoded: u64,
     /// Reasons for a fallback to the CPU, one per image.
     pub cpu_fallbacks: Vec<String>,
+    /// Why frames are copied from pageable memory, or as elements, from now on.
+    pub upload_fallbacks: Vec<String>,
 }
 
 /// The nvJPEG state of an executor.

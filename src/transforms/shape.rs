@@ -134,8 +134,41 @@ impl ClipShape {
         let all = self.views.max(1) * self.frames * self.height * self.width * channels;
         let planes = u32::try_from(all / plane.max(1)).unwrap_or(u32::MAX);
         expand
-            .launch(codes, (plane as u64, planes), (channels, turns), tables, out)
+            .launch(codes, (plane as u64, planes), (0, channels, turns), tables, out)
             .map_err(|e| Error::Argument(e.to_string()))
+    }
+
+    /// The launches that convert one frame from codes at `codes`, as a clip of one frame, to the elements of frame `t`
+    /// of the clip at `out`, both in device memory.
+    ///
+    /// # Errors
+    /// `Argument` for a frame that is too large for one launch.
+    pub(super) fn expand_frame_on_device(
+        &self,
+        expand: &DeviceLut,
+        codes: u64,
+        tables: u64,
+        out: u64,
+        t: usize,
+    ) -> Result<Vec<Launch>> {
+        let channels = self.channels.count();
+        let frame = ClipShape { frames: 1, dtype: Dtype::U8, ..*self };
+        let plane = (self.height * self.width) as u64;
+        let ranges = frame.frame_ranges(0).into_iter().zip(self.frame_ranges(t)).enumerate();
+        ranges
+            .map(|(number, ((from, len), (to, _)))| {
+                let (planes, turns) = match (self.layout, channels) {
+                    (_, 1) => ((plane, 1), (0, 1, false)),
+                    (Layout::Nthwc, _) => ((len as u64, 1), (0, channels, true)),
+                    (Layout::Ntchw, _) => ((plane, channels as u32), (0, channels, false)),
+                    // A range for each channel.
+                    (Layout::Ncthw, _) => ((plane, 1), (number % channels, 1, false)),
+                };
+                expand
+                    .launch(codes + from as u64, planes, turns, tables, out + to as u64)
+                    .map_err(|e| Error::Argument(e.to_string()))
+            })
+            .collect()
     }
 
     /// The output slot of frame `t` of a view in the bytes of the clip.

@@ -4,6 +4,8 @@
 
 #[path = "fault_injection.rs"]
 mod fault_injection;
+#[path = "upload.rs"]
+mod upload;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import framespool as fsp
 import pytest
@@ -64,6 +65,25 @@ def test_a_batch_moves_as_a_tensor_does(short_clips, monkeypatch):
     steps = [*KEYWORDS["transforms"], lambda frames: "mine"]
     (changed,) = fsp.ClipLoader(short_clips[:1], SAMPLING, batch_size=2, transforms=steps)
     assert changed.to("cpu").frames == "mine", "the result of a callable is what it is"
+
+
+def test_copies_from_page_locked_memory_are_recorded_on_the_current_stream(short_clips, monkeypatch):
+    (batch, *_) = fsp.ClipLoader(short_clips[:1], SAMPLING, batch_size=1, transforms=[fsp.transforms.Resize((16, 24))])
+    assert batch.torch()._page_locked == [], "without a GPU"
+    calls = []
+    locked = SimpleNamespace(_is_page_locked=True, _record_copy=lambda *where: calls.append(where))
+    monkeypatch.setattr(batch, "_page_locked", [locked], raising=False)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda gpu: SimpleNamespace(cuda_stream=40 + gpu))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_, **__: tensor)
+    for each in (batch, batch.torch(), batch.torch().torch()):
+        calls.clear()
+        for device, non_blocking in (("cuda:2", True), ("cuda", True), ("cuda", False), ("cpu", True)):
+            each.to(device, non_blocking=non_blocking)
+        assert calls == [(2, 42), (1, 41)]
+    calls.clear()
+    assert TorchLoader(fsp.ClipLoader(short_clips[:1], SAMPLING, batch_size=1), device="cuda:0")._placed(batch)
+    assert calls == [(0, 40)]
 
 
 def test_a_data_loader_that_is_to_pin_delivers(short_clips):

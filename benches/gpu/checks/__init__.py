@@ -3,7 +3,19 @@
 from importlib import import_module
 
 #: In the order in which they run: checks that others depend on, and the most important ones, first.
-MODULES = ("properties", "decoding", "pixels", "loaders", "handover", "damage", "images", "process", "costs", "suite")
+MODULES = (
+    "properties",
+    "decoding",
+    "pixels",
+    "loaders",
+    "handover",
+    "host_batches",
+    "damage",
+    "images",
+    "process",
+    "costs",
+    "suite",
+)
 
 
 def load() -> None:

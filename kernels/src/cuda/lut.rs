@@ -1,4 +1,4 @@
-//! Prepares the launch that converts the codes of cached clips in device memory to elements.
+//! Prepares the launch that converts codes in device memory to elements: of cached clips, and of frames that the CPU made.
 
 use super::kernel_args::{to_bytes, ExpandArgs};
 use super::tables::{TableBuffer, ALIGNMENT};
@@ -27,7 +27,8 @@ impl DeviceLut {
     }
 
     /// Returns the launch that converts `planes` planes of `plane_codes` codes each, consecutive at `codes`, to as many elements at
-    /// `out`. With `take_turns` each plane has interleaved codes of `channels` channels, else plane n is of channel n modulo `channels`.
+    /// `out`. With `interleaved` each plane has the codes of `channels` channels in turns, else plane n is of channel n modulo
+    /// `channels`. Channels are counted from `first_channel`.
     ///
     /// # Errors
     /// If `tables` or `out` is not aligned, or there is more than a grid can hold.
@@ -35,7 +36,7 @@ impl DeviceLut {
         &self,
         codes: u64,
         (plane_codes, planes): (u64, u32),
-        (channels, interleaved): (usize, bool),
+        (first_channel, channels, interleaved): (usize, usize, bool),
         tables: u64,
         out: u64,
     ) -> Result<Launch, PassError> {
@@ -43,6 +44,7 @@ impl DeviceLut {
         check_aligned("tables", tables, ALIGNMENT)?;
         check_aligned("out", out, bytes)?;
         let channels = channels.clamp(1, 3) as u32;
+        let first_channel = (first_channel as u32).min(3 - channels);
         let plane_step = planes.clamp(1, 65_535);
         let aligned = codes.is_multiple_of(4)
             && out.is_multiple_of(4 * bytes as u64)
@@ -55,7 +57,7 @@ impl DeviceLut {
             planes,
             plane_step,
             channels,
-            first_channel: 0,
+            first_channel,
             interleaved: u32::from(interleaved),
             dtype: super::launch::dtype_tag(self.dtype),
             aligned: u32::from(aligned),

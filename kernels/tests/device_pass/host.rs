@@ -148,7 +148,7 @@ pub fn expand(
     expand: &ElementLut,
     codes: &[u8],
     (plane_codes, planes): (usize, u32),
-    turns: (usize, bool),
+    turns: (usize, usize, bool),
     lead: usize,
     element_bytes: usize,
 ) -> Vec<u8> {

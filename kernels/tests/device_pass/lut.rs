@@ -13,7 +13,8 @@ proptest! {
     fn elements_equal_the_cpus(
         plane in prop_oneof![0usize..40, 1000usize..5000],
         planes in 1u32..7,
-        (channels, take_turns) in (prop_oneof![Just(1usize), Just(3)], any::<bool>()),
+        (first, channels) in prop_oneof![Just((0usize, 3usize)), (0usize..3).prop_map(|first| (first, 1))],
+        take_turns in any::<bool>(),
         dtype in prop::sample::select(vec![Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32]),
         lead in 0usize..8,
         seed in any::<u64>(),
@@ -26,11 +27,12 @@ proptest! {
         if plane > 0 {
             let out = expected.chunks_mut(plane * dtype.bytes());
             for (number, (codes, out)) in codes.chunks(plane).zip(out).enumerate() {
-                let turns = if take_turns { (0, channels) } else { (number % channels, 1) };
+                let turns = if take_turns { (first, channels) } else { (first + number % channels, 1) };
                 expand.run(codes, turns, out);
             }
         }
-        let got = host::expand(&expand, &codes, (plane, planes), (channels, take_turns), lead, dtype.bytes());
+        let turns = (first, channels, take_turns);
+        let got = host::expand(&expand, &codes, (plane, planes), turns, lead, dtype.bytes());
         prop_assert_eq!(got, expected);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::driver::Driver;
 use super::result::{self, Context, RawStream};
-use super::{Event, Memory, Module, Stream};
+use super::{Event, HostMemory, Memory, Module, Stream};
 use crate::{switches, Error, Result};
 
 /// One GPU and its primary context. There is one value per ordinal and process, which lives as long as the
@@ -157,6 +157,18 @@ impl Device {
             other => other,
         })?;
         Ok(Memory::new(self.clone(), address, bytes))
+    }
+
+    /// Allocates page-locked host memory, of zeros. For 0 bytes, one byte is allocated.
+    ///
+    /// # Errors
+    /// [`Error::NotPageLocked`] if so much memory cannot be page-locked.
+    pub fn allocate_host(self: &Arc<Self>, bytes: usize) -> Result<HostMemory> {
+        HostMemory::allocate(self, bytes).map_err(|error| match error {
+            // Not the device's memory, which this error is about.
+            Error::OutOfMemory { .. } => Error::NotPageLocked { bytes: bytes as u64 },
+            other => other,
+        })
     }
 
     /// Loads kernels from PTX.

@@ -61,6 +61,8 @@ table! {
     memory_info = b"cuMemGetInfo_v2\0": fn(*mut usize, *mut usize);
     memory_allocate = b"cuMemAlloc_v2\0": fn(*mut CUdeviceptr, usize);
     memory_free = b"cuMemFree_v2\0": fn(CUdeviceptr);
+    host_memory_allocate = b"cuMemHostAlloc\0": fn(*mut *mut c_void, usize, c_uint);
+    host_memory_free = b"cuMemFreeHost\0": fn(*mut c_void);
     copy_to_device = b"cuMemcpyHtoDAsync_v2\0": fn(CUdeviceptr, *const c_void, usize, CUstream);
     copy_to_host = b"cuMemcpyDtoHAsync_v2\0": fn(*mut c_void, CUdeviceptr, usize, CUstream);
     copy_on_device = b"cuMemcpyDtoDAsync_v2\0": fn(CUdeviceptr, CUdeviceptr, usize, CUstream);

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
-use std::ptr::{null, null_mut};
+use std::ptr::{null, null_mut, NonNull};
 
 use cudarc::driver::sys::{CUcontext, CUevent, CUfunction, CUmodule, CUstream};
 
@@ -238,6 +238,21 @@ pub(super) fn memory_free(driver: &Driver, address: u64) -> Result<()> {
     driver.check("cuMemFree", unsafe { (driver.table.memory_free)(address) })
 }
 
+/// Page-locked host memory, for the contexts of all devices.
+pub(super) fn host_memory_allocate(driver: &Driver, bytes: usize) -> Result<NonNull<u8>> {
+    const PORTABLE: c_uint = 1;
+    let mut start = null_mut();
+    // SAFETY: the out-parameter outlives the call.
+    let code = unsafe { (driver.table.host_memory_allocate)(&mut start, bytes, PORTABLE) };
+    driver.check("cuMemHostAlloc", code)?;
+    NonNull::new(start.cast()).ok_or(Error::Misuse("cuMemHostAlloc returned no memory"))
+}
+
+pub(super) fn host_memory_free(driver: &Driver, start: NonNull<u8>) -> Result<()> {
+    // SAFETY: called from the Drop of the only owner.
+    driver.check("cuMemFreeHost", unsafe { (driver.table.host_memory_free)(start.as_ptr().cast()) })
+}
+
 // Below, addresses of device memory are plain numbers: the driver checks copies and fills against its own
 // allocations, and the GPU faults (an error, not undefined behavior of the host) if a kernel accesses other
 // memory.
@@ -247,6 +262,23 @@ pub(super) fn copy_to_device(driver: &Driver, stream: RawStream, to: u64, from: 
     // returns; where the device reads the host's pages itself, Stream::upload waits.
     driver.check("cuMemcpyHtoDAsync", unsafe {
         (driver.table.copy_to_device)(to, from.as_ptr().cast(), from.len(), stream.0)
+    })
+}
+
+/// Enqueues a copy from page-locked memory, which is read after this returns.
+///
+/// # Safety
+/// `from` is the start of `bytes` readable bytes, which are neither written nor freed before the copy is done.
+pub(super) unsafe fn copy_from_locked(
+    driver: &Driver,
+    stream: RawStream,
+    to: u64,
+    from: *const u8,
+    bytes: usize,
+) -> Result<()> {
+    // SAFETY: by the contract of this function.
+    driver.check("cuMemcpyHtoDAsync", unsafe {
+        (driver.table.copy_to_device)(to, from.cast(), bytes, stream.0)
     })
 }
 

@@ -28,6 +28,10 @@ impl Stream {
         self.raw.to_raw()
     }
 
+    pub(super) fn raw_handle(&self) -> RawStream {
+        self.raw
+    }
+
     /// Records an event after everything enqueued so far.
     pub fn record(&self) -> Result<Event> {
         Event::record(&self.device, self.raw)
@@ -45,7 +49,7 @@ impl Stream {
 
     /// Enqueues a copy to the device from pageable host memory; `from` may be reused when this returns.
     ///
-    /// Must not be used with pinned memory, which the driver would read after the return.
+    /// Must not be used with page-locked memory, which is read after the return: see [`super::UploadRing`].
     pub fn upload(&self, to: u64, from: &[u8]) -> Result<()> {
         if from.is_empty() {
             return Ok(());

@@ -9,7 +9,7 @@ from framespool import _clip_loader, _images
 from framespool._base_loader import BaseLoader
 from framespool.errors import ArgumentError
 from framespool.torch._distributed import rank_and_world
-from framespool.torch._torch import needed, tensors, torch
+from framespool.torch._torch import needed, page_locked, record_copies, tensors, torch
 
 
 class ClipLoader(_clip_loader.ClipLoader):
@@ -131,12 +131,15 @@ class TorchLoader:
 
     def _batches(self, batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
         # Not a generator, which would end at an error: the batches after it are still available.
-        return map(lambda batch: self._placed(tensors(batch)), batches)
+        return map(self._placed, batches)
 
-    def _placed(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def _placed(self, batch: Any) -> dict[str, Any]:
+        converted = tensors(batch)
         if self._device is None:
-            return batch
-        return {name: _moved(value, self._device) for name, value in batch.items()}
+            return converted
+        placed = {name: _moved(value, self._device) for name, value in converted.items()}
+        record_copies(page_locked(batch), self._device)
+        return placed
 
     def set_epoch(self, epoch: int) -> None:
         """Selects the epoch; see `ClipLoader.set_epoch()`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from framespool._batch import BatchMethods, is_absent
+from framespool._batch import BatchMethods
 from framespool.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def tensors(batch: Any) -> dict[str, Any]:
         (`masks`) or empty (`columns`) are omitted; `columns` is a dict; the result of a callable at the end of the
         transforms is unchanged.
     """
-    return {name: _tensor(value) for name, value in vars(batch).items() if not is_absent(value)}
+    return {name: _tensor(value) for name, value in batch.as_dict().items()}
 
 
 def _tensor(value: Any) -> Any:
@@ -54,6 +54,35 @@ def _tensor(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _tensor(each) for name, each in value.items()}
     return value.torch() if hasattr(value, "torch") else value
+
+
+def page_locked(batch: Any) -> list[Any]:
+    """Lists the page-locked `framespool.Tensor` of a batch, also of one that was converted to PyTorch.
+
+    Args:
+        batch: A batch of a loader.
+
+    Returns:
+        The tensors.
+    """
+    kept = getattr(batch, "_page_locked", None)
+    values = batch.as_dict().values() if kept is None else kept
+    return [value for value in values if getattr(value, "_is_page_locked", False)]
+
+
+def record_copies(sources: list[Any], device: Any) -> None:
+    """Keeps memory from being used again before copies that were just enqueued on PyTorch's current stream are done.
+
+    Args:
+        sources: What `page_locked()` returned for the batch that was copied.
+        device: Where it was copied to, as for `torch.Tensor.to()`.
+    """
+    target = torch.device(device)
+    if not sources or target.type != "cuda":
+        return
+    gpu = torch.cuda.current_device() if target.index is None else target.index
+    for source in sources:
+        source._record_copy(gpu, torch.cuda.current_stream(gpu).cuda_stream)
 
 
 def register(batch_class: type[BatchMethods]) -> None:

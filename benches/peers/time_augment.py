@@ -2,9 +2,9 @@
 
     python benches/peers/time_augment.py [--side 224] [--rounds 15]
 
-Both sides get 16 uint8 frames and one thread, in turns. framespool's time includes what `transforms.apply` needs without
-any transform, which the first row shows. The median is printed, and the largest difference of the results in code
-values. Run by hand; needs torchvision in addition to the packages of benches/peers/.venv.
+Both sides get 16 uint8 frames and one thread, in turns. framespool's time includes what `transforms.apply` needs
+without any transform, which the first row shows. The median is printed, and the largest difference of the results in
+code values. Run by hand; needs torchvision in addition to the packages of benches/peers/.venv.
 """
 
 from __future__ import annotations

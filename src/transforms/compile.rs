@@ -279,7 +279,7 @@ impl Compiler {
     }
 
     /// Prepares a step that shows the area outside of the frame, in this color. One stage has one fill, and cannot show
-    /// what an earlier step has cut off as fill.
+    /// what an earlier step has removed as fill.
     fn fill_outside(&mut self, fill: [f64; 3]) {
         self.end_operations();
         let new = Fill::constant(self.label.map_or(fill, |label| [f64::from(label); 3]));

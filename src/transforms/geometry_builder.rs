@@ -64,7 +64,7 @@ impl GeometryBuilder {
         self.to_output = after(step, &self.to_output);
     }
 
-    /// Whether this crop shows nothing that an earlier map cut off.
+    /// Whether this crop shows nothing that an earlier map has removed.
     pub fn may_crop(&self, x: i64, y: i64, size: Size) -> bool {
         let (width, height) = self.size();
         let within =

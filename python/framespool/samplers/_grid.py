@@ -93,7 +93,7 @@ class Random(ClipSampler):
 
     def _sampler_args(self) -> SamplerArgs:
         given = asdict(self)
-        # Not given to the engine as a tuple of whole numbers, which would be ints.
+        # The engine takes lists, and a list of ints is another type.
         speed = None if self.speed is None else [float(factor) for factor in self.speed]
         return ("random", arguments(**{**given, "speed": speed}))
 

@@ -97,11 +97,9 @@ class BaseLoader(Generic[B]):
         if ordered["shuffle"] == "grouped" and self._native.grouped is None:
             ordered = {**ordered, "shuffle": "full"}  # each video has one clip: the orders are the same
         elif ordered["shuffle"] == "grouped" and ordered["shard_id"] == ordered["worker_id"] == 0:
-            budgets = self._settings["memory_budget"], self._settings["device_memory_budget"]
-            on_device = self._settings["device"] is not None and budgets[1] is not None
-            warn_if_poorly_mixed(
-                self._native, *(("device_memory_budget", budgets[1]) if on_device else ("memory_budget", budgets[0]))
-            )
+            on_device = self._settings["device"] is not None and self._settings["device_memory_budget"] is not None
+            budget = "device_memory_budget" if on_device else "memory_budget"
+            warn_if_poorly_mixed(self._native, budget, self._settings[budget])
         self._order = _checkpoint.order(ordered, mixture)
         self._numbers = {
             "seed": ordered["seed"],
@@ -109,16 +107,13 @@ class BaseLoader(Generic[B]):
             "num_clips": self.num_clips,
         }
         self._configuration: dict[str, Any] | None = None
-        #: Of the dataset, prepared when the first batch needs them.
-        self._dataset_columns: dict[str, Column] | None = None
+        self._dataset_columns: dict[str, Column] | None = None  # prepared when the first batch needs them
         self._label_column: Column | None = None
         self._steps = steps
-        # Epoch and batch at which the next iteration starts.
-        self._next = (0, 0)
+        self._next = (0, 0)  # epoch and batch at which the next iteration starts
         # Number, epoch and first batch of the latest pass, until another epoch is chosen.
         self._pass: tuple[int, int, int] | None = None
-        # The next batch of that pass when set_epoch chose another epoch.
-        self._epoch_set_at: int | None = None
+        self._epoch_set_at: int | None = None  # the next batch of that pass when set_epoch chose another epoch
         self._max_epoch = max_epoch(options.order, options.shuffle, self.num_clips)
         self._begun: int | None = None
         # The loaders of the latest pass, each with its own number of the pass.

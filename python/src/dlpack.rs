@@ -6,6 +6,7 @@ use std::ffi::{c_void, CStr};
 use std::sync::Arc;
 
 use framespool::batch::BatchBuffer;
+use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -63,7 +64,7 @@ struct DlManagedTensorVersioned {
 const FLAG_IS_COPIED: u64 = 2;
 
 /// CUDA's legacy default stream, which all threads share.
-const LEGACY_DEFAULT_STREAM: u64 = 1;
+pub const LEGACY_DEFAULT_STREAM: u64 = 1;
 
 /// CUDA's per-thread default stream.
 const PER_THREAD_DEFAULT_STREAM: u64 = 2;
@@ -220,5 +221,28 @@ unsafe extern "C" fn drop_versioned(capsule: *mut ffi::PyObject) {
         if ffi::PyCapsule_IsValid(capsule, CAPSULE_NAME_VERSIONED.as_ptr()) == 1 {
             delete_versioned(ffi::PyCapsule_GetPointer(capsule, CAPSULE_NAME_VERSIONED.as_ptr()).cast());
         }
+    }
+}
+
+/// Parses a consumer's stream by the rules of the Python array API, for a tensor on the device `ordinal` or on the host;
+/// `None` if no stream has to wait.
+pub fn consumer_stream(
+    ordinal: Option<u32>,
+    stream: Option<Bound<'_, PyAny>>,
+    to_host: bool,
+) -> PyResult<Option<u64>> {
+    let Some(stream) = stream else {
+        return Ok(ordinal.filter(|_| !to_host).map(|_| LEGACY_DEFAULT_STREAM));
+    };
+    if ordinal.is_none() {
+        return Err(PyBufferError::new_err("a CPU tensor has no stream; pass stream=None"));
+    }
+    match stream.extract::<i64>() {
+        Ok(-1) => Ok(None),
+        Ok(number) if number > 0 => Ok(Some(number as u64)),
+        _ => Err(PyBufferError::new_err(format!(
+            "stream must be -1 (no waiting), 1 (the default stream), 2 (the thread's) or a CUstream, got {}",
+            stream.repr()?
+        ))),
     }
 }

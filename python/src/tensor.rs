@@ -12,7 +12,7 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::dlpack::{Export, CPU, CUDA};
+use crate::dlpack::{consumer_stream, Export, CPU, CUDA, LEGACY_DEFAULT_STREAM};
 use crate::element_type::ElementType;
 use crate::errors::OrRaise;
 use crate::tensor_view::{entry_of, parse_indices, Index, TensorView};
@@ -161,26 +161,6 @@ impl Tensor {
     }
 }
 
-impl Tensor {
-    /// Parses a consumer's stream by the rules of the Python array API; `None` if no stream has to wait.
-    fn consumer_stream(&self, stream: Option<Bound<'_, PyAny>>, to_host: bool) -> PyResult<Option<u64>> {
-        let Some(stream) = stream else {
-            return Ok(self.ordinal().filter(|_| !to_host).map(|_| DEFAULT_STREAM));
-        };
-        if self.ordinal().is_none() {
-            return Err(PyBufferError::new_err("a CPU tensor has no stream; pass stream=None"));
-        }
-        match stream.extract::<i64>() {
-            Ok(-1) => Ok(None),
-            Ok(number) if number > 0 => Ok(Some(number as u64)),
-            _ => Err(PyBufferError::new_err(format!(
-                "stream must be -1 (no waiting), 1 (the default stream), 2 (the thread's) or a CUstream, got {}",
-                stream.repr()?
-            ))),
-        }
-    }
-}
-
 /// Returns the size of a tensor in bytes; `None` if it overflows.
 fn bytes_in(shape: &[usize], element: ElementType) -> Option<usize> {
     shape.iter().try_fold(element.bytes(), |product, &len| product.checked_mul(len))
@@ -220,9 +200,6 @@ pub fn tensor_of(py: Python<'_>, data: &[u8], shape: Vec<usize>, dtype: &str) ->
     };
     Tensor::filled(data.len(), shape, element, |all| all.copy_from_slice(data)).or_raise(py)
 }
-
-/// CUDA's legacy default stream, as DLPack and the CUDA array interface number it.
-const DEFAULT_STREAM: u64 = 1;
 
 #[pymethods]
 impl Tensor {
@@ -335,7 +312,7 @@ impl Tensor {
                 self.device()
             )));
         }
-        let stream = self.consumer_stream(stream, to_host)?;
+        let stream = consumer_stream(self.ordinal(), stream, to_host)?;
         let export = py.detach(|| self.export(copy, to_host, stream));
         let export = export.map_err(|error| match error {
             framespool::Error::Argument(_) => {
@@ -369,12 +346,13 @@ impl Tensor {
             ElementType::Bool => "|b1",
             ElementType::BF16 => return no("the CUDA array interface has no bfloat16; use DLPack"),
         };
-        let wait =
-            |event: &_| device.wait_on_external(DEFAULT_STREAM, event).map_err(framespool::Error::from);
+        let wait = |event: &_| {
+            device.wait_on_external(LEGACY_DEFAULT_STREAM, event).map_err(framespool::Error::from)
+        };
         self.memory.written().iter().try_for_each(wait).or_raise(py)?;
         // The consumer keeps this object alive until its work is enqueued, on streams that synchronize with
         // the default stream.
-        self.memory.record_stream(DEFAULT_STREAM);
+        self.memory.record_stream(LEGACY_DEFAULT_STREAM);
         let dict = PyDict::new(py);
         dict.set_item("shape", self.shape(py)?)?;
         dict.set_item("typestr", kind)?;
@@ -384,7 +362,7 @@ impl Tensor {
             if self.view.is_dense() { None } else { Some(PyTuple::new(py, bytes.collect::<Vec<_>>())?) };
         dict.set_item("strides", strides)?;
         dict.set_item("version", 3)?;
-        dict.set_item("stream", DEFAULT_STREAM)?;
+        dict.set_item("stream", LEGACY_DEFAULT_STREAM)?;
         Ok(dict)
     }
 
@@ -467,7 +445,7 @@ impl Tensor {
             let cuda = torch.getattr("cuda")?;
             if cuda.call_method0("is_initialized")?.extract()? {
                 let stream = cuda.call_method0("current_stream")?.getattr("cuda_stream")?;
-                slf.get().memory.record_stream(stream.extract::<u64>()?.max(DEFAULT_STREAM));
+                slf.get().memory.record_stream(stream.extract::<u64>()?.max(LEGACY_DEFAULT_STREAM));
             }
         }
         Ok(tensor)

@@ -46,10 +46,7 @@ fn hue_is_within_one_code_of_hsv_in_f64() {
             let color = [seed * 7 % 256, seed * 31 % 256, seed * 101 % 256].map(|v| v as u8);
             let expected = hsv_shift(color.map(f64::from), fraction);
             let got = apply_pixel(shift, color).map(f64::from);
-            assert!(
-                (0..3).all(|c| (got[c] - expected[c]).abs() < 0.51),
-                "{color:?} {got:?} {expected:?}"
-            );
+            assert!((0..3).all(|c| (got[c] - expected[c]).abs() < 0.51), "{color:?} {got:?} {expected:?}");
         }
     }
 }

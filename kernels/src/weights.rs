@@ -248,7 +248,7 @@ fn luma_weights(axis: ResampleAxis, position: u32, weights: &mut Vec<i16>) -> u3
 /// The cubic kernel with a = -k/4 at `distance / scale`, in units of 2^-30. The sum of the weights of 2^16 pixels has 46 bits.
 fn cubic_weight(distance: i64, scale: i64, k: i64) -> i64 {
     let u = (distance << 16) / scale;
-    let (squared, cubed) = (u * u << 16, u * u * u);
+    let (squared, cubed) = ((u * u) << 16, u * u * u);
     let sum = if u <= 1 << 16 {
         (8 - k) * cubed - (12 - k) * squared + (1 << 50)
     } else {

@@ -54,6 +54,7 @@ fn pipelines() -> Vec<TransformPipeline> {
         all.push(float_pipeline(vec![crops], Dtype::F16, layout));
         let erase = Transform::RandomErasing {
             p: 1.0,
+            count: 1,
             scale: UniformRange::new(0.1, 0.3),
             ratio: UniformRange::new(0.5, 2.0),
             cover: EraseFill::Noise,

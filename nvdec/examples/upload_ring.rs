@@ -82,7 +82,9 @@ fn compare(name: &str, len: usize, device: &Arc<Device>) -> Result<bool> {
             (plain(&sources, frames, &mut segments), b)
         };
         let rate = |time: Duration| (frames * len) as f64 / time.as_secs_f64() / 1e9;
-        (plain_rates.push(rate(a)), ring_rates.push(rate(b)), ratios.push(rate(b) / rate(a)));
+        plain_rates.push(rate(a));
+        ring_rates.push(rate(b));
+        ratios.push(rate(b) / rate(a));
     }
     let mut got = vec![0; len * SOURCES];
     stream.download(&mut got, memory.address())?;

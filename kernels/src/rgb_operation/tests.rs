@@ -131,7 +131,7 @@ fn sharpness_equals_its_definition() {
                         (0..9).map(|k| i64::from(plane[place + k % 3 - 1 + k / 3 * width - width])).sum();
                     // Rounded to nearest; 13 is odd, so there are no ties.
                     let smooth = (2 * (around + 4 * code) + 13) / 26;
-                    ((code << 16) + amount * (smooth - code) >> 16).clamp(0, 255)
+                    (((code << 16) + amount * (smooth - code)) >> 16).clamp(0, 255)
                 } else {
                     code
                 };

@@ -60,6 +60,7 @@ def test_batches_are_page_locked_once_pytorch_uses_the_gpu(short_clips, driver, 
     assert driver.simulated_gpu_calls(b"cuMemHostAlloc") == begun
     monkeypatch.setattr(sys.modules["torch"].cuda, "is_initialized", lambda: True)
     for _ in range(2):
+        locked.set_epoch(0)
         batches = [(batch.frames._is_page_locked, batch.frames.tobytes()) for batch in locked]
         assert batches == [(True, frames) for frames in right], "in the next iteration, with the same bytes"
     assert locked.stats()["upload_fallbacks"] == {}
@@ -117,7 +118,7 @@ def test_wrong_arguments_are_named(short_clips):
 @pytest.mark.parametrize("images", [False, True])
 def test_no_driver_is_loaded_without_a_gpu_in_use(short_clips, photos, images):
     made = (
-        f"fsp.ImageLoader({[str(p) for p in photos[:3]]!r}, batch_size=2, transforms=[fsp.transforms.Resize((8, 8))])"
+        f"fsp.ImageLoader({photos[:3]!r}, batch_size=2, transforms=[fsp.transforms.Resize((8, 8))])"
         if images
         else f"fsp.ClipLoader({short_clips[:2]!r}, fsp.samplers.uniform(sequence_length=2), batch_size=1)"
     )

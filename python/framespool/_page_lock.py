@@ -44,5 +44,5 @@ def gpu_of_process(pin_memory: Any) -> int | None:
         return None
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     if cuda is not None and cuda.is_initialized():
-        return cuda.current_device()
+        return int(cuda.current_device())
     return 0 if pin_memory is True else None

@@ -50,7 +50,8 @@ impl BatchBuffer {
         let len = len.ok_or_else(|| {
             Error::Argument(format!("{clips} clips of {clip_bytes} bytes do not fit into memory"))
         })?;
-        let block = pool.allocate(len)?;
+        let mut block = pool.allocate(len)?;
+        block.wait_for_untracked();
         let before = block.pending_events().to_vec();
         let buffer = Arc::new(BatchBuffer {
             block: Some(block),
@@ -210,6 +211,10 @@ impl Drop for BatchBuffer {
             if matches!(block, Block::Host(_)) && !readers.contains(&LEGACY_DEFAULT_STREAM) {
                 // A copy from page-locked memory that was not recorded is usually on this stream.
                 readers.push(LEGACY_DEFAULT_STREAM);
+            }
+            if read.is_empty() {
+                // The user may have copied the batch without `to()`, on any stream.
+                block.mark_untracked();
             }
             for stream in readers {
                 match device.record_on_external(stream) {

@@ -29,6 +29,9 @@ pub(super) enum HostBlock {
         memory: HostMemory,
         /// The copies of earlier contents that may still run.
         pending_events: Vec<Event>,
+        /// Earlier contents may have been copied on streams that are not known: nothing less than a wait for the whole
+        /// device shows the end of such copies.
+        is_untracked: bool,
     },
 }
 
@@ -88,9 +91,12 @@ impl HostBlock {
 
     /// Waits for the copies of earlier contents: the bytes may be written then.
     pub fn wait(&self) {
-        if let HostBlock::PageLocked { pending_events, .. } = self {
+        if let HostBlock::PageLocked { pending_events, is_untracked, memory } = self {
             // If the device does not respond, it copies nothing any more.
             pending_events.iter().for_each(|event| drop(event.synchronize()));
+            if *is_untracked {
+                let _ = memory.device().synchronize();
+            }
         }
     }
 }
@@ -136,12 +142,31 @@ impl Block {
         }
     }
 
+    /// Records that the contents may have been copied on streams that are not known.
+    pub fn mark_untracked(&mut self) {
+        if let Block::Host(HostBlock::PageLocked { is_untracked, .. }) = self {
+            *is_untracked = true;
+        }
+    }
+
+    /// Waits for copies on streams that are not known, before the memory is used again.
+    pub fn wait_for_untracked(&mut self) {
+        if let Block::Host(block @ HostBlock::PageLocked { is_untracked: true, .. }) = self {
+            block.wait();
+            if let HostBlock::PageLocked { pending_events, is_untracked, .. } = block {
+                pending_events.clear();
+                *is_untracked = false;
+            }
+        }
+    }
+
     fn is_page_locked(&self) -> bool {
         matches!(self, Block::Host(HostBlock::PageLocked { .. }))
     }
 
     fn is_idle(&self) -> bool {
-        self.pending_events().iter().all(|event| event.is_complete().unwrap_or(false))
+        let is_untracked = matches!(self, Block::Host(HostBlock::PageLocked { is_untracked: true, .. }));
+        !is_untracked && self.pending_events().iter().all(|event| event.is_complete().unwrap_or(false))
     }
 }
 
@@ -216,7 +241,11 @@ impl MemoryPool {
     fn page_locked(&self, len: usize) -> Result<Option<Block>> {
         let Some((device, required)) = self.page_lock_device() else { return Ok(None) };
         match device.allocate_host(len) {
-            Ok(memory) => Ok(Some(Block::Host(HostBlock::PageLocked { memory, pending_events: Vec::new() }))),
+            Ok(memory) => Ok(Some(Block::Host(HostBlock::PageLocked {
+                memory,
+                pending_events: Vec::new(),
+                is_untracked: false,
+            }))),
             Err(error) if required => Err(error.into()),
             Err(error) => {
                 *self.page_lock.lock().unwrap_or_else(PoisonError::into_inner) =

@@ -52,6 +52,7 @@ def pinned(driver) -> int:
 
 
 def test_batches_are_page_locked_once_pytorch_uses_the_gpu(short_clips, driver, torch_on_gpu, monkeypatch):
+    left = pinned(driver)  # by executors that decode_image keeps
     right, locked = expected(short_clips), loader(short_clips)
     assert not loader(short_clips, pin_memory=False)._pin_memory
     begun = driver.simulated_gpu_calls(b"cuMemHostAlloc")
@@ -67,7 +68,7 @@ def test_batches_are_page_locked_once_pytorch_uses_the_gpu(short_clips, driver, 
     # Blocks are used again: at most the open ones, the free ones and the consumer's.
     assert driver.simulated_gpu_calls(b"cuMemHostAlloc") - begun <= 7 < 2 * len(right)
     del locked
-    assert pinned(driver) == 0
+    assert pinned(driver) <= left
 
 
 @pytest.mark.parametrize("how", ["default", "recorded", "unknown stream"])

@@ -317,11 +317,24 @@ def test_crop_pad_flip_chains_equal_single_steps(picture):
         assert np.array_equal(got, expected), chain
 
 
+@pytest.mark.parametrize("first", [
+    [t.Letterbox(200, fill=114)],
+    [t.RandomRotation((5, 5))],
+    [t.RandomGrayscale(1.0), t.Pad(9, fill=3), t.ColorJitter((1.3, 1.3))],
+])  # fmt: skip
+@pytest.mark.parametrize("then", [
+    [t.RandomRotation((8, 8), fill=20)],
+    [t.Pad(5)],
+    [t.CenterCrop(300)],
+    [t.RandomAffine((9, 9), scale=(0.6, 0.6), fill=(1, 2, 3)), t.Pad(4, fill=90)],
+])  # fmt: skip
+def test_lists_of_several_passes_equal_their_parts(picture, first, then):
+    between = t.apply(picture, first).numpy()
+    assert np.array_equal(t.apply(picture, [*first, *then]).numpy(), t.apply(between, then).numpy())
+
+
 def test_unsupported_combination_is_rejected(picture):
     for transforms, reason in [
-        ([t.Letterbox(200, fill=114), t.RandomRotation(5)], "Letterbox fills.*114.*RandomRotation.*same"),
-        ([t.RandomRotation(5), t.Pad(5)], "Pad follows RandomRotation.*corners"),
-        ([t.RandomRotation((5, 5)), t.CenterCrop(300)], "rotation.*cannot grow"),
         ([t.Cutout(4, fill=300)], "Cutout.*300.*0 to 255"),
         ([t.RandomRotation(9, expand=True, per_frame=True)], "expand.*Resize"),
         ([t.Cutout(8), t.RandomHorizontalFlip()], "RandomHorizontalFlip follows Cutout"),

@@ -59,6 +59,9 @@ def test_metadata_is_torchcodecs(decoder_answers, name):
     ours, theirs = decoder_answers["metadata"][name], GOLDEN["torchcodec"]["metadata"][name]
     differs = METADATA_DIFFERS.get(name, {})
     assert list(ours) == list(theirs)
+    # x264 makes files of slightly different sizes on CPUs with other instructions.
+    if ours["bit_rate"] == pytest.approx(theirs["bit_rate"], rel=1e-3):
+        theirs = {**theirs, "bit_rate": ours["bit_rate"]}
     assert {field: value for field, value in ours.items() if value != theirs[field]} == differs
 
 

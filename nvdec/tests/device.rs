@@ -133,7 +133,7 @@ fn a_thread_keeps_the_context_that_it_had() {
 }
 
 #[test]
-fn ring_lends_no_bytes_that_a_copy_still_reads() {
+fn ring_reserves_no_bytes_that_a_copy_still_reads() {
     let Some(device) = device() else { return };
     let stream = device.create_stream().unwrap();
     let (frames, len) = (64, 100_000);
@@ -141,10 +141,10 @@ fn ring_lends_no_bytes_that_a_copy_still_reads() {
     let mut ring = UploadRing::new(stream.clone());
     assert_eq!(ring.bytes(), 0, "no memory before the first frame");
     for frame in 0..frames {
-        // Bytes that are lent but not copied are lent again.
+        // Bytes that are reserved but not copied are reserved again.
         ring.reserve(len).unwrap().fill(255);
-        let (lent, half) = (ring.reserve(len).unwrap(), len / 2);
-        lent.fill(frame as u8);
+        let (reserved, half) = (ring.reserve(len).unwrap(), len / 2);
+        reserved.fill(frame as u8);
         let to = memory.address() + (frame * len) as u64;
         ring.upload(to, 0..half).unwrap();
         ring.upload(to + half as u64, half..len).unwrap();

@@ -163,8 +163,12 @@ fn autocontrast_and_equalize_use_each_channel_alone() {
     let stretched = apply(&RgbOperation::Autocontrast, &codes, (16, 16));
     assert_eq!((stretched[0], stretched[100], stretched[1]), (0, 255, 2));
     assert_eq!(stretched[256..], codes[256..]);
-    let flat = apply(&RgbOperation::Equalize, &codes, (16, 16));
     // 255 of 256 codes below the highest: a step of one, so a uniform channel is unchanged; so is a constant one.
-    assert_eq!(flat[256..], codes[256..]);
-    assert!(flat[..256].iter().max() > stretched[..256].iter().min());
+    assert_eq!(apply(&RgbOperation::Equalize, &codes, (16, 16))[256..], codes[256..]);
+    // 1024 pixels of 10, 20 and 30, 512 of them of 30: a step of 2, and 0, 300 and 512 pixels below.
+    let mut codes = vec![30; 3 * 1024];
+    codes[..300].fill(10);
+    codes[300..512].fill(20);
+    let equalized = apply(&RgbOperation::Equalize, &codes, (32, 32));
+    assert_eq!((equalized[0], equalized[300], equalized[512]), (0, 150, 255));
 }

@@ -25,7 +25,7 @@ pub struct UploadRing {
     current: usize,
     /// The part of the current segment that copies may be reading; what follows is free.
     used: usize,
-    /// The bytes that were lent last.
+    /// The bytes that were reserved last.
     reserved: Range<usize>,
 }
 
@@ -46,7 +46,7 @@ impl UploadRing {
         self.segments.iter().map(|segment| segment.memory.len()).sum()
     }
 
-    /// Lends `bytes` bytes that no copy reads, with unspecified content, for the next calls of
+    /// Returns `bytes` bytes that no copy reads, with unspecified content, for the next calls of
     /// [`UploadRing::upload`]. Waits if the device has not read the oldest segment yet.
     ///
     /// # Errors
@@ -63,13 +63,13 @@ impl UploadRing {
         self.reserved = start..start + bytes;
         let base = self.segments[self.current].memory.start();
         // SAFETY: the range is within the segment, as was just ensured, and initialized. No copy reads it: copies read
-        // only what was lent before, which ends at `used`, and `advance` has waited for those of the last round. The
+        // only what was reserved before, which ends at `used`, and `advance` has waited for those of the last round. The
         // ring is borrowed exclusively.
         Ok(unsafe { std::slice::from_raw_parts_mut(base.add(start), bytes) })
     }
 
-    /// Enqueues a copy of a part of the bytes that were lent last to the address `to` of the device. The bytes are not
-    /// lent again before the copy is done.
+    /// Enqueues a copy of a part of the bytes that were reserved last to the address `to` of the device. The bytes are not
+    /// reserved again before the copy is done.
     ///
     /// # Errors
     /// [`Error::Misuse`] if the part is outside of these bytes.
@@ -77,7 +77,7 @@ impl UploadRing {
         let (first, end) =
             (self.reserved.start.checked_add(part.start), self.reserved.start.checked_add(part.end));
         let (Some(first), Some(end)) = (first, end.filter(|&end| end <= self.reserved.end)) else {
-            return Err(Error::Misuse("an upload of bytes that were not lent"));
+            return Err(Error::Misuse("an upload of bytes that were not reserved"));
         };
         if first >= end {
             return Ok(());
@@ -85,8 +85,8 @@ impl UploadRing {
         self.used = self.reserved.end;
         let device = self.stream.device();
         let base = self.segments[self.current].memory.start();
-        // SAFETY: `first..end` is within the segment, since it is within the bytes that were lent. The segment is
-        // neither lent again nor freed before an event or the stream shows that the copy is done (`advance`, `grow`,
+        // SAFETY: `first..end` is within the segment, since it is within the reserved bytes. The segment is
+        // neither reserved again nor freed before an event or the stream shows that the copy is done (`advance`, `grow`,
         // `drop`).
         device.with_current(|| unsafe {
             result::copy_from_locked(

@@ -33,6 +33,18 @@ _MAX_BITS, _MAX_SHARPNESS, _MAX_KERNEL = 8, 100, 255
 
 
 @dataclass(frozen=True, init=False)
+class _WithProbability(Transform):
+    """A transform that has no argument but its probability."""
+
+    p: float
+    per_frame: bool
+
+    def __init__(self, p: float = 0.5, *, per_frame: bool = False) -> None:
+        name = type(self).__name__
+        self._set(p=as_probability(name, p), per_frame=boolean(f"{name}: per_frame", per_frame))
+
+
+@dataclass(frozen=True, init=False)
 class RandomPosterize(Transform):
     """Keep only the highest bits of each value, with probability `p`.
 
@@ -89,7 +101,7 @@ class RandomSolarize(Transform):
 
 
 @dataclass(frozen=True, init=False)
-class RandomInvert(Transform):
+class RandomInvert(_WithProbability):
     """Invert all values, with probability `p`.
 
     Args:
@@ -103,15 +115,9 @@ class RandomInvert(Transform):
         (4, 360, 640, 3)
     """
 
-    p: float
-    per_frame: bool
-
-    def __init__(self, p: float = 0.5, *, per_frame: bool = False) -> None:
-        self._set(p=as_probability("RandomInvert", p), per_frame=boolean("RandomInvert: per_frame", per_frame))
-
 
 @dataclass(frozen=True, init=False)
-class RandomAutocontrast(Transform):
+class RandomAutocontrast(_WithProbability):
     """Stretch the values of each channel of each frame to 0..255, with probability `p`.
 
     Args:
@@ -125,17 +131,9 @@ class RandomAutocontrast(Transform):
         (4, 360, 640, 3)
     """
 
-    p: float
-    per_frame: bool
-
-    def __init__(self, p: float = 0.5, *, per_frame: bool = False) -> None:
-        self._set(
-            p=as_probability("RandomAutocontrast", p), per_frame=boolean("RandomAutocontrast: per_frame", per_frame)
-        )
-
 
 @dataclass(frozen=True, init=False)
-class RandomEqualize(Transform):
+class RandomEqualize(_WithProbability):
     """Equalize the histogram of each channel of each frame, with probability `p`.
 
     Args:
@@ -148,12 +146,6 @@ class RandomEqualize(Transform):
         >>> fsp.Video("a.mp4").get_clip(start=0, sequence_length=4, transforms=transforms).data.shape
         (4, 360, 640, 3)
     """
-
-    p: float
-    per_frame: bool
-
-    def __init__(self, p: float = 0.5, *, per_frame: bool = False) -> None:
-        self._set(p=as_probability("RandomEqualize", p), per_frame=boolean("RandomEqualize: per_frame", per_frame))
 
 
 @dataclass(frozen=True, init=False)

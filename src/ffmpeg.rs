@@ -5,6 +5,7 @@ pub mod codec_params;
 pub mod decoder;
 pub mod demuxer;
 pub mod frame;
+pub mod frame_view;
 mod io;
 pub mod log;
 pub mod packet;

@@ -1,6 +1,8 @@
-//! Reads the headers of JPEG and PNG images and decodes their pixels. Only this module calls libjpeg-turbo.
+//! Reads the headers of JPEG, PNG, WebP and AVIF images and decodes their pixels. Only this module calls
+//! libjpeg-turbo.
 //! Does not rotate images, scales them only by libjpeg's decoding, and returns an error for damaged ones.
 
+mod avif;
 mod cmyk;
 mod exif;
 mod header_reader;
@@ -8,6 +10,7 @@ mod jpeg;
 mod libjpeg;
 mod plane_buffer;
 mod png;
+mod webp;
 
 use framespool_kernels::{ColorRange, Colorimetry, FrameView, MatrixCoefficients, Plane, Planes, MAX_SIDE};
 
@@ -15,12 +18,13 @@ use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
 use crate::media::DisplayOrientation;
 use crate::source::ByteSource;
+use avif::AvifDecoder;
 use header_reader::HeaderReader;
 use libjpeg::{Decompressor, JpegError, JpegInfo, JpegLayout, JpegParams, OpenJpeg};
 use plane_buffer::PlaneBuffer;
 
-/// Number of bytes that `sniff` needs.
-pub const SNIFF_BYTES: usize = 8;
+/// Number of bytes that `sniff` needs: the signature or, of an AVIF, its list of brands.
+pub const SNIFF_BYTES: usize = 64;
 
 /// Maximum number of scans of one JPEG. Encoders write about ten; each costs a pass over the picture, however
 /// little it holds.
@@ -35,6 +39,10 @@ pub enum ImageFormat {
     Jpeg,
     /// PNG; of an animated one, the default image.
     Png,
+    /// WebP, lossy or lossless; of an animated one, the first frame.
+    WebP,
+    /// AVIF; of an image sequence, none: that is a video.
+    Avif,
 }
 
 /// Format of a file that begins with `head` (`SNIFF_BYTES` suffice); `None` for anything else.
@@ -43,23 +51,24 @@ pub fn sniff(head: &[u8]) -> Option<ImageFormat> {
         Some(ImageFormat::Jpeg)
     } else if head.starts_with(&png::SIGNATURE) {
         Some(ImageFormat::Png)
+    } else if webp::is_webp(head) {
+        Some(ImageFormat::WebP)
+    } else if avif::is_avif(head) {
+        Some(ImageFormat::Avif)
     } else {
         None
     }
 }
 
-/// Number of bytes that `unsupported_format` needs.
-const UNSUPPORTED_SNIFF_BYTES: usize = 12;
-
 /// Image formats that are not supported, by their first bytes.
 fn unsupported_format(head: &[u8]) -> Option<&'static str> {
     let at = |offset: usize, text: &[u8]| head.get(offset..).is_some_and(|rest| rest.starts_with(text));
     match () {
-        () if at(0, b"RIFF") && at(8, b"WEBP") => Some("WebP"),
         () if at(0, b"GIF8") => Some("GIF"),
         () if at(0, b"BM") => Some("BMP"),
         () if at(0, b"II*\0") || at(0, b"MM\0*") => Some("TIFF"),
-        () if at(4, b"ftypavif") || at(4, b"ftypheic") || at(4, b"ftypmif1") => Some("HEIF or AVIF"),
+        () if at(4, b"ftypavis") => Some("an AVIF image sequence"),
+        () if at(4, b"ftyphei") || at(4, b"ftyphev") || at(4, b"ftypmif1") => Some("HEIF"),
         () if at(0, b"\0\0\0\x0cjP  ") => Some("JPEG 2000"),
         () if at(0, b"\xff\x0a") || at(0, b"\0\0\0\x0cJXL ") => Some("JPEG XL"),
         () => None,
@@ -75,9 +84,9 @@ pub enum ColorModel {
     GrayAlpha,
     /// Y, Cb, Cr; horizontal and vertical sampling factor of each.
     Ycc([(u8, u8); 3]),
-    /// R, G, B.
+    /// R, G, B; of WebP, also where these are computed from Y, Cb, Cr.
     Rgb,
-    /// R, G, B and alpha.
+    /// R, G, B and alpha, likewise.
     Rgba,
     /// Indices of palette entries.
     Palette,
@@ -108,6 +117,12 @@ pub enum CodingProcess {
     Deflate,
     /// PNG, interlaced.
     DeflateInterlaced,
+    /// Lossy WebP.
+    Vp8,
+    /// Lossless WebP.
+    Vp8Lossless,
+    /// AVIF.
+    Av1,
 }
 
 /// Properties of a file, from its header.
@@ -119,7 +134,7 @@ pub struct ImageHeader {
     pub width: u32,
     /// Height as stored.
     pub height: u32,
-    /// Orientation from EXIF.
+    /// Orientation from EXIF or, of an AVIF, from its properties.
     pub orientation: DisplayOrientation,
     /// Its components.
     pub color_model: ColorModel,
@@ -155,13 +170,15 @@ pub fn read_header(source: &dyn ByteSource, limits: &Limits) -> Result<ImageHead
     let header = match sniff(reader.read_up_to(0, SNIFF_BYTES)?) {
         Some(ImageFormat::Jpeg) => jpeg::header(&mut reader)?,
         Some(ImageFormat::Png) => png::header(&mut reader)?,
+        Some(ImageFormat::WebP) => webp::header(&mut reader)?,
+        Some(ImageFormat::Avif) => avif::header(&mut reader)?,
         None if source.is_empty() => return Err(Error::malformed(reader.site(), "the file is empty")),
         None => {
-            if let Some(name) = unsupported_format(reader.read_up_to(0, UNSUPPORTED_SNIFF_BYTES)?) {
-                let what = format!("an image in {name} (only JPEG and PNG are read)");
+            if let Some(name) = unsupported_format(reader.read_up_to(0, SNIFF_BYTES)?) {
+                let what = format!("an image in {name} (only JPEG, PNG, WebP and AVIF are read)");
                 return Err(Error::Unsupported { site: reader.site().clone(), what });
             }
-            return Err(Error::malformed(reader.site(), "it starts neither like a JPEG nor like a PNG"));
+            return Err(Error::malformed(reader.site(), "it starts like no image in JPEG, PNG, WebP or AVIF"));
         }
     };
     let (width, height) = (u64::from(header.width), u64::from(header.height));
@@ -203,7 +220,7 @@ pub struct DecodeOptions {
     /// Its scale.
     pub scale: DctScale,
     /// Return exactly the bytes of Pillow's `Image.open(file).convert("RGB")`, which interpolates chroma,
-    /// rather than planes as stored.
+    /// rather than planes as stored. Has no effect on AVIF, whose conversion differs between versions of Pillow.
     pub exact: bool,
     /// Return numbers as stored, of a palette too: they are labels.
     pub labels: bool,
@@ -217,6 +234,7 @@ pub struct DecodeOptions {
 #[derive(Default)]
 pub struct ImageDecoder {
     decompressor: Option<Decompressor>,
+    avif: Option<Box<AvifDecoder>>,
     plane_buffer: PlaneBuffer,
 }
 
@@ -228,8 +246,9 @@ impl ImageDecoder {
 
     /// Decodes the image of a whole file whose header is `header`; the result is valid until the next call.
     ///
-    /// Planes are Y, Cb, Cr as stored (BT.601, full range), gray, or R, G, B: where `options.exact` is set, for
-    /// PNG, and for JPEGs in RGB, CMYK, YCCK or with sampling factors that the kernels do not support. A
+    /// Planes are Y, Cb, Cr as stored (of JPEG in BT.601 and full range), gray, or R, G, B: of a JPEG where
+    /// `options.exact` is set, for PNG and WebP, and for JPEGs in RGB, CMYK, YCCK or with sampling factors that
+    /// the kernels do not support. A
     /// picture scaled by libjpeg may have finer chroma than the full one: libjpeg scales planes by different
     /// factors where that avoids enlarging them again.
     ///
@@ -240,7 +259,8 @@ impl ImageDecoder {
     /// Damage is an error: every warning of libjpeg, except for bytes between segments, unknown versions of
     /// JFIF and Adobe's segment, damaged profiles, and progressive parameters in a baseline scan, all of
     /// which leave every sample correct. So is the end of the file before the end marker. Of a PNG,
-    /// everything up to the last byte of the picture must be valid, including checksums.
+    /// everything up to the last byte of the picture must be valid, including checksums. WebP and AVIF have no
+    /// checksums: damage that their decoders accept goes unnoticed.
     pub fn decode(
         &mut self,
         site: &Site,
@@ -253,10 +273,15 @@ impl ImageDecoder {
             return Err(Error::Unsupported { site: site.clone(), what });
         }
         if !header.can_scale(options.scale) {
-            return Err(Error::Argument(format!("{site}: a PNG is decoded at full size only")));
+            return Err(Error::Argument(format!("{site}: only a JPEG is decoded at less than full size")));
         }
         match header.format {
             ImageFormat::Png => png::decode(site, header, bytes, options.labels, &mut self.plane_buffer),
+            ImageFormat::WebP => webp::decode(site, header, bytes, &mut self.plane_buffer),
+            ImageFormat::Avif => {
+                let decoder = self.avif.get_or_insert_default();
+                decoder.decode(site, header, bytes, &mut self.plane_buffer)
+            }
             ImageFormat::Jpeg => self.decode_jpeg(site, header, bytes, options),
         }
     }

@@ -32,7 +32,7 @@ pub enum CodecKind {
     Mpeg4,
     /// MPEG-1 and MPEG-2 video.
     Mpeg12,
-    /// A file that is one image (JPEG, PNG), read by `image`. Never the codec of a container's stream,
+    /// A file that is one image (JPEG, PNG, WebP, AVIF), read by `image`. Never the codec of a container's stream,
     /// for any name of it.
     Image,
     /// Anything else.

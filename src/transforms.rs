@@ -6,7 +6,6 @@ mod compile;
 mod cuda_executor;
 mod dct_scale;
 mod executor;
-pub mod frame_view;
 mod geometry_builder;
 mod hdr;
 mod nvdec_frame;
@@ -27,7 +26,7 @@ pub use params::Map;
 pub use shape::{ClipShape, Layout};
 
 use crate::error::{Error, Result};
-use frame_view::ColorOverride;
+use crate::ffmpeg::frame_view::ColorOverride;
 use framespool_kernels::ToneMap;
 use transform::{EraseFill, Step, Target, Transform};
 

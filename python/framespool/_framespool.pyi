@@ -32,6 +32,8 @@ __all__ = [
     "gpu_decoder_cache_stats",
     "gpu_unavailable_reason",
     "image_extensions",
+    "image_signature_bytes",
+    "is_image",
     "simd_backend",
     "read_activitynet",
     "read_ava",
@@ -64,6 +66,8 @@ ffmpeg_version: str
 #: File extensions of images and of videos, without the dot.
 image_extensions: list[str]
 video_extensions: list[str]
+#: Number of bytes at the beginning of a file that `is_image` needs.
+image_signature_bytes: int
 #: SIMD implementation of the transforms on this machine.
 simd_backend: str
 
@@ -357,6 +361,9 @@ class Index:
         """Reads such lines; returns how many, and the skipped ones with reasons."""
     def prune(self, root: _Path) -> int:
         """Removes indexes of files below `root` that no longer exist; returns how many."""
+
+def is_image(head: bytes) -> bool:
+    """Whether a file that begins with these bytes is an image, rather than a video."""
 
 def cores() -> int:
     """Number of cores that this process may use, by its CPU affinity and the quota of its control group."""

@@ -72,7 +72,7 @@ class ImageBatch(BatchMethods):
 
 
 class ImageLoader(BaseLoader[ImageBatch]):
-    """Iterates over batches of images, from JPEG and PNG files.
+    """Iterates over batches of images, from JPEG, PNG, WebP and AVIF files.
 
     The order depends only on the arguments. Order, shards, epochs, checkpoints, errors and `stats()` are those of
     `framespool.ClipLoader`; an image is a clip of one frame. EXIF orientation is applied, alpha is dropped, and
@@ -83,7 +83,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
     "decode, then resize"; docs/howto/images.md has the figures. Rows outside a crop are not decoded, so damage there is
     not detected. A truncated file always is.
 
-    With `decoder="nvjpeg"` progressive and unusual JPEG files, PNG, `exact=True` and masks fall back to the CPU;
+    With `decoder="nvjpeg"` progressive and unusual JPEG files, other formats, `exact=True` and masks fall back to the CPU;
     `stats()` reports the reasons. The JPEG standard does not fix the inverse transform, so samples of nvJPEG differ
     a little from those of the CPU. nvJPEG also detects less damage: a truncated file is an error on both, a file with
     wrong bits may be delivered as it was decoded.
@@ -100,7 +100,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             `on_error="raise"`.
         mask_fill: Label where there is no image, 0 to 255.
         exact: Decode the full file to the RGB bytes of libjpeg-turbo, Pillow, OpenCV and torchvision before the
-            transforms.
+            transforms. WebP and PNG always are; AVIF, which libraries convert differently, is converted as video.
         device: Where batches are placed, `"cpu"` or `"cuda:0"`.
         decoder: `"auto"` and `"cpu"` decode on the CPU, to the same bytes as without a GPU. `"nvjpeg"` decodes
             JPEG files on the GPU; NVIDIA's library comes with the CUDA toolkit and PyTorch, not with the driver.
@@ -341,7 +341,7 @@ def decode_image(
     dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
     seed: int = 0,
 ) -> Any:
-    """Decodes one JPEG or PNG file to RGB, rotated according to its EXIF orientation.
+    """Decodes one JPEG, PNG, WebP or AVIF file to RGB, rotated according to its EXIF orientation.
 
     Args:
         source: A path, a `datasets.ArchiveMember`, or the bytes of a file (also a bytearray, memoryview or uint8
@@ -357,7 +357,7 @@ def decode_image(
         A Tensor (H, W, 3) in `layout` and `dtype`, or the result of a callable at the end of the transforms.
 
     Raises:
-        InvalidDataError: If the file is not a valid JPEG or PNG file.
+        InvalidDataError: If the file is not a valid image.
         DecodeError: If the image cannot be decoded.
         UnsupportedError: If the file uses an unsupported feature.
 
@@ -409,7 +409,7 @@ def decode_images(
     num_threads: int | None = None,
     on_error: Literal["raise", "return"] = "raise",
 ) -> Any:
-    """Decodes several JPEG or PNG files with several threads.
+    """Decodes several JPEG, PNG, WebP or AVIF files with several threads.
 
     Args:
         sources: Paths, archive members or bytes, as for `decode_image()`.

@@ -23,7 +23,7 @@ class ImageSequence:
     Attributes:
         folder: Folder of the images.
         pattern: File name of a frame with `{}`, `{:05}`, `%d` or `%05d` in place of its number, such as
-            `"img_{:05}.jpg"`. By default every JPEG and PNG of the folder whose name does not start with a dot is a
+            `"img_{:05}.jpg"`. By default every image of the folder whose name does not start with a dot is a
             frame, in natural order (`f9` before `f10`).
         first: Number of the first frame, by default 1. Without a pattern: number of frames to skip at the beginning.
         count: Number of frames. By default up to the first number without a file.

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from framespool import transforms
 from framespool._base_loader import BaseLoader
 from framespool._clip_loader import ClipLoader
-from framespool._framespool import image_extensions, video_extensions
+from framespool._framespool import image_extensions, image_signature_bytes, is_image, video_extensions
 from framespool._images import ImageBatch, ImageLoader, decode_image
 from framespool._loader_options import cores
 from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
@@ -27,8 +27,6 @@ from framespool.samplers import random, windows
 
 #: Samples decoded between two writes to the report, by whether they are images; a killed run loses at most these.
 _CHUNK_ENTRIES = {True: 1024, False: 64}
-#: First bytes of JPEG and PNG files.
-_IMAGE_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
 #: Frames of a clip: enough that decoding dominates the overhead of delivery.
 _FRAMES_PER_CLIP = 16
 
@@ -314,7 +312,7 @@ class SourceKinds:
                 self._columns[key] = _decodes(source)
             return self._columns[key]
         if isinstance(source, bytes):
-            return source.startswith(_IMAGE_SIGNATURES)
+            return is_image(source[:image_signature_bytes])
         name = (source.name or "") if isinstance(source, ArchiveMember) else os.fspath(source)
         extension = name.rpartition(".")[2].lower()
         if extension in image_extensions or extension in video_extensions or not isinstance(source, ArchiveMember):
@@ -322,7 +320,7 @@ class SourceKinds:
         try:
             with open(source.file, "rb") as file:
                 file.seek(source.offset_bytes)
-                return file.read(8).startswith(_IMAGE_SIGNATURES)
+                return is_image(file.read(image_signature_bytes))
         except OSError:
             return False
 

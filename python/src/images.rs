@@ -31,6 +31,13 @@ fn rng_key((seed, epoch, clip): RngKeyTuple) -> RngKey {
     RngKey { seed, epoch, clip, occurrence: 0 }
 }
 
+/// Returns whether a file that begins with `head` is an image, rather than a video; `image_signature_bytes`
+/// suffice.
+#[pyfunction]
+pub fn is_image(head: &[u8]) -> bool {
+    framespool::image::sniff(head).is_some()
+}
+
 /// Transforms `uint8` images of shape (frames, height, width, channels). With `label_fill` they are label
 /// maps.
 #[pyfunction]

@@ -54,7 +54,7 @@ mod _framespool {
         gpu_startup_seconds, gpu_unavailable_reason,
     };
     #[pymodule_export]
-    use images::{apply, decode_images, sample_transform_params};
+    use images::{apply, decode_images, is_image, sample_transform_params};
     #[pymodule_export]
     use index_cache::{flush_index, Index};
     #[pymodule_export]
@@ -79,6 +79,7 @@ mod _framespool {
         module.add("ffmpeg_version", framespool::ffmpeg::version())?;
         module.add("video_extensions", framespool_datasets::VIDEO_EXTENSIONS)?;
         module.add("image_extensions", framespool::source::IMAGE_EXTENSIONS)?;
+        module.add("image_signature_bytes", framespool::image::SNIFF_BYTES)?;
         module.add("simd_backend", framespool_kernels::backend_name())
     }
 }

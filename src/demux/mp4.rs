@@ -2,7 +2,7 @@
 //! Unusual tables (several edits or sample descriptions, inconsistent counts) yield `None`: libavformat reads
 //! those files. No count is trusted before its box is known to hold that many entries.
 
-mod boxes;
+pub(crate) mod boxes;
 mod edit_list;
 mod fragments;
 mod sample_entry;

@@ -65,6 +65,8 @@ fn build_index(
     let name = match header.format {
         ImageFormat::Jpeg => "jpeg",
         ImageFormat::Png => "png",
+        ImageFormat::WebP => "webp",
+        ImageFormat::Avif => "avif",
     };
     let params = CodecParams {
         codec: Codec { id: 0, name: name.into(), kind: CodecKind::Image },

@@ -52,7 +52,7 @@ pub struct GpuConfig {
 pub struct LoaderConfig {
     /// Videos or images, with their labels.
     pub samples: Arc<SampleTable>,
-    /// Whether the files are images (JPEG, PNG): each clip has one frame.
+    /// Whether the files are images (JPEG, PNG, WebP, AVIF): each clip has one frame.
     pub images: bool,
     /// Index of the stream to read in each file, counted among all streams; `None` selects the best stream of
     /// each file.

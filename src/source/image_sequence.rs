@@ -37,7 +37,7 @@ pub struct ImageSequence {
 }
 
 /// File extensions of images where no pattern is given.
-pub const IMAGE_EXTENSIONS: [&str; 5] = ["jpg", "jpeg", "jpe", "jfif", "png"];
+pub const IMAGE_EXTENSIONS: [&str; 7] = ["jpg", "jpeg", "jpe", "jfif", "png", "webp", "avif"];
 
 /// Maximum number of frames of a folder: nine hours at 30 frames per second.
 const MAX_FRAMES: u32 = 1_000_000;

@@ -4,8 +4,8 @@
 use framespool_kernels::{DeviceFrame, DevicePlane, DevicePlanes};
 use framespool_nvdec::session::{Chroma, Surface};
 
-use super::frame_view::{color, ColorOverride};
 use crate::error::{Error, Result, Site};
+use crate::ffmpeg::frame_view::{color, ColorOverride};
 use crate::media::ColorTags;
 
 /// Matrix coefficients "unspecified" (ITU-T H.273).

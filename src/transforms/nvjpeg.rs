@@ -11,10 +11,10 @@ use framespool_nvdec::jpeg::JpegDecoder;
 use framespool_nvdec::Error;
 
 use super::cuda_executor::CudaExecutor;
-use super::frame_view::ColorOverride;
 use crate::decode::EncodedImage;
 use crate::error::Result;
 use crate::gpu::Gpu;
+use crate::ffmpeg::frame_view::ColorOverride;
 use crate::image::ImageFormat;
 
 /// What an executor did with a device since the last report, in addition to the passes.

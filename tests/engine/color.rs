@@ -12,7 +12,7 @@ use framespool::decode::PacketReader;
 use framespool::decode::SoftwareDecoder;
 use framespool::index::build;
 use framespool::limits::Limits;
-use framespool::transforms::frame_view::{with_view, ColorOverride};
+use framespool::ffmpeg::frame_view::{with_view, ColorOverride};
 use framespool::transforms::transform::Step;
 use framespool::transforms::{Dtype, InputFrame, Layout, TransformExecutor, TransformPipeline};
 use framespool::units::PresentationIndex;
@@ -62,7 +62,7 @@ fn full_size_rgb_is_within_one_of_the_exact_formula() {
             });
             // Errors of damaged files and of codecs that are not built in are covered by other tests.
             if let Err(error) = done {
-                // A matrix that is not supported is an error that names it (src/transforms/frame_view.rs);
+                // A matrix that is not supported is an error that names it (src/ffmpeg/frame_view.rs);
                 // there is no formula to compare with.
                 let refused = error.to_string().contains("color matrix bt2020c");
                 assert!(entry.is_corrupt() || entry.codec().is_empty() || refused, "{}: {error}", entry.path);

@@ -253,8 +253,6 @@ def test_unsupported_images_are_rejected_by_name():
 
     heads = {
         decoders.decode_gif: b"GIF89a",
-        decoders.decode_webp: b"RIFF\0\0\0\0WEBP",
-        decoders.decode_avif: b"\0\0\0\x1cftypavif",
         decoders.decode_heic: b"\0\0\0\x1cftypheic",
     }
     for decode, head in heads.items():

@@ -45,11 +45,12 @@ def image_folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | No
     Each sub-folder of `root` is a class, with labels 0, 1, … by sorted name (`classes`, `class_to_idx`). The
     files below it, at any depth, are sorted by path. A folder without sub-folders gives unlabeled images (label -1).
 
-    Other formats that torchvision lists too (.webp, .bmp, …) cannot be decoded here and are not listed.
+    Other formats that torchvision lists too (.bmp, .tiff, …) cannot be decoded here and are not listed.
 
     Args:
         root: Folder that contains the class folders.
-        extensions: File extensions to list, case-insensitive. By default .jpg, .jpeg, .jpe, .jfif and .png.
+        extensions: File extensions to list, case-insensitive. By default .jpg, .jpeg, .jpe, .jfif, .png, .webp
+            and .avif.
 
     Returns:
         A dataset with one sample per image.

@@ -74,7 +74,7 @@ fn header(bytes: &[u8]) -> Option<([u8; 4], u64, u64)> {
 }
 
 /// The boxes inside `body`, in order; a box that claims more bytes than there are is truncated.
-pub(super) fn children(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+pub(crate) fn children(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     std::iter::from_fn(move || {
         let (kind, header, size) = header(body)?;
         let size = if size == 0 { body.len() as u64 } else { size };
@@ -89,7 +89,7 @@ pub(super) fn children(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])
 }
 
 /// The first box of type `kind` inside `body`.
-pub(super) fn find<'a>(body: &'a [u8], kind: &[u8; 4]) -> Option<&'a [u8]> {
+pub(crate) fn find<'a>(body: &'a [u8], kind: &[u8; 4]) -> Option<&'a [u8]> {
     children(body).find(|(k, _)| k == kind).map(|(_, inner)| inner)
 }
 

@@ -18,8 +18,8 @@ Differences:
 - ``custom_frame_mappings`` select among the video's frames: a mapping with a time at which no frame appears is a
   ValueError. They do not make decoding faster; framespool caches its own indices (see :class:`framespool.Video`).
 - A damaged frame is a RuntimeError, never an approximation.
-- Images: JPEG and PNG. Refused with a RuntimeError: GIF, WebP, AVIF, HEIC; alpha channels, and CMYK with
-  ``mode="UNCHANGED"``; PNG of 16 bits with an ``output_dtype`` other than ``torch.uint8``.
+- Images: JPEG, PNG, WebP and AVIF; AVIF is converted to RGB as video. Refused with a RuntimeError: GIF, HEIC; alpha
+  channels, and CMYK with ``mode="UNCHANGED"``; more than 8 bits with an ``output_dtype`` other than ``torch.uint8``.
 - There are no audio decoders, no encoders, and none of the low-level classes (``Demuxer``, ``ColorConverter``, …).
 - A forked process opens its own decoders: those of its parent raise RuntimeError, or return frames that were decoded
   before. PyTorch's ``Resize`` in a forked process needs ``torch.set_num_threads(1)`` there, as in DataLoader workers.

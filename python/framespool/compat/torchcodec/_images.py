@@ -1,4 +1,4 @@
-"""torchcodec's image decoders, for the formats that framespool decodes: JPEG and PNG."""
+"""torchcodec's image decoders, for the formats that framespool decodes: JPEG, PNG, WebP and AVIF."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from framespool.compat.torchcodec._torch import needed
 from framespool.errors import Error
 
 #: Formats that are refused, with the library that torchcodec names in its error if it lacks it.
-MISSING = {"gif": "giflib", "webp": "libwebp", "avif": "libavif", "heic": "libheif"}
+MISSING = {"gif": "giflib", "heic": "libheif"}
 
 Mode = Literal["UNCHANGED", "GRAY", "GRAY_ALPHA", "RGB", "RGB_ALPHA"]
 
@@ -28,7 +28,7 @@ class ImageReadMode(Enum):
 
 
 def decode_image(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None) -> Any:
-    """Decodes a JPEG or PNG; the first bytes determine the format.
+    """Decodes a JPEG, PNG, WebP or AVIF; the first bytes determine the format.
 
     Args:
         source: A path, bytes, or a 1-D uint8 tensor of a file.
@@ -42,9 +42,8 @@ def decode_image(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtyp
 
     Raises:
         ValueError: If torchcodec does not have an option or the format.
-        RuntimeError: If the image cannot be decoded, or framespool refuses it: PNG with alpha in a mode with alpha or
-            "UNCHANGED", PNG of 16 bits with another ``output_dtype`` than uint8, CMYK with "UNCHANGED", and GIF, WebP,
-            AVIF and HEIC.
+        RuntimeError: If the image cannot be decoded, or framespool refuses it: alpha in a mode with alpha or "UNCHANGED",
+            more than 8 bits with another ``output_dtype`` than uint8, CMYK with "UNCHANGED", and GIF and HEIC.
 
     Example:
         >>> from framespool.compat.torchcodec import decoders
@@ -55,7 +54,7 @@ def decode_image(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtyp
     kind = _format(data)
     if kind is None:
         raise ValueError(
-            "Unsupported or unrecognized image format: framespool decodes JPEG and PNG; convert the image to one"
+            "Unsupported or unrecognized image format: framespool decodes JPEG, PNG, WebP and AVIF; convert the image to one"
         )
     return _decode(data, kind, mode, output_dtype)
 
@@ -100,7 +99,7 @@ def decode_png(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype:
 
 
 def decode_webp(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None) -> Any:
-    """Raises RuntimeError: framespool does not decode WebP.
+    """Decodes a WebP, as :func:`decode_image` does; of an animation, the first frame.
 
     Args:
         source: A path, bytes, or a 1-D uint8 tensor of a file.
@@ -108,10 +107,10 @@ def decode_webp(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype
         output_dtype: As for :func:`decode_image`.
 
     Returns:
-        Never.
+        torch.Tensor (C, H, W).
 
     Raises:
-        RuntimeError: Always.
+        RuntimeError: If the image cannot be decoded, or is not a WebP.
     """
     return _decode(_bytes(source), "webp", mode, output_dtype)
 
@@ -136,7 +135,7 @@ def decode_gif(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype:
 def decode_avif(
     source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtype: Any = None, num_threads: int = 1
 ) -> Any:
-    """Raises RuntimeError: framespool does not decode AVIF.
+    """Decodes an AVIF, as :func:`decode_image` does. Values differ from torchcodec's by a few levels.
 
     Args:
         source: A path, bytes, or a 1-D uint8 tensor of a file.
@@ -145,10 +144,10 @@ def decode_avif(
         num_threads: No effect.
 
     Returns:
-        Never.
+        torch.Tensor (C, H, W).
 
     Raises:
-        RuntimeError: Always.
+        RuntimeError: If the image cannot be decoded, or is not an AVIF.
     """
     return _decode(_bytes(source), "avif", mode, output_dtype)
 
@@ -209,20 +208,20 @@ def _decode(data: bytes, kind: str, mode: Mode | ImageReadMode, output_dtype: An
     if kind in MISSING:
         raise RuntimeError(
             f"framespool does not decode {kind.upper()} images, as it does not contain {MISSING[kind]}; convert "
-            "them to JPEG or PNG"
+            "them to JPEG, PNG, WebP or AVIF"
         )
     if _format(data) != kind:
         raise RuntimeError(f"Not a {kind.upper()} file: starts with {data[:8]!r}")
     channels, bits = _stored(data, kind)
-    if bits == 16 and output_dtype not in (None, torch.uint8):
-        raise RuntimeError("framespool decodes PNGs of 16 bits to 8; give output_dtype=torch.uint8")
+    if bits > 8 and output_dtype not in (None, torch.uint8):
+        raise RuntimeError("framespool decodes images to 8 bits; give output_dtype=torch.uint8")
     if kind == "jpeg" and channels == 4 and wanted is ImageReadMode.UNCHANGED:
         raise RuntimeError("framespool converts CMYK to RGB; give mode='RGB' or 'GRAY' instead of 'UNCHANGED'")
     if wanted is ImageReadMode.UNCHANGED:
         wanted = {1: ImageReadMode.GRAY, 2: ImageReadMode.GRAY_ALPHA, 3: ImageReadMode.RGB}.get(
             channels, ImageReadMode.RGB_ALPHA
         )
-    has_alpha = kind == "png" and channels in (2, 4)
+    has_alpha = kind != "jpeg" and channels in (2, 4)
     if has_alpha and wanted in (ImageReadMode.GRAY_ALPHA, ImageReadMode.RGB_ALPHA):
         raise RuntimeError(f"framespool does not decode alpha, which mode={mode!r} requests; give mode='RGB' or 'GRAY'")
     try:
@@ -258,6 +257,15 @@ def _stored(data: bytes, kind: str) -> tuple[int, int]:
         if color == 3:
             return (4 if b"tRNS" in data[: data.find(b"IDAT")] else 3), 8
         return {0: 1, 2: 3, 4: 2, 6: 4}.get(color, 3), bits
+    if kind == "webp":
+        # The flags of a VP8X chunk, or of the header of a VP8L chunk.
+        alpha = {b"VP8X": (20, 0x10), b"VP8L": (24, 0x10)}.get(data[12:16])
+        return (4 if alpha and data[alpha[0] : alpha[0] + 1] and data[alpha[0]] & alpha[1] else 3), 8
+    if kind == "avif":
+        config = data.find(b"av1C") + 6  # the byte with high_bitdepth, twelve_bit and monochrome
+        flags = data[config] if 6 <= config < len(data) else 0
+        alpha = b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha" in data[: data.find(b"mdat")]
+        return (1 if flags & 0x10 else 3) + alpha, (12 if flags & 0x20 else 10) if flags & 0x40 else 8
     place = 2
     while place + 9 < len(data) and data[place] == 0xFF:
         marker = data[place + 1]

@@ -4,7 +4,7 @@
 use framespool_kernels::{ColorRange, Colorimetry, FrameView, MatrixCoefficients, Plane, Planes};
 
 use crate::error::{Error, Result, Site};
-use crate::ffmpeg::{Frame, PixelLayout};
+use super::{Frame, PixelLayout};
 use crate::limits::reserve;
 use crate::media::ColorTags;
 
@@ -58,7 +58,11 @@ fn view<'a>(
     FrameView { width: frame.width(), height: frame.height(), depth_bits, shift, planes, color }
 }
 
-fn planes<'a>(site: &Site, frame: &'a Frame, layout: &PixelLayout) -> Result<Planes<'a>> {
+/// The planes of a frame, without a copy.
+///
+/// # Errors
+/// `Unsupported` for layouts that the kernels do not read.
+pub fn planes<'a>(site: &Site, frame: &'a Frame, layout: &PixelLayout) -> Result<Planes<'a>> {
     let refuse = || unsupported(site, &format!("pixel format '{}'", layout.name));
     if layout.exotic {
         return Err(refuse());
@@ -100,7 +104,7 @@ fn planes<'a>(site: &Site, frame: &'a Frame, layout: &PixelLayout) -> Result<Pla
 
 /// Matrix and range of a frame: from the stream, else from the container (libavcodec has merged them), else
 /// BT.601 limited range.
-pub(super) fn color(site: &Site, rgb: bool, tags: ColorTags, assumed: ColorOverride) -> Result<Colorimetry> {
+pub fn color(site: &Site, rgb: bool, tags: ColorTags, assumed: ColorOverride) -> Result<Colorimetry> {
     if rgb {
         return Ok(Colorimetry {
             matrix: MatrixCoefficients::Rgb,

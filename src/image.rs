@@ -178,7 +178,10 @@ pub fn read_header(source: &dyn ByteSource, limits: &Limits) -> Result<ImageHead
                 let what = format!("an image in {name} (only JPEG, PNG, WebP and AVIF are read)");
                 return Err(Error::Unsupported { site: reader.site().clone(), what });
             }
-            return Err(Error::malformed(reader.site(), "it starts like no image in JPEG, PNG, WebP or AVIF"));
+            return Err(Error::malformed(
+                reader.site(),
+                "it starts like no image in JPEG, PNG, WebP or AVIF",
+            ));
         }
     };
     let (width, height) = (u64::from(header.width), u64::from(header.height));

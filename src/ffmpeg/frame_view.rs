@@ -3,8 +3,8 @@
 
 use framespool_kernels::{ColorRange, Colorimetry, FrameView, MatrixCoefficients, Plane, Planes};
 
-use crate::error::{Error, Result, Site};
 use super::{Frame, PixelLayout};
+use crate::error::{Error, Result, Site};
 use crate::limits::reserve;
 use crate::media::ColorTags;
 

@@ -54,7 +54,8 @@ pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
     let primary = items.primary;
     let (width, height) = items.size(&site, primary)?;
     let config = items.av1_config(&site, primary)?;
-    let chroma = (if config.chroma_subsampling_x { 2 } else { 1 }, if config.chroma_subsampling_y { 2 } else { 1 });
+    let chroma =
+        (if config.chroma_subsampling_x { 2 } else { 1 }, if config.chroma_subsampling_y { 2 } else { 1 });
     let color_model = match config.monochrome {
         true => ColorModel::Gray,
         false if items.color(&site, primary)?.is_some_and(|color| color.matrix == 0) => ColorModel::Rgb,
@@ -92,7 +93,8 @@ impl AvifDecoder {
         bytes: &[u8],
         memory: &'a mut PlaneBuffer,
     ) -> Result<FrameView<'a>> {
-        let meta = items::meta_of(bytes).ok_or_else(|| Error::malformed(site, "AVIF without a 'meta' box"))?;
+        let meta =
+            items::meta_of(bytes).ok_or_else(|| Error::malformed(site, "AVIF without a 'meta' box"))?;
         let items = Items::parse(site, meta)?;
         let primary = items.primary;
         let tags = items.color(site, primary)?;
@@ -103,7 +105,10 @@ impl AvifDecoder {
         if items.is_grid(site, primary)? {
             let grid = items.grid(site, primary, bytes)?;
             if grid.size != (header.width, header.height) {
-                return Err(Error::malformed(site, "AVIF with a grid of another size than its 'ispe' box states"));
+                return Err(Error::malformed(
+                    site,
+                    "AVIF with a grid of another size than its 'ispe' box states",
+                ));
             }
             return self.decode_grid(site, &items, &grid, bytes, tags, memory);
         }
@@ -140,7 +145,8 @@ impl AvifDecoder {
         }
         if (self.frame.width(), self.frame.height()) != (width, height) {
             let (was_wide, was_high) = (self.frame.width(), self.frame.height());
-            let reason = format!("the image is {was_wide}x{was_high}, but its 'ispe' box states {width}x{height}");
+            let reason =
+                format!("the image is {was_wide}x{was_high}, but its 'ispe' box states {width}x{height}");
             return Err(Error::malformed(site, reason));
         }
         decoder.flush();
@@ -184,7 +190,8 @@ impl AvifDecoder {
             }
             let (first, whole) = joined.as_mut().expect("allocated with the first tile");
             let corner = (n % grid.columns * tile_width, n / grid.columns * tile_height);
-            let is_aligned = corner.0 % (1 << format.log2_chroma_w) == 0 && corner.1 % (1 << format.log2_chroma_h) == 0;
+            let is_aligned =
+                corner.0 % (1 << format.log2_chroma_w) == 0 && corner.1 % (1 << format.log2_chroma_h) == 0;
             if *first != format || !is_aligned {
                 let reason = "AVIF with a grid of tiles whose samples do not fit together";
                 return Err(Error::malformed(site, reason));
@@ -255,7 +262,14 @@ impl Format {
                 log2_chroma_h: self.log2_chroma_h,
             },
         };
-        FrameView { width: size.0, height: size.1, depth_bits: self.depth_bits, shift: 0, planes, color: self.color }
+        FrameView {
+            width: size.0,
+            height: size.1,
+            depth_bits: self.depth_bits,
+            shift: 0,
+            planes,
+            color: self.color,
+        }
     }
 }
 
@@ -268,7 +282,8 @@ fn planes<'a>(
 ) -> Result<(Planes<'a>, u8, Colorimetry)> {
     let unknown = || Error::Unsupported { site: site.clone(), what: "an unknown pixel format".to_owned() };
     let layout = frame.layout().ok_or_else(unknown)?;
-    let color = frame_view::color(site, layout.rgb, tags.unwrap_or_else(|| frame.color()), Default::default())?;
+    let color =
+        frame_view::color(site, layout.rgb, tags.unwrap_or_else(|| frame.color()), Default::default())?;
     Ok((frame_view::planes(site, frame, &layout)?, layout.depth, color))
 }
 

@@ -89,11 +89,7 @@ fn lossless(reader: &mut HeaderReader<'_>, at: u64) -> Result<Picture> {
 }
 
 /// A VP8X chunk, and what it announces: RFC 9649, 2.7.
-fn extended(
-    reader: &mut HeaderReader<'_>,
-    at: u64,
-    orientation: &mut DisplayOrientation,
-) -> Result<Picture> {
+fn extended(reader: &mut HeaderReader<'_>, at: u64, orientation: &mut DisplayOrientation) -> Result<Picture> {
     let head = reader.read_exact(at, 10)?;
     let flags = head[0];
     let side = |n: usize| 1 + u32::from_le_bytes([head[n], head[n + 1], head[n + 2], 0]);
@@ -162,7 +158,9 @@ fn decode_error(site: &Site, error: DecodingError) -> Error {
         DecodingError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
             Error::Decode { site, reason: "the file ends inside the image".to_owned() }
         }
-        DecodingError::UnsupportedFeature(what) => Error::Unsupported { site, what: format!("WebP with {what}") },
+        DecodingError::UnsupportedFeature(what) => {
+            Error::Unsupported { site, what: format!("WebP with {what}") }
+        }
         error => Error::Decode { site, reason: format!("the WebP decoder reports: {error}") },
     }
 }

@@ -13,8 +13,8 @@ use framespool_nvdec::Error;
 use super::cuda_executor::CudaExecutor;
 use crate::decode::EncodedImage;
 use crate::error::Result;
-use crate::gpu::Gpu;
 use crate::ffmpeg::frame_view::ColorOverride;
+use crate::gpu::Gpu;
 use crate::image::ImageFormat;
 
 /// What an executor did with a device since the last report, in addition to the passes.

@@ -424,7 +424,15 @@ fn decoders_in_several_threads_agree() {
 fn formats_are_identified_by_their_first_bytes() {
     assert_eq!(sniff(b"\xff\xd8\xff\xe0rest"), Some(ImageFormat::Jpeg));
     assert_eq!(sniff(b"\x89PNG\r\n\x1a\nrest"), Some(ImageFormat::Png));
-    for other in [&b""[..], b"\xff\xd8", b"\x89PNG\n", b"GIF89a", b"RIFF....WEB", b"\0\0\0\x18ftypheicmif1", b"\0\0\0\x18ftypavis\0\0\0\0avifavis"] {
+    for other in [
+        &b""[..],
+        b"\xff\xd8",
+        b"\x89PNG\n",
+        b"GIF89a",
+        b"RIFF....WEB",
+        b"\0\0\0\x18ftypheicmif1",
+        b"\0\0\0\x18ftypavis\0\0\0\0avifavis",
+    ] {
         assert_eq!(sniff(other), None);
     }
     let error = File::new("a.txt", b"hello".to_vec()).header().unwrap_err();

@@ -1,4 +1,4 @@
-"""Writes seeds in formats that Python libraries can write: tars, TFRecord, RecordIO, LMDB.
+"""Writes seeds in formats that Python libraries can write: tars, TFRecord, RecordIO, LMDB, WebP, AVIF.
 
 python tests/fuzz/seeds.py FOLDER
 """
@@ -13,9 +13,11 @@ import tempfile
 from pathlib import Path
 
 import lmdb
+from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
 from archive_writers import example, packed_picture, recordio, tfrecord  # noqa: E402
+from avif_writer import avif, config  # noqa: E402
 
 PICTURE = b"\xff\xd8\xff\xe0" + bytes(range(200))
 
@@ -78,10 +80,38 @@ def databases() -> list[bytes]:
     return [data + bytes(-len(data) % 4096) for data in found]
 
 
+def stills() -> list[bytes]:
+    """Returns WebP and AVIF images of each kind, each preceded by two bytes of options."""
+    picture = Image.linear_gradient("L").resize((40, 27)).convert("RGB")
+    alpha = picture.copy()
+    alpha.putalpha(Image.radial_gradient("L").resize(alpha.size))
+    exif = Image.Exif()
+    exif[0x0112] = 5
+    options = [
+        {"format": "WEBP", "quality": 40, "exif": exif},
+        {"format": "WEBP", "lossless": True},
+        {"format": "WEBP", "save_all": True, "append_images": [picture.transpose(Image.Transpose.ROTATE_180)]},
+        {"format": "AVIF", "subsampling": "4:2:0", "exif": exif},
+        {"format": "AVIF", "subsampling": "4:4:4"},
+        {"format": "AVIF", "subsampling": "4:0:0"},
+    ]
+    found = []
+    for image in (picture, alpha):
+        for one in options:
+            out = io.BytesIO()
+            image.save(out, **one)
+            found.append(b"\0\x31" + out.getvalue())
+    tile = found[3][2:]
+    av1 = tile[tile.index(b"mdat") + 4 :]
+    found.append(b"\0\x31" + avif([(40, 27, config(), av1)] * 2, grid=(1, 2, 70, 26)))
+    return found
+
+
 def main() -> None:
     """Writes the seeds."""
     root = Path(sys.argv[1])
-    for name, found in {"tar": tars(), "tfrecord": tfrecords(), "lmdb": databases()}.items():
+    written = {"tar": tars(), "tfrecord": tfrecords(), "lmdb": databases(), "still": stills()}
+    for name, found in written.items():
         (root / name).mkdir(parents=True, exist_ok=True)
         for number, data in enumerate(found):
             (root / name / f"{number}").write_bytes(data)

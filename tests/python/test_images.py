@@ -372,7 +372,9 @@ def test_masks_are_pngs_of_labels(pictures, tmp_path):
 def test_other_formats_are_called_by_their_names():
     picture = Image.new("RGB", (9, 9))
     for name in ("GIF", "BMP", "TIFF"):
-        with pytest.raises(fsp.UnsupportedError, match=f"(?i)an image in {name} \\(only JPEG, PNG, WebP and AVIF are read"):
+        with pytest.raises(
+            fsp.UnsupportedError, match=f"(?i)an image in {name} \\(only JPEG, PNG, WebP and AVIF are read"
+        ):
             fsp.decode_image(encoded(picture, format=name))
 
 

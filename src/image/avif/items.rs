@@ -10,8 +10,8 @@ use crate::media::{ColorTags, DisplayOrientation};
 
 /// Properties that may be essential: those that are read here, and those that do not change the picture.
 const KNOWN_PROPERTIES: [&[u8; 4]; 13] = [
-    b"ispe", b"pixi", b"av1C", b"colr", b"irot", b"imir", b"pasp", b"auxC", b"clli", b"mdcv", b"cclv", b"amve",
-    b"a1lx",
+    b"ispe", b"pixi", b"av1C", b"colr", b"irot", b"imir", b"pasp", b"auxC", b"clli", b"mdcv", b"cclv",
+    b"amve", b"a1lx",
 ];
 /// Items of one grid: 256 rows and 256 columns.
 const MAX_TILES: usize = 1 << 16;
@@ -77,7 +77,10 @@ impl<'a> Items<'a> {
                 for property in item.associations.iter().filter(|property| property.property_index > 0) {
                     let at = usize::from(property.property_index);
                     let &(kind, content) = stored.get(at - 1).ok_or_else(|| {
-                        malformed(site, format!("with property {at} of {} of item {}", stored.len(), item.item_id))
+                        malformed(
+                            site,
+                            format!("with property {at} of {} of item {}", stored.len(), item.item_id),
+                        )
                     })?;
                     list.push(Property { kind, content, is_essential: property.essential });
                 }
@@ -100,7 +103,9 @@ impl<'a> Items<'a> {
     fn kind(&self, site: &Site, id: u32) -> Result<[u8; 4]> {
         match self.kinds.get(&id) {
             Some(kind) if kind == b"av01" || kind == b"grid" => Ok(*kind),
-            Some(kind) => Err(unsupported(site, format!("an item of type '{}'", String::from_utf8_lossy(kind)))),
+            Some(kind) => {
+                Err(unsupported(site, format!("an item of type '{}'", String::from_utf8_lossy(kind))))
+            }
             None => Err(unsupported(site, format!("an item {id} that is missing or encrypted"))),
         }
     }
@@ -120,7 +125,8 @@ impl<'a> Items<'a> {
     fn property<A: Atom>(&self, site: &Site, id: u32) -> Result<A> {
         let kind: [u8; 4] = A::KIND.into();
         let found = self.properties(id).find(|property| property.kind == kind);
-        let missing = || malformed(site, format!("whose item {id} has no '{}'", String::from_utf8_lossy(&kind)));
+        let missing =
+            || malformed(site, format!("whose item {id} has no '{}'", String::from_utf8_lossy(&kind)));
         decoded(site, found.ok_or_else(missing)?.content)
     }
 
@@ -129,7 +135,8 @@ impl<'a> Items<'a> {
     /// # Errors
     /// `Unsupported` for an item with an essential property that is not known.
     pub fn size(&self, site: &Site, id: u32) -> Result<(u32, u32)> {
-        let unknown = |property: &&Property<'_>| property.is_essential && !KNOWN_PROPERTIES.contains(&&property.kind);
+        let unknown =
+            |property: &&Property<'_>| property.is_essential && !KNOWN_PROPERTIES.contains(&&property.kind);
         if let Some(property) = self.properties(id).find(unknown) {
             let kind = String::from_utf8_lossy(&property.kind);
             return Err(unsupported(site, format!("the essential property '{kind}'")));
@@ -146,7 +153,8 @@ impl<'a> Items<'a> {
 
     /// Color description of an item; `None` where its data states it.
     pub fn color(&self, site: &Site, id: u32) -> Result<Option<ColorTags>> {
-        let is_nclx = |property: &&Property<'_>| &property.kind == b"colr" && property.content.starts_with(b"nclx");
+        let is_nclx =
+            |property: &&Property<'_>| &property.kind == b"colr" && property.content.starts_with(b"nclx");
         let Some(property) = self.properties(id).find(is_nclx) else { return Ok(None) };
         let Colr::Nclx { colour_primaries, transfer_characteristics, matrix_coefficients, full_range_flag } =
             decoded(site, property.content)?
@@ -200,7 +208,8 @@ impl<'a> Items<'a> {
             let (rows, columns) = (number(2, 1)? + 1, number(3, 1)? + 1);
             Some((rows, columns, (number(4, bytes)?, number(4 + bytes, bytes)?)))
         };
-        let (rows, columns, size) = parsed().ok_or_else(|| malformed(site, "with an invalid grid".to_owned()))?;
+        let (rows, columns, size) =
+            parsed().ok_or_else(|| malformed(site, "with an invalid grid".to_owned()))?;
         let tiles = self.tiles(id).to_vec();
         if tiles.len() > MAX_TILES || tiles.len() != rows as usize * columns as usize {
             let reason = format!("with {} tiles in a grid of {rows} rows and {columns} columns", tiles.len());
@@ -216,7 +225,9 @@ impl<'a> Items<'a> {
         let whole = match (location.construction_method, location.data_reference_index) {
             (0, 0) => file,
             (1, _) => self.idat,
-            _ => return Err(unsupported(site, format!("an item {id} whose data is in another file or item"))),
+            _ => {
+                return Err(unsupported(site, format!("an item {id} whose data is in another file or item")))
+            }
         };
         let mut parts = Vec::new();
         let mut total = 0;
@@ -235,7 +246,10 @@ impl<'a> Items<'a> {
             parts.push(part);
         }
         if total == 0 || total > whole.len() {
-            return Err(malformed(site, format!("whose item {id} has {total} bytes of data in {}", whole.len())));
+            return Err(malformed(
+                site,
+                format!("whose item {id} has {total} bytes of data in {}", whole.len()),
+            ));
         }
         Ok(parts)
     }

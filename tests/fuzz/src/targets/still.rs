@@ -1,4 +1,4 @@
-//! Files that are or were JPEGs and PNGs, with EXIF: the same image each time and by each path, of the size in the header, or an
+//! Files that are or were JPEG, PNG, WebP or AVIF: the same image each time and by each path, of the size in the header, or an
 //! error. Large images are not decoded; they run no other code than small ones.
 
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use crate::seeds::Seeds;
 
 pub const STILL: Target = Target {
     name: "still",
-    about: "headers, EXIF and pixels of JPEG and PNG",
+    about: "headers, orientation and pixels of JPEG, PNG, WebP and AVIF",
     options: 2,
     seeds,
     run: |input| {

@@ -1,0 +1,216 @@
+"""WebP and AVIF images: WebP to the byte of Pillow's, AVIF close to it and equal to the same AV1 data as a video."""
+
+from __future__ import annotations
+
+import io
+import struct
+import subprocess
+from pathlib import Path
+
+import framespool as fsp
+import numpy as np
+import pytest
+from avif_writer import avif, config, full
+from PIL import Image, ImageOps, features
+
+pytestmark = pytest.mark.skipif(not features.check("avif"), reason="this Pillow does not write AVIF")
+
+
+@pytest.fixture(scope="module")
+def photo(pictures: Path) -> Image.Image:
+    with Image.open(sorted((pictures / "classes").rglob("*_640x426.jpg"))[0]) as image:
+        return image.convert("RGB")
+
+
+def encoded(image: Image.Image, name: str, **options) -> bytes:
+    out = io.BytesIO()
+    image.save(out, format=name, **options)
+    return out.getvalue()
+
+
+def pillow(data: bytes) -> np.ndarray:
+    with Image.open(io.BytesIO(data)) as image:
+        return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+
+
+def with_alpha(image: Image.Image) -> Image.Image:
+    image = image.convert("RGBA")
+    image.putalpha(image.convert("L"))
+    return image
+
+
+SIZES = [(640, 426), (97, 61), (16, 16), (2, 3), (1, 1)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_webp_is_pillows_to_the_byte(photo, size):
+    image = photo.resize(size)
+    lossy = [{"quality": quality, "method": method} for quality, method in ((90, 4), (30, 0), (5, 6))]
+    for options in (*lossy, {"lossless": True}, {"lossless": True, "exact": True}):
+        for picture in (image, with_alpha(image)):
+            data = encoded(picture, "WEBP", **options)
+            for exact in (True, False):
+                assert np.array_equal(fsp.decode_image(data, exact=exact).numpy(), pillow(data)), options
+
+
+def test_the_first_frame_of_an_animated_webp(photo):
+    frames = [photo.resize((64, 48)), photo.resize((64, 48)).transpose(Image.Transpose.ROTATE_180)]
+    for options in ({"quality": 80}, {"lossless": True}):
+        data = encoded(frames[0], "WEBP", save_all=True, append_images=frames[1:], duration=40, **options)
+        assert np.array_equal(fsp.decode_image(data).numpy(), pillow(data))
+
+
+#: Mean and largest difference from Pillow, of 255: libavif converts with another precision.
+CLOSE, FARTHEST = 0.3, 6
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_avif_is_close_to_pillow(photo, size):
+    image = photo.resize(size)
+    every = [{"subsampling": kind} for kind in ("4:2:0", "4:2:2", "4:4:4", "4:0:0")]
+    for options in (*every, {"range": "limited"}, {"quality": 100}):
+        for picture in (image, with_alpha(image)):
+            data = encoded(picture, "AVIF", **options)
+            ours, theirs = fsp.decode_image(data).numpy().astype(int), pillow(data)
+            assert ours.shape == theirs.shape
+            far = np.abs(ours - theirs)
+            # Four pixels have no mean.
+            assert far.max() <= FARTHEST and (far.mean() <= CLOSE or far.size < 100), (options, far.mean(), far.max())
+
+
+@pytest.mark.parametrize("name", ["WEBP", "AVIF"])
+def test_orientations_are_pillows(photo, name):
+    image = photo.resize((64, 48))
+    for orientation in range(1, 9):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        data = encoded(image, name, exif=exif, **({"subsampling": "4:4:4"} if name == "AVIF" else {}))
+        ours, theirs = fsp.decode_image(data).numpy().astype(int), pillow(data)
+        assert ours.shape == theirs.shape, orientation
+        assert np.abs(ours - theirs).max() <= (1 if name == "AVIF" else 0), orientation
+
+
+def children(data: bytes) -> dict[str, bytes]:
+    """The boxes of a container, by type; the first of each type."""
+    found: dict[str, bytes] = {}
+    while data:
+        size, kind = struct.unpack_from(">I4s", data)
+        found.setdefault(kind.decode(), data[:size])
+        data = data[size:]
+    return found
+
+
+def av1_data(avif: bytes) -> bytes:
+    """The data of the only item of an AVIF that Pillow wrote."""
+    return children(avif)["mdat"][8:]
+
+
+@pytest.mark.parametrize(
+    ("name", "deep"), [("derived/av1_640x360.mp4", False), ("codecs/av1_10bit_426x240.webm", True)]
+)
+def test_avif_equals_the_same_data_as_a_video(videos, encoder, name, deep):
+    command = [encoder, "-v", "error", "-i", videos / name, "-frames:v", "1", "-c", "copy", "-f", "obu", "-"]
+    keyframe = subprocess.run(command, check=True, capture_output=True).stdout
+    video = fsp.Video(videos / name)
+    data = avif([(video.info.width, video.info.height, config(deep=deep), keyframe)])
+    for options in ({}, {"transforms": [fsp.transforms.Resize(90)], "dtype": "float32"}):
+        want = video.frames([0], **options).data.numpy()[0]
+        assert np.array_equal(fsp.decode_image(data, **options).numpy(), want)
+
+
+@pytest.mark.parametrize("subsampling", ["4:2:0", "4:4:4", "4:0:0"])
+def test_grids_are_joined(photo, subsampling):
+    # 3 columns and 2 rows of 64 x 64, of which the last are cut off.
+    width, height = 170, 100
+    av1c = config(gray=subsampling == "4:0:0")
+    tiles = []
+    for y in (0, 64):
+        for x in (0, 64, 128):
+            tile = encoded(photo.crop((x, y, x + 64, y + 64)), "AVIF", subsampling=subsampling)
+            tiles.append((64, 64, av1c, av1_data(tile)))
+    data = avif(tiles, grid=(2, 3, width, height))
+    ours = fsp.decode_image(data).numpy()
+    assert ours.shape == (height, width, 3)
+    for n, (_, _, _, item) in enumerate(tiles):
+        x, y = n % 3 * 64, n // 3 * 64
+        alone = fsp.decode_image(avif([(64, 64, av1c, item)])).numpy()
+        part = ours[y : y + 64, x : x + 64]
+        assert np.array_equal(part, alone[: part.shape[0], : part.shape[1]])
+    theirs = pillow(data).astype(int)
+    assert np.abs(ours - theirs).mean() < CLOSE and np.abs(ours - theirs).max() <= FARTHEST
+
+
+def test_wrong_avifs_are_errors_that_say_why(photo):
+    item = av1_data(encoded(photo.resize((64, 48)), "AVIF"))
+    good = avif([(64, 48, config(), item)])
+    assert fsp.decode_image(good).shape == (48, 64, 3)
+    wrong = {
+        "essential property 'clap'": avif([(64, 48, config(), item)], essential=full("clap", bytes(28))),
+        "states 64x50": avif([(64, 50, config(), item)]),
+        "with 3 tiles in a grid of 2 rows and 2 columns": avif([(64, 48, config(), item)] * 3, grid=(2, 2, 128, 96)),
+        "a tile outside its grid": avif([(64, 48, config(), item)] * 2, grid=(1, 2, 60, 48)),
+        "an item of type 'hvc1'": good.replace(b"infe\2\0\0\0\0\1\0\0av01", b"infe\2\0\0\0\0\1\0\0hvc1"),
+        "without the box 'pitm'": good.replace(b"pitm", b"free"),
+        "extents without offset and length": good.replace(b"iloc\1\0\0\0\x44", b"iloc\1\0\0\0\0"),
+        "has no 'ispe'": good.replace(b"ispe", b"pasp"),
+    }
+    for reason, data in wrong.items():
+        with pytest.raises(fsp.Error, match=reason):
+            fsp.decode_image(data)
+
+
+@pytest.mark.parametrize("options", [{}, {"lossless": True}, None])
+def test_damage_is_an_error_or_always_the_same_image(photo, options):
+    name = "WEBP" if options is not None else "AVIF"
+    image = photo.resize((120, 90))
+    data = encoded(image, name, **(options or {}))
+    for cut in (*range(0, len(data) - 2, max(1, len(data) // 60)), len(data) - 2):
+        with pytest.raises(fsp.Error):
+            fsp.decode_image(data[:cut])
+    rng = np.random.default_rng(5)
+    outcomes = []
+    for round_ in range(150):
+        changed = bytearray(data)
+        reach = min(len(data), 500) if round_ % 2 else len(data)
+        for at in rng.integers(0, reach, 1 + round_ % 4):
+            changed[at] ^= 1 << int(rng.integers(8))
+        both = []
+        for _ in range(2):
+            try:
+                both.append(fsp.decode_image(bytes(changed)).numpy().tobytes())
+            except fsp.Error as error:
+                both.append(str(error))
+        assert both[0] == both[1]
+        outcomes.append(type(both[0]))
+    assert str in outcomes and bytes in outcomes
+
+
+def test_loaders_mix_formats(photo, tmp_path):
+    folder = tmp_path / "images" / "cat"
+    folder.mkdir(parents=True)
+    for n, name in enumerate(("JPEG", "PNG", "WEBP", "AVIF")):
+        photo.resize((120 + n, 90)).save(folder / f"{n}.{name.lower()}")
+    found = fsp.datasets.image_folder(tmp_path / "images")
+    assert [Path(path).suffix for path, _ in found] == [".jpeg", ".png", ".webp", ".avif"]
+    t = fsp.transforms
+    loader = fsp.ImageLoader(found, batch_size=4, transforms=[t.Resize((48, 64)), t.Normalize(0, 255)], dtype="float32")
+    images = next(iter(loader)).images.numpy()
+    # The same photograph by four encoders.
+    assert np.abs(images - images[1]).mean() < 0.02
+    assert fsp.validate(found).failures == []
+    assert fsp.validate([(folder / "3.avif").read_bytes()]).failures == []
+    video = fsp.Video(fsp.datasets.ImageSequence(folder, pattern="{}.avif", first=3))
+    assert video.info.codec == "avif" and video[0].shape == (90, 123, 3)
+    with pytest.raises(fsp.UnsupportedError, match="a mask that is not a PNG"):
+        next(iter(fsp.ImageLoader(found, batch_size=4, masks=[path for path, _ in found])))
+
+
+def test_an_avif_sequence_is_a_video(photo, tmp_path):
+    frames = [photo.resize((64, 48)), photo.resize((64, 48)).transpose(Image.Transpose.ROTATE_180)]
+    data = encoded(frames[0], "AVIF", save_all=True, append_images=frames[1:], duration=40)
+    with pytest.raises(fsp.UnsupportedError, match="an AVIF image sequence"):
+        fsp.decode_image(data)
+    (tmp_path / "two.avif").write_bytes(data)
+    video = fsp.Video(tmp_path / "two.avif")
+    assert len(video) == 2
+    assert np.abs(video[0].numpy().astype(int) - np.asarray(frames[0])).mean() < 6

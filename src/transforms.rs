@@ -234,6 +234,14 @@ impl TransformPipeline {
         bytes && self.steps.is_empty()
     }
 
+    /// Whether the result of a frame depends on the number of frames of its clip.
+    fn depends_on_length(&self) -> bool {
+        let by_length = |target: &Target| matches!(target, Target::Multiple { total_pixels: Some(_), .. });
+        self.steps.iter().any(
+            |step| matches!(&step.transform, Transform::Resize { target, .. } if by_length(target)),
+        )
+    }
+
     fn is_per_frame(&self) -> bool {
         self.steps.iter().any(|step| step.per_frame && step.transform.is_random())
     }
@@ -347,7 +355,7 @@ mod tests {
         let key = RngKey { seed: 1, epoch: 2, clip: 3, occurrence: 0 };
         let drawn = |per_frame, key, t| {
             let pipeline = TransformPipeline::new(steps(per_frame), Dtype::U8, Layout::Nthwc).unwrap();
-            explain(&pipeline, (100, 50), DisplayOrientation::default(), key, t).unwrap()
+            explain(&pipeline, (100, 50), DisplayOrientation::default(), key, (t, 20)).unwrap()
         };
         assert_eq!(drawn(false, key, 0), drawn(false, key, 7));
         assert_ne!(drawn(true, key, 0), drawn(true, key, 7));

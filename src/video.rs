@@ -236,7 +236,7 @@ impl ClipDecoder {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         self.pipeline().check_frames(frames.len())?;
-        self.executor.begin(key);
+        self.executor.begin(key, frames.len());
         let index = reader.index().clone();
         let mut positions: HashMap<DecodeIndex, Vec<usize>> = HashMap::with_capacity(frames.len());
         for (t, frame) in frames.iter().enumerate() {

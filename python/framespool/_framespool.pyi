@@ -588,9 +588,9 @@ def decode_images(
     """Decodes image files, each to a Tensor of one frame or the error."""
 
 def sample_transform_params(
-    size: tuple[int, int], steps: list[Step], owner: tuple[int, int, int], t: int
+    size: tuple[int, int], steps: list[Step], owner: tuple[int, int, int], frame: tuple[int, int]
 ) -> list[dict[str, Any]]:
-    """The numbers that transforms draw for frame `t` of a clip with this (width, height)."""
+    """The numbers that transforms draw for a frame (index, number of frames) of a clip with this (width, height)."""
 
 def gpu_unavailable_reason() -> str | None:
     """Why no GPU can be used."""

@@ -83,10 +83,10 @@ class ImageLoader(BaseLoader[ImageBatch]):
     "decode, then resize"; docs/howto/images.md has the figures. Rows outside a crop are not decoded, so damage there is
     not detected. A truncated file always is.
 
-    With `decoder="nvjpeg"` progressive and unusual JPEG files, other formats, `exact=True` and masks fall back to the CPU;
-    `stats()` reports the reasons. The JPEG standard does not fix the inverse transform, so samples of nvJPEG differ
-    a little from those of the CPU. nvJPEG also detects less damage: a truncated file is an error on both, a file with
-    wrong bits may be delivered as it was decoded.
+    With `decoder="nvjpeg"` progressive and unusual JPEG files, other formats, `exact=True` and masks fall back to the
+    CPU; `stats()` reports the reasons. The JPEG standard does not fix the inverse transform, so samples of nvJPEG
+    differ a little from those of the CPU. nvJPEG also detects less damage: a truncated file is an error on both, a file
+    with wrong bits may be delivered as it was decoded.
 
     Args:
         dataset: A `datasets.Dataset` (`framespool.datasets.image_folder` reads class folders), or a list of paths or of

@@ -75,7 +75,7 @@ fn apply_transforms(
     };
     let (width, height) = (side(width)?, side(height)?);
     let mut executor = TransformExecutor::new(pipeline);
-    executor.begin(key);
+    executor.begin(key, frames);
     let orientation = DisplayOrientation::default();
     let size = executor.size_of((width, height), orientation)?;
     let shape = executor.shape(frames, size);
@@ -144,20 +144,20 @@ pub fn decode_images<'py>(
     Ok(list)
 }
 
-/// Returns the random parameters of the transforms for frame `t` of a clip of images of this size.
+/// Returns the random parameters of the transforms for frame `t` of a clip of `frames` images of this size.
 #[pyfunction]
 pub fn sample_transform_params<'py>(
     py: Python<'py>,
     size: (u32, u32),
     steps: Vec<TransformArgs>,
     owner: RngKeyTuple,
-    t: u32,
+    (t, frames): (u32, usize),
 ) -> PyResult<Bound<'py, PyList>> {
     // The random parameters depend neither on dtype nor on layout.
     let pipeline = pipeline(py, &steps, "float32", "NTHWC")?;
     params_to_python(
         py,
-        explain(&pipeline, size, DisplayOrientation::default(), rng_key(owner), t).or_raise(py)?,
+        explain(&pipeline, size, DisplayOrientation::default(), rng_key(owner), (t, frames)).or_raise(py)?,
     )
 }
 

@@ -84,6 +84,7 @@ fn transform(a: &mut ArgumentReader<'_>) -> Result<Transform> {
             Transform::ToneMap { source_peak, target_peak }
         }
         "Resize" => Transform::Resize { target: a.target()?, filter: a.filter()? },
+        "SmartResize" => Transform::Resize { target: a.multiple()?, filter: a.filter()? },
         "CenterCrop" => Transform::CenterCrop(a.size()?),
         "RandomCrop" => Transform::RandomCrop {
             size: a.size()?,
@@ -347,6 +348,18 @@ impl<'a> ArgumentReader<'a> {
             ("longer", &[size], None) => Ok(Target::Longer(size)),
             other => Err(self.internal_error(format!("unknown target: {other:?}"))),
         }
+    }
+
+    fn multiple(&mut self) -> Result<Target> {
+        let [factor] = self.numbers("factor")?;
+        let ([min_pixels], [max_pixels]) = (self.numbers("min_pixels")?, self.numbers("max_pixels")?);
+        let total_pixels = self.optional("total_pixels", Self::numbers::<1>)?;
+        Ok(Target::Multiple {
+            factor: self.whole("factor", 1, factor)?,
+            min_pixels: min_pixels as u64,
+            max_pixels: max_pixels as u64,
+            total_pixels: total_pixels.map(|[total]| total as u64),
+        })
     }
 
     fn padding(&mut self) -> Result<Padding> {

@@ -32,6 +32,8 @@ pub(super) struct FrameRef {
     pub key: RngKey,
     /// Index of the frame in its clip; affects only parameters that are drawn per frame.
     pub t: u32,
+    /// Number of frames of the clip; affects only a resize to a total number of pixels.
+    pub frames: usize,
     pub view: usize,
     /// How the frame is tone-mapped.
     pub tone: Option<ToneMap>,
@@ -91,6 +93,7 @@ impl TransformPipeline {
             masks: Vec::new(),
             label: self.label_fill,
             view: subject.view,
+            frames: subject.frames,
             normalized: false,
         };
         for (place, step) in self.steps.iter().enumerate() {
@@ -127,6 +130,8 @@ struct Compiler {
     /// blended.
     label: Option<u8>,
     view: usize,
+    /// Number of frames of the clip.
+    frames: usize,
     normalized: bool,
 }
 
@@ -139,7 +144,7 @@ impl Compiler {
             Transform::AssumeColor { .. } | Transform::ToneMap { .. } => {}
             Transform::Normalize(_) => self.normalized = true,
             Transform::Resize { target, filter } => {
-                let size = resized(*target, self.draft.size())?;
+                let size = resized(*target, self.draft.size(), self.frames)?;
                 self.resize(size, *filter);
             }
             Transform::CenterCrop(size) => self.center_crop(*size),

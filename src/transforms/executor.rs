@@ -86,6 +86,8 @@ pub struct TransformExecutor {
     executor_id: u64,
     pipeline: TransformPipeline,
     key: RngKey,
+    /// Number of frames of the clip, where the result depends on it; otherwise 0.
+    frames: usize,
     /// How the current frame is tone-mapped.
     tone: Option<kernels::ToneMap>,
     /// Most recently used last. Few: one per recent frame size, or clip.
@@ -128,6 +130,7 @@ impl TransformExecutor {
             executor_id,
             pipeline,
             key,
+            frames: 0,
             tone: None,
             compiled_cache,
             scratch,
@@ -169,10 +172,13 @@ impl TransformExecutor {
         &self.pipeline
     }
 
-    /// Sets the clip whose random parameters are used from now on.
-    pub fn begin(&mut self, key: RngKey) {
+    /// Sets the clip whose random parameters are used from now on, and its number of frames.
+    pub fn begin(&mut self, key: RngKey, frames: usize) {
         if self.pipeline.is_random() {
             self.key = key;
+        }
+        if self.pipeline.depends_on_length() {
+            self.frames = frames;
         }
     }
 
@@ -313,7 +319,7 @@ impl TransformExecutor {
     }
 
     /// Whether frame `t` of clip `a` and frame `u` of clip `b`, made from the same decoded frame, have the
-    /// same pixels.
+    /// same pixels. Each is given with the clip's number of frames.
     ///
     /// # Errors
     /// Any error that transforming them would report.
@@ -321,15 +327,16 @@ impl TransformExecutor {
         &mut self,
         size: (u32, u32),
         orientation: DisplayOrientation,
-        (a, t): (RngKey, usize),
-        (b, u): (RngKey, usize),
+        (a, t, length_of_a): (RngKey, usize, usize),
+        (b, u, length_of_b): (RngKey, usize, usize),
     ) -> Result<bool> {
-        if !self.pipeline.is_random() {
+        let same_length = length_of_a == length_of_b || !self.pipeline.depends_on_length();
+        if !self.pipeline.is_random() && same_length {
             return Ok(true);
         }
-        self.begin(a);
+        self.begin(a, length_of_a);
         let first = self.compiled(size, orientation, t, false)?.views.clone();
-        self.begin(b);
+        self.begin(b, length_of_b);
         let second = &self.compiled(size, orientation, u, false)?.views;
         Ok(first.iter().zip(second.iter()).all(|(one, other)| one.has_same_output(other)))
     }
@@ -343,7 +350,8 @@ impl TransformExecutor {
         may_scale: bool,
     ) -> Result<&mut CompiledTransforms> {
         let t = if self.pipeline.is_per_frame() { t as u32 } else { 0 };
-        let compile_key = CompileKey { size, orientation, key: self.key, t, tone: self.tone, may_scale };
+        let (key, tone, frames) = (self.key, self.tone, self.frames);
+        let compile_key = CompileKey { size, orientation, key, t, frames, tone, may_scale };
         match self.compiled_cache.iter().position(|cached| cached.key == compile_key) {
             Some(at) => {
                 let compiled = self.compiled_cache.remove(at);
@@ -351,10 +359,8 @@ impl TransformExecutor {
             }
             None => {
                 let draw = |view| {
-                    self.pipeline.compile(
-                        &FrameRef { size, orientation, key: self.key, t, view, tone: self.tone },
-                        None,
-                    )
+                    let subject = FrameRef { size, orientation, key, t, frames, view, tone };
+                    self.pipeline.compile(&subject, None)
                 };
                 let drawn = (0..self.pipeline.views.max(1)).map(draw).collect::<Result<Vec<_>>>()?;
                 let geometries = drawn.iter().map(|stages| &stages[0].geometry);
@@ -432,7 +438,7 @@ pub fn explain(
     size: (u32, u32),
     orientation: DisplayOrientation,
     key: RngKey,
-    t: u32,
+    (t, frames): (u32, usize),
 ) -> Result<Vec<SampledParams>> {
     if t as usize >= super::compile::MAX_FRAMES {
         return Err(Error::Argument(format!(
@@ -441,7 +447,7 @@ pub fn explain(
         )));
     }
     let mut sampled = Vec::new();
-    pipeline.compile(&FrameRef { size, orientation, key, t, view: 0, tone: None }, Some(&mut sampled))?;
+    pipeline.compile(&FrameRef { size, orientation, key, t, frames, view: 0, tone: None }, Some(&mut sampled))?;
     Ok(sampled)
 }
 
@@ -454,8 +460,10 @@ pub fn maps_to_output(
     pipeline: &TransformPipeline,
     size: (u32, u32),
     orientation: DisplayOrientation,
-    key: RngKey,
+    (key, frames): (RngKey, usize),
 ) -> Result<Vec<Map>> {
-    let of = |view| pipeline.map_to_output(&FrameRef { size, orientation, key, t: 0, view, tone: None });
+    let of = |view| {
+        pipeline.map_to_output(&FrameRef { size, orientation, key, t: 0, frames, view, tone: None })
+    };
     (0..pipeline.views.max(1)).map(of).collect()
 }

@@ -18,12 +18,32 @@ pub(super) fn center(spare: u32) -> u32 {
     spare / 2 + u32::from(spare % 4 == 3)
 }
 
-/// (width, height) of a frame of this size after a resize.
-pub(super) fn resized(target: Target, (width, height): (u32, u32)) -> Result<(u32, u32)> {
+/// Largest ratio of the sides for `Target::Multiple`.
+const MAX_RATIO: u32 = 200;
+
+/// (width, height) of a frame of this size after a resize; it is one of `frames` of a clip.
+pub(super) fn resized(target: Target, (width, height): (u32, u32), frames: usize) -> Result<(u32, u32)> {
     let follow =
         |size: u32, side: u32, base: u32| ((u64::from(size) * u64::from(side)) / u64::from(base)).max(1);
     let (w, h) = match target {
         Target::Exact(size) => (u64::from(size.width), u64::from(size.height)),
+        Target::Multiple { factor, min_pixels, max_pixels, total_pixels } => {
+            let (long, short) = (width.max(height), width.min(height));
+            if u64::from(long) > u64::from(short) * u64::from(MAX_RATIO) {
+                return Err(Error::Argument(format!(
+                    "SmartResize: a frame of {width}x{height} is too narrow: the sides may differ by a factor of at \
+                     most {MAX_RATIO}"
+                )));
+            }
+            let most = match total_pixels {
+                Some(total) => {
+                    let share = total as f64 / frames.max(1) as f64 * 2.0;
+                    share.max((min_pixels as f64 * 1.05).trunc()).min(max_pixels as f64)
+                }
+                None => max_pixels as f64,
+            };
+            multiple((width, height), factor, min_pixels as f64, most)
+        }
         Target::Longer(size) if width >= height => (u64::from(size), follow(size, height, width)),
         Target::Longer(size) => (follow(size, width, height), u64::from(size)),
         Target::Shorter { size, longest } => {
@@ -46,6 +66,26 @@ pub(super) fn resized(target: Target, (width, height): (u32, u32)) -> Result<(u3
             MAX_SIDE
         ))
     })
+}
+
+/// Sides that are multiples of `factor`, of about the same ratio, with `least` to `most` pixels: `smart_resize` of
+/// qwen-vl-utils and of the image processors of transformers.
+fn multiple((width, height): (u32, u32), factor: u32, least: f64, most: f64) -> (u64, u64) {
+    let factor = f64::from(factor);
+    let sides = [f64::from(width), f64::from(height)];
+    let area = sides[0] * sides[1];
+    let nearest = sides.map(|side| ((side / factor).round_ties_even() * factor).max(factor));
+    let pixels = nearest[0] * nearest[1];
+    let [w, h] = if pixels > most {
+        let beta = (area / most).sqrt();
+        sides.map(|side| ((side / beta / factor).floor() * factor).max(factor))
+    } else if pixels < least {
+        let beta = (least / area).sqrt();
+        sides.map(|side| (side * beta / factor).ceil() * factor)
+    } else {
+        nearest
+    };
+    (w as u64, h as u64)
 }
 
 pub(super) fn uniform(span: UniformRange, rng: &mut Rng) -> f64 {
@@ -221,10 +261,10 @@ mod tests {
     #[test]
     fn sizes_equal_torchvision() {
         let shorter = |size, longest| Target::Shorter { size, longest };
-        assert_eq!(resized(shorter(256, None), (1920, 1080)).unwrap(), (455, 256)); // int(256 * 1920 / 1080)
-        assert_eq!(resized(shorter(90, None), (1080, 1920)).unwrap(), (90, 160));
-        assert_eq!(resized(shorter(256, Some(300)), (1920, 1080)).unwrap(), (300, 168)); // int(300 * 256 / 455)
-        assert_eq!(resized(Target::Longer(224), (1920, 1080)).unwrap(), (224, 126));
+        assert_eq!(resized(shorter(256, None), (1920, 1080), 1).unwrap(), (455, 256)); // int(256 * 1920 / 1080)
+        assert_eq!(resized(shorter(90, None), (1080, 1920), 1).unwrap(), (90, 160));
+        assert_eq!(resized(shorter(256, Some(300)), (1920, 1080), 1).unwrap(), (300, 168)); // int(300 * 256 / 455)
+        assert_eq!(resized(Target::Longer(224), (1920, 1080), 1).unwrap(), (224, 126));
         assert_eq!((center(3), center(5), center(231), center(32)), (2, 2, 116, 16));
         // round(1.5), round(2.5), ...
     }

@@ -12,6 +12,8 @@ pub(super) struct CompileKey {
     pub orientation: DisplayOrientation,
     pub key: RngKey,
     pub t: u32,
+    /// Number of frames of the clip, where the result depends on it; otherwise 0.
+    pub frames: usize,
     pub tone: Option<kernels::ToneMap>,
     /// The decoder may output a smaller image.
     pub may_scale: bool,

@@ -54,6 +54,18 @@ pub enum Target {
     Longer(u32),
     /// Exactly this size.
     Exact(Size),
+    /// Sides that are multiples of `factor`, of about the frame's ratio, with a number of pixels within limits.
+    Multiple {
+        /// In pixels.
+        factor: u32,
+        /// Least number of pixels of a frame.
+        min_pixels: u64,
+        /// Largest number of pixels of a frame.
+        max_pixels: u64,
+        /// Half of the largest number of pixels of all frames of a clip, as models take two frames at a time.
+        /// Not below 1.05 times `min_pixels` per frame.
+        total_pixels: Option<u64>,
+    },
 }
 
 /// Pixels added at each side.

@@ -70,7 +70,6 @@ from framespool.transforms._functions import PerBatch, PerClip
 from framespool.transforms._geometry import (
     CenterCrop,
     FiveCrop,
-    Letterbox,
     Pad,
     RandomAffine,
     RandomCrop,
@@ -78,11 +77,11 @@ from framespool.transforms._geometry import (
     RandomResizedCrop,
     RandomRotation,
     RandomVerticalFlip,
-    Resize,
     ThreeCrop,
 )
 from framespool.transforms._mixing import CutMix, MixUp
 from framespool.transforms._points import map_boxes, map_points
+from framespool.transforms._resize import Letterbox, Resize, SmartResize
 
 __all__ = [
     "AssumeColor",
@@ -117,6 +116,7 @@ __all__ = [
     "RandomSolarize",
     "RandomVerticalFlip",
     "Resize",
+    "SmartResize",
     "ThreeCrop",
     "ToneMap",
     "Transform",

@@ -118,6 +118,7 @@ def sample_params(
     epoch: int = 0,
     clip: int = 0,
     frame: int = 0,
+    num_frames: int | None = None,
 ) -> list[dict[str, Any]]:
     """Returns the random numbers that transforms draw for a clip.
 
@@ -128,6 +129,8 @@ def sample_params(
         epoch: Epoch of the loader.
         clip: Clip of the loader.
         frame: Position of the frame in the clip, which matters only with `per_frame=True`.
+        num_frames: Number of frames of the clip, which matters only after `SmartResize` with `total_pixels`. `None`:
+            the frame is the last one.
 
     Returns:
         list: One dict per transform with its `name`, and the numbers by name: positions and sizes in pixels, angles
@@ -148,9 +151,9 @@ def sample_params(
         raise ArgumentError(f"shape must be (height, width) or an array's (..., height, width, 1 or 3), got {shape!r}")
     height, width = sides if len(sides) == 2 else sides[-3:-1]
     size = (integer("width", width, least=1, most=65535), integer("height", height, least=1, most=65535))
-    return _framespool.sample_transform_params(
-        size, steps(transforms), _owner(seed, epoch, clip), integer("frame", frame)
-    )
+    frame = integer("frame", frame)
+    length = frame + 1 if num_frames is None else integer("num_frames", num_frames, least=frame + 1)
+    return _framespool.sample_transform_params(size, steps(transforms), _owner(seed, epoch, clip), (frame, length))
 
 
 def _owner(seed: int, epoch: int, clip: int) -> tuple[int, int, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from framespool._validate_args import as_sequence
 from framespool.errors import ArgumentError
-from framespool.transforms import _augment, _color, _erasing, _geometry
+from framespool.transforms import _augment, _color, _erasing, _geometry, _resize
 from framespool.transforms._args import Transform
 from framespool.transforms._functions import BatchMixing, PerBatch, PerClip
 from framespool.transforms._torchvision import translate
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 #: All transforms; the engine does not know subclasses of users.
-_BUILT_IN = {getattr(module, name) for module in (_geometry, _color, _augment, _erasing) for name in module.__all__}
+_BUILT_IN = {
+    getattr(module, name) for module in (_geometry, _resize, _color, _augment, _erasing) for name in module.__all__
+}
 
 
 #: These commute with `Normalize`: the result differs by rounding and clamping only.
@@ -28,7 +30,8 @@ _MOVES_PIXELS = (
     _geometry.RandomHorizontalFlip,
     _geometry.RandomResizedCrop,
     _geometry.RandomVerticalFlip,
-    _geometry.Resize,
+    _resize.Resize,
+    _resize.SmartResize,
     _geometry.ThreeCrop,
 )
 

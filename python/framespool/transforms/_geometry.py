@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-from framespool._validate_args import as_sequence, boolean, integer, numbers, span
+from framespool._validate_args import as_sequence, boolean, numbers, span
 from framespool.errors import ArgumentError
 from framespool.transforms._args import (
-    MAX_SIDE,
     Transform,
     as_center,
     as_fill,
@@ -18,7 +17,6 @@ from framespool.transforms._args import (
     as_padding,
     as_padding_mode,
     as_probability,
-    as_sides,
     as_size,
     range_around,
 )
@@ -26,7 +24,6 @@ from framespool.transforms._args import (
 __all__ = [
     "CenterCrop",
     "FiveCrop",
-    "Letterbox",
     "Pad",
     "RandomAffine",
     "RandomCrop",
@@ -34,72 +31,8 @@ __all__ = [
     "RandomResizedCrop",
     "RandomRotation",
     "RandomVerticalFlip",
-    "Resize",
     "ThreeCrop",
 ]
-
-
-@dataclass(frozen=True, init=False)
-class Resize(Transform):
-    """Resize the frame.
-
-    Args:
-        size: (height, width), or an int for the shorter side, in pixels. The longer side becomes `int(size * longer /
-            shorter)`; with `side="longer"` the shorter one becomes `int(size * shorter / longer)`. `None` with
-            `max_size` gives the longer side, as in torchvision.
-        interpolation: `"bilinear"`, `"bicubic"` or `"nearest"`.
-        max_size: Upper limit of the longer side in pixels, only for a given shorter side.
-        antialias: Filter when downscaling with bilinear or bicubic interpolation.
-        side: The side that an int `size` gives, `"shorter"` or `"longer"`.
-
-    Raises:
-        ArgumentError: If an argument is invalid, or two contradict each other.
-
-    Example:
-        >>> import framespool as fsp
-        >>> video = fsp.Video("a.mp4")
-        >>> video.frames([0], transforms=[fsp.transforms.Resize(180)]).data.shape
-        (1, 180, 320, 3)
-    """
-
-    size: int | tuple[int, int]
-    interpolation: str
-    max_size: int | None
-    antialias: bool
-    side: Literal["shorter", "longer"]
-
-    def __init__(
-        self,
-        size: int | Sequence[int] | None,
-        interpolation: str | int | Enum = "bilinear",
-        max_size: int | None = None,
-        antialias: bool = True,
-        *,
-        side: Literal["shorter", "longer"] = "shorter",
-    ) -> None:
-        if side not in ("shorter", "longer"):
-            raise ArgumentError(f'Resize: side must be "shorter" or "longer", got {side!r}')
-        if size is None:
-            if max_size is None:
-                raise ArgumentError("Resize: size is None; give a size, or max_size for the longer side")
-            size, max_size, side = max_size, None, "longer"
-        sides = as_sides("Resize", size)
-        if len(sides) == 2 and side == "longer":
-            raise ArgumentError(f'Resize: side="longer" needs an int for size, got {size!r}')
-        if max_size is not None:
-            if len(sides) == 2 or side == "longer":
-                given = f"size={size!r}, side={side!r}"
-                raise ArgumentError(f"Resize: max_size={max_size!r} needs an int size of the shorter side, got {given}")
-            max_size = integer("Resize: max_size", max_size, least=1, most=MAX_SIDE)
-            if max_size <= sides[0]:
-                raise ArgumentError(f"Resize: max_size must be greater than size={sides[0]}, got {max_size}")
-        self._set(
-            size=sides[0] if len(sides) == 1 else sides,
-            interpolation=as_interpolation("Resize", interpolation, resizes=True),
-            max_size=max_size,
-            antialias=boolean("Resize: antialias", antialias),
-            side=side,
-        )
 
 
 @dataclass(frozen=True, init=False)
@@ -458,39 +391,3 @@ class Pad(Transform):
     ) -> None:
         as_padding_mode("Pad", padding_mode)
         self._set(padding=as_padding("Pad", padding), fill=as_fill("Pad", fill))
-
-
-@dataclass(frozen=True, init=False)
-class Letterbox(Transform):
-    """Resize to the largest frame of the same shape that fits inside `size`, and pad evenly on both sides.
-
-    Args:
-        size: Size of the result, an int for a square, or (height, width); in pixels.
-        fill: Value of added pixels.
-        interpolation: `"bilinear"`, `"bicubic"` or `"nearest"`.
-        antialias: Filter when downscaling with bilinear or bicubic interpolation.
-
-    Example:
-        >>> import framespool as fsp
-        >>> fsp.Video("a.mp4").frames([0], transforms=[fsp.transforms.Letterbox(256)]).data.shape
-        (1, 256, 256, 3)
-    """
-
-    size: tuple[int, int]
-    fill: tuple[float, float, float]
-    interpolation: str
-    antialias: bool
-
-    def __init__(
-        self,
-        size: int | Sequence[int],
-        fill: float | Sequence[float] = 0,
-        interpolation: str | int | Enum = "bilinear",
-        antialias: bool = True,
-    ) -> None:
-        self._set(
-            size=as_size("Letterbox", size),
-            fill=as_fill("Letterbox", fill),
-            interpolation=as_interpolation("Letterbox", interpolation, resizes=True),
-            antialias=boolean("Letterbox: antialias", antialias),
-        )

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from framespool.errors import ArgumentError
-from framespool.transforms import _augment, _color, _erasing, _geometry
+from framespool.transforms import _augment, _color, _erasing, _geometry, _resize
 from framespool.transforms._args import Transform
 from framespool.transforms._functions import is_module
 
@@ -179,7 +179,7 @@ def _size(size: Any) -> Any:
 
 def _resize(entry: Any, _: float | None) -> Transform:
     how = _interpolation(entry, resizes=True)
-    return _geometry.Resize(_size(entry.size), how, entry.max_size, _antialias(entry))
+    return _resize.Resize(_size(entry.size), how, entry.max_size, _antialias(entry))
 
 
 def _random_crop(entry: Any, white: float | None) -> Transform:

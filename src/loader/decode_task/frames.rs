@@ -31,14 +31,14 @@ pub(super) fn apply_transforms(
     executors.has_high_bit_depth |= high_bit_depth;
     for &(number, t) in targets {
         let Some(clip) = &mut clips[number] else { continue };
-        let key = clip.key;
+        let (key, length) = (clip.key, clip.metadata.indices.len());
         let is_cached = matches!(clip.destination, ClipDestination::Cache(..));
         let executor = match &mut executors.cached {
             Some(cached) if is_cached && !high_bit_depth => cached,
             _ => &mut executors.batch,
         };
         let mut transform_frame = |executor: &mut TransformExecutor, clip: &mut Clip| -> Result<()> {
-            executor.begin(key);
+            executor.begin(key, clip.metadata.indices.len());
             let shape = match clip.shape {
                 Some(shape) => shape,
                 None => {
@@ -63,13 +63,14 @@ pub(super) fn apply_transforms(
             let in_same_shape = |c: &&Clip| {
                 c.shape.is_some_and(|other| shape.is_none_or(|s| with_frames(other, s.frames) == s))
             };
-            let other = clips[other].as_ref().filter(in_same_form).filter(in_same_shape).map(|c| c.key);
+            let other = clips[other].as_ref().filter(in_same_form).filter(in_same_shape).map(|c| (c.key, c.metadata.indices.len()));
             // A comparison of random parameters requires compiling the transforms, which costs too much for
             // each pair of many clips.
             let can_compare = |other| compare_pairs || other == key || !executor.pipeline().is_random();
-            let other = other.filter(|&other| can_compare(other));
-            other.is_some_and(|other| {
-                executor.same_params(size, orientation, (other, u), (key, t)).unwrap_or(false)
+            let other = other.filter(|&(other, _)| can_compare(other));
+            other.is_some_and(|(other, other_length)| {
+                let (other, this) = ((other, u, other_length), (key, t, length));
+                executor.same_params(size, orientation, other, this).unwrap_or(false)
             })
         };
         let copy_result = match done.iter().find(&mut same).copied() {

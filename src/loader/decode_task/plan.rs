@@ -216,7 +216,7 @@ pub(in super::super) fn metadata(
     let (video, view_id) = catalog.locate(clip_id);
     let (params, orientation) = (&index.info.params, index.info.orientation);
     // If the transforms do not fit the video, the clip is an error, which is reported when it is made.
-    let geometry = maps_to_output(pipeline, (params.width, params.height), orientation, key);
+    let geometry = maps_to_output(pipeline, (params.width, params.height), orientation, (key, sample.indices.len()));
     let seconds = |&i: &u32| index.pts_seconds(PresentationIndex(i));
     ClipMetadata {
         clip_id,
@@ -284,7 +284,7 @@ fn clip_bytes(
     if let Some(shape) = task_params.cached_shape {
         return shape.bytes();
     }
-    executor.begin(resolve.key);
+    executor.begin(resolve.key, resolve.frames.len());
     let params = &index.info.params;
     let size = executor.size_of((params.width, params.height), index.info.orientation).ok()?;
     executor.shape(resolve.frames.len(), size).bytes()

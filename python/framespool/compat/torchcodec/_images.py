@@ -42,8 +42,9 @@ def decode_image(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtyp
 
     Raises:
         ValueError: If torchcodec does not have an option or the format.
-        RuntimeError: If the image cannot be decoded, or framespool refuses it: alpha in a mode with alpha or "UNCHANGED",
-            more than 8 bits with another ``output_dtype`` than uint8, CMYK with "UNCHANGED", and GIF and HEIC.
+        RuntimeError: If the image cannot be decoded, or framespool refuses it: alpha in a mode with alpha or
+            "UNCHANGED", more than 8 bits with another ``output_dtype`` than uint8, CMYK with "UNCHANGED", and GIF and
+            HEIC.
 
     Example:
         >>> from framespool.compat.torchcodec import decoders
@@ -54,7 +55,7 @@ def decode_image(source: Any, *, mode: Mode | ImageReadMode = "RGB", output_dtyp
     kind = _format(data)
     if kind is None:
         raise ValueError(
-            "Unsupported or unrecognized image format: framespool decodes JPEG, PNG, WebP and AVIF; convert the image to one"
+            "Unsupported or unrecognized image format: framespool decodes JPEG, PNG, WebP and AVIF; convert the image"
         )
     return _decode(data, kind, mode, output_dtype)
 

@@ -48,8 +48,8 @@ fn run(input: &[u8]) {
         _ => pipeline,
     };
     let mut executor = TransformExecutor::new(pipeline.clone());
-    executor.begin(key);
-    let explained = check_error(explain(&pipeline, size, turn, key, 0));
+    executor.begin(key, 2);
+    let explained = check_error(explain(&pipeline, size, turn, key, (0, 2)));
     let Ok(made) = check_error(executor.size_of(size, turn)) else { return };
     assert!(explained.is_ok(), "a size, but no explanation: {:?}", explained.err());
     assert!(
@@ -72,7 +72,7 @@ fn run(input: &[u8]) {
     };
     let first = apply(&mut executor, 0);
     let mut fresh = TransformExecutor::new(pipeline);
-    fresh.begin(key);
+    fresh.begin(key, 2);
     // On memory with other content, so that unwritten bytes differ.
     match (first, apply(&mut fresh, 0xff)) {
         (Ok(first), Ok(second)) => assert_eq!(first, second, "different pixels the second time"),

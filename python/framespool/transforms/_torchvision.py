@@ -177,7 +177,7 @@ def _size(size: Any) -> Any:
     return size[0] if isinstance(size, (list, tuple)) and len(size) == 1 else size
 
 
-def _resize(entry: Any, _: float | None) -> Transform:
+def _resized(entry: Any, _: float | None) -> Transform:
     how = _interpolation(entry, resizes=True)
     return _resize.Resize(_size(entry.size), how, entry.max_size, _antialias(entry))
 
@@ -283,7 +283,7 @@ _CONVERSIONS: dict[str, Callable[[Any, float | None], Transform]] = {
     "RandomRotation": _rotation,
     "RandomSolarize": _solarize,
     "RandomVerticalFlip": lambda entry, _: _geometry.RandomVerticalFlip(entry.p),
-    "Resize": _resize,
+    "Resize": _resized,
     "TrivialAugmentWide": _trivial_augment,
 }
 #: These give the same result before and after `Normalize`.

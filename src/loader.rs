@@ -375,9 +375,14 @@ impl Loader {
             )));
         }
         let params = &index.info.params;
-        let drawn =
-            explain(&self.config.pipeline, (params.width, params.height), index.info.orientation, key, (t, sample.indices.len()))
-                .map_err(|e| e.into_clip_error(&index.site))?;
+        let drawn = explain(
+            &self.config.pipeline,
+            (params.width, params.height),
+            index.info.orientation,
+            key,
+            (t, sample.indices.len()),
+        )
+        .map_err(|e| e.into_clip_error(&index.site))?;
         Ok(ClipDescription {
             file: index.site.file.to_string(),
             video_id,

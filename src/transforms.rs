@@ -237,9 +237,9 @@ impl TransformPipeline {
     /// Whether the result of a frame depends on the number of frames of its clip.
     fn depends_on_length(&self) -> bool {
         let by_length = |target: &Target| matches!(target, Target::Multiple { total_pixels: Some(_), .. });
-        self.steps.iter().any(
-            |step| matches!(&step.transform, Transform::Resize { target, .. } if by_length(target)),
-        )
+        self.steps
+            .iter()
+            .any(|step| matches!(&step.transform, Transform::Resize { target, .. } if by_length(target)))
     }
 
     fn is_per_frame(&self) -> bool {

@@ -144,20 +144,21 @@ pub fn decode_images<'py>(
     Ok(list)
 }
 
-/// Returns the random parameters of the transforms for frame `t` of a clip of `frames` images of this size.
+/// Returns the random parameters of the transforms for a frame (index, number of frames of its
+/// clip) of this size.
 #[pyfunction]
 pub fn sample_transform_params<'py>(
     py: Python<'py>,
     size: (u32, u32),
     steps: Vec<TransformArgs>,
     owner: RngKeyTuple,
-    (t, frames): (u32, usize),
+    frame: (u32, usize),
 ) -> PyResult<Bound<'py, PyList>> {
     // The random parameters depend neither on dtype nor on layout.
     let pipeline = pipeline(py, &steps, "float32", "NTHWC")?;
     params_to_python(
         py,
-        explain(&pipeline, size, DisplayOrientation::default(), rng_key(owner), (t, frames)).or_raise(py)?,
+        explain(&pipeline, size, DisplayOrientation::default(), rng_key(owner), frame).or_raise(py)?,
     )
 }
 

@@ -447,7 +447,8 @@ pub fn explain(
         )));
     }
     let mut sampled = Vec::new();
-    pipeline.compile(&FrameRef { size, orientation, key, t, frames, view: 0, tone: None }, Some(&mut sampled))?;
+    pipeline
+        .compile(&FrameRef { size, orientation, key, t, frames, view: 0, tone: None }, Some(&mut sampled))?;
     Ok(sampled)
 }
 
@@ -462,8 +463,7 @@ pub fn maps_to_output(
     orientation: DisplayOrientation,
     (key, frames): (RngKey, usize),
 ) -> Result<Vec<Map>> {
-    let of = |view| {
-        pipeline.map_to_output(&FrameRef { size, orientation, key, t: 0, frames, view, tone: None })
-    };
+    let of =
+        |view| pipeline.map_to_output(&FrameRef { size, orientation, key, t: 0, frames, view, tone: None });
     (0..pipeline.views.max(1)).map(of).collect()
 }

@@ -63,7 +63,11 @@ pub(super) fn apply_transforms(
             let in_same_shape = |c: &&Clip| {
                 c.shape.is_some_and(|other| shape.is_none_or(|s| with_frames(other, s.frames) == s))
             };
-            let other = clips[other].as_ref().filter(in_same_form).filter(in_same_shape).map(|c| (c.key, c.metadata.indices.len()));
+            let other = clips[other]
+                .as_ref()
+                .filter(in_same_form)
+                .filter(in_same_shape)
+                .map(|c| (c.key, c.metadata.indices.len()));
             // A comparison of random parameters requires compiling the transforms, which costs too much for
             // each pair of many clips.
             let can_compare = |other| compare_pairs || other == key || !executor.pipeline().is_random();

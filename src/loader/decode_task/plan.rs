@@ -216,7 +216,8 @@ pub(in super::super) fn metadata(
     let (video, view_id) = catalog.locate(clip_id);
     let (params, orientation) = (&index.info.params, index.info.orientation);
     // If the transforms do not fit the video, the clip is an error, which is reported when it is made.
-    let geometry = maps_to_output(pipeline, (params.width, params.height), orientation, (key, sample.indices.len()));
+    let geometry =
+        maps_to_output(pipeline, (params.width, params.height), orientation, (key, sample.indices.len()));
     let seconds = |&i: &u32| index.pts_seconds(PresentationIndex(i));
     ClipMetadata {
         clip_id,

@@ -26,6 +26,21 @@ WIRE = [
         t.Resize(9, "nearest", antialias=False, side="longer"),
         ("Resize", {"size": 9.0, "side": "longer", "interpolation": "nearest", "antialias": 0.0}, False),
     ),
+    (
+        t.SmartResize(14, total_pixels=10**9),
+        (
+            "SmartResize",
+            {
+                "factor": 14.0,
+                "min_pixels": 128.0 * 14**2,
+                "max_pixels": 768.0 * 14**2,
+                "total_pixels": 1e9,
+                "interpolation": "bicubic",
+                "antialias": 1.0,
+            },
+            False,
+        ),
+    ),
     (t.CenterCrop(7), ("CenterCrop", {"size": [7.0, 7.0]}, False)),
     (
         t.RandomCrop((3, 4)),

@@ -25,7 +25,7 @@ def smart_size(height: int, width: int, factor: int, least: float, most: float) 
 
 
 def size_after(transforms: list, height: int, width: int, frames: int) -> tuple[int, int]:
-    """The size of the result for a frame of this size: a crop of everything tells its numbers."""
+    """The size of the result for a frame of this size: a crop of everything reports its sides."""
     drawn = t.sample_params((height, width), [*transforms, t.RandomResizedCrop(8, (1.0, 1.0))], num_frames=frames)
     return int(drawn[-1]["height"]), int(drawn[-1]["width"])
 

@@ -120,7 +120,7 @@ def test_avif_equals_the_same_data_as_a_video(videos, encoder, name, deep):
 
 @pytest.mark.parametrize("subsampling", ["4:2:0", "4:4:4", "4:0:0"])
 def test_grids_are_joined(photo, subsampling):
-    # 3 columns and 2 rows of 64 x 64, of which the last are cut off.
+    # 3 columns and 2 rows of 64 x 64, of which the last are truncated.
     width, height = 170, 100
     av1c = config(gray=subsampling == "4:0:0")
     tiles = []

@@ -13,6 +13,8 @@ const KNOWN_PROPERTIES: [&[u8; 4]; 13] = [
     b"ispe", b"pixi", b"av1C", b"colr", b"irot", b"imir", b"pasp", b"auxC", b"clli", b"mdcv", b"cclv",
     b"amve", b"a1lx",
 ];
+/// `MatrixCoefficients` of ITU-T H.273.
+const UNSPECIFIED: u8 = 2;
 /// Items of one grid: 256 rows and 256 columns.
 const MAX_TILES: usize = 1 << 16;
 
@@ -151,23 +153,16 @@ impl<'a> Items<'a> {
         self.property(site, tile.unwrap_or(id))
     }
 
-    /// Color description of an item; `None` where its data states it.
+    /// Matrix and range of an item; `None` where its data states them.
     pub fn color(&self, site: &Site, id: u32) -> Result<Option<ColorTags>> {
         let is_nclx =
             |property: &&Property<'_>| &property.kind == b"colr" && property.content.starts_with(b"nclx");
         let Some(property) = self.properties(id).find(is_nclx) else { return Ok(None) };
-        let Colr::Nclx { colour_primaries, transfer_characteristics, matrix_coefficients, full_range_flag } =
-            decoded(site, property.content)?
-        else {
+        let Colr::Nclx { matrix_coefficients, full_range_flag, .. } = decoded(site, property.content)? else {
             return Ok(None);
         };
-        let number = |value: u16| u8::try_from(value).unwrap_or(2); // 2 means unspecified
-        Ok(Some(ColorTags {
-            primaries: number(colour_primaries),
-            transfer: number(transfer_characteristics),
-            matrix: number(matrix_coefficients),
-            full_range: Some(full_range_flag),
-        }))
+        let matrix = u8::try_from(matrix_coefficients).unwrap_or(UNSPECIFIED);
+        Ok(Some(ColorTags { matrix, full_range: Some(full_range_flag), ..ColorTags::default() }))
     }
 
     /// How an item is turned and mirrored for display.

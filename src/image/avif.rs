@@ -190,8 +190,8 @@ impl AvifDecoder {
             }
             let (first, whole) = joined.as_mut().expect("allocated with the first tile");
             let corner = (n % grid.columns * tile_width, n / grid.columns * tile_height);
-            let is_aligned =
-                corner.0 % (1 << format.log2_chroma_w) == 0 && corner.1 % (1 << format.log2_chroma_h) == 0;
+            let is_aligned = corner.0.is_multiple_of(1 << format.log2_chroma_w)
+                && corner.1.is_multiple_of(1 << format.log2_chroma_h);
             if *first != format || !is_aligned {
                 let reason = "AVIF with a grid of tiles whose samples do not fit together";
                 return Err(Error::malformed(site, reason));

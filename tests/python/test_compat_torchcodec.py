@@ -8,6 +8,7 @@ are evaluated with ours. If the two libraries are installed (benches/peers/setup
 from __future__ import annotations
 
 import copy
+import io
 import json
 import pickle
 from pathlib import Path
@@ -21,6 +22,7 @@ import test_fork
 from compat_helpers import GOLDEN, VFR, installed, torch_or_skip
 from framespool.compat import decord
 from framespool.compat._readahead import ReadaheadReader
+from PIL import Image
 
 
 @pytest.mark.skipif(installed("torch"), reason="PyTorch is installed")
@@ -245,6 +247,35 @@ def test_an_image_has_the_channels_that_were_asked_for(media, mode):
             assert (image[-1] == 255).all()
     wide = decoders.decode_jpeg([path], mode=decoders.ImageReadMode.RGB, output_dtype=torch.uint16)
     assert torch.equal(wide[0].int(), rgb.int() * 257)
+
+
+@pytest.mark.parametrize("name", ["webp", "avif"])
+def test_webp_and_avif_with_and_without_alpha(name):
+    torch = torch_or_skip()
+    from framespool.compat.torchcodec import decoders
+
+    decode = getattr(decoders, f"decode_{name}")
+    plain = Image.linear_gradient("L").resize((40, 26)).convert("RGB")
+    alpha = plain.copy()
+    alpha.putalpha(Image.radial_gradient("L").resize(alpha.size))
+    for picture in (plain, alpha):
+        for options in ({}, {"lossless": True}) if name == "webp" else ({}, {"subsampling": "4:4:4"}):
+            out = io.BytesIO()
+            picture.save(out, name, **options)
+            data = out.getvalue()
+            rgb = fsp.decode_image(data, layout="CHW").torch()
+            for ask in (decode, decoders.decode_image):
+                assert torch.equal(ask(data), rgb) and ask(data, mode="GRAY").shape == (1, 26, 40)
+                if picture is plain:
+                    assert torch.equal(ask(data, mode="UNCHANGED"), rgb)
+                    assert ask(data, mode="RGB_ALPHA").shape == (4, 26, 40)
+                else:
+                    for mode in ("UNCHANGED", "RGB_ALPHA", "GRAY_ALPHA"):
+                        with pytest.raises(RuntimeError, match="does not decode alpha"):
+                            ask(data, mode=mode)
+    gray = io.BytesIO()
+    plain.save(gray, "avif", subsampling="4:0:0")
+    assert decoders.decode_image(gray.getvalue(), mode="UNCHANGED").shape == (1, 26, 40)
 
 
 def test_unsupported_images_are_rejected_by_name():

@@ -195,9 +195,18 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
             range: c.maybe(|c| c.one_of(&[ColorRange::Limited, ColorRange::Full])),
         },
         1 | 2 => {
-            let target = match c.next_below(3) {
+            let target = match c.next_below(4) {
                 0 => Aim::Shorter { size: side(c, 1), longest: c.maybe(|c| side(c, 1)) },
                 1 => Aim::Longer(side(c, 1)),
+                2 => {
+                    let min_pixels = u64::from(side(c, 1)) * u64::from(side(c, 1));
+                    Aim::Multiple {
+                        factor: side(c, 1),
+                        min_pixels,
+                        max_pixels: min_pixels + u64::from(side(c, 1)) * u64::from(side(c, 1)),
+                        total_pixels: c.maybe(|c| u64::from(side(c, 1)) * u64::from(side(c, 1))),
+                    }
+                }
                 _ => Aim::Exact(size(c)),
             };
             Transform::Resize { target, filter }

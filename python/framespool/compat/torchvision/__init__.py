@@ -8,7 +8,8 @@ Differences from torchvision with its default backend, PyAV:
 
 - Frames are those of :class:`framespool.Video`, also after ``seek`` and from any start. torchvision's
   ``VideoReader.seek`` stops at the keyframe before the time, and ``read_video_timestamps`` counts packets, including
-  those of frames that are never shown. There is no warning that ``pts_unit="pts"`` gives wrong results.
+  those of frames that are never shown. In MPEG-TS files torchvision's ``read_video`` returns only a part of the frames
+  of a range, and its ``get_clip`` fails. There is no warning that ``pts_unit="pts"`` gives wrong results.
 - Colors: framespool converts colors by the exact formula with the stream's own matrix and range; PyAV has swscale's
   tables and defaults, which differ by a few levels.
 - Frames are rotated and mirrored as the file states; torchvision ignores it.
@@ -17,7 +18,8 @@ Differences from torchvision with its default backend, PyAV:
 - Timestamps are PyAV's, in the time base of the stream, but in AVI files with B-frames and in raw streams, where PyAV
   has times of packets or none, the first frame has time 0.
 - ``video_fps`` is computed from the frames. If the container rounds times to milliseconds, it is the rate that the file
-  states, provided that it is within 2 %. FFmpeg's rate differs if the header is wrong or frames are hidden.
+  states, provided that it is within 2 %. FFmpeg's rate differs if the header is wrong, if frames are hidden, or if the
+  duration of the last frame is not stated.
 - A file that cannot be opened and a damaged frame are a RuntimeError, where torchvision returns no frames or fewer.
   Only ``read_video_timestamps`` warns and returns no times, so that ``VideoClips`` skips the video, as in torchvision.
 - ``VideoClips`` decodes only the frames of a clip, not those that resampling drops. ``get_clip`` refuses negative

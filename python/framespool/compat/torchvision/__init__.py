@@ -8,8 +8,8 @@ Differences from torchvision with its default backend, PyAV:
 
 - Frames are those of :class:`framespool.Video`, also after ``seek`` and from any start. torchvision's
   ``VideoReader.seek`` stops at the keyframe before the time, and ``read_video_timestamps`` counts packets, including
-  those of frames that are never shown. In MPEG-TS files torchvision's ``read_video`` returns only a part of the frames
-  of a range, and its ``get_clip`` fails. There is no warning that ``pts_unit="pts"`` gives wrong results.
+  those of frames that are never shown. In MPEG-TS files torchvision's ``read_video`` can return only a part of the
+  frames of a range, and its ``get_clip`` can fail. There is no warning that ``pts_unit="pts"`` gives wrong results.
 - Colors: framespool converts colors by the exact formula with the stream's own matrix and range; PyAV has swscale's
   tables and defaults, which differ by a few levels.
 - Frames are rotated and mirrored as the file states; torchvision ignores it.

@@ -129,6 +129,8 @@ MODULES = (
     ".torch",
     ".compat.decord",
     ".compat.torchcodec",
+    ".compat.torchvision",
+    ".compat.torchvision.datasets",
 )
 
 

@@ -19,7 +19,12 @@ from archive_writers import example, packed_picture, recordio, tfrecord
 PACKAGE = docs_snippets.ROOT / "python" / "framespool"
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 #: Modules of framespool that need another package.
-NEEDS = {"framespool.torch": "torch", "framespool.compat.torchcodec": "torch", "framespool.ray": "ray"}
+NEEDS = {
+    "framespool.torch": "torch",
+    "framespool.compat.torchcodec": "torch",
+    "framespool.compat.torchvision": "torch",
+    "framespool.ray": "ray",
+}
 #: Files of examples that another package writes.
 WRITTEN_BY = {"train.lmdb": "lmdb"}
 #: Modules whose public functions and classes have an example. Errors have an entry with a snippet in docs/errors.md.

@@ -1,7 +1,8 @@
 """The tables of docs/migrating.md: every framespool expression runs, and has the value of the other column.
 
 decord and torchcodec are those of framespool.compat, which other tests compare with the libraries themselves.
-torchvision is the library. DALI and PyTorchVideo are not installed here, so their columns are not run.
+torchvision is the library, and framespool.compat for what it has no more. DALI and PyTorchVideo are not installed
+here, so their columns are not run.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib
 import importlib.util
 import io
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +32,11 @@ LIBRARIES = {
     "decord": (["framespool.compat.decord"], 13),
     "torchcodec": ([f"framespool.compat.torchcodec.{name}" for name in ("decoders", "samplers", "transforms")], 19),
     "torchvision": (
-        [f"torchvision.{name}" for name in ("io", "datasets", "datasets.samplers", "datasets.video_utils")],
-        14,
+        [f"torchvision.{name}" for name in ("io", "datasets", "datasets.samplers", "datasets.video_utils")]
+        + ["framespool.compat.torchvision.io"],
+        17,
     ),
 }
-#: What the installed torchvision has no more.
-REMOVED = {"VideoReader", "read_video", "read_video_timestamps"}
 #: Calls whose pixels differ by some levels: torchcodec resizes RGB, and VideoClips has another decoder.
 INEXACT = ("transforms=[Resize(", "clips.get_clip(")
 
@@ -98,6 +99,8 @@ def numbers(value: Any) -> list[np.ndarray]:
         value = value.data
     if isinstance(value, dict):
         value = list(value.values())
+    if isinstance(value, list) and value and isinstance(value[0], Fraction):
+        value = [float(number) for number in value]
     for convert in ("asnumpy", "numpy"):
         if hasattr(value, convert):
             value = getattr(value, convert)()
@@ -167,9 +170,8 @@ def test_both_columns_have_the_same_value(library, media_files):
     media_of_tables(media_files)
     compared = 0
     for line, old, new in runnable(library):
-        lacking = {node.id for node in ast.walk(ast.parse(old)) if isinstance(node, ast.Name)} & REMOVED - set(theirs)
         value = run(new, ours)
-        if library == "torchvision" and (lacking or old.startswith("for frame in reader")):
+        if library == "torchvision" and old.startswith("for frame in reader"):
             continue
         try:
             compared += assert_same(run(old, theirs), value, exact=not any(name in old for name in INEXACT))

@@ -15,8 +15,11 @@ else:
         torch = None
 
 
-def needed() -> Any:
+def needed(module: str = "torchcodec") -> Any:
     """Returns PyTorch.
+
+    Args:
+        module: Name of the module of ``framespool.compat`` that needs it, for the error.
 
     Returns:
         The module ``torch``.
@@ -25,7 +28,7 @@ def needed() -> Any:
         ImportError: If PyTorch is not installed.
     """
     if torch is None:
-        raise ImportError("framespool.compat.torchcodec needs PyTorch, which is not installed; use framespool.Video")
+        raise ImportError(f"framespool.compat.{module} needs PyTorch, which is not installed; use framespool.Video")
     return torch
 
 

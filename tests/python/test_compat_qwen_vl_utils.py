@@ -100,7 +100,7 @@ def test_frames_and_metadata_without_qwen_vl_utils(videos, monkeypatch):
     from framespool.compat import qwen_vl_utils as ours
 
     tensors = SimpleNamespace(float32="float32")
-    monkeypatch.setattr(ours, "needed", lambda: tensors)
+    monkeypatch.setattr(ours, "needed", lambda _: tensors)
     monkeypatch.setitem(sys.modules, "qwen_vl_utils", None)
     video, indices, metadata, rate = ours._sampled({"video": str(videos / FILES[0]), "nframes": 8, "fps": None})
     assert len(indices) == 8 and indices[0] == 0 and indices[-1] == len(video) - 1

@@ -73,7 +73,7 @@ def read_video(ele: Mapping[str, Any]) -> tuple[Any, dict[str, Any], float]:
         ClipSamplingError: If the video has fewer frames than requested, or none in the range.
         framespool.Error: If the video cannot be read; the message names it.
     """
-    needed()
+    needed("qwen_vl_utils")
     video, indices, metadata, rate = _sampled(ele)
     return video.frames(indices, layout="TCHW").data.torch(), metadata, rate
 
@@ -106,7 +106,7 @@ def fetch_video(
         if original is None:
             from qwen_vl_utils.vision_process import fetch_video as original
         return original(ele, image_patch_size, return_video_sample_fps, return_video_metadata)
-    torch = needed()
+    torch = needed("qwen_vl_utils")
     from qwen_vl_utils import vision_process
 
     video, indices, metadata, rate = _sampled(ele)

@@ -7,6 +7,7 @@ mod cmyk;
 mod exif;
 mod header_reader;
 mod jpeg;
+mod keyframe;
 mod libjpeg;
 mod plane_buffer;
 mod png;
@@ -18,8 +19,8 @@ use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
 use crate::media::DisplayOrientation;
 use crate::source::ByteSource;
-use avif::AvifDecoder;
 use header_reader::HeaderReader;
+use keyframe::KeyframeDecoder;
 use libjpeg::{Decompressor, JpegError, JpegInfo, JpegLayout, JpegParams, OpenJpeg};
 use plane_buffer::PlaneBuffer;
 
@@ -237,7 +238,8 @@ pub struct DecodeOptions {
 #[derive(Default)]
 pub struct ImageDecoder {
     decompressor: Option<Decompressor>,
-    avif: Option<Box<AvifDecoder>>,
+    av1: Option<Box<KeyframeDecoder>>,
+    vp8: Option<Box<KeyframeDecoder>>,
     plane_buffer: PlaneBuffer,
 }
 
@@ -249,9 +251,9 @@ impl ImageDecoder {
 
     /// Decodes the image of a whole file whose header is `header`; the result is valid until the next call.
     ///
-    /// Planes are Y, Cb, Cr as stored (of JPEG in BT.601 and full range), gray, or R, G, B: of a JPEG where
-    /// `options.exact` is set, for PNG and WebP, and for JPEGs in RGB, CMYK, YCCK or with sampling factors that
-    /// the kernels do not support. A
+    /// Planes are Y, Cb, Cr as stored (of JPEG in BT.601 and full range), gray, or R, G, B: of JPEG and lossy WebP
+    /// where `options.exact` is set, for PNG and other WebP, and for JPEGs in RGB, CMYK, YCCK or with sampling
+    /// factors that the kernels do not support. A
     /// picture scaled by libjpeg may have finer chroma than the full one: libjpeg scales planes by different
     /// factors where that avoids enlarging them again.
     ///
@@ -280,10 +282,18 @@ impl ImageDecoder {
         }
         match header.format {
             ImageFormat::Png => png::decode(site, header, bytes, options.labels, &mut self.plane_buffer),
-            ImageFormat::WebP => webp::decode(site, header, bytes, &mut self.plane_buffer),
+            ImageFormat::WebP => {
+                if header.coding == CodingProcess::Vp8 && !options.exact {
+                    let vp8 = self.vp8.get_or_insert_with(|| Box::new(KeyframeDecoder::new("vp8")));
+                    if let Some(view) = webp::decode_planes(vp8, site, header, bytes)? {
+                        return Ok(view);
+                    }
+                }
+                webp::decode(site, header, bytes, &mut self.plane_buffer)
+            }
             ImageFormat::Avif => {
-                let decoder = self.avif.get_or_insert_default();
-                decoder.decode(site, header, bytes, &mut self.plane_buffer)
+                let av1 = self.av1.get_or_insert_with(|| Box::new(KeyframeDecoder::new("av1")));
+                avif::decode(av1, site, header, bytes, &mut self.plane_buffer)
             }
             ImageFormat::Jpeg => self.decode_jpeg(site, header, bytes, options),
         }

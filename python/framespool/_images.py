@@ -100,7 +100,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             `on_error="raise"`.
         mask_fill: Label where there is no image, 0 to 255.
         exact: Decode the full file to the RGB bytes of libjpeg-turbo, Pillow, OpenCV and torchvision before the
-            transforms. WebP and PNG always are; AVIF, which libraries convert differently, is converted as video.
+            transforms, of WebP to those of libwebp. AVIF, which libraries convert differently, is converted as video.
         device: Where batches are placed, `"cpu"` or `"cuda:0"`.
         decoder: `"auto"` and `"cpu"` decode on the CPU, to the same bytes as without a GPU. `"nvjpeg"` decodes
             JPEG files on the GPU; NVIDIA's library comes with the CUDA toolkit and PyTorch, not with the driver.

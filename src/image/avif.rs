@@ -6,13 +6,12 @@ mod items;
 use framespool_kernels::{Colorimetry, FrameView, Plane, Planes};
 
 use super::header_reader::HeaderReader;
+use super::keyframe::KeyframeDecoder;
 use super::plane_buffer::PlaneBuffer;
 use super::{CodingProcess, ColorModel, ImageFormat, ImageHeader};
 use crate::error::{Error, Result, Site};
-use crate::ffmpeg::codec_params::codec_id;
-use crate::ffmpeg::{frame_view, Decoder, Frame, Packet, Received};
 use crate::limits::Limits;
-use crate::media::{Codec, CodecKind, CodecParams, ColorTags};
+use crate::media::ColorTags;
 use items::{Grid, Items};
 
 /// Largest `meta` box that is read. It describes the items; their data is elsewhere.
@@ -76,141 +75,94 @@ pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
     })
 }
 
-/// A decoder for the AV1 data of items, kept from image to image.
-#[derive(Default)]
-pub(super) struct AvifDecoder {
-    decoder: Option<Decoder>,
-    packet: Packet,
-    frame: Frame,
+/// Decodes the picture of a whole file.
+pub(super) fn decode<'a>(
+    decoder: &'a mut KeyframeDecoder,
+    site: &Site,
+    header: &ImageHeader,
+    bytes: &[u8],
+    memory: &'a mut PlaneBuffer,
+) -> Result<FrameView<'a>> {
+    let meta = items::meta_of(bytes).ok_or_else(|| Error::malformed(site, "AVIF without a 'meta' box"))?;
+    let items = Items::parse(site, meta)?;
+    let primary = items.primary;
+    let tags = items.color(site, primary)?;
+    // The memory allocated below was checked against the limits when the header was read, for this size only.
+    if items.size(site, primary)? != (header.width, header.height) {
+        return Err(Error::malformed(site, "the image does not match its header"));
+    }
+    if items.is_grid(site, primary)? {
+        let grid = items.grid(site, primary, bytes)?;
+        if grid.size != (header.width, header.height) {
+            return Err(Error::malformed(
+                site,
+                "AVIF with a grid of another size than its 'ispe' box states",
+            ));
+        }
+        return decode_grid(decoder, site, &items, &grid, bytes, tags, memory);
+    }
+    let (width, height) = (header.width, header.height);
+    decoder.decode(site, &items.data(site, primary, bytes)?, (width, height))?;
+    let (planes, depth_bits, color) = decoder.planes(site, tags)?;
+    Ok(FrameView { width, height, depth_bits, shift: 0, planes, color })
 }
 
-impl AvifDecoder {
-    /// Decodes the picture of a whole file.
-    pub fn decode<'a>(
-        &'a mut self,
-        site: &Site,
-        header: &ImageHeader,
-        bytes: &[u8],
-        memory: &'a mut PlaneBuffer,
-    ) -> Result<FrameView<'a>> {
-        let meta =
-            items::meta_of(bytes).ok_or_else(|| Error::malformed(site, "AVIF without a 'meta' box"))?;
-        let items = Items::parse(site, meta)?;
-        let primary = items.primary;
-        let tags = items.color(site, primary)?;
-        // The memory allocated below was checked against the limits when the header was read, for this size only.
-        if items.size(site, primary)? != (header.width, header.height) {
-            return Err(Error::malformed(site, "the image does not match its header"));
-        }
-        if items.is_grid(site, primary)? {
-            let grid = items.grid(site, primary, bytes)?;
-            if grid.size != (header.width, header.height) {
-                return Err(Error::malformed(
-                    site,
-                    "AVIF with a grid of another size than its 'ispe' box states",
-                ));
-            }
-            return self.decode_grid(site, &items, &grid, bytes, tags, memory);
-        }
-        self.decode_item(site, &items, primary, bytes)?;
-        let (width, height) = (self.frame.width(), self.frame.height());
-        let (planes, depth_bits, color) = planes(site, &self.frame, tags)?;
-        Ok(FrameView { width, height, depth_bits, shift: 0, planes, color })
+/// Decodes the tiles of a grid, and joins their planes in `memory`.
+fn decode_grid<'a>(
+    decoder: &mut KeyframeDecoder,
+    site: &Site,
+    items: &Items<'_>,
+    grid: &Grid,
+    file: &[u8],
+    tags: Option<ColorTags>,
+    memory: &'a mut PlaneBuffer,
+) -> Result<FrameView<'a>> {
+    let (width, height) = grid.size;
+    let (tile_width, tile_height) = items.size(site, grid.tiles[0])?;
+    // Each tile begins inside the result, so the tiles' samples stay within a multiple of the result's.
+    if tile_width.saturating_mul(grid.columns - 1) >= width
+        || tile_height.saturating_mul(grid.tiles.len() as u32 / grid.columns - 1) >= height
+    {
+        return Err(Error::malformed(site, "AVIF with a tile outside its grid"));
     }
-
-    /// Decodes one coded item to `self.frame`.
-    fn decode_item(&mut self, site: &Site, items: &Items<'_>, id: u32, file: &[u8]) -> Result<()> {
-        let failed = |reason: String| Error::Decode { site: site.clone(), reason };
-        let parts = items.data(site, id, file)?;
-        let (width, height) = items.size(site, id)?;
-        let mut decoder = match self.decoder.take() {
-            Some(decoder) => decoder,
-            None => Decoder::open(site, &av1_params(), 1)?,
-        };
-        let len = parts.iter().map(|part| part.len()).sum();
-        let packet = self.packet.allocate(len);
-        let mut payload = packet.ok_or_else(|| Error::io(site, std::io::ErrorKind::OutOfMemory.into()))?;
-        for part in parts {
-            let (to, rest) = payload.split_at_mut(part.len());
-            to.copy_from_slice(part);
-            payload = rest;
+    let mut joined: Option<(Format, [&'a mut [u8]; 3])> = None;
+    let mut memory = Some(memory);
+    for (n, &tile) in (0..).zip(&grid.tiles) {
+        if items.size(site, tile)? != (tile_width, tile_height) {
+            return Err(Error::malformed(site, "AVIF with tiles of several sizes in one grid"));
         }
-        decoder.send(&self.packet).map_err(failed)?;
-        decoder.drain();
-        if decoder.receive(&mut self.frame).map_err(failed)? != Received::Frame {
-            return Err(failed("its AV1 data contains no picture".to_owned()));
+        decoder.decode(site, &items.data(site, tile, file)?, (tile_width, tile_height))?;
+        let (planes, depth_bits, color) = decoder.planes(site, tags)?;
+        let (parts, format) = Format::of(site, &planes, depth_bits, color)?;
+        if let Some(memory) = memory.take() {
+            let sizes = [0, 1, 2].map(|plane| {
+                let (row_bytes, rows) = format.plane_size(plane, (width, height));
+                row_bytes * rows
+            });
+            joined = Some((format, memory.reserve(site, sizes)?));
         }
-        if let Some(reason) = self.frame.damage().map(str::to_owned).or_else(|| decoder.logged_error()) {
-            return Err(failed(reason));
-        }
-        if (self.frame.width(), self.frame.height()) != (width, height) {
-            let (was_wide, was_high) = (self.frame.width(), self.frame.height());
-            let reason =
-                format!("the image is {was_wide}x{was_high}, but its 'ispe' box states {width}x{height}");
+        let (first, whole) = joined.as_mut().expect("allocated with the first tile");
+        let corner = (n % grid.columns * tile_width, n / grid.columns * tile_height);
+        let is_aligned = corner.0.is_multiple_of(1 << format.log2_chroma_w)
+            && corner.1.is_multiple_of(1 << format.log2_chroma_h);
+        if *first != format || !is_aligned {
+            let reason = "AVIF with a grid of tiles whose samples do not fit together";
             return Err(Error::malformed(site, reason));
         }
-        decoder.flush();
-        self.decoder = Some(decoder); // not after an error, which may leave any state
-        Ok(())
-    }
-
-    /// Decodes the tiles of a grid, and joins their planes in `memory`.
-    fn decode_grid<'a>(
-        &mut self,
-        site: &Site,
-        items: &Items<'_>,
-        grid: &Grid,
-        file: &[u8],
-        tags: Option<ColorTags>,
-        memory: &'a mut PlaneBuffer,
-    ) -> Result<FrameView<'a>> {
-        let (width, height) = grid.size;
-        let (tile_width, tile_height) = items.size(site, grid.tiles[0])?;
-        // Each tile begins inside the result, so the tiles' samples stay within a multiple of the result's.
-        if tile_width.saturating_mul(grid.columns - 1) >= width
-            || tile_height.saturating_mul(grid.tiles.len() as u32 / grid.columns - 1) >= height
-        {
-            return Err(Error::malformed(site, "AVIF with a tile outside its grid"));
-        }
-        let mut joined: Option<(Format, [&'a mut [u8]; 3])> = None;
-        let mut memory = Some(memory);
-        for (n, &tile) in (0..).zip(&grid.tiles) {
-            if items.size(site, tile)? != (tile_width, tile_height) {
-                return Err(Error::malformed(site, "AVIF with tiles of several sizes in one grid"));
-            }
-            self.decode_item(site, items, tile, file)?;
-            let (planes, depth_bits, color) = planes(site, &self.frame, tags)?;
-            let (parts, format) = Format::of(site, &planes, depth_bits, color)?;
-            if let Some(memory) = memory.take() {
-                let sizes = [0, 1, 2].map(|plane| {
-                    let (row_bytes, rows) = format.plane_size(plane, (width, height));
-                    row_bytes * rows
-                });
-                joined = Some((format, memory.reserve(site, sizes)?));
-            }
-            let (first, whole) = joined.as_mut().expect("allocated with the first tile");
-            let corner = (n % grid.columns * tile_width, n / grid.columns * tile_height);
-            let is_aligned = corner.0.is_multiple_of(1 << format.log2_chroma_w)
-                && corner.1.is_multiple_of(1 << format.log2_chroma_h);
-            if *first != format || !is_aligned {
-                let reason = "AVIF with a grid of tiles whose samples do not fit together";
-                return Err(Error::malformed(site, reason));
-            }
-            for (plane, (to, from)) in whole.iter_mut().zip(parts).enumerate() {
-                let Some(from) = from else { continue };
-                let (row_bytes, rows) = format.plane_size(plane, (width, height));
-                let (left, top) = format.plane_size(plane, corner);
-                let (tile_row, tile_rows) = format.plane_size(plane, (tile_width, tile_height));
-                let (row, rows) = (tile_row.min(row_bytes - left), tile_rows.min(rows - top));
-                for y in 0..rows {
-                    to[(top + y) * row_bytes + left..][..row]
-                        .copy_from_slice(&from.data[y * from.stride_bytes..][..row]);
-                }
+        for (plane, (to, from)) in whole.iter_mut().zip(parts).enumerate() {
+            let Some(from) = from else { continue };
+            let (row_bytes, rows) = format.plane_size(plane, (width, height));
+            let (left, top) = format.plane_size(plane, corner);
+            let (tile_row, tile_rows) = format.plane_size(plane, (tile_width, tile_height));
+            let (row, rows) = (tile_row.min(row_bytes - left), tile_rows.min(rows - top));
+            for y in 0..rows {
+                to[(top + y) * row_bytes + left..][..row]
+                    .copy_from_slice(&from.data[y * from.stride_bytes..][..row]);
             }
         }
-        let (format, whole) = joined.expect("a grid has tiles");
-        Ok(format.view(grid.size, whole.map(|plane| &*plane)))
     }
+    let (format, whole) = joined.expect("a grid has tiles");
+    Ok(format.view(grid.size, whole.map(|plane| &*plane)))
 }
 
 /// How the planes of tiles are stored.
@@ -270,33 +222,5 @@ impl Format {
             planes,
             color: self.color,
         }
-    }
-}
-
-/// Planes, bits of a sample and color of a decoded frame. The container's color description takes precedence
-/// over that of the AV1 data.
-fn planes<'a>(
-    site: &Site,
-    frame: &'a Frame,
-    tags: Option<ColorTags>,
-) -> Result<(Planes<'a>, u8, Colorimetry)> {
-    let unknown = || Error::Unsupported { site: site.clone(), what: "an unknown pixel format".to_owned() };
-    let layout = frame.layout().ok_or_else(unknown)?;
-    let color =
-        frame_view::color(site, layout.rgb, tags.unwrap_or_else(|| frame.color()), Default::default())?;
-    Ok((frame_view::planes(site, frame, &layout)?, layout.depth, color))
-}
-
-/// Parameters of a decoder of any item: the data of each contains its sequence header.
-fn av1_params() -> CodecParams {
-    CodecParams {
-        codec: Codec { id: codec_id("av1").unwrap_or(0), name: "av1".to_owned(), kind: CodecKind::Av1 },
-        tag: 0,
-        extradata: Vec::new(),
-        width: 0,
-        height: 0,
-        bits_per_coded_sample: 0,
-        color: ColorTags::default(),
-        reorder: None,
     }
 }

@@ -1,5 +1,5 @@
-//! Reads WebP headers, and decodes WebP images to R, G, B. Only this module calls `image-webp`.
-//! Of an animation it decodes the first frame. Alpha is not applied.
+//! Reads WebP headers, and decodes WebP images to R, G, B, or lossy ones to planes as stored. Only this module calls
+//! `image-webp`. Of an animation it decodes the first frame. Alpha is not applied.
 
 use std::io::Cursor;
 
@@ -7,10 +7,11 @@ use framespool_kernels::{ColorRange, Colorimetry, FrameView, MatrixCoefficients,
 use image_webp::{DecodingError, WebPDecoder};
 
 use super::header_reader::HeaderReader;
+use super::keyframe::KeyframeDecoder;
 use super::plane_buffer::PlaneBuffer;
 use super::{exif, CodingProcess, ColorModel, ImageFormat, ImageHeader};
 use crate::error::{Error, Result, Site};
-use crate::media::DisplayOrientation;
+use crate::media::{ColorTags, DisplayOrientation};
 
 /// Offset of the first chunk: after "RIFF", the size and "WEBP".
 const FIRST_CHUNK: u64 = 12;
@@ -125,6 +126,37 @@ fn extended(reader: &mut HeaderReader<'_>, at: u64, orientation: &mut DisplayOri
 
 fn malformed(reader: &HeaderReader<'_>, at: u64, what: &str) -> Error {
     Error::malformed(reader.site(), format!("WebP with {what} at byte {at}"))
+}
+
+/// Y, Cb and Cr of WebP: SMPTE 170M, limited range (RFC 9649, 2.5).
+const COLOR: ColorTags = ColorTags { primaries: 2, transfer: 2, matrix: 6, full_range: Some(false) };
+
+/// Decodes the picture of a lossy file to planes as stored. `None` for other files.
+pub(super) fn decode_planes<'a>(
+    decoder: &'a mut KeyframeDecoder,
+    site: &Site,
+    header: &ImageHeader,
+    bytes: &[u8],
+) -> Result<Option<FrameView<'a>>> {
+    let Some(data) = lossy_data(bytes) else { return Ok(None) };
+    let (width, height) = (header.width, header.height);
+    decoder.decode(site, &[data], (width, height))?;
+    let (planes, depth_bits, color) = decoder.planes(site, Some(COLOR))?;
+    Ok(Some(FrameView { width, height, depth_bits, shift: 0, planes, color }))
+}
+
+/// The complete VP8 chunk of a file that is not animated.
+fn lossy_data(bytes: &[u8]) -> Option<&[u8]> {
+    let mut rest = bytes.get(FIRST_CHUNK as usize..)?;
+    loop {
+        let (head, content) = rest.split_first_chunk::<8>()?;
+        let len = u32::from_le_bytes(head[4..].try_into().expect("four bytes")) as usize;
+        match &head[..4] {
+            b"VP8 " => return content.get(..len),
+            b"VP8L" | b"ANMF" => return None,
+            _ => rest = content.get(len.checked_next_multiple_of(2)?..)?,
+        }
+    }
 }
 
 /// Decodes the picture of a whole file: the values of libwebp, which interpolates chroma.

@@ -49,8 +49,10 @@ def test_webp_is_pillows_to_the_byte(photo, size):
     for options in (*lossy, {"lossless": True}, {"lossless": True, "exact": True}):
         for picture in (image, with_alpha(image)):
             data = encoded(picture, "WEBP", **options)
-            for exact in (True, False):
-                assert np.array_equal(fsp.decode_image(data, exact=exact).numpy(), pillow(data)), options
+            assert np.array_equal(fsp.decode_image(data).numpy(), pillow(data)), options
+            # Planes as stored: the kernels repeat chroma, which libwebp interpolates.
+            far = np.abs(fsp.decode_image(data, exact=False).numpy().astype(int) - pillow(data))
+            assert far.mean() < (1.5 if "quality" in options else 1e-9), (options, far.mean())
 
 
 def test_the_first_frame_of_an_animated_webp(photo):

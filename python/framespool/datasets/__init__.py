@@ -19,6 +19,7 @@ from framespool.datasets._action_recognition import (
 from framespool.datasets._archives import recordio, tfrecord, webdataset
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._folders import folder, frame_folder, image_folder
+from framespool.datasets._in_memory import from_dataframe, from_huggingface
 from framespool.datasets._lerobot import lerobot
 from framespool.datasets._lists import annotation_file, dali_file_list, json_lines
 from framespool.datasets._lmdb import lmdb
@@ -43,6 +44,8 @@ __all__ = [
     "epic_kitchens",
     "folder",
     "frame_folder",
+    "from_dataframe",
+    "from_huggingface",
     "hmdb51",
     "image_folder",
     "jester",

@@ -412,4 +412,15 @@ def _ordered(entries: Iterable[Any]) -> Iterable[Any]:
         raise ArgumentError(
             "dataset must be a list, got a set, whose order differs between processes; pass sorted(the_set)"
         )
+    if hasattr(entries, "cast_column"):
+        raise ArgumentError(
+            "dataset must be a list of (path, label), got a dataset of Hugging Face; pass "
+            "framespool.datasets.from_huggingface(dataset, source=..., label=...)"
+        )
+    # Iterating over a table gives its columns, or their names.
+    if hasattr(entries, "iloc") or hasattr(entries, "get_columns") or hasattr(entries, "column_names"):
+        raise ArgumentError(
+            f"dataset must be a list of (path, label), got {type(entries).__name__}; pass "
+            "framespool.datasets.from_dataframe(table, source=..., label=...)"
+        )
     return entries

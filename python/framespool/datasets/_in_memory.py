@@ -1,0 +1,192 @@
+"""Takes tables of other libraries as datasets: pandas, Polars, PyArrow, and the library `datasets`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from framespool._sources import VideoSegment
+from framespool._validate_args import boolean
+from framespool.datasets._dataset import Dataset
+from framespool.datasets._readers import string_list
+from framespool.errors import ArgumentError
+
+
+def from_dataframe(
+    table: Any,
+    *,
+    source: str = "path",
+    label: str = "label",
+    start: str = "start",
+    end: str = "end",
+    in_frames: bool = False,
+    columns: str | Sequence[str] | None = None,
+    root: str | os.PathLike[str] | None = None,
+) -> Dataset:
+    """Takes the rows of a table in memory as samples. The files are not read.
+
+    Args:
+        table: A `pandas.DataFrame`, a `polars.DataFrame` or a `pyarrow.Table`.
+        source: Column of the paths or URLs of the videos or images, or of the bytes of the files.
+        label: Column of the labels, if it exists: integers, numbers with a fraction, names, or lists of numbers.
+        start: Column of the segments' starts, if it exists.
+        end: Column of the segments' ends, if it exists.
+        in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.
+        columns: Columns to keep in `Dataset.columns`. By default every other column whose values are numbers, flags or
+            texts. Missing values (`None`, NaN, `pandas.NA`) become `None`.
+        root: Folder that relative paths start from. By default the current folder.
+
+    Returns:
+        A dataset with one sample per row, in the order of the rows.
+
+    Raises:
+        ArgumentError: If the table has another type, if a column does not exist, or if a row has no source, or a wrong
+            label or segment; the message names the row.
+
+    Example:
+        >>> import framespool as fsp
+        >>> import pyarrow as pa
+        >>> table = pa.table({"path": ["a.mp4", "phone.mp4"], "label": ["walk", "run"], "caption": ["one", "two"]})
+        >>> dataset = fsp.datasets.from_dataframe(table)
+        >>> dataset[0], dataset.classes, dataset.columns
+        (('a.mp4', 1), ['run', 'walk'], {'caption': ['one', 'two']})
+    """
+    read = _columns_of(table)
+    if read is None:
+        raise ArgumentError(
+            "table must be a pandas.DataFrame, a polars.DataFrame (of a LazyFrame, the result of collect()) or a "
+            f"pyarrow.Table, got {type(table).__name__}"
+        )
+    sources = _column(read, source, "source")
+    starts, ends, labels = (read.get(name) for name in (start, end, label))
+    boolean("in_frames", in_frames)
+    samples = []
+    for row, value in enumerate(sources):
+        bounds = [None if part is None else part[row] for part in (starts, ends)]
+        samples.append((_sample(row, value, bounds, in_frames, root), None if labels is None else labels[row]))
+    used = {source, start, end, label}
+    return Dataset(samples, columns=_kept(read, columns, used))
+
+
+def from_huggingface(
+    dataset: Any,
+    *,
+    source: str = "video",
+    label: str = "label",
+    columns: str | Sequence[str] | None = None,
+) -> Dataset:
+    """Takes the rows of a `datasets.Dataset` of Hugging Face as samples. The files are not decoded.
+
+    Videos and images that the dataset contains as bytes are copied into memory. `datasets.parquet()` and
+    `datasets.arrow()` read them in place instead, from the files of the dataset.
+
+    Args:
+        dataset: A `datasets.Dataset`: one split, which is not streamed.
+        source: Column of the videos or images: of the type `Video` or `Image`, of paths or of bytes.
+        label: Column of the labels, if it exists. Names of a `ClassLabel` become `Dataset.classes`.
+        columns: Columns to keep in `Dataset.columns`. By default every other column whose values are numbers, flags or
+            texts.
+
+    Returns:
+        A dataset with one sample per row, in the order of the rows.
+
+    Raises:
+        ArgumentError: If it is no such dataset, if a column does not exist, or if a row has neither a path nor bytes.
+
+    Example:
+        >>> import framespool as fsp
+        >>> import datasets
+        >>> rows = datasets.Dataset.from_dict({"video": ["a.mp4", "phone.mp4"], "label": [1, 0]})
+        >>> fsp.datasets.from_huggingface(rows).samples
+        [('a.mp4', 1), ('phone.mp4', 0)]
+    """
+    features = getattr(dataset, "features", None)
+    if not hasattr(dataset, "cast_column") or not hasattr(dataset, "__len__") or features is None:
+        raise ArgumentError(
+            "dataset must be a datasets.Dataset: one split, such as dataset['train'], and not streamed; got "
+            f"{type(dataset).__name__}"
+        )
+    if source not in features:
+        raise ArgumentError(f"source: the dataset has no column {source!r}; it has {', '.join(map(repr, features))}")
+    if getattr(features[source], "decode", False):
+        dataset = dataset.cast_column(source, type(features[source])(decode=False))
+    names = [name for name in features if name in (source, label) or _is_plain(features[name])]
+    kept = [columns] if isinstance(columns, str) else list(columns or [])
+    rows = dataset.select_columns([name for name in features if name in (*names, *kept)])[:]
+    read = {name: [_present(value) for value in values] for name, values in rows.items()}
+    labels = read.get(label)
+    samples = [
+        (_sample(row, value, [None, None], True, None), None if labels is None else labels[row])
+        for row, value in enumerate(read[source])
+    ]
+    classes = getattr(features.get(label), "names", None) or ()
+    return Dataset(samples, classes, _kept(read, columns, {source, label}))
+
+
+def _columns_of(table: Any) -> dict[str, list[Any]] | None:
+    """The columns as lists, without an import of the table's library; `None` for other objects."""
+    if hasattr(table, "iloc") and hasattr(table, "columns"):
+        names, values = [str(name) for name in table.columns], [table.iloc[:, n] for n in range(len(table.columns))]
+        lists = [column.tolist() for column in values]
+    elif hasattr(table, "get_columns"):
+        names, lists = list(table.columns), [column.to_list() for column in table.get_columns()]
+    elif hasattr(table, "column_names") and hasattr(table, "schema"):
+        names, lists = list(table.column_names), [column.to_pylist() for column in table.columns]
+    else:
+        return None
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ArgumentError(f"table: two columns have the name {twice!r}; rename one")
+    return {name: [_present(value) for value in values] for name, values in zip(names, lists, strict=True)}
+
+
+def _present(value: Any) -> Any:
+    """`None` for a missing value."""
+    is_missing = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    return None if is_missing else value
+
+
+def _column(read: dict[str, list[Any]], name: str, argument: str) -> list[Any]:
+    if name not in read:
+        raise ArgumentError(f"{argument}: the table has no column {name!r}; it has {', '.join(map(repr, read))}")
+    return read[name]
+
+
+def _sample(row: int, value: Any, bounds: list[Any], in_frames: bool, root: Any) -> Any:
+    """The source of a row."""
+    if isinstance(value, dict):
+        # `datasets` stores either the bytes, with the name of the file, or the path alone.
+        value = value.get("bytes") or value.get("path")
+    if not isinstance(value, (str, bytes, os.PathLike)) or not value:
+        raise ArgumentError(f"row {row} has no path and no bytes as its source, got {value!r}")
+    if root is not None and not isinstance(value, bytes) and "://" not in os.fspath(value):
+        value = os.path.join(os.fspath(root), os.fspath(value))
+    if bounds == [None, None]:
+        return value
+    names = ("start_frame", "end_frame") if in_frames else ("start_seconds", "end_seconds")
+    given = {name: bound for name, bound in zip(names, bounds, strict=True) if bound is not None}
+    if in_frames:
+        # A column of integers with missing values holds floats.
+        given = {name: int(bound) if float(bound).is_integer() else bound for name, bound in given.items()}
+    try:
+        return VideoSegment(value, **given)
+    except ArgumentError as reason:
+        raise ArgumentError(f"row {row}: {reason}") from reason
+
+
+def _kept(read: dict[str, list[Any]], columns: str | Sequence[str] | None, used: set[str]) -> dict[str, list[Any]]:
+    if columns is None:
+        plain = (str, int, float, type(None))
+        return {
+            name: values
+            for name, values in read.items()
+            if name not in used and all(isinstance(value, plain) for value in values)
+        }
+    wanted = [columns] if isinstance(columns, str) else string_list("columns", columns) if columns else []
+    return {name: _column(read, name, "columns") for name in wanted}
+
+
+def _is_plain(feature: Any) -> bool:
+    """Whether values of a feature are numbers, flags or texts."""
+    return isinstance(getattr(feature, "dtype", None), str) and not hasattr(feature, "decode")

@@ -1,0 +1,145 @@
+"""Tables of pandas, Polars, PyArrow and `datasets` as datasets."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import framespool as fsp
+import pytest
+from framespool.datasets import VideoSegment, from_dataframe, from_huggingface
+
+ROWS = {
+    "path": ["a.mp4", "b.mp4", "https://host/c.mp4"],
+    "label": ["walk", "run", "walk"],
+    "caption": ["one", None, "three"],
+    "score": [0.5, float("nan"), 2.0],
+    "boxes": [[1, 2], [3], []],
+}
+
+
+#: Makes the rows of each library.
+TABLES = {
+    "pandas": lambda pandas: pandas.DataFrame(ROWS),
+    "polars": lambda polars: polars.DataFrame(ROWS),
+    "pyarrow": lambda pyarrow: pyarrow.table(ROWS),
+}
+
+
+@pytest.mark.parametrize("module", TABLES)
+def test_rows_become_samples(module):
+    table = TABLES[module](pytest.importorskip(module))
+    dataset = from_dataframe(table)
+    assert [source for source, _ in dataset] == ROWS["path"]
+    assert dataset.classes == ["run", "walk"] and [label for _, label in dataset] == [1, 0, 1]
+    assert dataset.columns == {"caption": ["one", None, "three"], "score": [0.5, None, 2.0]}
+    rooted = from_dataframe(table, root="/data", columns="boxes")
+    assert [source for source, _ in rooted] == ["/data/a.mp4", "/data/b.mp4", "https://host/c.mp4"]
+    assert [list(boxes) for boxes in rooted.columns["boxes"]] == ROWS["boxes"]
+    with pytest.raises(fsp.ArgumentError, match="no column 'video'; it has 'path', 'label'"):
+        from_dataframe(table, source="video")
+    with pytest.raises(fsp.ArgumentError, match="row 1 has no path and no bytes"):
+        from_dataframe(table, source="caption")
+    for make_dataset in (fsp.datasets.Dataset, lambda table: fsp.ImageLoader(table, batch_size=1)):
+        with pytest.raises(fsp.ArgumentError, match="from_dataframe"):
+            make_dataset(table)
+
+
+def test_segments_and_bytes():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(
+        {"path": ["a.mp4"] * 3, "start": [None, 1, 2.0], "end": [3, None, None], "label": [1, None, 0]}
+    )
+    dataset = from_dataframe(table)
+    assert [source for source, _ in dataset] == [
+        VideoSegment("a.mp4", end_seconds=3),
+        VideoSegment("a.mp4", start_seconds=1),
+        VideoSegment("a.mp4", start_seconds=2),
+    ]
+    frames = from_dataframe(table, in_frames=True)
+    assert frames[1][0] == VideoSegment("a.mp4", start_frame=1)
+    with pytest.raises(fsp.ArgumentError, match="row 2: "):
+        from_dataframe(table.assign(end=[3, None, 1]))
+    with pytest.raises(fsp.ArgumentError, match="two columns have the name 'path'"):
+        from_dataframe(pandas.concat([table, table], axis=1))
+    assert from_dataframe(pandas.DataFrame({"path": [b"bytes of a file"]})).samples == [(b"bytes of a file", -1)]
+
+
+@pytest.mark.parametrize("wrong", [[("a.mp4", 0)], {"path": ["a.mp4"]}, "a.csv", None])
+def test_other_objects_are_refused(wrong):
+    with pytest.raises(fsp.ArgumentError, match=r"pandas\.DataFrame"):
+        from_dataframe(wrong)
+    with pytest.raises(fsp.ArgumentError, match=r"datasets\.Dataset"):
+        from_huggingface(wrong)
+
+
+class Decoded:
+    """Stands for the feature `Video` of `datasets`."""
+
+    def __init__(self, decode=True):
+        self.decode = decode
+
+
+class HuggingFaceDataset:
+    """Stands for `datasets.Dataset`: refuses to decode."""
+
+    def __init__(self, features, rows):
+        self.features, self.rows = features, rows
+
+    def __len__(self):
+        return len(self.rows["video"])
+
+    def cast_column(self, name, feature):
+        return HuggingFaceDataset({**self.features, name: feature}, self.rows)
+
+    def select_columns(self, names):
+        return HuggingFaceDataset(
+            {name: self.features[name] for name in names}, {name: self.rows[name] for name in names}
+        )
+
+    def __getitem__(self, rows):
+        assert rows == slice(None) and not any(getattr(feature, "decode", False) for feature in self.features.values())
+        return self.rows
+
+
+def test_a_dataset_of_hugging_face():
+    text, number = SimpleNamespace(dtype="string"), SimpleNamespace(dtype="int64", names=["walk", "run"])
+    dataset = HuggingFaceDataset(
+        {"video": Decoded(), "label": number, "caption": text, "other": Decoded()},
+        {
+            "video": [
+                {"path": "a.mp4", "bytes": None},
+                {"path": "b.mp4", "bytes": b"b"},
+                {"path": None, "bytes": b"c"},
+            ],
+            "label": [1, 0, None],
+            "caption": ["one", "two", None],
+            "other": [{"path": "x.png"}] * 3,
+        },
+    )
+    found = from_huggingface(dataset)
+    assert found.samples == [("a.mp4", 1), (b"b", 0), (b"c", -1)] and found.classes == ["walk", "run"]
+    assert found.columns == {"caption": ["one", "two", None]}
+    with pytest.raises(fsp.ArgumentError, match="no column 'clip'; it has 'video', 'label', 'caption', 'other'"):
+        from_huggingface(dataset, source="clip")
+    with pytest.raises(fsp.ArgumentError, match="no column 'title'"):
+        from_huggingface(dataset, columns=["title"])
+    for make in (fsp.datasets.Dataset, lambda table: fsp.ImageLoader(table, batch_size=1)):
+        with pytest.raises(fsp.ArgumentError, match="from_huggingface"):
+            make(dataset)
+
+
+def test_the_real_library(videos):
+    datasets = pytest.importorskip("datasets")
+    names = [str(videos / "derived" / "base_640x360.mp4"), str(videos / "action" / "phone_176x144.mp4")]
+    rows = datasets.Dataset.from_dict({"video": names, "label": [1, 0], "caption": ["one", "two"]})
+    typed = rows.cast_column("video", datasets.Video()).cast_column("label", datasets.ClassLabel(names=["a", "b"]))
+    for dataset, classes in ((rows, []), (typed, ["a", "b"]), (typed.shuffle(seed=1).select([0, 1]), ["a", "b"])):
+        found = from_huggingface(dataset)
+        assert sorted(found.samples) == sorted(zip(names, [1, 0], strict=True)) and found.classes == classes
+        assert sorted(found.columns["caption"]) == ["one", "two"]
+        batch = next(iter(fsp.ClipLoader(found, fsp.samplers.uniform(sequence_length=2), batch_size=2)))
+        assert len(batch.frames) == 2
+    with pytest.raises(fsp.ArgumentError, match="not streamed"):
+        from_huggingface(rows.to_iterable_dataset())
+    with pytest.raises(fsp.ArgumentError, match="from_huggingface"):
+        fsp.datasets.Dataset(rows)

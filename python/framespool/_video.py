@@ -236,6 +236,64 @@ class Video:
         """
         return iter(self._video)
 
+    def iter(
+        self,
+        *,
+        fps: float | None = None,
+        stride: int | None = None,
+        start_seconds: float | None = None,
+        end_seconds: float | None = None,
+        chunk_size: int = 64,
+        transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
+        dtype: Dtype = "uint8",
+        layout: ClipLayout = "THWC",
+        seed: int = 0,
+        num_threads: int | None = None,
+    ) -> Iterator[FrameBatch]:
+        """Iterates over a video, or its frames at a rate, in chunks: for embeddings of long videos.
+
+        Threads decode the next chunks meanwhile, each GOP of up to 1024 frames once. The memory does not depend on the
+        length of the video: at most 1 GiB of chunks that wait, and one decoder per thread. The video is opened again,
+        so a file object cannot be iterated.
+
+        Args:
+            fps: Frames per second: frame *k* is the one that is shown `k / fps` seconds after the first one.
+            stride: Distance between frames, in frames, instead of `fps`. `None` without `fps`: every frame.
+            start_seconds: Start in seconds of the video's own timestamps; `None`: the first frame.
+            end_seconds: End in seconds, exclusive; `None`: the end of the video.
+            chunk_size: Frames of a chunk; the last one may have fewer.
+            transforms: As for `frames()`. Random ones draw the same numbers for all frames of a chunk.
+            dtype: As for `frames()`.
+            layout: `"THWC"`, `"TCHW"` or `"CTHW"`.
+            seed: Seed of random transforms.
+            num_threads: Threads that decode. `None`: one per available core.
+
+        Returns:
+            An iterator over the chunks.
+
+        Raises:
+            DecodeError: If damage in the file affects a frame, when the iteration reaches its chunk.
+            ArgumentError: If an argument is invalid.
+
+        Example:
+            >>> import framespool as fsp
+            >>> video = fsp.Video("a.mp4")
+            >>> [chunk.indices for chunk in video.iter(fps=6, chunk_size=5, transforms=[fsp.transforms.Resize(64)])]
+            [[0, 4, 8, 12, 16], [20, 24, 28, 32, 36], [40, 44, 48, 52, 56], [60, 64, 68]]
+        """
+        from framespool._video_chunks import chunks
+
+        return chunks(
+            self,
+            fps=fps,
+            stride=stride,
+            chunk_size=chunk_size,
+            bounds=(start_seconds, end_seconds),
+            layout=layout,
+            num_threads=self._asked_threads if num_threads is None else num_threads,
+            options={"transforms": transforms, "dtype": dtype, "seed": seed},
+        )
+
     def frames(
         self,
         indices: Iterable[int],

@@ -271,6 +271,14 @@ def test_pictures_of_shards_and_their_json(tmp_path, photos):
     assert unlabeled.columns["info"] == [{"class": label} for _, label in photos]
     with pytest.raises(fsp.ArgumentError, match="columns must be"):
         fsp.datasets.webdataset(tmp_path / f"{form}.tar", columns=[""])
+    with pytest.raises(fsp.ArgumentError, match=r"extension 'json\.info'; columns='json' gives a column for each"):
+        fsp.datasets.webdataset(tmp_path / f"{form}.tar", label=None, columns="json.info")
+    with pytest.raises(fsp.ArgumentError, match="no sample has a member with the extension 'txt'$"):
+        fsp.datasets.webdataset(tmp_path / f"{form}.tar", label=None, columns=("json", "txt"))
+    with pytest.raises(fsp.ArgumentError, match=r"has no label .*label=\('json', 'info', 'class'\)"):
+        fsp.datasets.webdataset(tmp_path / f"{form}.tar", label="json.info.class")
+    cased = fsp.datasets.webdataset(tmp_path / f"{form}.tar", label=None, columns="JSON")
+    assert cased.columns == unlabeled.columns
 
 
 def test_tars_of_tar_itself_are_read(tmp_path, short_clips):

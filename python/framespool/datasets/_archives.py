@@ -51,8 +51,8 @@ def webdataset(
         `columns["__key__"]` has the samples' keys.
 
     Raises:
-        ArgumentError: If a sample has no label, or a label and no video (the message names shard and key), or if no
-            sample remains.
+        ArgumentError: If a sample has no label, or a label and no video (the message names shard and key), if no
+            sample has a member of `columns`, or if no sample remains.
         InvalidDataError: If a shard is damaged; the message names the byte.
         TruncatedError: If a shard is truncated.
         UnsupportedError: If a shard is compressed.
@@ -81,10 +81,23 @@ def webdataset(
             indices = [_index_file_of(file) for file in files]
     else:
         indices = expand_paths("index", index)
-    return archive_dataset(
-        on_error,
-        lambda: _framespool.read_webdataset(files, indices, extensions, where, kept, on_error, listing_threads()),
-    )
+    try:
+        dataset = archive_dataset(
+            on_error,
+            lambda: _framespool.read_webdataset(files, indices, extensions, where, kept, on_error, listing_threads()),
+        )
+    except ArgumentError as reason:
+        if isinstance(label, str) and label.startswith("json."):
+            field = tuple(label.split("."))
+            raise ArgumentError(f"{reason}; a field of the JSON member is label={field!r}") from reason
+        raise
+    # The names of a JSON object are columns, so "json" itself is none.
+    found = {name.lower() for name in dataset.columns}
+    missing = [name for name in kept if name.lower() not in found and name.lower().rpartition(".")[2] != "json"]
+    if missing:
+        hint = "; columns='json' gives a column for each name of the JSON member" if "json." in missing[0] else ""
+        raise ArgumentError(f"columns: no sample has a member with the extension {missing[0]!r}{hint}")
+    return dataset
 
 
 def _index_file_of(shard: str) -> str:

@@ -1,0 +1,89 @@
+"""Shared by the recipes: lists of samples, a small model, and a measurement of both loaders in turn."""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def write_samples(path: Path, videos: Sequence[Path]) -> Path:
+    """Writes a JSON-lines file with the keys `video` and `caption`.
+
+    Args:
+        path: The file.
+        videos: The videos.
+
+    Returns:
+        The file.
+    """
+    rows = [{"video": str(video.resolve()), "caption": f"video {number}"} for number, video in enumerate(videos)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+class PatchModel(torch.nn.Module):
+    """A stand-in for a vision encoder, with random weights: one embedding per patch of 2 x 28 x 28 pixels, averaged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = torch.nn.Conv3d(3, 8, (2, 28, 28), (2, 28, 28))
+
+    @torch.no_grad()
+    def forward(self, frames: torch.Tensor) -> torch.Tensor:
+        """Embeds a clip.
+
+        Args:
+            frames: (T, C, H, W) float32, 0 to 255.
+
+        Returns:
+            (8,) float32.
+        """
+        return self.embed((frames / 255).permute(1, 0, 2, 3)[None]).mean(dim=(0, 2, 3, 4))
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of its finished child processes.
+
+    Returns:
+        Seconds.
+    """
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def compare_speed(loaders: dict[str, Callable[[], Iterable[dict[str, Any]]]], rounds: int) -> list[str]:
+    """Measures the loaders in turn, each with the model as its consumer.
+
+    Args:
+        loaders: Functions that start an epoch, by name; the first is the original.
+        rounds: Epochs of each loader.
+
+    Returns:
+        The lines of a table: medians of samples per second and CPU milliseconds per sample, and the median of the
+        ratios of each round.
+    """
+    model = PatchModel()
+    rates: dict[str, list[float]] = {name: [] for name in loaders}
+    costs: dict[str, list[float]] = {name: [] for name in loaders}
+    for round_ in range(rounds + 1):
+        for name, start in loaders.items():
+            begun, used = time.perf_counter(), cpu_seconds()
+            samples = sum(1 for sample in start() if model(sample["frames"]).isfinite().all())
+            if round_:  # the first epoch of each loads libraries and files
+                rates[name].append(samples / (time.perf_counter() - begun))
+                costs[name].append(1000 * (cpu_seconds() - used) / samples)
+    original = next(iter(loaders))
+    lines = [f"{'loader':<28}{'samples/s':>10}{'CPU ms':>9}{'ratio':>7}"]
+    for name in loaders:
+        ratio = statistics.median(rate / other for rate, other in zip(rates[name], rates[original], strict=True))
+        rate, cost = statistics.median(rates[name]), statistics.median(costs[name])
+        lines.append(f"{name:<28}{rate:>10.2f}{cost:>9.1f}{ratio:>7.2f}")
+    return lines

@@ -1,0 +1,48 @@
+"""The recipes of examples/recipes: the same samples as the original loaders, and a table of speeds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RECIPES = Path(__file__).resolve().parents[2] / "examples" / "recipes"
+FILES = [
+    "derived/base_640x360.mp4",
+    "action/street_960x540.mp4",
+    "action/street_426x240.mp4",
+    "action/phone_176x144.mp4",
+    "action/long_384x164_90s.mp4",
+]
+
+
+def run(program: Path, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, program, *map(str, words)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "FRAMESPOOL_INDEX": "off", **environment},
+    )
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("reader", ["torchcodec", "decord"])
+def test_qwen_vl(videos, reader):
+    for package in ("torch", "torchvision", "qwen_vl_utils", reader):
+        pytest.importorskip(package)
+    files = [videos / name for name in FILES]
+    done = run(RECIPES / "qwen_vl" / "compare.py", *files, FORCE_QWENVL_VIDEO_READER=reader)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{len(files)} samples: the same frames, sizes and captions\n")
+    # A video that does not exist is an error of the program, not a sample less.
+    assert run(RECIPES / "qwen_vl" / "compare.py", files[0], "none.mp4").returncode != 0
+    table = run(
+        RECIPES / "qwen_vl" / "bench.py", "--rounds", 1, "--workers", 1, *files[2:4], FORCE_QWENVL_VIDEO_READER=reader
+    )
+    assert table.returncode == 0, table.stderr
+    rows = table.stdout.splitlines()[-2:]
+    assert rows[0].startswith(f"qwen-vl-utils ({reader})") and rows[1].startswith("framespool")
+    assert all(float(row.split()[-3]) > 0 for row in rows)

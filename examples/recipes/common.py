@@ -29,7 +29,7 @@ def write_samples(path: Path, videos: Sequence[Path]) -> Path:
 
 
 class PatchModel(torch.nn.Module):
-    """A placeholder for a vision encoder, with random weights: one embedding per patch of 2 x 28 x 28 pixels, averaged."""
+    """A placeholder for a vision encoder: one embedding per patch of 2 x 28 x 28 pixels, averaged; random weights."""
 
     def __init__(self) -> None:
         super().__init__()

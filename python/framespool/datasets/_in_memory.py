@@ -96,10 +96,10 @@ def from_huggingface(
 
     Example:
         >>> import framespool as fsp
-        >>> import datasets
-        >>> rows = datasets.Dataset.from_dict({"video": ["a.mp4", "phone.mp4"], "label": [1, 0]})
-        >>> fsp.datasets.from_huggingface(rows).samples
-        [('a.mp4', 1), ('phone.mp4', 0)]
+        >>> from datasets import load_dataset  # doctest: +SKIP
+        >>> rows = load_dataset("videofolder", data_dir="videos/", split="train")  # doctest: +SKIP
+        >>> fsp.datasets.from_huggingface(rows).classes  # doctest: +SKIP
+        ['again', 'bird', 'book']
     """
     features = getattr(dataset, "features", None)
     if not hasattr(dataset, "cast_column") or not hasattr(dataset, "__len__") or features is None:

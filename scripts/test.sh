@@ -98,7 +98,13 @@ corpus_tier() {
     return
   fi
   export FRAMESPOOL_CORPUS=$corpus
-  step "corpus: Rust tests" "${rust[@]}" --test engine
+  # Without the tests of single generated files, which the first tier has run.
+  local tests_of_one_file=()
+  for name in corruption_ts:: dali_order:: image::corruption:: image::png_decoding:: index_cache_processes:: layering:: \
+    loader_invariance:: parameter_sets:: timestamps:: is_detected missing_reference truncated_p; do
+    tests_of_one_file+=(--skip "$name")
+  done
+  step "corpus: Rust tests" "${rust[@]}" --test engine -- "${tests_of_one_file[@]}"
   step "corpus: GPU path, simulated driver" scripts/test_gpu.sh corpus
   step "corpus: Python tests" "${pytest[@]}" tests/python/test_errors.py tests/python/test_analyze_access.py \
     tests/python/test_docs.py::test_figures_are_those_of_the_script

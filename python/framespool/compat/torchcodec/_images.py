@@ -215,7 +215,7 @@ def _decode(data: bytes, kind: str, mode: Mode | ImageReadMode, output_dtype: An
         raise RuntimeError(f"Not a {kind.upper()} file: starts with {data[:8]!r}")
     channels, bits = _stored(data, kind)
     if bits > 8 and output_dtype not in (None, torch.uint8):
-        raise RuntimeError("framespool decodes images to 8 bits; give output_dtype=torch.uint8")
+        raise RuntimeError(f"framespool decodes {bits} bits to 8; give output_dtype=torch.uint8")
     if kind == "jpeg" and channels == 4 and wanted is ImageReadMode.UNCHANGED:
         raise RuntimeError("framespool converts CMYK to RGB; give mode='RGB' or 'GRAY' instead of 'UNCHANGED'")
     if wanted is ImageReadMode.UNCHANGED:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from framespool._validate_args import choice, integer
 from framespool.datasets import VideoSegment
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from framespool._video import FrameBatch, Video
 
 #: Layouts of a clip, and those of a batch of clips.
-_LAYOUTS = {"THWC": "NTHWC", "TCHW": "NTCHW", "CTHW": "NCTHW"}
+_LAYOUTS: dict[str, Literal["NTCHW", "NCTHW", "NTHWC"]] = {"THWC": "NTHWC", "TCHW": "NTCHW", "CTHW": "NCTHW"}
 #: Frames that are planned ahead, so that a GOP that spans many chunks is decoded once.
 _FRAMES_AHEAD = 1024
 #: Memory of chunks that are finished before the consumer needs them.

@@ -14,6 +14,7 @@ torchvision 0.28 removed. qwen-vl-utils and PyTorch are imported when they are n
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -44,8 +45,7 @@ def install() -> None:
         >>> from framespool.compat import qwen_vl_utils
         >>> qwen_vl_utils.install()  # doctest: +SKIP
     """
-    from qwen_vl_utils import vision_process
-
+    vision_process = _vision_process()
     vision_process.VIDEO_READER_BACKENDS["framespool"] = read_video
     vision_process.FORCE_QWENVL_VIDEO_READER = "framespool"
     vision_process.get_video_reader_backend.cache_clear()
@@ -102,13 +102,10 @@ def fetch_video(
         framespool.Error: As for :func:`read_video`.
     """
     if not isinstance(ele["video"], str):
-        original = _originals.get("fetch_video")
-        if original is None:
-            from qwen_vl_utils.vision_process import fetch_video as original
+        original = _originals.get("fetch_video") or _vision_process().fetch_video
         return original(ele, image_patch_size, return_video_sample_fps, return_video_metadata)
     torch = needed("qwen_vl_utils")
-    from qwen_vl_utils import vision_process
-
+    vision_process = _vision_process()
     video, indices, metadata, rate = _sampled(ele)
     factor = image_patch_size * vision_process.SPATIAL_MERGE_SIZE
     try:
@@ -129,6 +126,11 @@ def fetch_video(
     if return_video_metadata:
         result = result, metadata
     return (result, rate) if return_video_sample_fps else result
+
+
+def _vision_process() -> Any:
+    """The module of qwen-vl-utils, which is not needed for `read_video`."""
+    return importlib.import_module("qwen_vl_utils.vision_process")
 
 
 def _sampled(ele: Mapping[str, Any]) -> tuple[Video, list[int], dict[str, Any], float]:

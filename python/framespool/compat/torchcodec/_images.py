@@ -260,13 +260,13 @@ def _stored(data: bytes, kind: str) -> tuple[int, int]:
         return {0: 1, 2: 3, 4: 2, 6: 4}.get(color, 3), bits
     if kind == "webp":
         # The flags of a VP8X chunk, or of the header of a VP8L chunk.
-        alpha = {b"VP8X": (20, 0x10), b"VP8L": (24, 0x10)}.get(data[12:16])
-        return (4 if alpha and data[alpha[0] : alpha[0] + 1] and data[alpha[0]] & alpha[1] else 3), 8
+        place = {b"VP8X": 20, b"VP8L": 24}.get(data[12:16], len(data))
+        return (4 if place < len(data) and data[place] & 0x10 else 3), 8
     if kind == "avif":
         config = data.find(b"av1C") + 6  # the byte with high_bitdepth, twelve_bit and monochrome
         flags = data[config] if 6 <= config < len(data) else 0
-        alpha = b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha" in data[: data.find(b"mdat")]
-        return (1 if flags & 0x10 else 3) + alpha, (12 if flags & 0x20 else 10) if flags & 0x40 else 8
+        has_alpha = b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha" in data[: data.find(b"mdat")]
+        return (1 if flags & 0x10 else 3) + has_alpha, (12 if flags & 0x20 else 10) if flags & 0x40 else 8
     place = 2
     while place + 9 < len(data) and data[place] == 0xFF:
         marker = data[place + 1]

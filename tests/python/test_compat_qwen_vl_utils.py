@@ -101,7 +101,8 @@ def test_frames_and_metadata_without_qwen_vl_utils(videos, monkeypatch):
 
     tensors = SimpleNamespace(float32="float32")
     monkeypatch.setattr(ours, "needed", lambda _: tensors)
-    monkeypatch.setitem(sys.modules, "qwen_vl_utils", None)
+    for module in ("qwen_vl_utils", "qwen_vl_utils.vision_process"):
+        monkeypatch.setitem(sys.modules, module, None)
     video, indices, metadata, rate = ours._sampled({"video": str(videos / FILES[0]), "nframes": 8, "fps": None})
     assert len(indices) == 8 and indices[0] == 0 and indices[-1] == len(video) - 1
     assert metadata["total_num_frames"] == len(video)

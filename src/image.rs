@@ -253,9 +253,8 @@ impl ImageDecoder {
     ///
     /// Planes are Y, Cb, Cr as stored (of JPEG in BT.601 and full range), gray, or R, G, B: of JPEG and lossy WebP
     /// where `options.exact` is set, for PNG and other WebP, and for JPEGs in RGB, CMYK, YCCK or with sampling
-    /// factors that the kernels do not support. A
-    /// picture scaled by libjpeg may have finer chroma than the full one: libjpeg scales planes by different
-    /// factors where that avoids enlarging them again.
+    /// factors that the kernels do not support. A picture scaled by libjpeg may have finer chroma than the full
+    /// one: libjpeg scales planes by different factors where that avoids enlarging them again.
     ///
     /// A pixel of a picture scaled to 1/k covers k x k pixels of the full one, so where a side is not a
     /// multiple of k the last pixel extends beyond the edge: coordinates in the full picture are `k` times

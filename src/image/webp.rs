@@ -176,7 +176,6 @@ pub(super) fn decode<'a>(
     let pixel_bytes = if decoder.has_alpha() { 4 } else { 3 };
     let stride_bytes = header.width as usize * pixel_bytes;
     let [samples, ..] = memory.reserve(site, [stride_bytes * header.height as usize, 0, 0])?;
-    samples.fill(0); // an animation's first frame may cover only a part
     decoder.read_image(samples).map_err(|error| decode_error(site, error))?;
     let plane = Plane { data: samples, stride_bytes };
     let planes = Planes::PackedRgb { plane, pixel_bytes: pixel_bytes as u8, offsets: [0, 1, 2] };

@@ -38,7 +38,7 @@ pub(super) fn apply_transforms(
             _ => &mut executors.batch,
         };
         let mut transform_frame = |executor: &mut TransformExecutor, clip: &mut Clip| -> Result<()> {
-            executor.begin(key, clip.metadata.indices.len());
+            executor.begin(key, length);
             let shape = match clip.shape {
                 Some(shape) => shape,
                 None => {

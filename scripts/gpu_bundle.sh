@@ -4,8 +4,10 @@
 #   scripts/gpu_bundle.sh [--wheel FILE] [--extra FILE]... [--peers FOLDER] [--out FILE]
 #
 #   --wheel   the wheel to pack (default: the one in target/wheels, built by scripts/setup.sh wheel if needed)
-#   --extra   another video for the benchmarks, repeatable: long 1080p encodes (benches/gpu/encode.py creates some)
-#   --peers   a folder of wheels of other libraries (torchcodec, PyNvVideoCodec, …) to install too
+#   --extra   another video for the benchmarks, repeatable: long 1080p encodes (benches/gpu/encode.py creates some);
+#             or the folder "training", the videos of examples/train_video.py --data
+#   --peers   a folder of scripts/gpu_peers.sh: wheels of other libraries to install too, and libraries that they load. Such a
+#             bundle is for `run.sh peers` only: of the media it has the 1080p videos, to fit into the limit
 #   --out     default: target/gpu-bundle.tar
 #
 # There: tar -xf gpu-bundle.tar && framespool-gpu/run.sh            (check, then bench; see run.sh --help)
@@ -28,7 +30,7 @@ while [ $# -gt 0 ]; do
     case $1 in --wheel) wheel=$value ;; --extra) extra+=("$value") ;; --peers) peers=$value ;; --out) out=$value ;; esac
     shift 2
     ;;
-  *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 media=$(absolute "${FRAMESPOOL_MEDIA:-$root/target/media}")
@@ -48,19 +50,44 @@ trap 'rm -rf "$work"' EXIT
 bundle=$work/framespool-gpu
 mkdir -p "$bundle"/{wheels,benches,tests/python,extra}
 cp "$wheel" "$bundle/wheels/"
-[ -z "$peers" ] || cp "$peers"/*.whl "$bundle/wheels/"
+if [ -n "$peers" ]; then
+  cp "$peers"/*.whl "$bundle/wheels/"
+  [ ! -d "$peers/ffmpeg" ] || cp -r "$peers/ffmpeg" "$bundle/ffmpeg"
+fi
 cp -r benches/gpu "$bundle/benches/gpu"
 cp docs/gpu-verification.md "$bundle/" 2>/dev/null || true
 if [ -d tests/python/gpu ]; then
   cp -r tests/python/gpu "$bundle/tests/python/gpu"
   cp tests/python/{conftest,docs_snippets,servers}.py "$bundle/tests/python/"
 fi
+mkdir "$bundle/examples" "$bundle/demo"
+cp examples/train_*.py "$bundle/examples/"
+cp demo/make_videos.py "$bundle/demo/"
 find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
 for file in ${extra[@]+"${extra[@]}"}; do
-  cp "$file" "$bundle/extra/"
+  cp -r "$file" "$bundle/extra/"
 done
 
-cp -rL "$media" "$bundle/media"
+if [ -z "$peers" ]; then
+  cp -rL "$media" "$bundle/media"
+else
+  # A comparison needs only the videos that are timed.
+  python3 - "$media" benches/gpu/media.txt "$bundle/media" <<'PYTHON'
+import fnmatch, json, shutil, sys
+from pathlib import Path
+
+media, listed, target = map(Path, sys.argv[1:])
+lines = (line.split("#")[0].split() for line in listed.read_text().splitlines())
+patterns = [words[0] for words in lines if "bench" in words]
+manifest = json.loads((media / "manifest.json").read_text())
+manifest["files"] = [file for file in manifest["files"] if any(fnmatch.fnmatch(file["path"], p) for p in patterns)]
+for file in manifest["files"]:
+    (target / file["path"]).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(media / file["path"], target / file["path"])
+(target / "manifest.json").write_text(json.dumps(manifest, indent=1))
+PYTHON
+  corpus=
+fi
 
 cat >"$bundle/run.sh" <<'RUN'
 #!/usr/bin/env bash
@@ -80,6 +107,7 @@ what=${1:-all}
 [ $# -eq 0 ] || shift
 case $what in smoke | core | peers | check | bench | all | python) ;; *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
 export FRAMESPOOL_MEDIA=$here/media FRAMESPOOL_INDEX=off PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+[ ! -d "$here/ffmpeg" ] || export LD_LIBRARY_PATH=$here/ffmpeg${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 [ ! -d "$here/corpus" ] || export FRAMESPOOL_CORPUS=$here/corpus
 
 place=${FRAMESPOOL_VENV:-$here/.venv}
@@ -174,5 +202,5 @@ for part in wheels media corpus extra; do
   [ ! -d "$bundle/$part" ] || say "$(printf '%-6s %5d files %9d bytes' "$part" \
     "$(find "$bundle/$part" -type f | wc -l)" "$(find "$bundle/$part" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum + 0 }')")"
 done
-[ -n "$corpus" ] || say "no clips of a corpus: FRAMESPOOL_CORPUS is not set"
+[ -n "$corpus$peers" ] || say "no clips of a corpus: FRAMESPOOL_CORPUS is not set"
 echo "$out: $bytes bytes ($((bytes * 100 / MAX_BYTES)) % of the limit)"

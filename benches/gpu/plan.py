@@ -82,17 +82,19 @@ PLANS: dict[str, list[list[Job]]] = {
             "^held-stream|^torch-|^host-batches|^interface|^others",
             "^jpeg|^damage",
         ),
-        checks(40, 12, "^(sessions|parser|maps|open|fork|close)$"),
+        checks(50, 40, "^(sessions|parser|maps|open|fork|close)$", "^training$", "^sanitizer$", "^pytest$"),
+        # Alone, since it takes the memory of the device.
+        checks(60, 25, "^memory$"),
     ],
     "core": measured(
         ("ceilings", 16),
-        ("dense", 38),
+        ("dense", 32),
         ("random", 25),
         ("published-shape", 40),
-        ("workers", 12),
-        ("fixed-cost", 12),
+        ("workers", 10),
+        ("fixed-cost", 10),
         ("first-batch", 15),
-        ("uploads", 10),
+        ("uploads", 20),
         ("images", 16),
         ("shuffled-epochs", 12),
     ),
@@ -154,6 +156,10 @@ def run_stage(jobs: list[Job], folder: Path, begun: float) -> list[list[dict[str
             stop(child)
         log.close()
         found[number] = rows_of(out)
+        if job.program == "check" and (ended or child.returncode not in (0, 1)):
+            why = ended.strip() or f"code {child.returncode}, see {name}.txt"
+            lost = {"item": job.only, "name": "the job", "asked": "ends in its time", "result": FAILED, "why": why}
+            found[number].append(lost)
         results = [row["result"] for row in found[number]]
         counts = ", ".join(f"{results.count(result)} {result}" for result in dict.fromkeys(results)) or "no rows"
         without = f" without {job.without}" if job.without else ""

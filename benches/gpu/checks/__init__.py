@@ -13,6 +13,8 @@ MODULES = (
     "damage",
     "images",
     "process",
+    "training",
+    "sanitizer",
     "costs",
     "suite",
 )

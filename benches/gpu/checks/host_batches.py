@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import framespool as fsp
+from common import clips
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 
 from checks.handover import looped, torch_or_reason
@@ -46,3 +49,25 @@ def host_batches(context: Context) -> Iterator[Row]:
             yield Row(name, asked, FAILED, f"{differing} of {ROUNDS} copies have other bytes")
         else:
             yield Row(name, asked, OK, figures={"rounds": ROUNDS, "torch": torch.__version__})
+    yield data_loader(torch)
+
+
+def data_loader(torch: Any) -> Row:
+    """`pin_memory=True` of PyTorch's DataLoader, whose thread pins what a batch consists of."""
+    from framespool.torch import ClipDataset
+
+    name, asked = "DataLoader(pin_memory=True)", "every tensor of every batch is pinned"
+    keywords: dict[str, Any] = {"batch_size": 2, "seed": 9, "index": False}
+    sampling = fsp.samplers.random(sequence_length=8, stride=2, short="loop")
+    dataset = ClipDataset([str(clip.path) for clip in clips("loader")], sampling, **keywords)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2, pin_memory=True)
+    tensors = 0
+    for batch in loader:
+        for field, value in batch.items():
+            if torch.is_tensor(value):
+                tensors += 1
+                if not value.is_pinned():
+                    return Row(name, asked, FAILED, f"{field} is not pinned")
+    if not tensors:
+        return Row(name, asked, FAILED, "the loader delivered no tensor")
+    return Row(name, asked, OK, figures={"tensors": tensors})

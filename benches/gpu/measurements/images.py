@@ -11,8 +11,8 @@ import framespool as fsp
 from common import TRY, missing, timed
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 
-#: Repetitions of each file: every entry is read and decoded.
-TIMES = 8 if TRY else 60
+#: Repetitions of each file per thread: every entry is read and decoded.
+TIMES = 4 if TRY else 15
 
 
 def rate(made: fsp.ImageLoader) -> tuple[float, float]:
@@ -62,7 +62,8 @@ def images(context: Context) -> Iterator[Row]:
         found: dict[str, list[tuple[float, float]]] = {"cpu": [], "nvjpeg": []}
         while len(found["cpu"]) < 3 and context.left() > 0:
             for decoder, rates in found.items():
-                rates.append(rate(fsp.ImageLoader(photos * TIMES, decoder=decoder, num_threads=threads, **keywords)))
+                entries = photos * (TIMES * threads)
+                rates.append(rate(fsp.ImageLoader(entries, decoder=decoder, num_threads=threads, **keywords)))
         if not found["cpu"]:
             yield Row(f"{threads} threads", "images/s", IMPOSSIBLE, "out of time; raise --budget")
             continue

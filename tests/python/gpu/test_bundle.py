@@ -6,6 +6,7 @@ import fnmatch
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -214,9 +215,10 @@ def test_plan_keeps_the_rows_of_killed_and_crashed_jobs(load, tmp_path: Path, mo
             return [sys.executable, "-c", program + ends[self.only], str(out)]
 
     rows = plan.run_stage([Fake("check", name, 2, 1) for name in ends], tmp_path, 0.0)
-    assert [[row["result"] for row in job] for job in rows] == [["ok"]] * 3
+    assert [[row["result"] for row in job] for job in rows] == [["ok", "FAILED"], ["ok", "FAILED"], ["ok"]]
     said = capsys.readouterr().out
-    assert said.count("1 ok") == 3 and said.count("killed after its time") == 1
+    assert said.count("1 ok") == 3 and said.count("FAILED hang: the job: killed after its time") == 1
+    assert f"FAILED crash: the job: code -{signal.SIGABRT.value}" in said
 
 
 def test_smoke_names_the_mechanism_to_turn_off(load, tmp_path: Path, monkeypatch):

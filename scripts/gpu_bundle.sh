@@ -7,7 +7,7 @@
 #   --extra   another video for the benchmarks, repeatable: long 1080p encodes (benches/gpu/encode.py creates some);
 #             or the folder "training", the videos of examples/train_video.py --data
 #   --peers   a folder of scripts/gpu_peers.sh: wheels of other libraries to install too, and libraries that they load. Such a
-#             bundle is for `run.sh peers` only: of the media it has the 1080p videos, to fit into the limit
+#             bundle is for measurements: it has only the media that are timed, to fit into the limit
 #   --out     default: target/gpu-bundle.tar
 #
 # There: tar -xf gpu-bundle.tar && framespool-gpu/run.sh            (check, then bench; see run.sh --help)
@@ -71,14 +71,13 @@ done
 if [ -z "$peers" ]; then
   cp -rL "$media" "$bundle/media"
 else
-  # A comparison needs only the videos that are timed.
   python3 - "$media" benches/gpu/media.txt "$bundle/media" <<'PYTHON'
 import fnmatch, json, shutil, sys
 from pathlib import Path
 
 media, listed, target = map(Path, sys.argv[1:])
 lines = (line.split("#")[0].split() for line in listed.read_text().splitlines())
-patterns = [words[0] for words in lines if "bench" in words]
+patterns = [words[0] for words in lines if {"bench", "short", "loader", "photo"} & set(words)]
 manifest = json.loads((media / "manifest.json").read_text())
 manifest["files"] = [file for file in manifest["files"] if any(fnmatch.fnmatch(file["path"], p) for p in patterns)]
 for file in manifest["files"]:
@@ -112,6 +111,11 @@ export FRAMESPOOL_MEDIA=$here/media FRAMESPOOL_INDEX=off PYTHONUNBUFFERED=1 PYTH
 
 place=${FRAMESPOOL_VENV:-$here/.venv}
 python=$place/bin/python
+# The mark names the wheels, since another bundle may have been unpacked here before.
+wheels=$(cd "$here/wheels" && sha256sum -- *.whl)
+if [ -z "${FRAMESPOOL_VENV:-}" ] && [ "$(cat "$place/wheels" 2>/dev/null)" != "$wheels" ]; then
+  rm -rf "$place"
+fi
 if ! "$python" -c 'import framespool' 2>/dev/null; then
   # --system-site-packages keeps torch and others usable. ensurepip may be missing, so pip comes from the outer Python too.
   host=$(command -v python3) || { echo "run.sh: no python3 here" >&2; exit 2; }
@@ -121,6 +125,7 @@ if ! "$python" -c 'import framespool' 2>/dev/null; then
   "$host" -c 'import sysconfig; print(sysconfig.get_path("purelib")); print(sysconfig.get_path("platlib"))' | sort -u >"$site/outer.pth"
   "$python" -m pip --version >/dev/null 2>&1 || { echo "run.sh: no pip for $python" >&2; exit 2; }
   "$python" -m pip install --quiet --no-index --no-deps --no-warn-script-location --disable-pip-version-check "$here"/wheels/*.whl
+  echo "$wheels" >"$place/wheels"
 fi
 [ "$what" = python ] && exec "$python" "$@"
 

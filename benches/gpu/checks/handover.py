@@ -63,7 +63,7 @@ def torch_streams(context: Context) -> Iterator[Row]:
     # Work that occupies a stream for some milliseconds.
     heavy = torch.rand(4096, 4096, device="cuda")
     by_byte = None
-    waiting: collections.deque[tuple[int, Any, int]] = collections.deque()
+    waiting: collections.deque[tuple[int, Any, Any, int]] = collections.deque()
     compared = Comparison()
     for number in range(ROUNDS):
         right = torch.from_dlpack(next(theirs).frames).flatten().to(torch.int64)
@@ -79,7 +79,9 @@ def torch_streams(context: Context) -> Iterator[Row]:
             tensor = torch.from_dlpack(frames)
             total = (tensor.flatten().to(torch.int64) * by_byte_there).sum()
             del tensor, frames
-        waiting.append((number, total, int((right * by_byte).sum())))
+            computed = torch.cuda.Event()
+            computed.record()
+        waiting.append((number, total, computed, int((right * by_byte).sum())))
         while len(waiting) > 16:
             settle(waiting, compared)
     while waiting:
@@ -91,8 +93,10 @@ def torch_streams(context: Context) -> Iterator[Row]:
 
 
 def settle(waiting: Any, compared: Comparison) -> None:
-    number, total, right = waiting.popleft()
+    number, total, computed, right = waiting.popleft()
     compared.cases += 1
+    # int() reads on the default stream, which does not wait for the side streams of PyTorch.
+    computed.synchronize()
     if int(total) != right:
         compared.note(f"round {number}", f"{int(total)} and not {right}")
 

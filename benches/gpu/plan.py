@@ -82,7 +82,7 @@ PLANS: dict[str, list[list[Job]]] = {
             "^held-stream|^torch-|^host-batches|^interface|^others",
             "^jpeg|^damage",
         ),
-        checks(50, 40, "^(sessions|parser|maps|open|fork|close)$", "^training$", "^sanitizer$", "^pytest$"),
+        checks(50, 40, "^sessions$", "^(parser|maps|open|fork|close)$", "^training$", "^sanitizer$", "^pytest$"),
         # Alone, since it takes the memory of the device.
         checks(60, 25, "^memory$"),
     ],

@@ -164,7 +164,7 @@ def memory(context: Context) -> Iterator[Row]:
         name = f"{leave_bytes >> 20} MiB left"
         with driver.occupied(leave_bytes) as free:
             asked = "batches == CPU's, or GpuError"
-            begun = Outcome.of(lambda: [fsp.ClipLoader(paths, sampling, device="cuda:0", **keywords)])
+            begun = Outcome.of(lambda: [fsp.ClipLoader(paths, sampling, device="cuda:0", decoder="nvdec", **keywords)])
             if begun.error is not None:
                 yield Row(name, asked, *clear(begun.error), {"free_MB": free / 1e6})
                 continue

@@ -81,17 +81,22 @@ def random_clips(context: Context) -> Iterator[Row]:
 @item("shuffled-epochs", seconds=90)
 def shuffled(context: Context) -> Iterator[Row]:
     """All windows of all videos in random order: GOPs are shared, finished clips are cached."""
-    videos = [video for video in full_hd() if video.codec == "h264"]
-    dataset = [video.path for video in videos for _ in range(8)]
+    videos = full_hd("h264")
+    # Few enough for whole epochs: at the start of one, pictures are decoded for clips that are delivered later.
+    dataset = [video.path for video in videos for _ in range(2 if TRY else 4)]
     for budget in ("2GiB", 0):
         make = maker(dataset, fsp.samplers.windows(sequence_length=16), shuffle="full", seed=1, memory_budget=budget)
-        yield measure(
+        row = measure(
             f"memory_budget {budget}",
-            "all windows of 16, shuffled",
+            f"all windows of 16, shuffled, of {len(videos)} videos, each file {len(dataset) // len(videos)} times",
             make,
-            seconds=context.budget_seconds / 8,
+            seconds=context.budget_seconds,
             ceiling=None,
+            repeats=1 if TRY else 2,
         )
+        if row.figures.get("seconds", 0) >= context.budget_seconds:
+            row.result, row.why = IMPOSSIBLE, "no complete epoch within the time; raise --seconds"
+        yield row
 
 
 @item("hybrid", seconds=120)

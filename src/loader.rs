@@ -6,6 +6,7 @@ mod backends;
 mod budget;
 mod byte_lru;
 pub mod catalog;
+mod clip_shapes;
 mod config;
 mod cost_estimate;
 mod decode_task;
@@ -26,7 +27,9 @@ use framespool_nvdec::cuda::Device;
 use crate::batch::{BatchBuffer, MemoryPool};
 use crate::batch_sampler::grouped_shuffle::GroupedConfig;
 use crate::batch_sampler::rng::RngKey;
-use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, Shuffle};
+use crate::batch_sampler::{
+    BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, SampledClip, Shuffle,
+};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, PoisonError};
 use crate::transforms::{explain, ClipShape, Map, SampledParams};
@@ -68,6 +71,12 @@ pub struct ClipMetadata {
     pub mask: Vec<bool>,
     /// (width, height) of the video's frames as displayed, from the video's index.
     pub size: (u32, u32),
+    /// Number of frames of the video.
+    pub num_frames: u32,
+    /// Frames per second of the video, on average.
+    pub average_fps: f64,
+    /// Duration of the video in seconds.
+    pub duration_seconds: f64,
     /// For each view, the affine map from the displayed frame to the first frame of the result; see
     /// [`maps_to_output`](crate::transforms::maps_to_output).
     pub geometry: Vec<Map>,
@@ -268,6 +277,29 @@ impl Loader {
     /// Begins a pass over an epoch at the given batch and drops the batches of the previous pass. Returns the
     /// number of the pass, which [`Self::next_batch`] takes.
     pub fn start_epoch(&mut self, epoch: u64, first_batch: u64) -> Result<u64> {
+        self.start_pass(epoch, first_batch, None)
+    }
+
+    /// As [`Self::start_epoch`], with these batches in place of those of the order.
+    ///
+    /// # Errors
+    /// `Argument` for a clip that does not exist.
+    pub fn start_batches(
+        &mut self,
+        epoch: u64,
+        first_batch: u64,
+        batches: Arc<[Vec<SampledClip>]>,
+    ) -> Result<u64> {
+        batches.iter().flatten().try_for_each(|slot| self.check_clip(slot.clip))?;
+        self.start_pass(epoch, first_batch, Some(batches))
+    }
+
+    fn start_pass(
+        &mut self,
+        epoch: u64,
+        first_batch: u64,
+        batches: Option<Arc<[Vec<SampledClip>]>>,
+    ) -> Result<u64> {
         self.check_process()?;
         self.iterations += 1;
         let iteration = self.iterations;
@@ -285,7 +317,7 @@ impl Loader {
         };
         let same_shape = self.config.clip_shape().is_some();
         self.workers.scheduler.start_epoch(iteration, epoch, same_shape, work_ahead);
-        self.epoch = Some(Epoch::new(iteration, (epoch, first_batch), self.pool.clone()));
+        self.epoch = Some(Epoch::new(iteration, (epoch, first_batch), self.pool.clone(), batches));
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = (iteration, first_batch);
         Ok(iteration)
     }
@@ -357,12 +389,7 @@ impl Loader {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<ClipDescription> {
         self.check_process()?;
-        if clip >= self.num_clips() {
-            return Err(Error::Argument(format!(
-                "clip {clip} does not exist: the dataset has {} clips, numbered from 0",
-                self.num_clips()
-            )));
-        }
+        self.check_clip(clip)?;
         let (video_id, _) = self.catalog.locate(clip);
         let video = self.catalog.open(video_id, &self.stats, interrupt)?;
         let index = video.index();
@@ -390,6 +417,41 @@ impl Loader {
             indices: sample.indices,
             sampled_params: drawn,
         })
+    }
+
+    /// The clips of an epoch in the order of all ranks, without those that only pad batches.
+    ///
+    /// # Errors
+    /// `Argument` if the ranks have orders of their own.
+    pub fn clips_in_order(&self, epoch: u64) -> Result<Vec<SampledClip>> {
+        const BATCH: u32 = 4096;
+        let config = self.order.resolved_config();
+        if config.stick_to_shard || config.clip_order != ClipOrder::Framespool {
+            return Err(Error::Argument(
+                "the ranks have orders of their own; omit stick_to_shard and order".into(),
+            ));
+        }
+        let order = BatchSampler::new(BatchSamplerConfig {
+            shard_id: 0,
+            num_shards: 1,
+            worker_id: 0,
+            num_workers: 1,
+            batch_size: BATCH,
+            repeats: 1,
+            last_batch: LastBatchPolicy::Partial,
+            ..config
+        })?;
+        Ok((0..order.len_batches()).flat_map(|batch| order.batch(epoch, batch)).collect())
+    }
+
+    fn check_clip(&self, clip: u64) -> Result<()> {
+        if clip >= self.num_clips() {
+            return Err(Error::Argument(format!(
+                "clip {clip} does not exist: the dataset has {} clips, numbered from 0",
+                self.num_clips()
+            )));
+        }
+        Ok(())
     }
 
     /// Returns a function that reads the current statistics. It may be called from any thread, also while

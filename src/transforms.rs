@@ -18,7 +18,7 @@ pub mod transform;
 
 pub use compile::SampledParams;
 pub use cuda_executor::CudaExecutor;
-pub use executor::{explain, maps_to_output, InputFrame, TransformExecutor};
+pub use executor::{explain, maps_to_output, output_size, InputFrame, TransformExecutor};
 pub use framespool_kernels::{Channels, DeviceLut, Dtype, ElementLut, Filter, Normalize};
 pub use hdr::take_hdr_warning;
 pub use nvjpeg::DeviceReport;

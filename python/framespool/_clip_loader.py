@@ -52,6 +52,8 @@ class Batch(BatchMethods):
         geometry: (N, 2, 3) float64, the affine map from the video's frame, as displayed, to the frames of the result,
             for `transforms.map_points()` and `transforms.map_boxes()`; (N, V, 2, 3) for V views. With
             `per_frame=True` transforms it is that of the first frame.
+        video_info: (N, 5) float64, about each clip's video: number of frames, average frames per second, duration in
+            seconds, height and width as displayed; see `video_metadata()`.
         columns: The values of `dataset.columns` by name: a Tensor (N,) of int64, float64 or bool if all values of the
             column are numbers, (N, K) if they are lists of K numbers, else a list.
 
@@ -79,7 +81,41 @@ class Batch(BatchMethods):
     view_ids: Tensor
     padding: Tensor
     geometry: Tensor
+    video_info: Tensor
     columns: dict[str, Any] = field(default_factory=dict)
+
+    def video_metadata(self) -> list[dict[str, Any]]:
+        """The metadata of each clip's video, with the names of `transformers.video_utils.VideoMetadata`.
+
+        Processors of video-language models take it as `video_metadata=`, together with `do_sample_frames=False`.
+
+        Returns:
+            A dict for each clip: `total_num_frames`, `fps` (average frames per second of the video), `duration` in
+            seconds, `height` and `width` of the video's frames as displayed, `frames_indices` (the clip's frames
+            within the video, without padding) and `video_backend`, which is `"framespool"`.
+
+        Example:
+            >>> import framespool as fsp
+            >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.random(sequence_length=4), batch_size=1)
+            >>> sorted(next(iter(loader)).video_metadata()[0])
+            ['duration', 'fps', 'frames_indices', 'height', 'total_num_frames', 'video_backend', 'width']
+        """
+        found = []
+        for (frames, fps, duration, height, width), indices in zip(
+            self.video_info.tolist(), self.indices.tolist(), strict=True
+        ):
+            found.append(
+                {
+                    "total_num_frames": int(frames),
+                    "fps": fps,
+                    "duration": duration,
+                    "height": int(height),
+                    "width": int(width),
+                    "frames_indices": [index for index in indices if index >= 0],
+                    "video_backend": "framespool",
+                }
+            )
+        return found
 
 
 class ClipLoader(BaseLoader[Batch]):
@@ -322,6 +358,13 @@ class ClipLoader(BaseLoader[Batch]):
         """
         single, full, grouped, mixing = self._native.estimate_cost()
         return {"packets_per_clip": {"grouped": grouped, "full": full, "single": single}, "mixing": mixing}
+
+    def _clips(self, epoch: int, clips: Sequence[int]) -> Batch:
+        """Makes a batch of these clips of an epoch; ends an iteration in progress."""
+        number = self._native.start_batches(epoch, 0, [[(clip, 0, 0, False) for clip in clips]])
+        made = self._native.next_batch(number)
+        assert made is not None, "a pass of one batch has delivered none"
+        return self._batch(epoch, [made])
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> Batch:
         values = {**made[0], **self._columns(made[0], made[0]["video_ids"])}

@@ -1,7 +1,7 @@
 //! Python class for the loader: starts the engine's loader from a dataset, a clip sampler, transforms and
 //! settings. It returns batches as tensors, and statistics, and releases the GIL while it waits for a batch.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use framespool::loader::stats::{Failure, Stats};
 use framespool::loader::{self, BatchData};
@@ -22,6 +22,7 @@ use crate::loader_args::{config, DatasetArg, LoaderArgs};
 use crate::tensor::Tensor;
 use crate::transforms::TransformArgs;
 use framespool::batch_sampler::grouped_shuffle::GroupedConfig;
+use framespool::batch_sampler::SampledClip;
 
 /// Video number, file, kind of error, error message, number of clips.
 type FailureTuple = (u32, Option<String>, &'static str, String, u64);
@@ -191,6 +192,31 @@ impl Loader {
         self.with(py, |loader| loader.start_epoch(epoch, first_batch))
     }
 
+    /// Begins a pass over these batches: for each clip its number, occurrence, repeat, and whether it is padding.
+    fn start_batches(
+        &self,
+        py: Python<'_>,
+        epoch: u64,
+        first_batch: u64,
+        batches: Vec<Vec<(u64, u32, u32, bool)>>,
+    ) -> PyResult<u64> {
+        let slot = |(clip, occurrence, repeat, padding)| SampledClip { clip, occurrence, repeat, padding };
+        let batches: Arc<[Vec<SampledClip>]> =
+            batches.into_iter().map(|batch| batch.into_iter().map(slot).collect()).collect();
+        self.with(py, |loader| loader.start_batches(epoch, first_batch, batches))
+    }
+
+    /// The number and the occurrence of each clip of an epoch, in the order of all ranks.
+    fn clips_in_order(&self, py: Python<'_>, epoch: u64) -> PyResult<Vec<(u64, u32)>> {
+        let clips = self.with(py, |loader| loader.clips_in_order(epoch))?;
+        Ok(clips.into_iter().map(|slot| (slot.clip, slot.occurrence)).collect())
+    }
+
+    /// (frames, height, width) of clips; zeros where the file of a clip fails and `on_error` does not raise.
+    fn clip_shapes(&self, py: Python<'_>, epoch: u64, clips: Vec<u64>) -> PyResult<Vec<(u32, u32, u32)>> {
+        with_cause(py, || self.with(py, |loader| loader.clip_shapes(epoch, &clips, &interrupt())))
+    }
+
     /// Ends the current pass.
     fn cancel(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, loader::Loader::stop_epoch)
@@ -335,6 +361,12 @@ fn batch_to_dict(py: Python<'_>, batch: loader::Batch) -> PyResult<Bound<'_, PyD
     put("mask", Tensor::copied(mask.into_iter(), vec![n, t], ElementType::Bool))?;
     let sizes: Vec<_> = clips.iter().flat_map(|c| [c.size.1, c.size.0]).map(i64::from).collect();
     put("sizes", Tensor::copied(sizes.into_iter().map(i64::to_ne_bytes), vec![n, 2], ElementType::I64))?;
+    let of_video = |c: &loader::ClipMetadata| {
+        let (width, height) = (f64::from(c.size.0), f64::from(c.size.1));
+        [f64::from(c.num_frames), c.average_fps, c.duration_seconds, height, width]
+    };
+    let videos: Vec<_> = clips.iter().flat_map(of_video).map(f64::to_ne_bytes).collect();
+    put("video_info", Tensor::copied(videos.into_iter(), vec![n, 5], ElementType::F64))?;
     let views = clips.iter().map(|c| c.geometry.len()).max().unwrap_or(1);
     let unknown = [[f64::NAN; 3]; 2];
     let map = |c: &loader::ClipMetadata, view| c.geometry.get(view).copied().unwrap_or(unknown);

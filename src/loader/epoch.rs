@@ -39,6 +39,8 @@ pub(super) struct Epoch {
     /// Limit on open batches, set by the memory that was available.
     max_open_batches: usize,
     pool: Arc<MemoryPool>,
+    /// The batches of the pass, if they are not those of the order.
+    batches: Option<Arc<[Vec<SampledClip>]>>,
 }
 
 /// The parts of the loader that an epoch uses.
@@ -51,7 +53,12 @@ pub(super) struct EpochContext<'a> {
 }
 
 impl Epoch {
-    pub fn new(iteration: u64, (epoch, first_batch): (u64, u64), pool: Arc<MemoryPool>) -> Self {
+    pub fn new(
+        iteration: u64,
+        (epoch, first_batch): (u64, u64),
+        pool: Arc<MemoryPool>,
+        batches: Option<Arc<[Vec<SampledClip>]>>,
+    ) -> Self {
         Self {
             iteration,
             epoch,
@@ -61,6 +68,7 @@ impl Epoch {
             pending_replacement: None,
             max_open_batches: usize::MAX,
             pool,
+            batches,
         }
     }
 
@@ -153,7 +161,7 @@ impl Epoch {
         context: &EpochContext<'_>,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Batch> {
-        let Some(&first) = context.order.batch(self.epoch, number).first() else { return Err(error) };
+        let Some(&first) = self.slots(context, number).first() else { return Err(error) };
         let slot = SampledClip { padding: true, ..first };
         let mut single_clip = SingleClipDecoder::new(
             context.config,
@@ -195,13 +203,17 @@ impl Epoch {
 
     /// Makes the clip requests of one more batch visible. Returns their number.
     fn enqueue_next_batch(&mut self, context: &EpochContext<'_>) -> Option<usize> {
-        if self.next_enqueued >= context.order.len_batches() {
+        let length = match &self.batches {
+            Some(batches) => batches.len() as u64,
+            None => context.order.len_batches(),
+        };
+        if self.next_enqueued >= length {
             return None;
         }
-        let slots = context.order.batch(self.epoch, self.next_enqueued);
+        let slots = self.slots(context, self.next_enqueued);
         let clips = slots.len();
         self.next_enqueued += 1;
-        if self.next_enqueued == context.order.len_batches().div_ceil(2) {
+        if self.batches.is_none() && self.next_enqueued == length.div_ceil(2) {
             context.order.prepare_epoch(self.epoch.saturating_add(1));
         }
         self.sizes.push_back(clips);
@@ -211,6 +223,14 @@ impl Epoch {
                 .map(|slot| (slot, context.catalog.file_of(context.catalog.locate(slot.clip).0))),
         );
         Some(clips)
+    }
+
+    /// The clips of a batch; empty past the last one.
+    fn slots(&self, context: &EpochContext<'_>, number: u64) -> Vec<SampledClip> {
+        match &self.batches {
+            Some(batches) => batches.get(number as usize).cloned().unwrap_or_default(),
+            None => context.order.batch(self.epoch, number),
+        }
     }
 
     /// Opens batches until `most` are open, or as many as memory was available for in this pass.

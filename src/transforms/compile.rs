@@ -74,6 +74,11 @@ impl TransformPipeline {
         Ok(after(&walk.draft.to_output(), &walk.map))
     }
 
+    /// Returns the (width, height) of the result.
+    pub(super) fn size_of_output(&self, subject: &FrameRef) -> Result<(u32, u32)> {
+        Ok(self.walk(subject, None)?.draft.size())
+    }
+
     /// Applies the steps one by one.
     fn walk(&self, subject: &FrameRef, mut sampled: Option<&mut Vec<SampledParams>>) -> Result<Compiler> {
         let orientation = subject.orientation;

@@ -452,6 +452,19 @@ pub fn explain(
     Ok(sampled)
 }
 
+/// Returns the (width, height) of the frames that a transform pipeline makes of a clip with frames of this stored size.
+///
+/// # Errors
+/// As applying the pipeline to the frame.
+pub fn output_size(
+    pipeline: &TransformPipeline,
+    size: (u32, u32),
+    orientation: DisplayOrientation,
+    (key, frames): (RngKey, usize),
+) -> Result<(u32, u32)> {
+    pipeline.size_of_output(&FrameRef { size, orientation, key, t: 0, frames, view: 0, tone: None })
+}
+
 /// Returns, for each view of a clip, the affine map from the displayed frame of this stored size to the first frame of
 /// the result. Pixels are unit squares: the center of the first one is at (0.5, 0.5).
 ///

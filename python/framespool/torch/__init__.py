@@ -9,7 +9,9 @@ If a framework owns the loop, pass it one of these; see docs/howto/frameworks.md
 - `TorchLoader`: a loader whose batches are dicts of `torch.Tensor`, on a device of your choice.
 - `ClipDataModule`, `ImageDataModule`: for Lightning's `Trainer`, with checkpoints in the middle of an epoch.
 - `for_accelerate()`: for an `Accelerator`. It replaces `prepare`, which would shard the batches a second time.
-- `ClipDataset`, `ImageDataset`: for code that requires a `DataLoader`. Each worker process runs a loader over its part
+- `VideoDataset`: single clips, map-style, for code that has its own `DataLoader`, sampler or `collate_fn`, such as
+  Hugging Face's `Trainer`.
+- `ClipDataset`, `ImageDataset`: batches, for code that requires a `DataLoader`. Each worker process runs a loader over its part
   of the batches. That costs a copy of each batch between processes, and lookahead is limited to a process: one loader
   in the training process is faster.
 """
@@ -25,6 +27,7 @@ from framespool.torch._accelerate import for_accelerate
 from framespool.torch._datasets import ClipDataset, ImageDataset
 from framespool.torch._distributed import rank_and_world
 from framespool.torch._loader import ClipLoader, ImageLoader, TorchLoader
+from framespool.torch._map_dataset import VideoDataset
 
 if _torch.torch is not None:
     for _class in (Batch, ImageBatch):
@@ -37,6 +40,7 @@ __all__ = [
     "ImageDataset",
     "ImageLoader",
     "TorchLoader",
+    "VideoDataset",
     "for_accelerate",
     "rank_and_world",
 ]

@@ -10,16 +10,18 @@ from framespool.errors import UnsupportedError
 if TYPE_CHECKING:
     # Type checking does not require PyTorch.
     Base = object
+    MapBase = object
     torch: Any
     get_worker_info: Any
     _pytree: Any
 else:
     try:
         import torch
+        from torch.utils.data import Dataset as MapBase
         from torch.utils.data import IterableDataset as Base
         from torch.utils.data import get_worker_info
     except ImportError:
-        torch, Base, get_worker_info = None, object, None
+        torch, Base, MapBase, get_worker_info = None, object, object, None
     else:
         from torch.utils import _pytree
 

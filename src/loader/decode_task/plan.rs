@@ -229,6 +229,9 @@ pub(in super::super) fn metadata(
         indices: sample.indices.into_iter().map(i64::from).collect(),
         mask: sample.mask,
         size: index.info.shown_size(),
+        num_frames: index.num_frames(),
+        average_fps: index.average_fps(),
+        duration_seconds: index.end_seconds() - index.begin_seconds(),
         geometry: geometry.unwrap_or_default(),
         padding: slot.padding,
     }

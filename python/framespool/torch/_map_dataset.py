@@ -1,0 +1,208 @@
+"""Single clips, for a `DataLoader` that chooses and collates them."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import operator
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from framespool._clip_loader import ClipLoader
+from framespool._ranks import cores_per_rank
+from framespool._validate_args import choice, integer
+from framespool.datasets._dataset import as_dataset
+from framespool.errors import ArgumentError, UnsupportedError
+from framespool.torch._datasets import _warn_oversubscribed
+from framespool.torch._torch import MapBase, get_worker_info, needed, tensors, torch
+from framespool.transforms._compose import split
+
+#: Arguments of `ClipLoader` that are about single clips.
+_KEYWORDS = frozenset(
+    "transforms device decoder strict nvdec_threads seed on_error num_threads memory_budget layout dtype index "
+    "index_progress stream hdr".split()
+)
+
+
+class VideoDataset(MapBase):
+    """Clips as a map-style `torch.utils.data.Dataset`: `dataset[i]` is clip *i*.
+
+    The `DataLoader`, its sampler and its `collate_fn` choose the order and make the batches, so everything that works
+    with another map-style dataset works with it: `DistributedSampler`, Hugging Face's `Trainer`, batches of clips of
+    different sizes with a `collate_fn`. The clips of a batch are decoded together by threads, and clips that share
+    pictures decode them once. `ClipDataset` and `framespool.ClipLoader` also look ahead over batches, which is
+    faster.
+
+    Clip *i* is that of a `framespool.ClipLoader` with the same `seed`, in the same epoch: random clip samplers and
+    transforms depend on (seed, epoch, *i*) only, not on the worker. The epoch is that of `set_epoch()`, which also
+    reaches workers that are alive; it stays 0 if nothing calls `set_epoch()`. A `DataLoader` does not; for Hugging
+    Face's `Trainer` see `trainer_callback()`.
+
+    An item is a dict with the names of `Batch`, without the first dimension: `frames` (T, C, H, W) or as `layout`
+    says, `labels`, `indices` (T,), `pts_seconds` (T,), `mask` (T,), `video_ids`, `clip_ids`, `view_ids`, `geometry`,
+    `video_info`, and `columns`, a dict. `torch.utils.data.default_collate` makes of them the batch of a
+    `ClipDataset`, if the transforms give one size.
+
+    No file is opened and no thread starts before the first access, so every start method works.
+
+    Args:
+        dataset: As for `framespool.ClipLoader`.
+        clip_sampler: As for `framespool.ClipLoader`.
+        keywords: `layout`, which is `"TCHW"`, `"CTHW"` or `"THWC"`, and arguments of `framespool.ClipLoader` that are
+            about single clips: `transforms` (no callable), `device`, `decoder`, `strict`, `nvdec_threads`, `seed`,
+            `on_error` (`"raise"` or `"replace"`), `num_threads`, `memory_budget`, `dtype`, `index`, `index_progress`,
+            `stream` and `hdr`. By default the cores of the rank are divided among the workers.
+
+    Raises:
+        UnsupportedError: If PyTorch is not installed.
+        ArgumentError: If an argument is invalid, or is about batches and their order.
+
+    Example:
+        >>> import framespool as fsp
+        >>> import framespool.torch
+        >>> from torch.utils.data import DataLoader
+        >>> clips = framespool.torch.VideoDataset(
+        ...     fsp.datasets.folder("videos/"),
+        ...     fsp.samplers.random(sequence_length=8),
+        ...     transforms=[fsp.transforms.Resize((64, 64))],
+        ... )
+        >>> clips[0]["frames"].shape
+        torch.Size([8, 3, 64, 64])
+        >>> batch = next(iter(DataLoader(clips, batch_size=2, shuffle=True)))
+        >>> batch["frames"].shape
+        torch.Size([2, 8, 3, 64, 64])
+    """
+
+    def __init__(self, dataset: Any, clip_sampler: Any, **keywords: Any) -> None:
+        needed()
+        for name in keywords:
+            if name not in _KEYWORDS:
+                raise ArgumentError(
+                    f"VideoDataset has no argument {name!r}: it is about single clips, and the DataLoader makes the "
+                    f"batches and their order; there are {', '.join(sorted(_KEYWORDS))}"
+                )
+        if keywords.get("on_error") == "skip":
+            raise ArgumentError('a map-style dataset cannot skip an item; use on_error="replace" or "raise"')
+        _, functions = split(keywords.get("transforms"), keywords.get("dtype", "uint8"))
+        if functions:
+            raise ArgumentError(f"{functions[0]!r} among the transforms works on batches; apply it in collate_fn")
+        self.dataset = as_dataset(dataset)
+        self.clip_sampler = clip_sampler
+        layout = choice("layout", keywords.pop("layout", "TCHW"), ("TCHW", "CTHW", "THWC"))
+        self.keywords = {**keywords, "layout": f"N{layout}"}
+        #: Shared with the workers.
+        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
+        self._loader: ClipLoader | None = None
+        self._made_for: tuple[int, ...] | None = None
+        self._length: int | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that `set_epoch()` chose, from 0."""
+        return int(self._epoch)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch, which random clip samplers and transforms depend on, also in workers that are alive.
+
+        Args:
+            epoch: Epoch, from 0.
+
+        Raises:
+            ArgumentError: If it is negative.
+        """
+        self._epoch[0] = integer("epoch", epoch, most=2**63 - 1)
+
+    def trainer_callback(self) -> Any:
+        """A callback for Hugging Face's `Trainer` that chooses the epoch.
+
+        `Trainer` does not call `set_epoch()` of a dataset on several ranks, nor after it has resumed within an epoch:
+        without this callback, random transforms would then repeat those of epoch 0. Give the evaluation a dataset of
+        its own.
+
+        Returns:
+            A `transformers.TrainerCallback`, for `Trainer(callbacks=[...])`.
+
+        Raises:
+            UnsupportedError: If transformers is not installed.
+
+        Example:
+            >>> trainer = Trainer(  # doctest: +SKIP
+            ...     model, options, train_dataset=clips, data_collator=collate, callbacks=[clips.trainer_callback()]
+            ... )
+        """
+        try:
+            transformers: Any = importlib.import_module("transformers")
+        except ImportError:
+            raise UnsupportedError("trainer_callback() needs transformers, which is not installed") from None
+        dataset = self
+
+        def on_epoch_begin(self: Any, args: Any, state: Any, control: Any, **more: Any) -> None:
+            # Epochs so far, with a fraction after a resumption. It is a quotient, so it may fall short of an integer.
+            dataset.set_epoch(math.floor(state.epoch + 1e-6))
+
+        callback: Any = type(
+            "VideoDatasetCallback", (transformers.TrainerCallback,), {"on_epoch_begin": on_epoch_begin}
+        )
+        return callback()
+
+    def __len__(self) -> int:
+        """Number of clips. Opens the videos if the clip sampler counts clips by their lengths."""
+        if self._length is None:
+            self._length = self._here().num_clips
+        return self._length
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        """Items of several indices, decoded together; `DataLoader` calls it for each batch.
+
+        Args:
+            indices: Indices of clips; negative ones count from the end.
+
+        Returns:
+            The items, in the order of the indices.
+
+        Raises:
+            IndexError: If there is no such clip.
+            Error: That of the first clip that cannot be decoded.
+        """
+        length = len(self)
+        clips = [operator.index(index) for index in indices]
+        for index in clips:
+            if not -length <= index < length:
+                raise IndexError(f"clip {index} does not exist: the dataset has {length} clips")
+        if not clips:
+            return []
+        batch = self._here()._clips(self.epoch, [index % length for index in clips])
+        values = tensors(batch)
+        columns = values.pop("columns", {})
+        items = [{name: value[place] for name, value in values.items()} for place in range(len(clips))]
+        for place, item in enumerate(items):
+            if columns:
+                item["columns"] = {name: value[place] for name, value in columns.items()}
+        return items
+
+    def _here(self) -> ClipLoader:
+        """Returns the loader of this process."""
+        info = get_worker_info()
+        worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
+        place = (os.getpid(), worker, workers)
+        if self._loader is None or self._made_for != place:
+            keywords = dict(self.keywords)
+            if keywords.get("num_threads") is None:
+                keywords["num_threads"] = max(1, cores_per_rank() // workers)
+            if info is not None:
+                # The workers share the terminal, and what a function does in them is lost.
+                keywords["index_progress"] = False
+                if worker == 0:
+                    _warn_oversubscribed(workers, keywords["num_threads"])
+            # Nothing is made ahead, since the next request is not known.
+            self._loader = ClipLoader(self.dataset, self.clip_sampler, batch_size=1, prefetch_batches=0, **keywords)
+            self._made_for = place
+        return self._loader
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what is sent to a worker: not the loader, whose threads cannot be sent."""
+        return {**self.__dict__, "_loader": None, "_made_for": None}

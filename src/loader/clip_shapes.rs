@@ -1,0 +1,118 @@
+//! Frame counts and sizes of clips, from the indexes of their videos: nothing is decoded.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Loader, OnError};
+use crate::batch_sampler::rng::RngKey;
+use crate::error::{Error, Result};
+use crate::source::interrupt_scope;
+use crate::sync::{Mutex, PoisonError};
+use crate::transforms::output_size;
+
+/// Interval at which the caller's `interrupt` is called.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Clips that a thread takes at a time.
+const CHUNK: usize = 64;
+
+/// (frames, height, width) of a transformed clip.
+pub type FrameShape = (u32, u32, u32);
+
+impl Loader {
+    /// The shapes of clips of an epoch, computed by all threads; `interrupt` is called repeatedly meanwhile.
+    ///
+    /// # Errors
+    /// That of a clip whose file fails, with [`OnError::Raise`]; otherwise such a clip is (0, 0, 0).
+    pub fn clip_shapes(
+        &self,
+        epoch: u64,
+        clips: &[u64],
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<Vec<FrameShape>> {
+        self.check_process()?;
+        clips.iter().try_for_each(|&clip| self.check_clip(clip))?;
+        if let Some(shape) = self.config.clip_shape() {
+            return Ok(vec![(shape.frames as u32, shape.height as u32, shape.width as u32); clips.len()]);
+        }
+        let next = AtomicUsize::new(0);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+        let found: Vec<Mutex<Vec<Result<FrameShape>>>> =
+            clips.chunks(CHUNK).map(|_| Mutex::new(Vec::new())).collect();
+        let of_clip = |&clip: &u64| {
+            let work = || self.shape_of(epoch, clip, &stopped);
+            catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+                let site = self.catalog.site(self.catalog.locate(clip).0);
+                Err(Error::Internal {
+                    site,
+                    reason: "a panic while the size of a clip was determined".into(),
+                })
+            })
+        };
+        let work = || loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(chunk) = clips.chunks(CHUNK).nth(at) else { return };
+            let shapes: Vec<_> = chunk.iter().map(of_clip).collect();
+            *found[at].lock().unwrap_or_else(PoisonError::into_inner) = shapes;
+        };
+        let interrupted = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.config.threads.min(found.len() as u32))
+                .filter_map(|number| {
+                    let name = format!("fsp-clip-shapes-{number}");
+                    let flag = stop.clone();
+                    let wanted =
+                        move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+                    let (work, traffic) = (&work, self.stats.remote());
+                    let run = move || {
+                        let _scope = interrupt_scope(wanted, Some(traffic));
+                        work();
+                    };
+                    std::thread::Builder::new().name(name).spawn_scoped(scope, run).ok()
+                })
+                .collect();
+            if threads.is_empty() && !found.is_empty() {
+                return Err(Error::Argument("no thread can be started; raise the process limit".into()));
+            }
+            while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                if let Err(error) = interrupt() {
+                    stop.store(true, Ordering::Relaxed);
+                    next.store(found.len(), Ordering::Relaxed);
+                    return Err(error);
+                }
+                std::thread::sleep(POLL_INTERVAL);
+            }
+            Ok(())
+        });
+        interrupted?;
+        let shapes =
+            found.into_iter().flat_map(|chunk| chunk.into_inner().unwrap_or_else(PoisonError::into_inner));
+        shapes
+            .map(|shape| match shape {
+                Err(error) if self.config.on_error != OnError::Raise && error.is_file_error() => {
+                    Ok((0, 0, 0))
+                }
+                other => other,
+            })
+            .collect()
+    }
+
+    fn shape_of(&self, epoch: u64, clip: u64, interrupt: &dyn Fn() -> Result<()>) -> Result<FrameShape> {
+        interrupt()?;
+        let video = self.catalog.open(self.catalog.locate(clip).0, &self.stats, interrupt)?;
+        let index = video.index();
+        let key = RngKey { seed: self.config.order.seed, epoch, clip, occurrence: 0 };
+        let frames = self.catalog.sample(index, key)?.indices.len();
+        let params = &index.info.params;
+        let (width, height) = output_size(
+            &self.config.pipeline,
+            (params.width, params.height),
+            index.info.orientation,
+            (key, frames),
+        )
+        .map_err(|e| e.into_clip_error(&index.site))?;
+        Ok((frames as u32, height, width))
+    }
+}

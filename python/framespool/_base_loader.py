@@ -14,6 +14,7 @@ from framespool import _checkpoint, _framespool, _page_lock
 from framespool._batch_sampler import max_epoch, warn_if_poorly_mixed
 from framespool._columns import Column
 from framespool._epoch_iterator import EpochIterator
+from framespool._flat_stats import flattened
 from framespool._index_cache import cache_location
 from framespool._index_progress import IndexProgress
 from framespool._loader_options import LoaderOptions
@@ -158,6 +159,10 @@ class BaseLoader(Generic[B]):
 
     def __len__(self) -> int:
         """Batches per epoch, the same on all ranks."""
+        return self._num_batches(self._next[0])
+
+    def _num_batches(self, epoch: int) -> int:
+        """Batches of an epoch."""
         return len(self._native)
 
     @property
@@ -231,7 +236,7 @@ class BaseLoader(Generic[B]):
             ArgumentError: If dataset, clip sampler, transforms, order or seed differ; the message lists all
                 differences.
         """
-        position = _checkpoint.position(state, self._config(), len(self), self._max_epoch)
+        position = _checkpoint.position(state, self._config(), self._num_batches, self._max_epoch)
         grouped = _checkpoint.grouped(state) if self._order["shuffle"] == "grouped" else None
         self._cancel()
         if grouped is not None and grouped != self._native.grouped:
@@ -254,7 +259,9 @@ class BaseLoader(Generic[B]):
     def _is_unconsumed(self) -> bool:
         """Whether the pass in progress has delivered nothing yet."""
         batch = self._next_delivered()
-        return self._pass is not None and batch is not None and batch == self._pass[2] < len(self)
+        if self._pass is None or batch is None:
+            return False
+        return batch == self._pass[2] < self._num_batches(self._pass[1])
 
     def _position(self) -> tuple[int, int]:
         batch = self._next_delivered()
@@ -262,7 +269,7 @@ class BaseLoader(Generic[B]):
             return self._next
         epoch = self._pass[1]
         # After the last batch: the next epoch, or the one that was chosen in the meantime.
-        return (epoch, batch) if batch < len(self) else self._next
+        return (epoch, batch) if batch < self._num_batches(epoch) else self._next
 
     def _config(self) -> dict[str, Any]:
         if self._configuration is None:
@@ -291,10 +298,14 @@ class BaseLoader(Generic[B]):
         if gpu is not None:
             for native in [self._native, *self._companions]:
                 native.page_lock(gpu, self._pin_memory is True)
-        self._running = [(native, native.start_epoch(epoch, batch)) for native in [self._native, *self._companions]]
+        self._running = [(native, self._begin(native, epoch, batch)) for native in [self._native, *self._companions]]
         check = self._gpu_check() if self._uses_nvdec else None
         fetch = self._index_progress.fetch(self._native)
         return self._running[0][1], EpochIterator(self._running, functools.partial(self._batch, epoch), check, fetch)
+
+    def _begin(self, native: _framespool.Loader, epoch: int, batch: int) -> int:
+        """Starts a pass of a native loader; returns its number."""
+        return native.start_epoch(epoch, batch)
 
     def _gpu_check(self) -> Callable[[bool], None]:
         """A function for one pass that reports what the CPU decoded in place of NVDEC: see `strict`."""
@@ -482,19 +493,8 @@ class BaseLoader(Generic[B]):
             0
         """
         stats = {"version": STATS_VERSION, **self._stats()}
-        return _flattened(stats) if flat else stats
+        return flattened(stats) if flat else stats
 
     def _stats(self) -> dict[str, Any]:
         """Returns the counters of all native loaders."""
         return self._native.stats()
-
-
-def _flattened(stats: Mapping[str, Any], prefix: str = "") -> dict[str, int | float]:
-    """Returns the numbers of nested dicts, with names like `"errors/invalid_data"`."""
-    flat: dict[str, int | float] = {}
-    for name, value in stats.items():
-        if isinstance(value, Mapping):
-            flat |= _flattened(value, f"{prefix}{name}/")
-        elif isinstance(value, (int, float)):
-            flat[prefix + name] = value
-    return flat

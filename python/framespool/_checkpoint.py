@@ -138,13 +138,13 @@ def _differ(said: Any, mine: Any) -> bool:
         return True  # an array of several numbers has no single truth value
 
 
-def position(state: Any, mine: Mapping[str, Any], batches: int, max_epoch: int) -> tuple[int, int]:
+def position(state: Any, mine: Mapping[str, Any], batches: Callable[[int], int], max_epoch: int) -> tuple[int, int]:
     """The position of a state that fits a loader.
 
     Args:
         state: The state.
         mine: Configuration of the loader.
-        batches: Batches per epoch.
+        batches: Number of batches of an epoch.
         max_epoch: The last epoch that can be chosen.
 
     Returns:
@@ -176,8 +176,8 @@ def position(state: Any, mine: Mapping[str, Any], batches: int, max_epoch: int) 
         )
     # One more than can be chosen: the state after the last epoch.
     epoch, batch = integer("epoch", state["epoch"], most=max_epoch + 1), integer("batch", state["batch"], most=2**63)
-    if batch > batches:
-        raise ArgumentError(f"the state is at batch {batch}, but an epoch has {batches}")
+    if batch > (length := batches(epoch)):
+        raise ArgumentError(f"the state is at batch {batch}, but an epoch has {length}")
     return epoch, batch
 
 

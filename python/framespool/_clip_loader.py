@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from framespool._base_loader import BaseLoader
 from framespool._batch import BatchMethods
+from framespool._batch_budget import BatchBudget
 from framespool._framespool import Tensor
 from framespool._loader_options import KEYWORD_HINTS, LoaderOptions
 from framespool._validate_args import boolean, choice, integer, keyword_hints
@@ -24,6 +25,9 @@ _KEYWORD_HINTS = {
     **dict.fromkeys(("sampler", "batch_sampler"), "clip_sampler= for the frames of clips, shuffle= for their order"),
     **KEYWORD_HINTS,
 }
+
+#: Clips per batch that the order assumes if batches are limited by pixels or tokens.
+_USUAL_BATCH = 8
 
 
 @dataclass(eq=False, repr=False)
@@ -143,7 +147,11 @@ class ClipLoader(BaseLoader[Batch]):
             `datasets.VideoSegment` may replace a path.
         clip_sampler: A clip sampler of `framespool.samplers`, or a function `fn(info, rng)` that returns the frame
             indices of a clip (see `samplers.custom()`).
-        batch_size: Clips per batch of this rank.
+        batch_size: Clips per batch of this rank. With `batch_pixels` or `batch_tokens`: their maximum number.
+        batch_pixels: Limit of the pixels of a batch: frames x height x width, summed over its clips. Batches then have
+            different numbers of clips, and clips of like shape share a batch; see docs/howto/sampling.md.
+        batch_tokens: The same in tokens of a video-language model: two frames x a square of the factor of
+            `transforms.SmartResize`.
         transforms: List of `framespool.transforms`, applied to each clip. The last entry may be a callable, which
             receives the frames of each batch on the thread that takes batches. `None`: no transforms.
         device: Where batches are placed: `"cpu"`, or a GPU as `"cuda:0"`, as its number or as a `torch.device`.
@@ -247,7 +255,9 @@ class ClipLoader(BaseLoader[Batch]):
         dataset: Dataset | Iterable[Any],
         clip_sampler: ClipSampler | Callable[[Any, Any], Iterable[int]],
         *,
-        batch_size: int,
+        batch_size: int | None = None,
+        batch_pixels: int | None = None,
+        batch_tokens: int | None = None,
         transforms: Sequence[Transform | Callable[[Any], Any]] | None = None,
         device: Any = "cpu",
         decoder: Literal["auto", "cpu", "nvdec"] = "auto",
@@ -291,8 +301,12 @@ class ClipLoader(BaseLoader[Batch]):
             clip_sampler = custom(clip_sampler)
         choice("layout", layout, ("NTCHW", "NCTHW", "NTHWC"))
         self.clip_sampler = clip_sampler
+        limited = batch_pixels is not None or batch_tokens is not None
+        if batch_size is None and not limited:
+            raise ArgumentError("batch_size is missing: the number of clips per batch, or give batch_pixels=")
         options = LoaderOptions(
-            batch_size=batch_size,
+            # With a limit it matters only for how far a grouped shuffle spreads the clips of a video.
+            batch_size=_USUAL_BATCH if batch_size is None else batch_size,
             transforms=transforms,
             device=device,
             shuffle=shuffle,
@@ -330,7 +344,25 @@ class ClipLoader(BaseLoader[Batch]):
             if nvdec_threads is None
             else integer("nvdec_threads", nvdec_threads, least=1, most=64),
         }
+        self._budget: BatchBudget | None = None
+        if limited:
+            most = None if batch_size is None else integer("batch_size", batch_size)
+            settings = options.order_settings(replacement=False)
+            self._budget = BatchBudget(batch_pixels, batch_tokens, most, transforms or (), settings)
         super().__init__(dataset, clip_sampler._sampler_args(), options, own)
+        if self._budget is not None:
+            if not hasattr(self._native, "clip_shapes"):
+                raise ArgumentError("workers on Ray cannot limit batches by pixels or tokens; use batch_size=")
+            self._budget.shuffle = self._order["shuffle"]  # a grouped shuffle of videos with one clip is a full one
+            self._order |= self._budget.config()
+
+    def _num_batches(self, epoch: int) -> int:
+        return super()._num_batches(epoch) if self._budget is None else len(self._budget.batches(self._native, epoch))
+
+    def _begin(self, native: Any, epoch: int, batch: int) -> int:
+        if self._budget is None:
+            return super()._begin(native, epoch, batch)
+        return native.start_batches(epoch, batch, self._budget.batches(native, epoch))
 
     def estimate_cost(self) -> dict[str, Any]:
         """Estimates what shuffles of this dataset cost with this clip cache, before anything is decoded.

@@ -235,3 +235,28 @@ def test_workers_do_not_report_how_many_videos_are_indexed(short_clips, tmp_path
     assert not (tmp_path / "calls").exists()
     list(DataLoader(dataset, batch_size=None, num_workers=0))
     assert (tmp_path / "calls").read_text().endswith(f"{len(short_clips)}/{len(short_clips)} ")
+
+
+@pytest.mark.timeout(200)
+def test_batches_limited_by_tokens_come_through_workers(videos):
+    """Batches of different numbers of clips, whose sizes differ."""
+    names = ["derived/base_640x360.mp4", "action/phone_176x144.mp4", "action/street_426x240.mp4"]
+    keywords = {
+        "batch_tokens": 120,
+        "transforms": [fsp.transforms.SmartResize(28, max_pixels=30 * 28 * 28, min_pixels=4 * 28 * 28)],
+        "shuffle": "full",
+        "index": False,
+    }
+    # Four, three and two of a size.
+    files = [str(videos / name) for place, name in enumerate(names) for _ in range(4 - place)]
+    sampling = fsp.samplers.random(sequence_length=2)
+    dataset = ClipDataset(files, sampling, **keywords)
+    loader = fsp.ClipLoader(files, sampling, **keywords)
+    for epoch in (0, 1):
+        got = list(DataLoader(dataset, batch_size=None, num_workers=2))
+        loader.set_epoch(epoch)
+        assert len(got) == len(loader) and len({len(batch["clip_ids"]) for batch in got}) > 1
+        for ours, theirs in zip(got, loader, strict=True):
+            assert ours["clip_ids"].tolist() == theirs.clip_ids.tolist()
+            pairs = zip(ours["frames"], theirs.frames, strict=True)
+            assert all(torch.equal(frames, other.torch()) for frames, other in pairs)

@@ -11,9 +11,9 @@ If a framework owns the loop, pass it one of these; see docs/howto/frameworks.md
 - `for_accelerate()`: for an `Accelerator`. It replaces `prepare`, which would shard the batches a second time.
 - `VideoDataset`: single clips, map-style, for code that has its own `DataLoader`, sampler or `collate_fn`, such as
   Hugging Face's `Trainer`.
-- `ClipDataset`, `ImageDataset`: batches, for code that requires a `DataLoader`. Each worker process runs a loader over its part
-  of the batches. That costs a copy of each batch between processes, and lookahead is limited to a process: one loader
-  in the training process is faster.
+- `ClipDataset`, `ImageDataset`: batches, for code that requires a `DataLoader`. Each worker process runs a loader over
+  its part of the batches. That costs a copy of each batch between processes, and lookahead is limited to a process: one
+  loader in the training process is faster.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from framespool.torch._torch import MapBase, get_worker_info, needed, tensors, t
 from framespool.transforms._compose import split
 
 #: Arguments of `ClipLoader` that are about single clips.
-_KEYWORDS = frozenset(
-    "transforms device decoder strict nvdec_threads seed on_error num_threads memory_budget layout dtype index "
-    "index_progress stream hdr".split()
+_KEYWORDS = (
+    *("transforms", "device", "decoder", "strict", "nvdec_threads", "seed", "on_error", "num_threads"),
+    *("memory_budget", "layout", "dtype", "index", "index_progress", "stream", "hdr"),
 )
 
 

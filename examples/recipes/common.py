@@ -1,10 +1,12 @@
-"""Shared by the recipes: lists of samples, a small model, and a measurement of both loaders in turn."""
+"""Shared by the recipes: lists and shards of samples, a small model, and a measurement of both loaders in turn."""
 
 from __future__ import annotations
 
+import io
 import json
 import resource
 import statistics
+import tarfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -26,6 +28,31 @@ def write_samples(path: Path, videos: Sequence[Path]) -> Path:
     rows = [{"video": str(video.resolve()), "caption": f"video {number}"} for number, video in enumerate(videos)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def write_shards(folder: Path, videos: Sequence[Path], num_shards: int) -> list[str]:
+    """Writes tar shards, each with all videos: a member `KEY.mp4`, and `KEY.json` with the keys `caption` and `label`.
+
+    Args:
+        folder: Where the shards are written.
+        videos: The videos.
+        num_shards: Number of shards.
+
+    Returns:
+        The paths of the shards.
+    """
+    shards = []
+    for shard in range(num_shards):
+        shards.append(str(folder / f"train-{shard:06}.tar"))
+        with tarfile.open(shards[-1], "w") as tar:
+            for number, video in enumerate(videos):
+                key = f"{shard:03}{number:03}"
+                tar.add(video, f"{key}.mp4")
+                text = json.dumps({"caption": f"video {number} of shard {shard}", "label": number}).encode()
+                member = tarfile.TarInfo(f"{key}.json")
+                member.size = len(text)
+                tar.addfile(member, io.BytesIO(text))
+    return shards
 
 
 class PatchModel(torch.nn.Module):
@@ -59,24 +86,32 @@ def cpu_seconds() -> float:
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def compare_speed(loaders: dict[str, Callable[[], Iterable[dict[str, Any]]]], rounds: int) -> list[str]:
+def compare_speed(
+    loaders: dict[str, Callable[[], Iterable[dict[str, Any]]]],
+    rounds: int,
+    embed: Callable[[dict[str, Any]], torch.Tensor] | None = None,
+) -> list[str]:
     """Measures the loaders in turn, each with the model as its consumer.
 
     Args:
         loaders: Functions that start an epoch, by name; the first is the original.
         rounds: Epochs of each loader.
+        embed: Function that returns the (N, 8) embeddings of the N samples of an item. `None`: each item is one
+            sample, and `PatchModel` embeds its `frames`.
 
     Returns:
         The lines of a table: medians of samples per second and CPU milliseconds per sample, and the median of the
         ratios of each round.
     """
-    model = PatchModel()
+    if embed is None:
+        model = PatchModel()
+        embed = lambda sample: model(sample["frames"])[None]  # noqa: E731
     rates: dict[str, list[float]] = {name: [] for name in loaders}
     costs: dict[str, list[float]] = {name: [] for name in loaders}
     for round_ in range(rounds + 1):
         for name, start in loaders.items():
             begun, used = time.perf_counter(), cpu_seconds()
-            samples = sum(1 for sample in start() if model(sample["frames"]).isfinite().all())
+            samples = sum(int(embed(item).isfinite().all(dim=1).sum()) for item in start())
             if round_:  # the first epoch of each loads libraries and files
                 rates[name].append(samples / (time.perf_counter() - begun))
                 costs[name].append(1000 * (cpu_seconds() - used) / samples)

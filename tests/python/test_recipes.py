@@ -46,3 +46,23 @@ def test_qwen_vl(videos, reader):
     rows = table.stdout.splitlines()[-2:]
     assert rows[0].startswith(f"qwen-vl-utils ({reader})") and rows[1].startswith("framespool")
     assert all(float(row.split()[-3]) > 0 for row in rows)
+
+
+@pytest.mark.timeout(120)
+def test_webdataset(videos):
+    for package in ("torch", "torchvision", "torchcodec", "webdataset"):
+        pytest.importorskip(package)
+    # The last video is shorter than a clip.
+    files = [videos / name for name in (*FILES, "derived/tiny_34x26_h264.mp4")]
+    done = run(RECIPES / "webdataset" / "compare.py", *files)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"{2 * len(files)} samples in order: the same keys, frames, sizes, labels and captions"
+    assert lines[1] == f"{2 * len(files)} random clips: each sample once, the same frames, sizes, labels and captions"
+    # A video that cannot be decoded is an error of the program, not a sample less.
+    assert run(RECIPES / "webdataset" / "compare.py", files[0], videos / "corrupt/broken.mp4").returncode != 0
+    table = run(RECIPES / "webdataset" / "bench.py", "--rounds", 1, "--workers", 1, "--shards", 1, *files[2:4])
+    assert table.returncode == 0, table.stderr
+    rows = table.stdout.splitlines()[-2:]
+    assert rows[0].startswith("webdataset (torchcodec)") and rows[1].startswith("framespool")
+    assert all(float(row.split()[-3]) > 0 for row in rows)

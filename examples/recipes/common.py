@@ -1,4 +1,4 @@
-"""Shared by the recipes: lists and shards of samples, a small model, and a measurement of both loaders in turn."""
+"""Shared by the recipes: lists and shards of samples, small models, and a measurement of both loaders in turn."""
 
 from __future__ import annotations
 
@@ -76,6 +76,47 @@ class PatchModel(torch.nn.Module):
         return self.embed((frames / 255).permute(1, 0, 2, 3)[None]).mean(dim=(0, 2, 3, 4))
 
 
+class FrameModel(torch.nn.Module):
+    """A placeholder for an image encoder: one embedding per patch of 16 x 16 pixels, averaged; random weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = torch.nn.Conv2d(3, 8, 16, 16)
+
+    @torch.no_grad()
+    def forward(self, frames: torch.Tensor) -> torch.Tensor:
+        """Embeds frames.
+
+        Args:
+            frames: (N, C, H, W) uint8 or float32, 0 to 255.
+
+        Returns:
+            (N, 8) float32.
+        """
+        return self.embed(frames / 255).mean(dim=(2, 3))
+
+
+def write_embeddings(path: Path, chunks: Iterable[dict[str, Any]], model: FrameModel) -> torch.Tensor:
+    """Writes one embedding per frame of a video, as a dict of `embeddings` and `pts_seconds`.
+
+    Args:
+        path: The file.
+        chunks: The `frames` and their `pts_seconds`, in chunks.
+        model: The model.
+
+    Returns:
+        (N, 8) float32.
+    """
+    embeddings, pts_seconds = [], []
+    for chunk in chunks:
+        embeddings.append(model(chunk["frames"]))
+        pts_seconds += chunk["pts_seconds"]
+    result = torch.cat(embeddings)
+    torch.save({"embeddings": result, "pts_seconds": pts_seconds}, path)
+    return result
+
+
 def cpu_seconds() -> float:
     """CPU time of this process and of its finished child processes.
 
@@ -90,6 +131,7 @@ def compare_speed(
     loaders: dict[str, Callable[[], Iterable[dict[str, Any]]]],
     rounds: int,
     embed: Callable[[dict[str, Any]], torch.Tensor] | None = None,
+    unit: str = "samples",
 ) -> list[str]:
     """Measures the loaders in turn, each with the model as its consumer.
 
@@ -98,6 +140,7 @@ def compare_speed(
         rounds: Epochs of each loader.
         embed: Function that returns the (N, 8) embeddings of the N samples of an item. `None`: each item is one
             sample, and `PatchModel` embeds its `frames`.
+        unit: What the samples are, for the table.
 
     Returns:
         The lines of a table: medians of samples per second and CPU milliseconds per sample, and the median of the
@@ -116,7 +159,7 @@ def compare_speed(
                 rates[name].append(samples / (time.perf_counter() - begun))
                 costs[name].append(1000 * (cpu_seconds() - used) / samples)
     original = next(iter(loaders))
-    lines = [f"{'loader':<28}{'samples/s':>10}{'CPU ms':>9}{'ratio':>7}"]
+    lines = [f"{'loader':<28}{f'{unit}/s':>10}{'CPU ms':>9}{'ratio':>7}"]
     for name in loaders:
         ratio = statistics.median(rate / other for rate, other in zip(rates[name], rates[original], strict=True))
         rate, cost = statistics.median(rates[name]), statistics.median(costs[name])

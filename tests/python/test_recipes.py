@@ -66,3 +66,24 @@ def test_webdataset(videos):
     rows = table.stdout.splitlines()[-2:]
     assert rows[0].startswith("webdataset (torchcodec)") and rows[1].startswith("framespool")
     assert all(float(row.split()[-3]) > 0 for row in rows)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("reader", ["torchcodec", "av"])
+def test_embeddings(videos, reader):
+    for package in ("torch", "torchvision", "torchcodec", "av"):
+        pytest.importorskip(package)
+    # With a constant and a variable rate, with edit lists, and of fragments.
+    names = ("vfr_60_15_30_640x360.mp4", "delayed_start_640x360.mp4", "fragmented_1080p.mp4")
+    files = [*(videos / name for name in FILES), *(videos / "derived" / name for name in names)]
+    done = run(RECIPES / "embeddings" / "compare.py", "--reader", reader, *files)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"129 frames of {len(files)} videos: the same chunks and presentation times\n")
+    # A video that cannot be decoded is an error of the program, not a video less.
+    broken = videos / "corrupt/broken.mp4"
+    assert run(RECIPES / "embeddings" / "compare.py", "--reader", reader, files[0], broken).returncode != 0
+    table = run(RECIPES / "embeddings" / "bench.py", "--rounds", 1, "--workers", 1, *files[2:5])
+    assert table.returncode == 0, table.stderr
+    rows = table.stdout.splitlines()[-3:]
+    assert [row.split()[0] for row in rows] == ["torchcodec", "av", "framespool"]
+    assert all(float(row.split()[-3]) > 0 for row in rows)

@@ -40,11 +40,11 @@ def decoded_by_original(shards: list[str], drawn: list[dict[str, Any]]) -> Itera
     for shard in shards:
         with tarfile.open(shard) as tar:
             members.update({member.name: tar.extractfile(member).read() for member in tar.getmembers()})
-    facts = {sample["__key__"]: sample for sample in samples(original.make_loader(shards, 0, training=False))}
+    metadata = {sample["__key__"]: sample for sample in samples(original.make_loader(shards, 0, training=False))}
     for sample in drawn:
         key = sample["__key__"]
         clip = original.decode_clip(members[f"{key}.mp4"], training=True, indices=sample["indices"])
-        yield {**facts[key], **clip}
+        yield {**metadata[key], **clip}
 
 
 def compare(theirs: Iterable[dict[str, Any]], ours: Iterable[dict[str, Any]]) -> tuple[int, float]:

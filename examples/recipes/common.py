@@ -55,6 +55,27 @@ def write_shards(folder: Path, videos: Sequence[Path], num_shards: int) -> list[
     return shards
 
 
+def link_class_folders(root: Path, videos: Sequence[Path], classes: int = 3) -> Path:
+    """Makes class folders with links to videos.
+
+    Args:
+        root: The folder that receives the class folders.
+        videos: The videos, dealt to the classes in turn.
+        classes: Number of classes.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FileNotFoundError: If a video does not exist.
+    """
+    for number, video in enumerate(videos):
+        link = root / f"class_{number % classes}" / f"{number:03}{video.suffix}"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(video.resolve(strict=True))
+    return root
+
+
 class PatchModel(torch.nn.Module):
     """A placeholder for a vision encoder: one embedding per patch of 2 x 28 x 28 pixels, averaged; random weights."""
 
@@ -65,14 +86,16 @@ class PatchModel(torch.nn.Module):
 
     @torch.no_grad()
     def forward(self, frames: torch.Tensor) -> torch.Tensor:
-        """Embeds a clip.
+        """Embeds a clip or a batch of clips.
 
         Args:
-            frames: (T, C, H, W) float32, 0 to 255.
+            frames: (T, C, H, W) float32, 0 to 255; or (N, C, T, H, W) float32, normalized.
 
         Returns:
-            (8,) float32.
+            (8,) float32, or (N, 8).
         """
+        if frames.ndim == 5:
+            return self.embed(frames).mean(dim=(2, 3, 4))
         return self.embed((frames / 255).permute(1, 0, 2, 3)[None]).mean(dim=(0, 2, 3, 4))
 
 
@@ -145,19 +168,29 @@ def compare_speed(
     Returns:
         The lines of a table: medians of samples per second and CPU milliseconds per sample, and the median of the
         ratios of each round.
+
+    Raises:
+        ValueError: If an embedding is not finite, or the loaders differ in their numbers of samples.
     """
     if embed is None:
         model = PatchModel()
-        embed = lambda sample: model(sample["frames"])[None]  # noqa: E731
+        embed = lambda sample: torch.atleast_2d(model(sample["frames"]))  # noqa: E731
     rates: dict[str, list[float]] = {name: [] for name in loaders}
     costs: dict[str, list[float]] = {name: [] for name in loaders}
+    counts: set[int] = set()
     for round_ in range(rounds + 1):
         for name, start in loaders.items():
             begun, used = time.perf_counter(), cpu_seconds()
-            samples = sum(int(embed(item).isfinite().all(dim=1).sum()) for item in start())
+            embedded = [embed(item) for item in start()]
+            if not all(each.isfinite().all() for each in embedded):
+                raise ValueError(f"{name}: an embedding is not finite")
+            samples = sum(map(len, embedded))
+            counts.add(samples)
             if round_:  # the first epoch of each loads libraries and files
                 rates[name].append(samples / (time.perf_counter() - begun))
                 costs[name].append(1000 * (cpu_seconds() - used) / samples)
+    if len(counts) != 1:
+        raise ValueError(f"the loaders differ in their numbers of samples: {sorted(counts)}")
     original = next(iter(loaders))
     lines = [f"{'loader':<28}{f'{unit}/s':>10}{'CPU ms':>9}{'ratio':>7}"]
     for name in loaders:

@@ -87,3 +87,27 @@ def test_embeddings(videos, reader):
     rows = table.stdout.splitlines()[-3:]
     assert [row.split()[0] for row in rows] == ["torchcodec", "av", "framespool"]
     assert all(float(row.split()[-3]) > 0 for row in rows)
+
+
+def speeds(table: str, *loaders: str) -> list[float]:
+    """The samples per second of the last rows of a table, which must be those of the given loaders."""
+    rows = table.splitlines()[-len(loaders) :]
+    assert all(row.startswith(loader) for row, loader in zip(rows, loaders, strict=True)), table
+    return [float(row.split()[-3]) for row in rows]
+
+
+@pytest.mark.timeout(600)
+def test_torchvision_references(videos):
+    for package in ("torch", "torchvision", "torchcodec"):
+        pytest.importorskip(package)
+    recipe = RECIPES / "torchvision_references"
+    files = [videos / name for name in FILES]
+    done = run(recipe / "compare.py", *files)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{5 * len(files)} clips of {len(files)} videos: the same frames, sizes and labels\n")
+    assert run(recipe / "compare.py", files[0], "none.mp4").returncode != 0
+    table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, *files[2:4])
+    assert table.returncode == 0, table.stderr
+    halves = table.stdout.partition("val\n")
+    for half in (halves[0], halves[2]):
+        assert min(speeds(half, "torchvision", "torchcodec", "framespool")) > 0

@@ -55,6 +55,23 @@ def write_shards(folder: Path, videos: Sequence[Path], num_shards: int) -> list[
     return shards
 
 
+def write_list(path: Path, videos: Sequence[Path]) -> Path:
+    """Writes a text file with a path and a label on each line.
+
+    Args:
+        path: The file.
+        videos: The videos, whose paths have no spaces.
+
+    Returns:
+        The file.
+
+    Raises:
+        FileNotFoundError: If a video does not exist.
+    """
+    path.write_text("".join(f"{video.resolve(strict=True)} {label}\n" for label, video in enumerate(videos)))
+    return path
+
+
 def link_class_folders(root: Path, videos: Sequence[Path], classes: int = 3) -> Path:
     """Makes class folders with links to videos.
 

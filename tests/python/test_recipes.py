@@ -111,3 +111,19 @@ def test_torchvision_references(videos):
     halves = table.stdout.partition("val\n")
     for half in (halves[0], halves[2]):
         assert min(speeds(half, "torchvision", "torchcodec", "framespool")) > 0
+
+
+@pytest.mark.timeout(600)
+def test_videomae(videos):
+    for package in ("torch", "decord"):
+        pytest.importorskip(package)
+    recipe = RECIPES / "videomae"
+    files = [videos / name for name in FILES]
+    done = run(recipe / "compare.py", *files)
+    assert done.returncode == 0, done.stderr
+    # Two epochs of two batches of two clips: the fifth video of an epoch fills no batch.
+    assert done.stdout.startswith("8 clips: frames that the original can choose, and two crops of each\n")
+    assert run(recipe / "compare.py", files[0], "none.mp4").returncode != 0
+    table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, "--batch-size", 1, *files[2:4])
+    assert table.returncode == 0, table.stderr
+    assert min(speeds(table.stdout, "decord", "framespool")) > 0

@@ -1,7 +1,7 @@
 """The loader of VideoMAE's pre-training on Kinetics: decord reads one random clip of each video.
 
 As in `kinetics.py` of VideoMAE; that each clip is cropped several times (`num_sample`) is from the dataset of the same
-name in VideoMAEv2. The masks of the encoder are left out: they do not depend on the video.
+name in VideoMAEv2. The masks of the encoder are omitted: they do not depend on the video.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ pub use hmdb51::hmdb51;
 pub use jester::jester;
 pub use json_lines::{json_lines, SampleKeys};
 pub use kinetics::kinetics;
-pub use lerobot::lerobot;
+pub use lerobot::{lerobot, lerobot_tables, NumberType};
 pub use lmdb::{lmdb, LabelKeys, LmdbLayout, LmdbOptions};
 pub use parquet::{parquet, CellReader};
 pub use recordio::recordio;

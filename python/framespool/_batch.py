@@ -23,14 +23,18 @@ class BatchMethods:
         return iter((first, labels))
 
     def __getitem__(self, name: str) -> Any:
-        """The attribute of that name, as in a dict."""
+        """The attribute or the column of that name, as in a dict."""
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]
-        if name not in names:
-            raise ArgumentError(f"a batch has no {name!r}; it has {', '.join(names)}")
-        return getattr(self, name)
+        if name in names:
+            return getattr(self, name)
+        columns: dict[str, Any] = getattr(self, "columns", {})
+        if name not in columns:
+            raise ArgumentError(f"a batch has no {name!r}; it has {', '.join([*names, *columns])}")
+        return columns[name]
 
     def __contains__(self, name: object) -> bool:
-        return any(field.name == name for field in fields(self))  # type: ignore[arg-type]
+        columns: dict[str, Any] = getattr(self, "columns", {})
+        return name in columns or any(field.name == name for field in fields(self))  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         lines = [f"    {name}={_described(value)}," for name, value in self.as_dict().items()]

@@ -10,10 +10,13 @@ from typing import Any, Literal
 from framespool._base_loader import BaseLoader
 from framespool._batch import BatchMethods
 from framespool._batch_budget import BatchBudget
+from framespool._cameras import Cameras, summed
 from framespool._framespool import Tensor
 from framespool._loader_options import KEYWORD_HINTS, LoaderOptions
-from framespool._validate_args import boolean, choice, integer, keyword_hints
+from framespool._ranks import cores_per_rank
+from framespool._validate_args import boolean, byte_size, choice, integer, keyword_hints
 from framespool.datasets import Dataset
+from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
 from framespool.samplers import ClipSampler, custom
 from framespool.samplers._common import KEYWORD_HINTS as SAMPLER_HINTS
@@ -146,7 +149,7 @@ class ClipLoader(BaseLoader[Batch]):
         dataset: A `datasets.Dataset`, or a list of paths or of `(path, label)`. Bytes, a `datasets.ArchiveMember` or a
             `datasets.VideoSegment` may replace a path.
         clip_sampler: A clip sampler of `framespool.samplers`, or a function `fn(info, rng)` that returns the frame
-            indices of a clip (see `samplers.custom()`).
+            indices of a clip (see `samplers.custom()`). `None` only for the frames of `datasets.lerobot()`.
         batch_size: Clips per batch of this rank. With `batch_pixels` or `batch_tokens`: their maximum number.
         batch_pixels: Limit of the pixels of a batch: frames x height x width, summed over its clips. Batches then have
             different numbers of clips, and clips of like shape share a batch; see docs/howto/sampling.md.
@@ -253,7 +256,7 @@ class ClipLoader(BaseLoader[Batch]):
     def __init__(
         self,
         dataset: Dataset | Iterable[Any],
-        clip_sampler: ClipSampler | Callable[[Any, Any], Iterable[int]],
+        clip_sampler: ClipSampler | Callable[[Any, Any], Iterable[int]] | None = None,
         *,
         batch_size: int | None = None,
         batch_pixels: int | None = None,
@@ -292,6 +295,19 @@ class ClipLoader(BaseLoader[Batch]):
         hdr: Literal["warn", "ignore"] = "warn",
     ) -> None:
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
+        robot = dataset if isinstance(dataset, LeRobotFrames) else None
+        self._cameras: Cameras | None = None
+        if robot is not None:
+            if clip_sampler is not None:
+                raise ArgumentError(
+                    "the frames of datasets.lerobot() are chosen by delta_timestamps; omit clip_sampler"
+                )
+            self._cameras = Cameras(robot, transforms, on_error, dtype)
+            clip_sampler, transforms = self._cameras.first()
+            num_threads = self._cameras.share(cores_per_rank() if num_threads is None else num_threads)
+            memory_budget = self._cameras.share(byte_size("memory_budget", memory_budget))
+        if clip_sampler is None:
+            raise ArgumentError("clip_sampler is missing, such as samplers.random(sequence_length=16)")
         if not isinstance(clip_sampler, ClipSampler):
             if not callable(clip_sampler):
                 raise ArgumentError(
@@ -355,6 +371,9 @@ class ClipLoader(BaseLoader[Batch]):
                 raise ArgumentError("workers on Ray cannot limit batches by pixels or tokens; use batch_size=")
             self._budget.shuffle = self._order["shuffle"]  # a grouped shuffle of videos with one clip is a full one
             self._order |= self._budget.config()
+        if self._cameras is not None:
+            for view, sampling, steps in self._cameras.others():
+                self._companions.append(self._engine(view, sampling, steps, self._settings))
 
     def _num_batches(self, epoch: int) -> int:
         return super()._num_batches(epoch) if self._budget is None else len(self._budget.batches(self._native, epoch))
@@ -362,7 +381,13 @@ class ClipLoader(BaseLoader[Batch]):
     def _begin(self, native: Any, epoch: int, batch: int) -> int:
         if self._budget is None:
             return super()._begin(native, epoch, batch)
-        return native.start_batches(epoch, batch, self._budget.batches(native, epoch))
+        return native.start_batches(epoch, batch, self._budget.batches(self._native, epoch))
+
+    def _extra_config(self) -> dict[str, str]:
+        return {} if self._cameras is None else {"clip_sampler": self._cameras.config()}
+
+    def _stats(self) -> dict[str, Any]:
+        return summed([loader.stats() for loader in [self._native, *self._companions]])
 
     def estimate_cost(self) -> dict[str, Any]:
         """Estimates what shuffles of this dataset cost with this clip cache, before anything is decoded.
@@ -393,13 +418,15 @@ class ClipLoader(BaseLoader[Batch]):
 
     def _clips(self, epoch: int, clips: Sequence[int]) -> Batch:
         """Makes a batch of these clips of an epoch; ends an iteration in progress."""
-        number = self._native.start_batches(epoch, 0, [[(clip, 0, 0, False) for clip in clips]])
-        made = self._native.next_batch(number)
-        assert made is not None, "a pass of one batch has delivered none"
-        return self._batch(epoch, [made])
+        natives = [self._native, *self._companions]
+        numbers = [native.start_batches(epoch, 0, [[(clip, 0, 0, False) for clip in clips]]) for native in natives]
+        made = [native.next_batch(number) for native, number in zip(natives, numbers, strict=True)]
+        return self._batch(epoch, [one for one in made if one is not None])
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> Batch:
         values = {**made[0], **self._columns(made[0], made[0]["video_ids"])}
+        if self._cameras is not None:
+            values["columns"] |= self._cameras.values(made)
         values["frames"], values["labels"] = self._apply_functions(
             values["frames"], values["labels"], self._settings["layout"], epoch, values["clip_ids"]
         )

@@ -46,6 +46,7 @@ __all__ = [
     "read_json_lines",
     "read_kinetics",
     "read_lerobot",
+    "read_lerobot_tables",
     "read_lmdb",
     "read_recordio",
     "read_something_something",
@@ -465,6 +466,7 @@ def read_annotation_file(
 def read_dali_file_list(path: _Path, root: _Path | None, rounding: tuple[bool, bool, tuple[int, int]] | None) -> _Found:
     """Reads a list of DALI's video readers; `rounding`: start up, end up, fps, to convert seconds to frames."""
 
+def read_lerobot_tables(root: _Path, features: list[tuple[str, str, int]]) -> list[bytes]: ...
 def read_lerobot(root: _Path, camera: str | None, episodes: list[int] | None) -> _Found:
     """Episodes of a LeRobot dataset, each a segment of a file."""
 

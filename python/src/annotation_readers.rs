@@ -4,13 +4,14 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use framespool::Error;
 use framespool_datasets::{
     self as datasets, AnnotationColumn, AnnotationOptions, AvaOptions, Column, DaliUnit, Dataset,
     EpicKitchensOptions, ImageSequencePattern, MissingFilePolicy, NumberedVideos, Sample, SampleKeys,
     SegmentBounds, Value,
 };
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::batch_sampler::parse_choice;
 use crate::errors::OrRaise;
@@ -257,6 +258,30 @@ pub fn read_lerobot(
     let read = || datasets::lerobot(&root, camera.as_deref(), episodes.as_deref(), &interrupt());
     let dataset = or_raise_pending(py, py.detach(read))?;
     filtered_result(py, Ok(dataset))
+}
+
+/// Reads features of all frames of a LeRobot dataset: the numbers of each, row after row. `features` are names, dtypes
+/// and numbers of values per row.
+#[pyfunction]
+pub fn read_lerobot_tables<'py>(
+    py: Python<'py>,
+    root: PathBuf,
+    features: Vec<(String, String, usize)>,
+) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    let kind = |(name, dtype, width): (String, String, usize)| {
+        let kind = match dtype.as_str() {
+            "float32" => datasets::NumberType::Float32,
+            "float64" => datasets::NumberType::Float64,
+            "int64" => datasets::NumberType::Int64,
+            "bool" => datasets::NumberType::Bool,
+            other => return Err(Error::Argument(format!("{name} has numbers of type {other}"))),
+        };
+        Ok((name, kind, width))
+    };
+    let features = features.into_iter().map(kind).collect::<framespool::Result<Vec<_>>>().or_raise(py)?;
+    let read = || datasets::lerobot_tables(&root, &features, &interrupt());
+    let found = or_raise_pending(py, py.detach(read))?;
+    Ok(found.iter().map(|bytes| PyBytes::new(py, bytes)).collect())
 }
 
 #[pyfunction]

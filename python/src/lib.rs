@@ -38,7 +38,8 @@ mod _framespool {
     use annotation_readers::{read_annotation_file, read_dali_file_list, read_dali_frames, read_json_lines};
     #[pymodule_export]
     use annotation_readers::{
-        read_hmdb51, read_jester, read_kinetics, read_lerobot, read_something_something, read_ucf101,
+        read_hmdb51, read_jester, read_kinetics, read_lerobot, read_lerobot_tables, read_something_something,
+        read_ucf101,
     };
     #[pymodule_export]
     use archive_readers::{read_lmdb, read_recordio, read_tfrecord, read_webdataset};

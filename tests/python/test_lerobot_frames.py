@@ -1,0 +1,274 @@
+"""Frames of LeRobot datasets: several cameras, states and actions, distances in time, padding at episode ends."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import framespool as fsp
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow writes the tables; see requirements-dev.txt")
+pq = pytest.importorskip("pyarrow.parquet")
+
+TOP, WRIST = "observation.images.top", "observation.images.wrist"
+#: The file of each camera, 30 frames a second, with (height, width).
+CAMERAS = {TOP: ("action/street_960x540.mp4", (540, 960)), WRIST: ("action/long_160x68_30p.mp4", (68, 160))}
+LENGTHS = (17, 1, 24)
+TASKS = ["pick up the cup", "put it down"]
+FPS = 30
+
+
+def write(root: Path, videos: Path, version: str = "v3.0", **info) -> dict[str, np.ndarray]:
+    """Writes a dataset; returns its tables."""
+    starts = [sum(LENGTHS[:n]) for n in range(len(LENGTHS))]
+    rows = sum(LENGTHS)
+    random = np.random.default_rng(3)
+    episode = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
+    frame = np.concatenate([np.arange(length) for length in LENGTHS])
+    tables = {
+        "observation.state": random.normal(size=(rows, 7)).astype(np.float32),
+        "action": random.normal(size=(rows, 3)).astype(np.float32),
+        "observation.map": random.normal(size=(rows, 2, 4)).astype(np.float32),
+        "timestamp": (frame / FPS).astype(np.float32),
+        "next.done": frame == np.array(LENGTHS)[episode] - 1,
+        "frame_index": frame,
+        "episode_index": episode,
+        "index": np.arange(rows),
+        "task_index": episode % 2,
+    }
+    features = {name: {"dtype": str(each.dtype), "shape": list(each.shape[1:]) or [1]} for name, each in tables.items()}
+    for name, (_, (height, width)) in CAMERAS.items():
+        features[name] = {"dtype": "video", "shape": [height, width, 3], "names": ["height", "width", "channels"]}
+    features["language"] = {"dtype": "string", "shape": [1]}
+    meta = root / "meta"
+    meta.mkdir(parents=True)
+    new = version == "v3.0"
+    said = {
+        "codebase_version": version,
+        "fps": FPS,
+        "features": features,
+        "chunks_size": 1000,
+        "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+        if new
+        else "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4",
+    }
+    (meta / "info.json").write_text(json.dumps(said | info))
+    arrays = pa.table({name: pa.array(each.tolist()) for name, each in tables.items()})
+    (root / "data/chunk-000").mkdir(parents=True)
+    if new:
+        # Two files, one of which ends within an episode.
+        for number, (begin, end) in enumerate(((0, 20), (20, rows))):
+            pq.write_table(arrays.slice(begin, end - begin), root / f"data/chunk-000/file-{number:03d}.parquet")
+        episodes = {
+            "episode_index": list(range(len(LENGTHS))),
+            "tasks": [[TASKS[n % 2]] for n in range(len(LENGTHS))],
+            "length": list(LENGTHS),
+            "dataset_from_index": starts,
+            "dataset_to_index": [start + length for start, length in zip(starts, LENGTHS, strict=True)],
+        }
+        for name, (file, _) in CAMERAS.items():
+            place = root / f"videos/{name}/chunk-000/file-000.mp4"
+            place.parent.mkdir(parents=True)
+            place.symlink_to(videos / file)
+            episodes |= {
+                f"videos/{name}/chunk_index": [0] * len(LENGTHS),
+                f"videos/{name}/file_index": [0] * len(LENGTHS),
+                f"videos/{name}/from_timestamp": [start / FPS for start in starts],
+                f"videos/{name}/to_timestamp": [(s + n) / FPS for s, n in zip(starts, LENGTHS, strict=True)],
+            }
+        (meta / "episodes/chunk-000").mkdir(parents=True)
+        pq.write_table(pa.table(episodes), meta / "episodes/chunk-000/file-000.parquet")
+        pq.write_table(pa.table({"task_index": [0, 1], "task": TASKS}), meta / "tasks.parquet")
+    return tables
+
+
+def right(tables, videos, row: int, deltas: dict[str, list[float]]) -> dict[str, np.ndarray]:
+    """An item, as LeRobot's dataset makes it: indices are clamped to the episode."""
+    episode = int(tables["episode_index"][row])
+    first = sum(LENGTHS[:episode])
+    item = {}
+    for name in [*CAMERAS, *tables]:
+        steps = [round(delta * FPS) for delta in deltas.get(name, [0.0])]
+        rows = [min(max(row + step, first), first + LENGTHS[episode] - 1) for step in steps]
+        if name in CAMERAS:
+            item[name] = np.stack([video_of(videos, name)[each] for each in rows])
+        else:
+            item[name] = tables[name][rows]
+        if name in deltas:
+            item[f"{name}_is_pad"] = np.array([not first <= row + step < first + LENGTHS[episode] for step in steps])
+        else:
+            item[name] = item[name][0]
+    return item | {"task": TASKS[int(tables["task_index"][row])]}
+
+
+_videos: dict[str, np.ndarray] = {}
+
+
+def video_of(videos: Path, name: str) -> np.ndarray:
+    if name not in _videos:
+        video = fsp.Video(videos / CAMERAS[name][0], index=False)
+        _videos[name] = video.frames(range(sum(LENGTHS)), layout="TCHW").data.numpy()
+    return _videos[name]
+
+
+DELTAS = {
+    TOP: [-2 / FPS, 0.0],
+    "observation.state": [-0.1, 0.0],
+    "observation.map": [0.0, 1 / FPS],
+    "action": [step / FPS for step in range(4)],
+    "next.done": [1 / FPS],
+}
+
+
+def check(batch, tables, videos, deltas) -> list[int]:
+    """Compares a batch with the items; returns their rows."""
+    rows = batch["index"].numpy().reshape(-1).tolist()
+    for place, row in enumerate(rows):
+        item = right(tables, videos, row, deltas)
+        for name, expected in item.items():
+            given = batch[name]
+            if name == "task":
+                assert given[place] == expected
+            else:
+                assert given.numpy()[place].dtype == expected.dtype and given.shape[1:] == expected.shape, name
+                assert np.array_equal(given.numpy()[place], expected), (name, row)
+        assert batch.video_ids.tolist()[place] == tables["episode_index"][row]
+    return rows
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("shuffle", [True, "full", False])
+def test_batches_are_the_items_of_a_lerobot_dataset(tmp_path, videos, shuffle):
+    tables = write(tmp_path, videos)
+    dataset = fsp.datasets.lerobot(tmp_path, camera=[TOP, WRIST], delta_timestamps=DELTAS)
+    loader = fsp.ClipLoader(dataset, batch_size=8, shuffle=shuffle, seed=2, index=False)
+    for _ in range(2):
+        rows = [row for batch in loader for row in check(batch, tables, videos, DELTAS)]
+        assert sorted(rows) == list(range(sum(LENGTHS)))
+        assert (rows == sorted(rows)) == (not shuffle)
+    stats = loader.stats()
+    assert stats["clips"] == 2 * sum(LENGTHS) and stats["frames_decoded"] >= 2 * stats["clips"] // 2
+
+
+def test_defaults_one_camera_and_a_choice_of_episodes(tmp_path, videos):
+    tables = write(tmp_path, videos)
+    every = fsp.datasets.lerobot(tmp_path, delta_timestamps={})
+    assert every.cameras == [TOP, WRIST] and every.fps == FPS and len(every) == 3
+    (batch,) = fsp.ClipLoader(every, batch_size=100, index=False)
+    assert check(batch, tables, videos, {}) == list(range(42))
+    assert batch[WRIST].shape == (42, 3, 68, 160) and batch.frames.shape == (42, 1, 3, 540, 960)
+    assert "action" in batch and "language" not in batch
+    one = fsp.datasets.lerobot(tmp_path, camera=[WRIST], episodes=[2, 0], delta_timestamps={"action": [0.0]})
+    (batch,) = fsp.ClipLoader(one, batch_size=100, index=False)
+    assert batch["index"].tolist() == [*range(18, 42), *range(17)] and batch["action"].shape == (41, 1, 3)
+    assert batch["episode_index"].tolist() == [2] * 24 + [0] * 17
+    with pytest.raises(fsp.ArgumentError, match="has no 'observation.images.top'"):
+        batch[TOP]
+
+
+def test_version_2(tmp_path, videos):
+    """Episodes of files of their own; the metadata lacks the rows of the episodes."""
+    tables = write(tmp_path, videos, "v2.1")
+    starts = [sum(LENGTHS[:n]) for n in range(len(LENGTHS))]
+    arrays = pa.table({name: pa.array(each.tolist()) for name, each in tables.items()})
+    for number, (start, length) in enumerate(zip(starts, LENGTHS, strict=True)):
+        pq.write_table(arrays.slice(start, length), tmp_path / f"data/chunk-000/episode_{number:06d}.parquet")
+        for name, (file, _) in CAMERAS.items():
+            place = tmp_path / f"videos/chunk-000/{name}/episode_{number:06d}.mp4"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(videos / file)
+    lines = [{"episode_index": n, "tasks": [TASKS[n % 2]], "length": length} for n, length in enumerate(LENGTHS)]
+    (tmp_path / "meta/episodes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lines = [{"task_index": n, "task": task} for n, task in enumerate(TASKS)]
+    (tmp_path / "meta/tasks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps={"action": [0.0, 1 / FPS]}, episodes=[0, 2])
+    # A file has more frames than its episode here, so the clips are more than the rows.
+    assert dataset._firsts == [0, 18] and len(dataset) == 2
+
+
+def test_ranks_resuming_and_map_style(tmp_path, videos):
+    write(tmp_path, videos)
+    dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps=DELTAS)
+
+    def make(**more):
+        return fsp.ClipLoader(dataset, batch_size=4, shuffle=True, seed=1, index=False, **more)
+
+    rows = [row for rank in (0, 1) for batch in make(shard_id=rank, num_shards=2) for row in batch["index"].tolist()]
+    assert set(rows) == set(range(42)) and len(rows) <= 44
+    loader = make()
+    iterator = iter(loader)
+    for _ in range(3):
+        next(iterator)
+    state = loader.state_dict()
+    rest = [batch["index"].tolist() for batch in iterator]
+    resumed = make()
+    resumed.load_state_dict(pickle.loads(pickle.dumps(state)))
+    assert [batch["index"].tolist() for batch in resumed] == rest
+    other = fsp.datasets.lerobot(tmp_path, delta_timestamps={WRIST: [-1 / FPS, 0.0]})
+    with pytest.raises(fsp.ArgumentError, match="does not match"):
+        fsp.ClipLoader(other, batch_size=4, shuffle=True, seed=1, index=False).load_state_dict(state)
+    batch = make()._clips(0, [5, 20])
+    assert batch["index"].tolist() == [5, 20] and batch[WRIST].shape[0] == 2
+
+
+def test_transforms(tmp_path, videos):
+    """The same random numbers for all cameras; sizes that differ are lists, as without LeRobot."""
+    write(tmp_path, videos)
+    dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps={})
+    T = fsp.transforms
+    (batch,) = fsp.ClipLoader(
+        dataset, batch_size=42, transforms=[T.Resize((32, 32)), T.RandomHorizontalFlip()], dtype="float32", index=False
+    )
+    assert batch[TOP].shape == batch[WRIST].shape == (42, 3, 32, 32) and batch[TOP].dtype == "float32"
+    batch = next(iter(fsp.ClipLoader(dataset, batch_size=2, transforms=[T.Resize(16)], index=False)))
+    assert [frames.shape for frames in batch[WRIST]] == [(3, 16, 37)] * 2
+
+
+def test_errors(tmp_path, videos):
+    write(tmp_path, videos)
+    for more, message in (
+        ({"camera": [TOP, TOP]}, "list of different ones"),
+        ({"camera": []}, "list of different ones"),
+        ({"camera": [TOP, "other"]}, "no camera 'other'"),
+        ({"delta_timestamps": {"speed": [0.0]}}, "no feature 'speed'; there are action"),
+        ({"delta_timestamps": {"action": [0.05]}}, "0.05 s is no multiple of 1 / 30 s"),
+        ({"delta_timestamps": {"action": [float("nan")]}}, "action"),
+    ):
+        with pytest.raises(fsp.ArgumentError, match=message):
+            fsp.datasets.lerobot(tmp_path, **more)
+    dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps=DELTAS)
+    with pytest.raises(fsp.ArgumentError, match="omit clip_sampler"):
+        fsp.ClipLoader(dataset, fsp.samplers.random(sequence_length=2), batch_size=2)
+    with pytest.raises(fsp.ArgumentError, match='several cameras need on_error="raise"'):
+        fsp.ClipLoader(dataset, batch_size=2, on_error="skip")
+    with pytest.raises(fsp.ArgumentError, match="clip_sampler is missing"):
+        fsp.ClipLoader([str(videos / "derived/base_640x360.mp4")], batch_size=2)
+
+
+def test_metadata_that_contradicts_the_files(tmp_path, videos):
+    tables = write(tmp_path, videos)
+    path = tmp_path / "meta/info.json"
+    info = json.loads(path.read_text())
+
+    def fails(message: str, **features) -> None:
+        path.write_text(json.dumps(info | {"features": info["features"] | features}))
+        dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps={})
+        with pytest.raises(fsp.ArgumentError, match=message):
+            next(iter(fsp.ClipLoader(dataset, batch_size=2, index=False)))
+
+    fails(f"{TOP}: frames are 960x540, but info.json says 640x480", **{TOP: {"dtype": "video", "shape": [480, 640, 3]}})
+    fails("action has 3 numbers, info.json says 5", action={"dtype": "float32", "shape": [5]})
+    fails("no column 'torque'|torque", torque={"dtype": "float32", "shape": [1]})
+    path.write_text(json.dumps(info))
+    (tmp_path / "data/chunk-000/file-001.parquet").unlink()
+    dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps={})
+    with pytest.raises(fsp.ArgumentError, match="the tables have 20 rows, fewer than the episodes"):
+        list(fsp.ClipLoader(dataset, batch_size=50, index=False))
+    (tmp_path / "data/chunk-000/file-000.parquet").unlink()
+    arrays = pa.table({name: pa.array(each[20:].tolist()) for name, each in tables.items()})
+    pq.write_table(arrays, tmp_path / "data/chunk-000/file-001.parquet")
+    with pytest.raises(fsp.ArgumentError, match="index is 20, expected 0: files are missing"):
+        list(fsp.ClipLoader(fsp.datasets.lerobot(tmp_path, delta_timestamps={}), batch_size=50, index=False))

@@ -127,3 +127,20 @@ def test_videomae(videos):
     table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, "--batch-size", 1, *files[2:4])
     assert table.returncode == 0, table.stderr
     assert min(speeds(table.stdout, "decord", "framespool")) > 0
+
+
+@pytest.mark.timeout(300)
+def test_lerobot(videos, tmp_path):
+    for package in ("torch", "torchcodec", "lerobot"):
+        pytest.importorskip(package)
+    recipe, files = RECIPES / "lerobot", [videos / name for name in FILES[:3]]
+    offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "SVT_LOG": "1"}
+    done = run(recipe / "compare.py", *files, **offline)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "90 frames of 5 episodes: the same states, actions, padding and tasks"
+    assert lines[1] == "90 frames in random order: each once, the same"
+    table = run(recipe / "bench.py", "--rounds", 1, "--episodes", 6, "--length", 8, *files, **offline)
+    assert table.returncode == 0, table.stderr
+    assert min(speeds(table.stdout.rpartition("framespool decoded")[0], "lerobot (torchcodec)", "framespool")) > 0
+    assert table.stdout.splitlines()[-1].startswith("framespool decoded 1.00 pictures per frame")

@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Optional packages of snippets; framespool's modules for them count as well.
 _PACKAGES = (
     r"^\s*(?:import|from) (?:framespool\.compat\.torch(?:codec|vision)|"
-    r"(?:framespool\.)?(torch|ray|jax|lightning|accelerate|transformers))\b"
+    r"(?:framespool\.)?(torch|ray|jax|lightning|accelerate|transformers|lerobot))\b"
 )
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\w+)(?P<marks>[^\n`]*)\n(?P<code>.*?)^(?P=indent)```$", re.M | re.S

@@ -100,9 +100,10 @@ def lerobot(
         if given is None:
             raise ArgumentError(f"episodes must be a list of ints, got {episodes!r}")
         numbers = [integer("episodes", number, most=2**63 - 1) for number in given]
+    one = camera if isinstance(camera, str) else None
     if cameras is None and delta_timestamps is None:
-        return annotated_dataset(_framespool.read_lerobot(root, camera, numbers))
-    return LeRobotFrames(root, [camera] if isinstance(camera, str) else cameras, numbers, delta_timestamps, tolerance_s)
+        return annotated_dataset(_framespool.read_lerobot(root, one, numbers))
+    return LeRobotFrames(root, cameras if one is None else [one], numbers, delta_timestamps, tolerance_s)
 
 
 class LeRobotFrames(Dataset):
@@ -138,7 +139,9 @@ class LeRobotFrames(Dataset):
         if cameras is None:
             cameras = [name for name, feature in self._features.items() if feature.get("dtype") == "video"]
         self.cameras = list(cameras)
-        views = [annotated_dataset(_framespool.read_lerobot(root, name, episodes)) for name in self.cameras or [None]]
+        # Without a camera the engine's reader reports that there is none.
+        names: list[str | None] = [*self.cameras] or [None]
+        views = [annotated_dataset(_framespool.read_lerobot(root, name, episodes)) for name in names]
         super().__init__(views[0].samples, views[0].classes, views[0].columns)
         self._views = views
         self.fps: float = self.columns["fps"][0]

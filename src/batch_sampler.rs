@@ -168,7 +168,7 @@ impl BatchSampler {
 
     /// Number of clip requests that a loader of this worker must see ahead to find the clips that share decoding.
     pub fn lookahead_clips(&self) -> u64 {
-        let repeats = u64::from(self.config.repeats);
+        let repeats = self.slots_per_unit();
         let BatchSamplerConfig { num_shards, num_workers, batch_size, .. } = self.config;
         let consumers = u64::from(num_shards.max(1)) * u64::from(num_workers.max(1));
         self.grouped().map_or(0, |grouped| {
@@ -200,22 +200,27 @@ impl BatchSampler {
         } else {
             each
         };
-        (last * each + length).saturating_mul(self.config.repeats.into())
+        (last * each + length).saturating_mul(self.slots_per_unit())
     }
 
-    /// The slots of batch `batch` of an epoch, real clips first, the repeats of a clip one after another. Empty past the
-    /// last batch.
+    /// The slots of batch `batch` of an epoch, real clips first, the repeats of a clip (of a group) one after another.
+    /// Empty past the last batch.
     ///
     /// With [`ClipOrder::Torch`] the first call for an epoch shuffles the whole epoch. With [`ClipOrder::Dali`] and a
     /// shuffle buffer, batches are cheap in ascending order. Concurrent calls from other threads block in
     /// these two cases.
     pub fn batch(&self, epoch: u64, batch: u64) -> Vec<SampledClip> {
-        let clips = self.clips(epoch, batch);
-        if self.config.repeats <= 1 {
-            return clips;
+        let units = self.clips(epoch, batch);
+        let BatchSamplerConfig { repeats, clips_per_group, .. } = self.config;
+        if repeats <= 1 && clips_per_group <= 1 {
+            return units;
         }
-        let repeats = |slot| (0..self.config.repeats).map(move |repeat| SampledClip { repeat, ..slot });
-        clips.into_iter().flat_map(repeats).collect()
+        let repeated = |slot| (0..repeats).map(move |repeat| SampledClip { repeat, ..slot });
+        let members = |unit: SampledClip| {
+            let first = unit.clip * u64::from(clips_per_group);
+            (first..first + u64::from(clips_per_group)).map(move |clip| SampledClip { clip, ..unit })
+        };
+        units.into_iter().flat_map(repeated).flat_map(members).collect()
     }
 
     /// The clips of a batch, each once.
@@ -312,6 +317,11 @@ impl BatchSampler {
     fn shuffled_index(&self, epoch: u64, shard: u32, clips: std::ops::Range<u64>) -> ShuffledIndex {
         let key = RngKey { seed: self.config.seed, epoch, clip: 0, occurrence: shard.into() };
         ShuffledIndex::new(self.config.shuffle, key, clips)
+    }
+
+    /// Slots that one entry of the order takes.
+    fn slots_per_unit(&self) -> u64 {
+        u64::from(self.config.repeats) * u64::from(self.config.clips_per_group)
     }
 
     /// Converts a batch number of this worker to a batch number of the rank.

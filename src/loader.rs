@@ -6,12 +6,12 @@ mod backends;
 mod budget;
 mod byte_lru;
 pub mod catalog;
-mod clip_shapes;
 mod config;
 mod cost_estimate;
 mod decode_task;
 mod epoch;
 mod lookahead;
+mod own_batches;
 mod scheduler;
 mod shuffle_report;
 #[cfg(all(test, feature = "model"))]
@@ -25,11 +25,9 @@ use std::sync::Arc;
 use framespool_nvdec::cuda::Device;
 
 use crate::batch::{BatchBuffer, MemoryPool};
-use crate::batch_sampler::grouped_shuffle::GroupedConfig;
+use crate::batch_sampler::grouped_shuffle::{GroupedConfig, VideoClips};
 use crate::batch_sampler::rng::RngKey;
-use crate::batch_sampler::{
-    BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, SampledClip, Shuffle,
-};
+use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, SampledClip, Shuffle};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, PoisonError};
 use crate::transforms::{explain, ClipShape, Map, SampledParams};
@@ -207,12 +205,18 @@ impl Loader {
             )));
         }
         let grouped = matches!(config.order.shuffle, Shuffle::Grouped(_));
+        let clips_per_group = config.clips_per_group()?;
         let mut order = BatchSamplerConfig {
-            num_clips: catalog.num_clips(),
+            num_clips: catalog.num_clips() / u64::from(clips_per_group),
+            clips_per_group,
             mix: config.mixture.as_ref().map(|mixture| catalog.mix(mixture)).transpose()?,
             video_clips: match &config.order.weights {
                 // Each sample has a weight of its own, even if it is a part of a file.
                 Some(_) => Some(catalog.sample_clips()),
+                // A group is never divided, so each video is one unit.
+                None if config.group_clips => {
+                    grouped.then(|| VideoClips::Equal { videos: config.samples.len() as u64, clips: 1 })
+                }
                 None => grouped.then(|| catalog.video_clips(config.mixture.as_ref())),
             },
             ..config.order.clone()
@@ -243,6 +247,11 @@ impl Loader {
     /// Batches per epoch.
     pub fn len_batches(&self) -> u64 {
         self.order.len_batches()
+    }
+
+    /// Clips of each group, 1 if clips are not grouped by video.
+    pub fn clips_per_group(&self) -> u32 {
+        self.order.config().clips_per_group
     }
 
     /// Clips in the whole dataset.
@@ -278,20 +287,6 @@ impl Loader {
     /// number of the pass, which [`Self::next_batch`] takes.
     pub fn start_epoch(&mut self, epoch: u64, first_batch: u64) -> Result<u64> {
         self.start_pass(epoch, first_batch, None)
-    }
-
-    /// As [`Self::start_epoch`], with these batches in place of those of the order.
-    ///
-    /// # Errors
-    /// `Argument` for a clip that does not exist.
-    pub fn start_batches(
-        &mut self,
-        epoch: u64,
-        first_batch: u64,
-        batches: Arc<[Vec<SampledClip>]>,
-    ) -> Result<u64> {
-        batches.iter().flatten().try_for_each(|slot| self.check_clip(slot.clip))?;
-        self.start_pass(epoch, first_batch, Some(batches))
     }
 
     fn start_pass(
@@ -417,31 +412,6 @@ impl Loader {
             indices: sample.indices,
             sampled_params: drawn,
         })
-    }
-
-    /// The clips of an epoch in the order of all ranks, without those that only pad batches.
-    ///
-    /// # Errors
-    /// `Argument` if the ranks have orders of their own.
-    pub fn clips_in_order(&self, epoch: u64) -> Result<Vec<SampledClip>> {
-        const BATCH: u32 = 4096;
-        let config = self.order.resolved_config();
-        if config.stick_to_shard || config.clip_order != ClipOrder::Framespool {
-            return Err(Error::Argument(
-                "the ranks have orders of their own; omit stick_to_shard and order".into(),
-            ));
-        }
-        let order = BatchSampler::new(BatchSamplerConfig {
-            shard_id: 0,
-            num_shards: 1,
-            worker_id: 0,
-            num_workers: 1,
-            batch_size: BATCH,
-            repeats: 1,
-            last_batch: LastBatchPolicy::Partial,
-            ..config
-        })?;
-        Ok((0..order.len_batches()).flat_map(|batch| order.batch(epoch, batch)).collect())
     }
 
     fn check_clip(&self, clip: u64) -> Result<()> {

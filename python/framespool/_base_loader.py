@@ -77,6 +77,7 @@ class BaseLoader(Generic[B]):
             "nvdec_threads": own.get("nvdec_threads"),
             "ignores_hdr": options.hdr == "ignore",
             "images": own.get("images", False),
+            "group_clips": own.get("group_clips", False),
             "stream": self.dataset.stream if own.get("stream") is None else stream_index(own["stream"]),
             "exact": own.get("exact", False),
             "label_fill": None,
@@ -162,7 +163,6 @@ class BaseLoader(Generic[B]):
         return self._num_batches(self._next[0])
 
     def _num_batches(self, epoch: int) -> int:
-        """Batches of an epoch."""
         return len(self._native)
 
     @property

@@ -99,7 +99,8 @@ class Batch(BatchMethods):
         Returns:
             A dict for each clip: `total_num_frames`, `fps` (average frames per second of the video), `duration` in
             seconds, `height` and `width` of the video's frames as displayed, `frames_indices` (the clip's frames
-            within the video, without padding) and `video_backend`, which is `"framespool"`.
+            within the video, without padding; with `group_clips` a list for each clip) and `video_backend`, which is
+            `"framespool"`.
 
         Example:
             >>> import framespool as fsp
@@ -118,11 +119,18 @@ class Batch(BatchMethods):
                     "duration": duration,
                     "height": int(height),
                     "width": int(width),
-                    "frames_indices": [index for index in indices if index >= 0],
+                    "frames_indices": _unpadded(indices),
                     "video_backend": "framespool",
                 }
             )
         return found
+
+
+def _unpadded(indices: list[Any]) -> list[Any]:
+    """Frame indices without those that fill a row, also of several clips."""
+    if indices and isinstance(indices[0], list):
+        return [_unpadded(each) for each in indices]
+    return [index for index in indices if index >= 0]
 
 
 class ClipLoader(BaseLoader[Batch]):
@@ -203,6 +211,10 @@ class ClipLoader(BaseLoader[Batch]):
             CPU affinity and the cgroup's quota, divided by `LOCAL_WORLD_SIZE`, which torchrun sets.
         repeats: How many times each clip of a batch is delivered, one after another: the same frames with other random
             transforms (repeated augmentation). A batch then has `batch_size * repeats` clips.
+        group_clips: Whether the clips of a video stay together, for several views of a video with one label. Then
+            `batch_size` is a number of videos, `shuffle` an order of videos, and with C clips per video `frames` are
+            (N, C, T, …), `indices` (N, C, T), and `clip_ids` (N, C); what is about videos, such as `labels`, is (N,).
+            The clip sampler must take the same number of clips from each video.
         prefetch_batches: Batches made ahead.
         pin_memory: Whether the host memory of batches is page-locked, so that `batch.to("cuda", non_blocking=True)`
             does not wait for the copy; see docs/howto/pytorch.md.
@@ -282,6 +294,7 @@ class ClipLoader(BaseLoader[Batch]):
         on_error: Literal["raise", "skip", "replace"] = "raise",
         num_threads: int | None = None,
         repeats: int = 1,
+        group_clips: bool = False,
         prefetch_batches: int = 2,
         pin_memory: Literal["auto"] | bool = "auto",
         memory_budget: int | str = "2GiB",
@@ -354,18 +367,25 @@ class ClipLoader(BaseLoader[Batch]):
             "index": index,
             "index_progress": index_progress,
             "stream": stream,
+            "group_clips": boolean("group_clips", group_clips),
             "decoder": decoder,
             "strict": None if strict is None else boolean("strict", strict),
             "nvdec_threads": None
             if nvdec_threads is None
             else integer("nvdec_threads", nvdec_threads, least=1, most=64),
         }
+        if group_clips and (limited or robot is not None):
+            raise ArgumentError("group_clips=True needs batch_size= and a dataset of videos")
         self._budget: BatchBudget | None = None
         if limited:
             most = None if batch_size is None else integer("batch_size", batch_size)
             settings = options.order_settings(replacement=False)
             self._budget = BatchBudget(batch_pixels, batch_tokens, most, transforms or (), settings)
         super().__init__(dataset, clip_sampler._sampler_args(), options, own)
+        if group_clips:
+            self._order |= {"group_clips": True}
+            if self._functions:
+                raise ArgumentError("group_clips=True excludes a callable among the transforms; apply it to the batch")
         if self._budget is not None:
             if not hasattr(self._native, "clip_shapes"):
                 raise ArgumentError("workers on Ray cannot limit batches by pixels or tokens; use batch_size=")

@@ -132,6 +132,7 @@ pub fn config(s: BatchSamplerArgs) -> Result<BatchSamplerConfig> {
         num_workers: s.num_workers,
         batch_size: s.batch_size,
         repeats: s.repeats,
+        clips_per_group: 1,
         last_batch: parse_choice("last_batch", &s.last_batch, &policies)?,
         mix: s.mix.map(|(sizes, weights, replacement, epoch_clips)| MixConfig {
             sizes,

@@ -40,6 +40,7 @@ pub struct Loader {
     index: IndexCacheHandle,
     len_batches: u64,
     num_clips: u64,
+    clips_per_group: u32,
     images: bool,
     owner_pid: u32,
 }
@@ -126,6 +127,7 @@ impl Loader {
         };
         let loader = or_raise_pending(py, py.detach(start))?;
         let (len_batches, num_clips) = (loader.len_batches(), loader.num_clips());
+        let clips_per_group = loader.clips_per_group();
         let counter = Box::new(loader.counter());
         let failures = Box::new(loader.failures());
         let progress = Box::new(loader.progress());
@@ -141,6 +143,7 @@ impl Loader {
             index,
             len_batches,
             num_clips,
+            clips_per_group,
             images,
             owner_pid,
         })
@@ -227,7 +230,7 @@ impl Loader {
             Some(batch) => {
                 warn_hdr(py)?;
                 self.warn_large_cached_clips(py)?;
-                batch_to_dict(py, batch).map(Some)
+                batch_to_dict(py, batch, self.clips_per_group as usize).map(Some)
             }
             None => Ok(None),
         }
@@ -336,47 +339,60 @@ fn padded_rows<'a, T: Copy + 'a>(
     clips.iter().flat_map(row)
 }
 
-/// Converts a batch to a dict of tensors, named like the fields of `framespool.Batch`.
-fn batch_to_dict(py: Python<'_>, batch: loader::Batch) -> PyResult<Bound<'_, PyDict>> {
+/// Converts a batch to a dict of tensors, named like the fields of `framespool.Batch`. With `group` > 1 clips of a video,
+/// those are a second dimension; what is about videos has one value for all of them.
+fn batch_to_dict(py: Python<'_>, batch: loader::Batch, group: usize) -> PyResult<Bound<'_, PyDict>> {
     let clips = batch.clips;
     let n = clips.len();
+    let by_clip: Vec<usize> = if group > 1 { vec![n / group, group] } else { vec![n] };
+    let shaped = |rest: &[usize]| [&by_clip[..], rest].concat();
     // If the clips differ in length, the rows of the shorter ones are padded.
     let t = clips.iter().map(|c| c.indices.len()).max().unwrap_or(0);
     let dict = PyDict::new(py);
     let put = |name: &str, tensor: Tensor| dict.set_item(name, Py::new(py, tensor)?);
     let each = |f: fn(&loader::ClipMetadata) -> i64| {
-        Tensor::copied(clips.iter().map(|c| f(c).to_ne_bytes()), vec![n], ElementType::I64)
+        Tensor::copied(clips.iter().map(|c| f(c).to_ne_bytes()), shaped(&[]), ElementType::I64)
     };
-    put("labels", each(|c| c.label))?;
-    put("video_ids", each(|c| i64::from(c.video_id)))?;
+    let videos = || clips.iter().step_by(group);
+    let each_video = |f: fn(&loader::ClipMetadata) -> i64| {
+        Tensor::copied(videos().map(|c| f(c).to_ne_bytes()), vec![n / group], ElementType::I64)
+    };
+    put("labels", each_video(|c| c.label))?;
+    put("video_ids", each_video(|c| i64::from(c.video_id)))?;
     put("clip_ids", each(|c| c.clip_id as i64))?;
     put("requested_ids", each(|c| c.requested_id as i64))?;
     put("view_ids", each(|c| c.view_id as i64))?;
-    put("padding", Tensor::copied(clips.iter().map(|c| [u8::from(c.padding)]), vec![n], ElementType::Bool))?;
+    put(
+        "padding",
+        Tensor::copied(videos().map(|c| [u8::from(c.padding)]), vec![n / group], ElementType::Bool),
+    )?;
     let indices: Vec<_> = padded_rows(&clips, t, |c| &c.indices, -1).map(i64::to_ne_bytes).collect();
-    put("indices", Tensor::copied(indices.into_iter(), vec![n, t], ElementType::I64))?;
+    put("indices", Tensor::copied(indices.into_iter(), shaped(&[t]), ElementType::I64))?;
     let times: Vec<_> = padded_rows(&clips, t, |c| &c.pts_seconds, f64::NAN).map(f64::to_ne_bytes).collect();
-    put("pts_seconds", Tensor::copied(times.into_iter(), vec![n, t], ElementType::F64))?;
+    put("pts_seconds", Tensor::copied(times.into_iter(), shaped(&[t]), ElementType::F64))?;
     let mask: Vec<_> = padded_rows(&clips, t, |c| &c.mask, false).map(|m| [u8::from(m)]).collect();
-    put("mask", Tensor::copied(mask.into_iter(), vec![n, t], ElementType::Bool))?;
-    let sizes: Vec<_> = clips.iter().flat_map(|c| [c.size.1, c.size.0]).map(i64::from).collect();
-    put("sizes", Tensor::copied(sizes.into_iter().map(i64::to_ne_bytes), vec![n, 2], ElementType::I64))?;
+    put("mask", Tensor::copied(mask.into_iter(), shaped(&[t]), ElementType::Bool))?;
+    let sizes: Vec<_> = videos().flat_map(|c| [c.size.1, c.size.0]).map(i64::from).collect();
+    put(
+        "sizes",
+        Tensor::copied(sizes.into_iter().map(i64::to_ne_bytes), vec![n / group, 2], ElementType::I64),
+    )?;
     let of_video = |c: &loader::ClipMetadata| {
         let (width, height) = (f64::from(c.size.0), f64::from(c.size.1));
         [f64::from(c.num_frames), c.average_fps, c.duration_seconds, height, width]
     };
-    let videos: Vec<_> = clips.iter().flat_map(of_video).map(f64::to_ne_bytes).collect();
-    put("video_info", Tensor::copied(videos.into_iter(), vec![n, 5], ElementType::F64))?;
+    let info: Vec<_> = videos().flat_map(of_video).map(f64::to_ne_bytes).collect();
+    put("video_info", Tensor::copied(info.into_iter(), vec![n / group, 5], ElementType::F64))?;
     let views = clips.iter().map(|c| c.geometry.len()).max().unwrap_or(1);
     let unknown = [[f64::NAN; 3]; 2];
     let map = |c: &loader::ClipMetadata, view| c.geometry.get(view).copied().unwrap_or(unknown);
     let maps = clips.iter().flat_map(|c| (0..views).map(move |view| map(c, view)));
     let maps: Vec<_> = maps.flat_map(|m| m.concat()).map(f64::to_ne_bytes).collect();
-    let dims = if views > 1 { vec![n, views, 2, 3] } else { vec![n, 2, 3] };
+    let dims = if views > 1 { shaped(&[views, 2, 3]) } else { shaped(&[2, 3]) };
     put("geometry", Tensor::copied(maps.into_iter(), dims, ElementType::F64))?;
     match batch.data {
         BatchData::Dense(buffer, shape) => {
-            let dims = [&[n], &shape.dims()[..]].concat();
+            let dims = shaped(&shape.dims());
             dict.set_item(
                 "frames",
                 Py::new(py, Tensor::from_buffer(buffer, dims, ElementType::from(shape.dtype)))?,

@@ -55,6 +55,9 @@ pub struct LoaderArgs {
     /// Whether the samples are image files.
     #[pyo3(item)]
     pub images: bool,
+    /// Whether the clips of a video stay together.
+    #[pyo3(item)]
+    group_clips: bool,
     /// The stream of every file to decode; `None` selects the default one.
     #[pyo3(item)]
     stream: Option<u32>,
@@ -173,6 +176,7 @@ pub fn config(
         Ok(LoaderConfig {
             samples: dataset.entries()?,
             images: s.images,
+            group_clips: s.group_clips,
             stream: s.stream,
             sampling: build_clip_sampler(rule)?,
             order: batch_sampler::config(s.order)?,

@@ -53,7 +53,7 @@ pub enum LastBatchPolicy {
 /// The parameters of a batch sampler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchSamplerConfig {
-    /// Number of clips of the whole dataset.
+    /// Number of clips of the whole dataset; of groups of clips, if `clips_per_group` is greater than 1.
     pub num_clips: u64,
     /// Whose clip order to produce.
     pub clip_order: ClipOrder,
@@ -77,6 +77,8 @@ pub struct BatchSamplerConfig {
     pub batch_size: u32,
     /// How many times each clip of a batch is delivered, with the same frames and other random transforms.
     pub repeats: u32,
+    /// Number of successive clips that are one unit of the order, such as all clips of a video.
+    pub clips_per_group: u32,
     /// How to handle the last batch.
     pub last_batch: LastBatchPolicy,
     /// Datasets to mix by weight.
@@ -102,6 +104,7 @@ impl Default for BatchSamplerConfig {
             num_workers: 1,
             batch_size: 1,
             repeats: 1,
+            clips_per_group: 1,
             last_batch: LastBatchPolicy::default(),
             mix: None,
             video_clips: None,
@@ -126,6 +129,11 @@ impl BatchSamplerConfig {
         }
         if self.repeats == 0 {
             return invalid_argument("repeats must be at least 1, got 0; 1 delivers each clip once");
+        }
+        if self.clips_per_group == 0 {
+            return invalid_argument(
+                "clips_per_group must be at least 1, got 0; 1 makes each clip a unit of its own",
+            );
         }
         if num_shards == 0 {
             return invalid_argument("num_shards must be at least 1, got 0; use 1 when there is one rank");

@@ -108,6 +108,45 @@ fn padding_repeats_the_first_clips() {
 }
 
 #[test]
+fn clips_of_a_group_follow_each_other() {
+    for (shuffle, last_batch, repeats) in [
+        (Shuffle::Off, LastBatchPolicy::Partial, 1),
+        (Shuffle::Full, LastBatchPolicy::Fill, 1),
+        (Shuffle::Full, LastBatchPolicy::Partial, 2),
+    ] {
+        let of_rank = |shard_id| {
+            let config = BatchSamplerConfig {
+                num_clips: 7,
+                clips_per_group: 3,
+                batch_size: 2,
+                num_shards: 2,
+                shard_id,
+                shuffle,
+                last_batch,
+                repeats,
+                ..BatchSamplerConfig::default()
+            };
+            BatchSampler::new(config).unwrap()
+        };
+        let mut seen = Vec::new();
+        for order in [of_rank(0), of_rank(1)] {
+            let all: Vec<_> = (0..order.len_batches()).flat_map(|batch| order.batch(1, batch)).collect();
+            assert_eq!(all.len() as u64, order.num_samples());
+            for group in all.chunks(3) {
+                let first = group[0];
+                assert_eq!(first.clip % 3, 0);
+                let same = |s: &SampledClip| (s.repeat, s.padding) == (first.repeat, first.padding);
+                assert!(group.iter().all(same));
+                assert!(group.iter().zip(first.clip..).all(|(slot, clip)| slot.clip == clip));
+            }
+            seen.extend(all.iter().filter(|slot| !slot.padding && slot.repeat == 0).map(|slot| slot.clip));
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (0..21).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn epochs_and_seeds_give_different_orders() {
     let order = &ranks(100, 1, 10, LastBatchPolicy::Partial)[0];
     assert_ne!(real(&batches(order, 0)), real(&batches(order, 1)));

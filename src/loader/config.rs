@@ -6,6 +6,7 @@ use super::backends::{DecoderBackend, DecoderBackends};
 use crate::batch_sampler::BatchSamplerConfig;
 use crate::clip_sampler::ClipSamplerRef;
 use crate::dataset::SampleTable;
+use crate::error::{Error, Result};
 use crate::index::cache::IndexCache;
 use crate::transforms::{ClipShape, ElementLut, TransformPipeline};
 
@@ -57,6 +58,8 @@ pub struct LoaderConfig {
     /// Index of the stream to read in each file, counted among all streams; `None` selects the best stream of
     /// each file.
     pub stream: Option<u32>,
+    /// Whether the clips of a video stay together: a batch has `batch_size` videos with all of their clips.
+    pub group_clips: bool,
     /// Clip sampler: selects the frames of each clip.
     pub sampling: ClipSamplerRef,
     /// Order of the clips. The loader fills in the number of clips and the mix once it has indexed the
@@ -159,5 +162,32 @@ impl LoaderConfig {
         (u64::from(self.prefetch_batches) + 1)
             * u64::from(self.order.batch_size)
             * u64::from(self.order.repeats)
+            * if self.group_clips { self.sampling.fixed_num_clips().unwrap_or(1) } else { 1 }
+    }
+
+    /// The number of clips of each video that stay together: 1, unless `group_clips` is set.
+    ///
+    /// # Errors
+    /// `Argument` if videos have different numbers of clips, or a clip could be missing.
+    pub(super) fn clips_per_group(&self) -> Result<u32> {
+        if !self.group_clips {
+            return Ok(1);
+        }
+        let refused = |reason: &str| Err(Error::Argument(format!("group_clips=True {reason}")));
+        if self.mixture.is_some() || self.order.weights.is_some() {
+            return refused("works with datasets without weights, not with mix() or weights");
+        }
+        if self.on_error == OnError::Skip {
+            return refused("cannot skip a clip of a video; use on_error=\"replace\" or \"raise\"");
+        }
+        if self.clip_shape().is_none() {
+            return refused(
+                "needs clips of one size; end the transforms with one that fixes it, such as Resize((h, w))",
+            );
+        }
+        match self.sampling.fixed_num_clips().and_then(|clips| u32::try_from(clips).ok()) {
+            Some(clips) => Ok(clips),
+            None => refused("needs a clip sampler that takes the same number of clips from each video"),
+        }
     }
 }

@@ -130,6 +130,7 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
     let target = Target::Exact(Size { height: 2, width: 2 });
     let steps = if fixed { vec![Transform::Resize { target, filter: Filter::Triangle }] } else { Vec::new() };
     LoaderConfig {
+        group_clips: false,
         samples: Arc::new(videos.entries(damaged)),
         images: false,
         stream: None,

@@ -47,6 +47,7 @@ pub fn config(
     on_error: OnError,
 ) -> LoaderConfig {
     LoaderConfig {
+        group_clips: false,
         images: false,
         stream: None,
         samples: Arc::new(items.to_vec().into()),

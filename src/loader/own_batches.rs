@@ -1,4 +1,4 @@
-//! Frame counts and sizes of clips, from the indexes of their videos: nothing is decoded.
+//! Passes over batches that the caller composes, from the order of an epoch and the shapes of its clips.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{Loader, OnError};
 use crate::batch_sampler::rng::RngKey;
+use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, SampledClip};
 use crate::error::{Error, Result};
 use crate::source::interrupt_scope;
 use crate::sync::{Mutex, PoisonError};
@@ -22,6 +23,45 @@ const CHUNK: usize = 64;
 pub type FrameShape = (u32, u32, u32);
 
 impl Loader {
+    /// As [`Self::start_epoch`], with these batches in place of those of the order.
+    ///
+    /// # Errors
+    /// `Argument` for a clip that does not exist.
+    pub fn start_batches(
+        &mut self,
+        epoch: u64,
+        first_batch: u64,
+        batches: Arc<[Vec<SampledClip>]>,
+    ) -> Result<u64> {
+        batches.iter().flatten().try_for_each(|slot| self.check_clip(slot.clip))?;
+        self.start_pass(epoch, first_batch, Some(batches))
+    }
+
+    /// The clips of an epoch in the order of all ranks, without those that only pad batches.
+    ///
+    /// # Errors
+    /// `Argument` if the ranks have orders of their own.
+    pub fn clips_in_order(&self, epoch: u64) -> Result<Vec<SampledClip>> {
+        const BATCH: u32 = 4096;
+        let config = self.order.resolved_config();
+        if config.stick_to_shard || config.clip_order != ClipOrder::Framespool {
+            return Err(Error::Argument(
+                "the ranks have orders of their own; omit stick_to_shard and order".into(),
+            ));
+        }
+        let order = BatchSampler::new(BatchSamplerConfig {
+            shard_id: 0,
+            num_shards: 1,
+            worker_id: 0,
+            num_workers: 1,
+            batch_size: BATCH,
+            repeats: 1,
+            last_batch: LastBatchPolicy::Partial,
+            ..config
+        })?;
+        Ok((0..order.len_batches()).flat_map(|batch| order.batch(epoch, batch)).collect())
+    }
+
     /// The shapes of clips of an epoch, computed by all threads; `interrupt` is called repeatedly meanwhile.
     ///
     /// # Errors

@@ -1,0 +1,132 @@
+"""Clips of a video that stay together: (N, C, T, ...) batches with one label per video."""
+
+from __future__ import annotations
+
+import framespool as fsp
+import numpy as np
+import pytest
+
+T = fsp.transforms
+SAMPLING = fsp.samplers.random(sequence_length=4, stride=2, clips_per_video=3)
+KEYWORDS = {"transforms": [T.RandomResizedCrop(24)], "seed": 4, "index": False}
+
+
+def clips_of(short_clips, epoch: int) -> dict[int, bytes]:
+    loader = fsp.ClipLoader(short_clips, SAMPLING, batch_size=5, **KEYWORDS)
+    loader.set_epoch(epoch)
+    return {
+        clip: batch.frames[place].tobytes() for batch in loader for place, clip in enumerate(batch.clip_ids.tolist())
+    }
+
+
+@pytest.mark.parametrize("shuffle", [True, "full", "buffer", "grouped", False])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_clips_of_a_video_are_one_row(short_clips, shuffle, ranks):
+    for epoch in (0, 1):
+        right, seen, order = clips_of(short_clips, epoch), [], []
+        for rank in range(ranks):
+            loader = fsp.ClipLoader(
+                short_clips,
+                SAMPLING,
+                batch_size=2,
+                shuffle=shuffle,
+                group_clips=True,
+                shard_id=rank,
+                num_shards=ranks,
+                **KEYWORDS,
+            )
+            loader.set_epoch(epoch)
+            assert loader.num_clips == 39 and len(loader) == -(-13 // (2 * ranks))
+            batches = list(loader)
+            assert len(batches) == len(loader)
+            for batch in batches:
+                n = len(batch)
+                assert batch.frames.shape == (n, 3, 4, 3, 24, 24) and batch.indices.shape == (n, 3, 4)
+                assert batch.labels.shape == batch.video_ids.shape == batch.padding.shape == (n,)
+                assert batch.geometry.shape == (n, 3, 2, 3) and batch.mask.shape == (n, 3, 4)
+                assert np.array_equal(batch.clip_ids.numpy(), 3 * batch.video_ids.numpy()[:, None] + np.arange(3))
+                assert batch.view_ids.tolist() == [[0, 1, 2]] * n
+                assert [label for _, label in np.array(short_clips, object)[batch.video_ids.numpy()]] == (
+                    batch.labels.tolist()
+                )
+                assert len(batch.video_metadata()) == n
+                for row, clips in enumerate(batch.clip_ids.tolist()):
+                    for view, clip in enumerate(clips):
+                        assert batch.frames[row][view].tobytes() == right[clip]
+                real = ~batch.padding.numpy()
+                seen += batch.video_ids.numpy()[real].tolist()
+            order += [batch.video_ids.tolist() for batch in batches]
+        assert sorted(seen) == list(range(13))
+        assert (seen == sorted(seen)) == (not shuffle and ranks == 1) or shuffle == "buffer"
+
+
+def test_views_times_crops_repeats_and_columns(short_clips):
+    rows = fsp.datasets.Dataset(short_clips, columns={"name": [f"video {n}" for n in range(13)]})
+    loader = fsp.ClipLoader(
+        rows,
+        fsp.samplers.uniform(sequence_length=4, clips_per_video=2),
+        batch_size=3,
+        transforms=[T.Resize((32, 48)), T.ThreeCrop(32)],
+        group_clips=True,
+        repeats=2,
+        layout="NCTHW",
+        dtype="float32",
+    )
+    batch = next(iter(loader))
+    assert batch.frames.shape == (6, 2, 3, 3, 4, 32, 32)
+    assert batch.columns["name"] == [f"video {n}" for n in (0, 0, 1, 1, 2, 2)]
+    assert batch.clip_ids.tolist() == [[0, 1], [0, 1], [2, 3], [2, 3], [4, 5], [4, 5]]
+
+
+def test_resumes_within_an_epoch(short_clips):
+    def make(**more):
+        keywords = {"batch_size": 2, "shuffle": True, "group_clips": True, **KEYWORDS, **more}
+        return fsp.ClipLoader(short_clips, SAMPLING, **keywords)
+
+    loader = make()
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    rest = [batch.clip_ids.tolist() for batch in iterator]
+    resumed = make(batch_size=1, num_shards=2, shard_id=0), make(batch_size=1, num_shards=2, shard_id=1)
+    for each in resumed:
+        each.load_state_dict(state)
+    both = [a.clip_ids.tolist() + b.clip_ids.tolist() for a, b in zip(*resumed, strict=True)]
+    assert [sorted(each) for each in both[:-1]] == [sorted(each) for each in rest[:-1]]
+    with pytest.raises(fsp.ArgumentError, match="does not match"):
+        make(group_clips=False).load_state_dict(state)
+
+
+def test_last_batch_and_replacement(short_clips, bad_file):
+    def make(files, **more):
+        return fsp.ClipLoader(files, SAMPLING, batch_size=4, group_clips=True, **KEYWORDS, **more)
+
+    filled = list(make(short_clips, last_batch="fill"))
+    assert [len(batch) for batch in filled] == [4] * 4 and filled[-1].padding.tolist() == [False, True, True, True]
+    assert sum(map(len, make(short_clips, last_batch="drop"))) == 12
+    replaced = list(make([*short_clips[:3], (bad_file, 9)], on_error="replace"))
+    assert replaced[0].requested_ids.tolist()[3] == [9, 10, 11]
+    assert all(clip < 9 for clip in replaced[0].clip_ids.tolist()[3])
+    with pytest.raises(fsp.Error, match="broken"):
+        list(make([*short_clips[:3], (bad_file, 9)]))
+
+
+def test_refused(short_clips):
+    for more, message in (
+        ({"on_error": "skip"}, "cannot skip a clip of a video"),
+        ({"transforms": [T.Resize(32)]}, "needs clips of one size"),
+        ({"clip_sampler": fsp.samplers.windows(sequence_length=4)}, "the same number of clips from each video"),
+        ({"transforms": [T.Resize((8, 8)), lambda frames: frames]}, "excludes a callable"),
+        ({"batch_size": None, "batch_pixels": 10_000}, "needs batch_size="),
+        (
+            {
+                "dataset": fsp.datasets.mix(
+                    (fsp.datasets.Dataset(short_clips), 1.0), (fsp.datasets.Dataset(short_clips), 1.0)
+                )
+            },
+            "datasets without weights",
+        ),
+    ):
+        keywords = {"dataset": short_clips, "clip_sampler": SAMPLING, "batch_size": 2, **KEYWORDS, **more}
+        with pytest.raises(fsp.ArgumentError, match=message):
+            fsp.ClipLoader(keywords.pop("dataset"), keywords.pop("clip_sampler"), group_clips=True, **keywords)

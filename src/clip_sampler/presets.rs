@@ -7,6 +7,7 @@ mod bounds_tests;
 mod common;
 pub mod cosmos_curate;
 pub mod dali;
+pub mod ffmpeg_fps;
 mod fraction;
 pub mod hf;
 pub mod internvideo2;

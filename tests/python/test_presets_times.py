@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import framespool as fsp
 import numpy as np
@@ -101,6 +102,54 @@ def test_sampled_times_are_cosmos_curates():
         comparison.check("cosmos_curate", options, video, [closest(video, options)])
 
     run(4000, one, failing=0.4)
+
+
+ROUND = {
+    "zero": math.trunc,
+    "inf": math.ceil,
+    "down": math.floor,
+    "up": math.ceil,
+    "near": lambda value: math.floor(value + Fraction(1, 2)),
+}
+
+
+def fps_filter(video: VideoTiming, options: dict) -> tuple[list[int], list[bool]] | None:
+    """``vf_fps.c``, with its queue of two frames, and exact times."""
+    periods = lambda time, rounding: ROUND[rounding](Fraction(time - video.begins[0]) * options["fps"])  # noqa: E731
+    inputs = [(periods(begin, options["round"]), number) for number, begin in enumerate(video.begins)]
+    end = periods(video.end, "up" if options["eof_action"] == "pass" else options["round"])
+    queue, found, next_pts = [], [], None
+    while True:
+        while len(queue) < 2 and inputs:
+            queue.append(inputs.pop(0))
+        if next_pts is None:
+            next_pts = queue[0][0]
+        if len(queue) == 2 and queue[1][0] <= next_pts:
+            queue.pop(0)
+        elif len(queue) == 1 and end <= next_pts:
+            break
+        else:
+            found.append(queue[0][1])
+            next_pts += 1
+    return real(found) if found else None
+
+
+def test_frames_at_a_rate_are_ffmpegs():
+    def one(random, comparison):
+        rate = random.choice([1, 2, 3, 24, 30, 0.5, 10, 60])
+        # Times that floats represent exactly, as do ticks, also the average duration, which ends the video.
+        count = 1 + 2 ** random.randint(0, 6)
+        video = random.choice(
+            [
+                timed([number / 64 for number in sorted(random.sample(range(600), count))]),
+                timed([number / 32 for number in range(count)]),
+            ]
+        )
+        options = {"fps": rate, "round": random.choice(list(ROUND)), "eof_action": random.choice(["round", "pass"])}
+        expected = fps_filter(video, options)
+        comparison.check("ffmpeg_fps", options, video, [] if expected is None else [expected])
+
+    run(3000, one, failing=0.3)
 
 
 PADS = {"none": None, "constant": "edge", "edge": "edge", "reflect_101": "reflect", "reflect_1001": "symmetric"}

@@ -64,6 +64,18 @@ PRESETS["dali_uniform_sample"] = PresetSpec(
 )
 
 
+# FFmpeg (`libavfilter/vf_fps.c`).
+
+PRESETS["ffmpeg_fps"] = PresetSpec(
+    """The frames that FFmpeg's filter `fps` outputs, as `ffmpeg -i a.mp4 -vf fps=1` does: one clip per video. Times,
+    counted from the first frame, are rounded to periods of the output (`round`: `"near"`, `"down"`, `"up"`, or
+    `"zero"` and `"inf"`, which are the same here), and each period shows the last frame that is not later: at 30
+    frames per second and `fps=1` the frames 14, 44, 74, … Frames repeat at a rate above the video's. `eof_action`:
+    `"round"` or `"pass"`, how the end is rounded. A video that ends before its first period has no clip.""",
+    {"fps": Required, "round": "near", "eof_action": "round"},
+)
+
+
 # Hugging Face Transformers (huggingface/transformers, `video_processing_utils.py` and `video_utils.py`).
 
 PRESETS["hf"] = PresetSpec(

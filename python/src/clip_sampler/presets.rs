@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use framespool::clip_sampler::presets::{
-    cosmos_curate, dali, hf, internvideo2, lerobot, mmaction2, pytorchvideo, qwen_vl, slowfast, torchcodec,
-    torchvision, tsn, videomae, vjepa2,
+    cosmos_curate, dali, ffmpeg_fps, hf, internvideo2, lerobot, mmaction2, pytorchvideo, qwen_vl, slowfast,
+    torchcodec, torchvision, tsn, videomae, vjepa2,
 };
 use framespool::clip_sampler::{ClipSamplerRef, PadMode};
 use framespool::{Error, Result};
@@ -18,6 +18,7 @@ pub fn build_preset(name: &str, args: &SamplerArgs) -> Result<ClipSamplerRef> {
         "cosmos_curate" => cosmos_curate(args),
         "dali" => dali(args),
         "dali_uniform_sample" => dali_uniform_sample(args),
+        "ffmpeg_fps" => ffmpeg_fps(args),
         "hf" => hf(args),
         "internvideo2" => internvideo2(args),
         "lerobot" => lerobot(args),
@@ -63,6 +64,21 @@ fn cosmos_curate(args: &SamplerArgs) -> Result<ClipSamplerRef> {
         stop,
         args.get_bool("endpoint")?,
     )?))
+}
+
+// FFmpeg's filter `fps`
+
+fn ffmpeg_fps(args: &SamplerArgs) -> Result<ClipSamplerRef> {
+    let words = [
+        ("zero", ffmpeg_fps::Rounding::Down),
+        ("inf", ffmpeg_fps::Rounding::Up),
+        ("down", ffmpeg_fps::Rounding::Down),
+        ("up", ffmpeg_fps::Rounding::Up),
+        ("near", ffmpeg_fps::Rounding::Near),
+    ];
+    let rounding = args.get_choice("round", &words)?;
+    let pass_end = args.get_choice("eof_action", &[("round", false), ("pass", true)])?;
+    Ok(Arc::new(ffmpeg_fps::FfmpegFps::new(args.get_float("fps")?, rounding, pass_end)?))
 }
 
 // DALI. The old option `pad_sequences` and the new option `pad_mode` exclude each other.

@@ -14,7 +14,7 @@ pub mod shuffle_quality;
 pub mod shuffled_index;
 pub mod torch;
 
-use crate::error::Result;
+use crate::error::{invalid_argument, Result};
 
 pub use config::{BatchSamplerConfig, ClipOrder, LastBatchPolicy, Shuffle};
 pub use grouped_shuffle::WeightConfig;
@@ -29,6 +29,9 @@ use rng::RngKey;
 use shard::{shard_range, ContiguousBatches, GlobalBatchSplit};
 use shuffled_index::ShuffledIndex;
 use torch::TorchSampler;
+
+/// Largest number of copies of videos in a weighted epoch, where they must be listed: 64 MiB.
+const MAX_LISTED_COPIES: u128 = 8 << 20;
 
 /// One clip of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -353,6 +356,16 @@ fn weighted(config: &BatchSamplerConfig, shuffle: Shuffle, consumers: Consumers)
     let clips = config.videos();
     let &BatchSamplerConfig { num_clips, num_shards, batch_size, last_batch, seed, .. } = config;
     let num_clips = weights.epoch_clips.unwrap_or(num_clips);
+    if let (Shuffle::Grouped(_), VideoClips::Offsets(ends)) = (shuffle, &clips) {
+        // Copies of videos of different lengths are listed for each epoch.
+        let copies = u128::from(num_clips) * ends.len() as u128 / u128::from(clips.num_clips().max(1));
+        if copies > MAX_LISTED_COPIES {
+            return invalid_argument(format!(
+                "epoch_clips={num_clips} are about {copies} copies of videos of different lengths, of which an epoch may \
+                 have {MAX_LISTED_COPIES}; use fewer epoch_clips, or shuffle=\"full\""
+            ));
+        }
+    }
     let split = GlobalBatchSplit { num_clips, batch_size, num_shards, last_batch };
     if let Shuffle::Grouped(options) = shuffle {
         let videos = WeightedVideos::new(clips.clone(), weights, Unit::Video)?;

@@ -135,6 +135,12 @@ impl BatchSamplerConfig {
                 "clips_per_group must be at least 1, got 0; 1 makes each clip a unit of its own",
             );
         }
+        if self.num_clips.checked_mul(self.clips_per_group.into()).is_none() {
+            return invalid_argument(format!(
+                "{} groups of {} clips are more clips than can be numbered",
+                self.num_clips, self.clips_per_group
+            ));
+        }
         if num_shards == 0 {
             return invalid_argument("num_shards must be at least 1, got 0; use 1 when there is one rank");
         }

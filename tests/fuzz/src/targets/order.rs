@@ -40,7 +40,9 @@ fn run(input: &[u8]) {
     }
     let Ok(order) = check_error(BatchSampler::new(config.clone())) else { return };
     let (batches, slots) = (order.len_batches(), order.num_samples());
-    let most = u64::from(config.batch_size) * u64::from(config.repeats);
+    let group = u64::from(config.clips_per_group);
+    let num_clips = config.num_clips * group;
+    let most = u64::from(config.batch_size).saturating_mul(u64::from(config.repeats)).saturating_mul(group);
     assert!(u128::from(slots) <= u128::from(batches) * u128::from(most));
     assert!(order.batch(0, batches).is_empty() && order.batch(1, u64::MAX).is_empty());
     if most > MAX_CLIPS {
@@ -53,11 +55,11 @@ fn run(input: &[u8]) {
         let found = order.batch(epoch, batch);
         assert_eq!(found.is_empty(), batch >= batches, "batch {batch} of {batches}");
         assert!(found.len() as u64 <= most);
-        assert!(found.iter().all(|slot| slot.clip < config.num_clips), "{found:?}");
+        assert!(found.iter().all(|slot| slot.clip < num_clips), "{found:?}");
         assert!(found.is_sorted_by_key(|slot| slot.padding), "real clips come first");
         assert_eq!(found, order.batch(epoch, batch), "different clips the second time");
     }
-    if batches.saturating_mul(most) > MAX_CLIPS || config.num_shards > 8 || config.num_clips > MAX_CLIPS {
+    if batches.saturating_mul(most) > MAX_CLIPS || config.num_shards > 8 || num_clips > MAX_CLIPS {
         return;
     }
     let mine: u64 = (0..batches).map(|batch| order.batch(epoch, batch).len() as u64).sum();
@@ -65,7 +67,7 @@ fn run(input: &[u8]) {
     if mix.is_some() || config.num_workers > 4 || config.repeats != 1 {
         return;
     }
-    let mut seen = vec![0u32; config.num_clips as usize];
+    let mut seen = vec![0u32; num_clips as usize];
     let mut visits = HashSet::new();
     for shard_id in 0..config.num_shards {
         for worker_id in 0..config.num_workers {
@@ -88,7 +90,7 @@ fn run(input: &[u8]) {
     }
     let all = config.last_batch != LastBatchPolicy::Drop;
     if let Some(weights) = &config.weights {
-        let expected = weights.epoch_clips.unwrap_or(config.num_clips);
+        let expected = weights.epoch_clips.unwrap_or(config.num_clips) * group;
         assert!(visits.len() as u64 == expected || !all && (visits.len() as u64) < expected);
         return;
     }
@@ -183,5 +185,6 @@ fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
         mix,
         video_clips,
         weights: weights.filter(|_| !case.flag()),
+        clips_per_group: if case.flag() { 1 } else { 1 + case.count() % 4 },
     }
 }

@@ -1,7 +1,8 @@
 """Provides the shared libraries that the wheels of torch, torchcodec and SPDL expect on the system.
 
 torch: the wheel on PyPI links some fourteen GPU libraries, gigabytes of wheels, and cannot be imported without them.
-    Nothing here uses a GPU, so one small library replaces them; its functions all return "no device".
+    Nothing here uses a GPU, so one small library replaces them; its functions all return "no device", as a code or
+    as a message.
 torchcodec, SPDL: both load the FFmpeg with the plain file name. PyAV's wheel contains a recent one under
     mangled names; links add the plain ones. So the three use the same decoder, and no system package is needed.
 
@@ -23,6 +24,8 @@ FFMPEG_LINKS = Path(sys.prefix) / "lib" / "ffmpeg"
 GPU_LIBRARY = re.compile(r"lib(cu|nccl|nvrtc|nvshmem)")
 GPU_FUNCTION = re.compile(r"(__cuda|cu|nccl|nvrtc|nvshmem)")
 CUDA_ERROR_NO_DEVICE = 100
+#: Functions that return a message. PyTorch reads it for the exception of a failed call.
+GPU_MESSAGE = re.compile(r"(cuda|cudnn|cusparse|nccl|nvrtc)GetError(String|Name)")
 
 
 def output_of(*command: str | Path) -> str:
@@ -49,6 +52,12 @@ def missing_gpu_symbols(folder: Path) -> tuple[set[str], dict[str, set[str]]]:
     return libraries, {version: names - defined for version, names in wanted.items()}
 
 
+def placeholder_function(name: str) -> str:
+    if GPU_MESSAGE.fullmatch(name):
+        return f'const char *{name}(void) {{ return "no device"; }}\n'
+    return f"int {name}(void) {{ return {CUDA_ERROR_NO_DEVICE}; }}\n"
+
+
 def replace_gpu_libraries(folder: Path) -> None:
     placeholder = folder / "libno_gpu.so"
     # Recreated each time, since another torch uses other functions.
@@ -57,7 +66,7 @@ def replace_gpu_libraries(folder: Path) -> None:
     names = sorted(set().union(*wanted.values()))
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "no_gpu.c"
-        source.write_text("".join(f"int {name}(void) {{ return {CUDA_ERROR_NO_DEVICE}; }}\n" for name in names))
+        source.write_text("".join(map(placeholder_function, names)))
         # The loader rejects a versioned reference to a library of that name that defines no versions.
         versions = Path(scratch) / "no_gpu.map"
         versions.write_text(

@@ -69,11 +69,13 @@ pub struct ClipMetadata {
     pub mask: Vec<bool>,
     /// (width, height) of the video's frames as displayed, from the video's index.
     pub size: (u32, u32),
-    /// Number of frames of the video.
+    /// Index of the first frame of the sample within its video: 0, unless the sample is a segment.
+    pub first_frame: u32,
+    /// Number of frames of the sample.
     pub num_frames: u32,
     /// Frames per second of the video, on average.
     pub average_fps: f64,
-    /// Duration of the video in seconds.
+    /// Duration of the sample in seconds.
     pub duration_seconds: f64,
     /// For each view, the affine map from the displayed frame to the first frame of the result; see
     /// [`maps_to_output`](crate::transforms::maps_to_output).

@@ -59,8 +59,9 @@ class Batch(BatchMethods):
         geometry: (N, 2, 3) float64, the affine map from the video's frame, as displayed, to the frames of the result,
             for `transforms.map_points()` and `transforms.map_boxes()`; (N, V, 2, 3) for V views. With
             `per_frame=True` transforms it is that of the first frame.
-        video_info: (N, 5) float64, about each clip's video: number of frames, average frames per second, duration in
-            seconds, height and width as displayed; see `video_metadata()`.
+        video_info: (N, 6) float64, about the video of each clip, or the segment of one that is its sample: number of
+            frames, average frames per second, duration in seconds, height and width as displayed, and the index of its
+            first frame within the file; see `video_metadata()`.
         columns: The values of `dataset.columns` by name: a Tensor (N,) of int64, float64 or bool if all values of the
             column are numbers, (N, K) if they are lists of K numbers, else a list.
 
@@ -96,11 +97,13 @@ class Batch(BatchMethods):
 
         Processors of video-language models take it as `video_metadata=`, together with `do_sample_frames=False`.
 
+        A sample that is a segment of a file counts as a video of its own, as in qwen-vl-utils.
+
         Returns:
-            A dict for each clip: `total_num_frames`, `fps` (average frames per second of the video), `duration` in
-            seconds, `height` and `width` of the video's frames as displayed, `frames_indices` (the clip's frames
-            within the video, without padding; with `group_clips` a list for each clip) and `video_backend`, which is
-            `"framespool"`.
+            A dict for each clip: `total_num_frames`, `fps` (average frames per second of the file), `duration` in
+            seconds, `height` and `width` of the frames as displayed, `frames_indices` (the clip's frames, counted from
+            the first one of the video or segment, without padding; with `group_clips` a list for each clip) and
+            `video_backend`, which is `"framespool"`.
 
         Example:
             >>> import framespool as fsp
@@ -109,7 +112,7 @@ class Batch(BatchMethods):
             ['duration', 'fps', 'frames_indices', 'height', 'total_num_frames', 'video_backend', 'width']
         """
         found = []
-        for (frames, fps, duration, height, width), indices in zip(
+        for (frames, fps, duration, height, width, first), indices in zip(
             self.video_info.tolist(), self.indices.tolist(), strict=True
         ):
             found.append(
@@ -119,18 +122,18 @@ class Batch(BatchMethods):
                     "duration": duration,
                     "height": int(height),
                     "width": int(width),
-                    "frames_indices": _unpadded(indices),
+                    "frames_indices": _counted(indices, int(first)),
                     "video_backend": "framespool",
                 }
             )
         return found
 
 
-def _unpadded(indices: list[Any]) -> list[Any]:
-    """Frame indices without those that fill a row, also of several clips."""
+def _counted(indices: list[Any], first: int) -> list[Any]:
+    """Frame indices counted from a frame, without those that fill a row, also of several clips."""
     if indices and isinstance(indices[0], list):
-        return [_unpadded(each) for each in indices]
-    return [index for index in indices if index >= 0]
+        return [_counted(each, first) for each in indices]
+    return [index - first for index in indices if index >= 0]
 
 
 class ClipLoader(BaseLoader[Batch]):

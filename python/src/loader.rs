@@ -379,10 +379,10 @@ fn batch_to_dict(py: Python<'_>, batch: loader::Batch, group: usize) -> PyResult
     )?;
     let of_video = |c: &loader::ClipMetadata| {
         let (width, height) = (f64::from(c.size.0), f64::from(c.size.1));
-        [f64::from(c.num_frames), c.average_fps, c.duration_seconds, height, width]
+        [f64::from(c.num_frames), c.average_fps, c.duration_seconds, height, width, f64::from(c.first_frame)]
     };
     let info: Vec<_> = videos().flat_map(of_video).map(f64::to_ne_bytes).collect();
-    put("video_info", Tensor::copied(info.into_iter(), vec![n / group, 5], ElementType::F64))?;
+    put("video_info", Tensor::copied(info.into_iter(), vec![n / group, 6], ElementType::F64))?;
     let views = clips.iter().map(|c| c.geometry.len()).max().unwrap_or(1);
     let unknown = [[f64::NAN; 3]; 2];
     let map = |c: &loader::ClipMetadata, view| c.geometry.get(view).copied().unwrap_or(unknown);

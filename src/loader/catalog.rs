@@ -286,7 +286,7 @@ impl VideoCatalog {
         self.first_samples.as_ref().map_or(item, |first_samples| first_samples[item as usize])
     }
 
-    fn part(&self, item: u32, index: &Arc<VideoIndex>) -> VideoSegment {
+    pub(super) fn part(&self, item: u32, index: &Arc<VideoIndex>) -> VideoSegment {
         VideoSegment::new(index.clone(), self.samples.extent(item as usize))
     }
 

@@ -195,6 +195,7 @@ mod tests {
             pts_seconds: Vec::new(),
             mask: Vec::new(),
             size: (1, 1),
+            first_frame: 0,
             num_frames: 1,
             average_fps: 1.0,
             duration_seconds: 1.0,

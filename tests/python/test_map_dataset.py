@@ -201,5 +201,12 @@ def test_video_metadata(videos):
         "frames_indices": [index for index in batch.indices.tolist()[0] if index >= 0],
         "video_backend": "framespool",
     }
+    segment = fsp.datasets.VideoSegment(path, start_frame=24, end_frame=48)
+    part = next(iter(fsp.ClipLoader([segment], fsp.samplers.windows(sequence_length=8, step=8), batch_size=3)))
+    assert [each["frames_indices"] for each in part.video_metadata()] == [
+        list(range(start, start + 8)) for start in (0, 8, 16)
+    ]
+    assert part.indices.tolist()[0][0] == 24 and part.video_metadata()[0]["total_num_frames"] == 24
+    assert part.video_metadata()[0]["duration"] == pytest.approx(24 / first["fps"], abs=1e-3)
     assert batch.torch().video_metadata() == batch.video_metadata()
     assert [(each["height"], each["width"]) for each in batch.video_metadata()] == [(360, 640), (144, 176)]

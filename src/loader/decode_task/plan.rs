@@ -12,7 +12,7 @@ use super::super::stats::StatsCollector;
 use super::{Clip, ClipDestination, ClipMetadata, DecodeTask, Error, MemoryReservation, Result, SlotOutput};
 use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::SampledClip;
-use crate::clip_sampler::ClipIndices;
+use crate::clip_sampler::{ClipIndices, VideoTiming};
 use crate::decode::plan::{plan_decode_ranges, DecodeRange};
 use crate::index::VideoIndex;
 use crate::transforms::{maps_to_output, ClipShape, TransformExecutor, TransformPipeline};
@@ -206,7 +206,7 @@ impl TaskBuilder<'_> {
 
 /// Builds the metadata of a clip that can be made.
 pub(in super::super) fn metadata(
-    index: &VideoIndex,
+    index: &Arc<VideoIndex>,
     catalog: &VideoCatalog,
     slot: SampledClip,
     clip_id: u64,
@@ -215,6 +215,7 @@ pub(in super::super) fn metadata(
 ) -> ClipMetadata {
     let (video, view_id) = catalog.locate(clip_id);
     let (params, orientation) = (&index.info.params, index.info.orientation);
+    let part = catalog.part(video, index);
     // If the transforms do not fit the video, the clip is an error, which is reported when it is made.
     let geometry =
         maps_to_output(pipeline, (params.width, params.height), orientation, (key, sample.indices.len()));
@@ -229,9 +230,10 @@ pub(in super::super) fn metadata(
         indices: sample.indices.into_iter().map(i64::from).collect(),
         mask: sample.mask,
         size: index.info.shown_size(),
-        num_frames: index.num_frames(),
+        first_frame: part.display_index(0).0,
+        num_frames: part.num_frames(),
         average_fps: index.average_fps(),
-        duration_seconds: index.end_seconds() - index.begin_seconds(),
+        duration_seconds: part.duration_seconds(),
         geometry: geometry.unwrap_or_default(),
         padding: slot.padding,
     }
@@ -259,7 +261,7 @@ impl ResolvedRequest {
         self,
         task_params: &TaskParams<'_>,
         pipeline: &TransformPipeline,
-        index: &VideoIndex,
+        index: &Arc<VideoIndex>,
         scheduler: &Scheduler<DecodeTask>,
         reserved: Option<MemoryReservation>,
     ) -> Clip {

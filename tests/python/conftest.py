@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         page = getattr(item, "callspec", None) and item.callspec.params.get("page")
-        starts_ray = item.path.name in ("test_ray.py", "test_ray_faults.py") or (
+        starts_ray = item.path.name in ("test_ray.py", "test_ray_data.py", "test_ray_faults.py") or (
             page and "ray" in docs_snippets.packages((ROOT / page).read_text())
         )
         item.add_marker(pytest.mark.xdist_group("ray" if starts_ray else item.path.name))

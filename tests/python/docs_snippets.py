@@ -138,6 +138,8 @@ class _Page:
         for statement in ast.parse(block.code).body:
             module = ast.Module([statement], type_ignores=[])
             ast.increment_lineno(module, block.line - 1)
+            if sys.modules.get("ray"):  # as for a script: the workers of Ray cannot import the page
+                sys.modules["ray"].cloudpickle.register_pickle_by_value(sys.modules["page"])
             held = io.StringIO()
             with contextlib.redirect_stdout(held):
                 exec(compile(module, place, "exec"), self.namespace)

@@ -107,10 +107,10 @@ def test_bad_files_end_the_read_or_are_skipped(cluster, few, bad_file, tmp_path)
     for parallelism in (1, 3):
         assert_equal(read(dataset, parallelism=parallelism, on_error="skip"), good)
     assert len(read(dataset, parallelism=3, on_error="replace").take_all()) == 24
-    for name, path in {"broken.mp4": bad_file, "nowhere.mp4": tmp_path / "nowhere.mp4"}.items():
-        with pytest.raises(Exception, match=name) as caught:
-            read([*few[:2], (str(path), 9)], parallelism=3).take_all()
-        assert "fsp" not in name and isinstance(caught.value, (fsp.Error, ray.exceptions.RayTaskError))
+    for path, error in [(bad_file, fsp.InvalidDataError), (str(tmp_path / "nowhere.mp4"), fsp.NotFoundError)]:
+        for parallelism in (1, 3):
+            with pytest.raises(error, match=Path(path).name):
+                read([*few[:2], (path, 9)], parallelism=parallelism).take_all()
 
 
 def test_threads_are_the_cpus_of_the_task(cluster, few):

@@ -47,8 +47,8 @@ class ClipSource:
 
     Rows are those of a `ClipLoader` with `shuffle=False`, each once, also with random clips and transforms, and do not
     depend on the number of read tasks. Each read task has a contiguous range of the clips and makes a block per batch.
-    Ray Data may deliver blocks in another order; `sort(["video_id", "view_id"])` restores it. The error of a
-    file ends the read and names the file.
+    Ray Data may deliver blocks in another order; `sort(["video_id", "view_id"])` restores it. An error ends
+    the read: the error of the local loader, which names the file, and which Ray extends by the traceback of the task.
 
     A clip sampler that counts clips by the lengths of the videos, such as `samplers.windows()`, indexes all videos in
     each task: build an index cache that all nodes can read (docs/howto/indexing.md), or read few blocks. Files must

@@ -272,3 +272,31 @@ def test_metadata_that_contradicts_the_files(tmp_path, videos):
     pq.write_table(arrays, tmp_path / "data/chunk-000/file-001.parquet")
     with pytest.raises(fsp.ArgumentError, match="index is 20, expected 0: files are missing"):
         list(fsp.ClipLoader(fsp.datasets.lerobot(tmp_path, delta_timestamps={}), batch_size=50, index=False))
+
+
+def test_in_a_data_loader(tmp_path, videos):
+    """Batches and single frames in PyTorch's DataLoader, with worker processes."""
+    torch = pytest.importorskip("torch")
+    from framespool.torch import ClipDataset, VideoDataset
+
+    tables = write(tmp_path, videos)
+    dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps=DELTAS)
+    frames = VideoDataset(dataset, index=False)
+    assert len(frames) == 42
+    batches = torch.utils.data.DataLoader(frames, batch_size=8, shuffle=True, num_workers=2)
+    rows = []
+    for batch in batches:
+        columns = batch["columns"]
+        rows += columns["index"].tolist()
+        for place, row in enumerate(columns["index"].tolist()):
+            item = right(tables, videos, row, DELTAS)
+            assert columns["task"][place] == item.pop("task")
+            assert all(np.array_equal(columns[name][place].numpy(), value) for name, value in item.items())
+    assert sorted(rows) == list(range(42))
+    inside = ClipDataset(dataset, batch_size=8, shuffle=True, index=False)
+    rows = [
+        row
+        for batch in torch.utils.data.DataLoader(inside, batch_size=None, num_workers=2)
+        for row in batch["columns"]["index"].tolist()
+    ]
+    assert sorted(rows) == list(range(42))

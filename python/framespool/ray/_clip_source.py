@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -137,11 +136,16 @@ class ClipSource:
         ]
 
 
-@functools.cache
+#: Classes with Ray's base class, by the class without it.
+_DERIVED: dict[Any, Any] = {}
+
+
 def _derived(cls: Any) -> Any:
     """Returns the class with Ray's base class, which `cls` cannot name: Ray is imported on first use."""
     base = import_ray("ray.data.datasource").Datasource
-    return cls if issubclass(cls, base) else type(cls.__name__, (cls, base), {"__module__": cls.__module__})
+    if issubclass(cls, base):
+        return cls
+    return _DERIVED.setdefault(cls, type(cls.__name__, (cls, base), {"__module__": cls.__module__}))
 
 
 def _restored(state: dict[str, Any]) -> ClipSource:

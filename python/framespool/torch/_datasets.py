@@ -285,7 +285,7 @@ class ClipDataset(_Batches):
         ...     print(batch["frames"].shape)  # torch.Size([8, 16, 3, 112, 112])
     """
 
-    def __init__(self, dataset: Any, clip_sampler: Any, **keywords: Any) -> None:
+    def __init__(self, dataset: Any, clip_sampler: Any = None, **keywords: Any) -> None:
         super().__init__(dataset, keywords)
         self.clip_sampler = clip_sampler
 

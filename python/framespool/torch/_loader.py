@@ -32,13 +32,18 @@ class ClipLoader(_clip_loader.ClipLoader):
         >>> import framespool as fsp
         >>> import framespool.torch
         >>> dataset = fsp.datasets.folder("videos/")
-        >>> loader = framespool.torch.ClipLoader(dataset, fsp.samplers.random(sequence_length=8), batch_size=1)
+        >>> loader = framespool.torch.ClipLoader(
+        ...     dataset,
+        ...     fsp.samplers.random(sequence_length=8),
+        ...     batch_size=1,
+        ...     transforms=[fsp.transforms.Resize((64, 64))],
+        ... )
         >>> frames, labels = next(iter(loader))
         >>> type(frames), labels
         (<class 'torch.Tensor'>, tensor([0]))
     """
 
-    def __init__(self, dataset: Any, clip_sampler: Any, *, group: Any = None, **keywords: Any) -> None:
+    def __init__(self, dataset: Any, clip_sampler: Any = None, *, group: Any = None, **keywords: Any) -> None:
         super().__init__(dataset, clip_sampler, **{**_shard(group, keywords), **keywords})
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> _clip_loader.Batch:

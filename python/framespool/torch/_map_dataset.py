@@ -74,7 +74,7 @@ class VideoDataset(MapBase):
         torch.Size([2, 8, 3, 64, 64])
     """
 
-    def __init__(self, dataset: Any, clip_sampler: Any, **keywords: Any) -> None:
+    def __init__(self, dataset: Any, clip_sampler: Any = None, **keywords: Any) -> None:
         needed()
         for name in keywords:
             if name not in _KEYWORDS:

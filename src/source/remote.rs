@@ -6,6 +6,7 @@ mod backend;
 mod block_cache;
 mod client;
 pub mod fuzzing;
+mod hugging_face;
 mod parsed_url;
 mod ranged_get;
 mod readahead;

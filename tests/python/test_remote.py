@@ -342,3 +342,40 @@ def test_a_cache_of_nothing_reads_all_the_same(videos: Path, nginx: Nginx) -> No
         )
         assert ("FRAMESPOOL_REMOTE_CACHE" in done.stderr) == fails, done.stderr
         assert fails or done.stdout.split() == [str(len(fsp.Video(path))), "2"]
+
+
+# ---- the Hugging Face Hub ------------------------------------------------------------------------------------------
+
+
+def test_files_on_the_hub(videos, monkeypatch, tmp_path):
+    """An address on the Hub is requested there with the user's token; its storage, to which it redirects, without."""
+    path = videos / "derived" / "base_640x360.mp4"
+    with FaultyServer(path.read_bytes()).running() as storage:
+        redirection = FaultyResponse(status=302, headers={"Location": storage.url("blob?signature=1")})
+        with FaultyServer(b"", lambda *_: redirection).running() as hub:
+            monkeypatch.setenv("HF_ENDPOINT", hub.url("").rstrip("/"))
+            monkeypatch.setenv("HF_TOKEN", "hidden-token")
+            _same(path, "hf://datasets/me/set@v1/videos/a b.mp4")
+            assert set(hub.paths) == {"/datasets/me/set/resolve/v1/videos/a%20b.mp4"}
+            assert set(hub.authorizations) == {"Bearer hidden-token"}
+            assert set(storage.paths) == {"/blob?signature=1"} and set(storage.authorizations) == {None}
+            loader = fsp.ClipLoader(
+                ["hf://me/model/clip.mp4"], fsp.samplers.windows(sequence_length=8), batch_size=4, index=False
+            )
+            assert sum(len(batch) for batch in loader) == 9
+            # A token of another kind: the file that a login writes, and none.
+            monkeypatch.delenv("HF_TOKEN")
+            (tmp_path / "token").write_text("from-file\n")
+            for home, sent in ((tmp_path, "Bearer from-file"), (tmp_path / "none", None)):
+                monkeypatch.setenv("HF_HOME", str(home))
+                count = len(hub.authorizations)
+                fsp.Video(f"hf://datasets/me/set/{home.name}.mp4", index=False).frames([0])
+                assert set(hub.authorizations[count:]) == {sent}
+        with FaultyServer(b"", lambda *_: FaultyResponse(status=404)).running() as hub:
+            monkeypatch.setenv("HF_ENDPOINT", hub.url("").rstrip("/"))
+            monkeypatch.setenv("HF_TOKEN", "hidden-token")
+            with pytest.raises(fsp.NotFoundError, match="hf://datasets/me/set/missing.mp4") as failed:
+                fsp.Video("hf://datasets/me/set/missing.mp4")
+            assert "hidden" not in str(failed.value)
+    with pytest.raises(fsp.ArgumentError, match="write hf://datasets/owner/name/path"):
+        fsp.Video("hf://datasets/me/set")

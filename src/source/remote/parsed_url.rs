@@ -8,6 +8,7 @@ use reqwest::header::HeaderValue;
 use url::Url;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::hugging_face;
 use crate::error::{Error, Result, Site};
 use crate::source::display_name;
 
@@ -70,14 +71,11 @@ impl ParsedUrl {
                 // Different queries are different files; the hash keeps their content secret.
                 let number = url.query().map(|query| format!("{:016x}", xxh3_64(query.as_bytes())));
                 key.set_query(number.as_deref());
-                let account = authorization.as_ref().map_or(0, |value| xxh3_64(value.as_bytes()));
-                let host = format!(
-                    "{}:{}",
-                    url.host_str().unwrap_or_default(),
-                    url.port_or_known_default().unwrap_or(0)
-                );
-                let address = Address::Web { url, authorization };
-                Ok(Self { address, name, key: String::from(key).into(), host: host.into(), account })
+                Ok(Self::web(url, authorization, name, String::from(key)))
+            }
+            "hf" => {
+                let url = hugging_face::file_url(&text["hf://".len()..]).map_err(|reason| wrong(&reason))?;
+                Ok(Self::web(url, hugging_face::authorization(), name, text.to_owned()))
             }
             "s3" => {
                 let rest = &text["s3://".len()..];
@@ -94,8 +92,21 @@ impl ParsedUrl {
             }
             _ => Err(Error::Unsupported {
                 site: Site::file(&format!("{scheme}://…").into()),
-                what: format!("reading by {scheme}:// (only https://, http:// and s3://)"),
+                what: format!("reading by {scheme}:// (only https://, http://, s3:// and hf://)"),
             }),
+        }
+    }
+
+    fn web(url: Url, authorization: Option<HeaderValue>, name: Arc<str>, key: String) -> Self {
+        let account = authorization.as_ref().map_or(0, |value| xxh3_64(value.as_bytes()));
+        let host =
+            format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(0));
+        Self {
+            address: Address::Web { url, authorization },
+            name,
+            key: key.into(),
+            host: host.into(),
+            account,
         }
     }
 
@@ -128,7 +139,7 @@ fn take_authorization(url: &mut Url) -> Option<HeaderValue> {
 }
 
 /// Decodes `%xx` escapes.
-fn decoded(text: &str) -> Vec<u8> {
+pub(super) fn decoded(text: &str) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::new(), text.as_bytes());
     while let [first, tail @ ..] = rest {
         let code = tail.get(..2).filter(|_| *first == b'%');

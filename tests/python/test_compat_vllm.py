@@ -1,0 +1,76 @@
+"""The loader for vLLM: frames, metadata, limits, and its registration with a registry like vLLM's."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+
+import framespool as fsp
+import numpy as np
+import pytest
+from framespool.compat import vllm
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """A registry with the interface of vLLM's."""
+    found: dict[str, type] = {}
+
+    class Registry:
+        def register(self, name):
+            return lambda loader: found.setdefault(name, loader)
+
+    video = ModuleType("vllm.multimodal.video")
+    video.VIDEO_LOADER_REGISTRY, video.VideoLoader = Registry(), type("VideoLoader", (), {})
+    for name, module in (("vllm", ModuleType("vllm")), ("vllm.multimodal", ModuleType("vllm.multimodal"))):
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sys.modules, "vllm.multimodal.video", video)
+    return found
+
+
+@pytest.mark.parametrize("name", ["derived/base_640x360.mp4", "action/street_426x240.mkv", "codecs/vp9_10bit.webm"])
+def test_frames_are_evenly_spread(videos, name):
+    data, video = (videos / name).read_bytes(), fsp.Video(videos / name)
+    seconds = video.info.end_seconds - video.info.begin_seconds
+    for num_frames, fps in ((-1, -1), (1, -1), (7, -1), (32, 2), (-1, 1), (10_000, 0), (-1, 0.01)):
+        frames, metadata = vllm.load_bytes(data, num_frames, fps=fps, max_duration=300)
+        count = len(video) if num_frames < 1 else min(num_frames, len(video))
+        count = max(min(count, int(seconds * fps)) if fps > 0 else count, 1)
+        indices = np.linspace(0, len(video) - 1, count, dtype=int).tolist()
+        assert metadata["frames_indices"] == indices and len(frames) == count
+        assert metadata["do_sample_frames"] == (count == len(video))
+        assert frames.dtype == np.uint8 and np.array_equal(frames, video.frames(indices).data.numpy())
+        assert metadata["total_num_frames"] == len(video) and metadata["video_backend"] == "framespool"
+        assert metadata["duration"] == pytest.approx(seconds) and metadata["fps"] == video.info.average_fps
+
+
+def test_registered_loader(registry, videos):
+    vllm.register()
+    loader = registry["framespool"]()
+    frames, metadata = loader.load_bytes((videos / "derived/base_640x360.mp4").read_bytes(), num_frames=4, fps=-1)
+    assert frames.shape == (4, 360, 640, 3) and metadata["frames_indices"] == [0, 23, 47, 71]
+    (point,) = entry_points(group="vllm.general_plugins", name="framespool")
+    assert point.load() is vllm.register
+
+
+def test_uploads_are_limited_and_named(bad_file, videos):
+    data = (videos / "derived/base_640x360.mp4").read_bytes()
+    with pytest.raises(
+        fsp.ArgumentError, match="72 frames of 640x360 take 49766400 bytes, more than max_bytes=1000000"
+    ):
+        vllm.load_bytes(data, max_bytes=1_000_000)
+    for wrong in (b"", b"no video", data[:2000], Path(bad_file).read_bytes()):
+        with pytest.raises(fsp.Error):
+            vllm.load_bytes(wrong, num_frames=8)
+
+
+def test_threads(videos):
+    data = (videos / "action/street_426x240.mp4").read_bytes()
+    right = vllm.load_bytes(data, 5)[0]
+    with ThreadPoolExecutor(8) as pool:
+        assert all(
+            np.array_equal(frames, right) for frames, _ in pool.map(lambda _: vllm.load_bytes(data, 5), range(24))
+        )

@@ -94,8 +94,7 @@ class BaseLoader(Generic[B]):
         with self._index_progress.creation() as self._report_index:
             self._native = self._engine(self.dataset, rule, steps, self._settings)
         self._report_index = None
-        #: Further loaders of the same samples in the same order, such as masks.
-        self._companions: list[_framespool.Loader] = []
+        self._companions: list[_framespool.Loader] = []  # of the same samples in the same order, such as masks
         if ordered["shuffle"] == "grouped" and self._native.grouped is None:
             ordered = {**ordered, "shuffle": "full"}  # each video has one clip: the orders are the same
         elif ordered["shuffle"] == "grouped" and ordered["shard_id"] == ordered["worker_id"] == 0:
@@ -122,7 +121,6 @@ class BaseLoader(Generic[B]):
         self._running: list[tuple[_framespool.Loader, int]] = []
 
     def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
-        """Creates the native loader; a subclass may replace it."""
         return _framespool.Loader(dataset._for_engine(), rule, steps, settings, self._report_index)
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> B:
@@ -236,13 +234,16 @@ class BaseLoader(Generic[B]):
             ArgumentError: If dataset, clip sampler, transforms, order or seed differ; the message lists all
                 differences.
         """
-        position = _checkpoint.position(state, self._config(), self._num_batches, self._max_epoch)
-        grouped = _checkpoint.grouped(state) if self._order["shuffle"] == "grouped" else None
+
+        def length(epoch: int) -> int:  # called once everything else matches, since batches may depend on the order
+            if self._order["shuffle"] == "grouped" and (grouped := _checkpoint.grouped(state)) != self._native.grouped:
+                # Derived from the memory budget and the number of ranks of the loader that wrote the state.
+                for native in [self._native, *self._companions]:
+                    native.set_grouped(*grouped)
+            return self._num_batches(epoch)
+
+        position = _checkpoint.position(state, self._config(), length, self._max_epoch)
         self._cancel()
-        if grouped is not None and grouped != self._native.grouped:
-            # Derived from the memory budget and the number of ranks of the loader that wrote the state.
-            for native in [self._native, *self._companions]:
-                native.set_grouped(*grouped)
         self._next, self._pass = position, None
 
     def _next_batch_index(self) -> int | None:
@@ -288,7 +289,6 @@ class BaseLoader(Generic[B]):
         return {}
 
     def _cancel(self) -> None:
-        """Ends the passes in progress."""
         for native in [self._native, *self._companions]:
             native.cancel()
 

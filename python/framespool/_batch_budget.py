@@ -73,8 +73,8 @@ class BatchBudget:
         self._order = order
         #: Settled by the loader, which knows the clips of each video.
         self.shuffle = order["shuffle"]
-        #: The batches of all ranks, by epoch; of the two latest epochs.
-        self._plans: dict[int, list[list[Slot]]] = {}
+        #: The batches of all ranks, by epoch and parameters of the grouped shuffle; of the two latest ones.
+        self._plans: dict[Any, list[list[Slot]]] = {}
         self._warned = False
 
     def cost(self, shape: tuple[int, int, int]) -> int:
@@ -110,12 +110,13 @@ class BatchBudget:
         Returns:
             The slots of each batch.
         """
-        if epoch not in self._plans:
+        key = (epoch, native.grouped)
+        if key not in self._plans:
             while len(self._plans) > 1:
                 self._plans.pop(next(iter(self._plans)))
-            self._plans[epoch] = self._plan(native, epoch)
+            self._plans[key] = self._plan(native, epoch)
         ranks, workers = self._order["num_shards"], self._order["num_workers"]
-        of_rank = self._plans[epoch][self._order["shard_id"] :: ranks]
+        of_rank = self._plans[key][self._order["shard_id"] :: ranks]
         return of_rank[self._order["worker_id"] :: workers]
 
     def _plan(self, native: _framespool.Loader, epoch: int) -> list[list[Slot]]:

@@ -94,7 +94,7 @@ impl Clip {
             ClipDestination::BatchSlot(output) => Some(output.buffer_slot),
             ClipDestination::Cache(..) => None,
         };
-        ClipRequest { seq: self.seq, slot: self.slot, buffer_slot, due: self.due }
+        ClipRequest { seq: self.seq, slot: self.slot, buffer_slot, due: self.due, spans: Vec::new() }
     }
 }
 

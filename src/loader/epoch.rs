@@ -170,7 +170,7 @@ impl Epoch {
             &context.scheduler.backends,
             false,
         );
-        let mut request = ClipRequest { seq: 0, slot, buffer_slot: None, due: true };
+        let mut request = ClipRequest { seq: 0, slot, buffer_slot: None, due: true, spans: Vec::new() };
         let attempt = || single_clip.make_replacement(self.epoch, &mut request, error, interrupt);
         // As in a worker, a panic becomes an error, here of the whole batch.
         let made = catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|_| {

@@ -9,6 +9,7 @@ use super::ClipMetadata;
 use crate::batch::{BatchBuffer, ClipSlot};
 use crate::batch_sampler::SampledClip;
 use crate::transforms::ClipShape;
+use crate::units::DecodeIndex;
 
 /// Position of a clip request in the delivery order of one pass, from 0.
 pub(super) type SequenceNumber = u64;
@@ -51,6 +52,9 @@ pub(super) struct RequestEntry {
     pub evicted: bool,
     /// Its clip slot in the batch buffer, once its batch is open.
     pub buffer_slot: Option<ClipSlot>,
+    /// Its decode ranges, kept from the first plan so that later plans do not sample the clip again only to
+    /// find that it does not overlap their task. Empty if no plan has computed them.
+    pub spans: Vec<(DecodeIndex, DecodeIndex)>,
 }
 
 /// The window of visible clip requests.
@@ -84,6 +88,7 @@ impl LookaheadWindow {
             state: RequestState::Pending,
             evicted: false,
             buffer_slot: None,
+            spans: Vec::new(),
         });
     }
 

@@ -379,6 +379,7 @@ impl<T: SuspendedTask> Scheduler<T> {
                 if let Some(entry) = epoch_state.lookahead.get(request.seq) {
                     entry.state = RequestState::Pending;
                     entry.unshared |= unshared;
+                    entry.spans = request.spans;
                     entry.buffer_slot = entry.buffer_slot.take().or(request.buffer_slot);
                 }
             }
@@ -458,7 +459,8 @@ impl<T: SuspendedTask> SchedulerState<T> {
             let entry = epoch_state.lookahead.get(seq)?;
             entry.state = RequestState::InProgress;
             let buffer_slot = entry.buffer_slot.take();
-            Some(ClipRequest { seq, slot: entry.slot, buffer_slot, due: seq < open_end })
+            let spans = std::mem::take(&mut entry.spans);
+            Some(ClipRequest { seq, slot: entry.slot, buffer_slot, due: seq < open_end, spans })
         };
         let requests = seqs.into_iter().filter_map(take).collect();
         Some(Work::Decode(VideoRequests { iteration, epoch, video, requests, unshared }))

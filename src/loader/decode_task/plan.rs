@@ -51,9 +51,8 @@ pub(in super::super) struct TaskPlan {
     pub failed: bool,
 }
 
-/// A clip request whose frames are known.
+/// The frames of a clip request.
 struct ResolvedRequest {
-    request: ClipRequest,
     key: RngKey,
     sample: ClipIndices,
     frames: Vec<PresentationIndex>,
@@ -93,27 +92,33 @@ pub(in super::super) fn plan(
         full: false,
     };
     let mut not_overlapping = Vec::new();
-    for request in requests {
+    for mut request in requests {
         if builder.full && !request.due {
             task_plan.returned.push(request);
             continue;
         }
-        match resolve(task_params, &index, epoch, request) {
-            Ok(resolve) => not_overlapping.extend(builder.take(resolve, executor)),
-            Err(request) if request.due => task_plan.unshared.push(request),
-            Err(request) => task_plan.returned.push(request),
+        if request.spans.is_empty() {
+            let Some(resolved) = resolve(task_params, &index, epoch, &request) else {
+                let list = if request.due { &mut task_plan.unshared } else { &mut task_plan.returned };
+                list.push(request);
+                continue;
+            };
+            request.spans = resolved.spans;
         }
+        not_overlapping.extend(builder.take(request, epoch, executor));
     }
     // The added clips extend the decode ranges, so that further clips may overlap them.
     loop {
         let before = builder.chosen.len();
-        not_overlapping =
-            not_overlapping.into_iter().filter_map(|resolve| builder.take(resolve, executor)).collect();
+        not_overlapping = not_overlapping
+            .into_iter()
+            .filter_map(|request| builder.take(request, epoch, executor))
+            .collect();
         if builder.chosen.len() == before {
             break;
         }
     }
-    task_plan.returned.extend(not_overlapping.into_iter().map(|w| w.request));
+    task_plan.returned.extend(not_overlapping);
     let chosen = builder.chosen;
     if chosen.is_empty() {
         return Ok(task_plan);
@@ -121,12 +126,13 @@ pub(in super::super) fn plan(
     let mut clips = Vec::with_capacity(chosen.len());
     let mut wanted: HashMap<DecodeIndex, Vec<(usize, usize)>> = HashMap::new();
     let mut all = Vec::new();
-    for (number, (resolve, reserved)) in chosen.into_iter().enumerate() {
-        for (t, frame) in resolve.frames.iter().enumerate() {
+    for (number, (request, resolved, reserved)) in chosen.into_iter().enumerate() {
+        for (t, frame) in resolved.frames.iter().enumerate() {
             wanted.entry(index.frames[frame.as_usize()].packet).or_default().push((number, t));
         }
-        all.extend_from_slice(&resolve.frames);
-        clips.push(Some(resolve.into_clip(task_params, executor.pipeline(), &index, scheduler, reserved)));
+        all.extend_from_slice(&resolved.frames);
+        let pipeline = executor.pipeline();
+        clips.push(Some(resolved.into_clip(request, task_params, pipeline, &index, scheduler, reserved)));
     }
     let deadline = |range: &DecodeRange| {
         let targets = range.wanted.iter().flat_map(|at| &wanted[at]).map(|w| w.0);
@@ -161,7 +167,7 @@ struct TaskBuilder<'a> {
     packet_ranges: PacketRangeSet,
     /// The random access points at which chosen clips begin.
     starts: BTreeSet<DecodeIndex>,
-    chosen: Vec<(ResolvedRequest, Option<MemoryReservation>)>,
+    chosen: Vec<(ClipRequest, ResolvedRequest, Option<MemoryReservation>)>,
     /// The budget is exhausted. Later requests get no memory either, because all cached clips are due before
     /// them.
     full: bool,
@@ -169,37 +175,40 @@ struct TaskBuilder<'a> {
 
 impl TaskBuilder<'_> {
     /// Adds a clip to the task if it overlaps the decode ranges and its memory can be reserved; otherwise
-    /// returns it.
+    /// returns it. The spans of the request are known.
     fn take(
         &mut self,
-        resolve: ResolvedRequest,
+        mut request: ClipRequest,
+        epoch: u64,
         executor: &mut TransformExecutor,
-    ) -> Option<ResolvedRequest> {
-        let start = resolve.spans.first().map_or(DecodeIndex(0), |span| span.0);
+    ) -> Option<ClipRequest> {
+        let start = request.spans.first().map_or(DecodeIndex(0), |span| span.0);
         // A clip of a group of pictures that the task decodes anyway joins it in any case.
-        let near = self.packet_ranges.touches(&resolve.spans)
+        let near = self.packet_ranges.touches(&request.spans)
             && (self.starts.contains(&start)
-                || self.packet_ranges.with(&resolve.spans) <= self.task_params.max_packets);
-        if !near && !self.chosen.is_empty() {
-            return Some(resolve);
+                || self.packet_ranges.with(&request.spans) <= self.task_params.max_packets);
+        if !near && !self.chosen.is_empty() || self.full && !request.due {
+            return Some(request);
         }
+        let Some(resolved) = resolve(self.task_params, self.index, epoch, &request) else {
+            // The file has changed since an earlier plan. The next plan finds no spans and reports the error.
+            request.spans.clear();
+            return Some(request);
+        };
         let mut reserved = None;
-        if !resolve.request.due {
-            if self.full {
-                return Some(resolve);
-            }
-            let Some(bytes) = clip_bytes(self.task_params, self.index, executor, &resolve) else {
-                return Some(resolve);
+        if !request.due {
+            let Some(bytes) = clip_bytes(self.task_params, self.index, executor, &resolved) else {
+                return Some(request);
             };
-            reserved = self.scheduler.reserve(bytes, resolve.request.seq);
+            reserved = self.scheduler.reserve(bytes, request.seq);
             if reserved.is_none() {
                 self.full = true;
-                return Some(resolve);
+                return Some(request);
             }
         }
-        self.packet_ranges.add(&resolve.spans);
+        self.packet_ranges.add(&resolved.spans);
         self.starts.insert(start);
-        self.chosen.push((resolve, reserved));
+        self.chosen.push((request, resolved, reserved));
         None
     }
 }
@@ -239,33 +248,35 @@ pub(in super::super) fn metadata(
     }
 }
 
+/// Samples the frames of a clip request; `None` if they cannot be sampled.
 fn resolve(
     task_params: &TaskParams<'_>,
     index: &Arc<VideoIndex>,
     epoch: u64,
-    request: ClipRequest,
-) -> Result<ResolvedRequest, ClipRequest> {
+    request: &ClipRequest,
+) -> Option<ResolvedRequest> {
     let clip = request.slot.clip;
     let sampling_key = request.slot.sampling_key(task_params.seed, epoch, clip);
     let key = request.slot.transform_key(task_params.seed, epoch, clip);
     // A panic also affects only this clip: the clips planned with it must not be lost.
     let sampled = catch_unwind(AssertUnwindSafe(|| task_params.catalog.sample(index, sampling_key)));
-    let Ok(Ok(sample)) = sampled else { return Err(request) };
+    let Ok(Ok(sample)) = sampled else { return None };
     let frames: Vec<PresentationIndex> = sample.indices.iter().map(|&i| PresentationIndex(i)).collect();
     let spans = plan_decode_ranges(index, &frames).iter().map(|r| (r.start, r.end)).collect();
-    Ok(ResolvedRequest { request, key, sample, frames, spans })
+    Some(ResolvedRequest { key, sample, frames, spans })
 }
 
 impl ResolvedRequest {
     fn into_clip(
         self,
+        request: ClipRequest,
         task_params: &TaskParams<'_>,
         pipeline: &TransformPipeline,
         index: &Arc<VideoIndex>,
         scheduler: &Scheduler<DecodeTask>,
         reserved: Option<MemoryReservation>,
     ) -> Clip {
-        let ClipRequest { seq, slot, buffer_slot, due } = self.request;
+        let ClipRequest { seq, slot, buffer_slot, due, .. } = request;
         let destination = match buffer_slot.zip(task_params.shape) {
             Some((buffer_slot, shape)) => ClipDestination::BatchSlot(SlotOutput { buffer_slot, shape }),
             None => ClipDestination::Cache(LazyClipOutput::from_pool(scheduler.cache_pool.clone()), reserved),
@@ -285,15 +296,15 @@ fn clip_bytes(
     task_params: &TaskParams<'_>,
     index: &VideoIndex,
     executor: &mut TransformExecutor,
-    resolve: &ResolvedRequest,
+    resolved: &ResolvedRequest,
 ) -> Option<usize> {
     if let Some(shape) = task_params.cached_shape {
         return shape.bytes();
     }
-    executor.begin(resolve.key, resolve.frames.len());
+    executor.begin(resolved.key, resolved.frames.len());
     let params = &index.info.params;
     let size = executor.size_of((params.width, params.height), index.info.orientation).ok()?;
-    executor.shape(resolve.frames.len(), size).bytes()
+    executor.shape(resolved.frames.len(), size).bytes()
 }
 
 /// The packet ranges that the task decodes anyway: disjoint and ascending.

@@ -6,6 +6,7 @@ use super::super::ClipOutcome;
 use crate::batch::{BatchBuffer, BufferBuilder, ClipSlot};
 use crate::batch_sampler::SampledClip;
 use crate::transforms::ClipShape;
+use crate::units::DecodeIndex;
 
 /// A clip request that a worker processes.
 pub(in super::super) struct ClipRequest {
@@ -15,6 +16,8 @@ pub(in super::super) struct ClipRequest {
     pub buffer_slot: Option<ClipSlot>,
     /// Whether its batch is open. A due clip is always made, at any cost.
     pub due: bool,
+    /// The decode ranges of the clip; empty until a plan has computed them.
+    pub spans: Vec<(DecodeIndex, DecodeIndex)>,
 }
 
 /// Clip requests of one video, earliest deadline first.

@@ -1,6 +1,8 @@
 //! Reads the folder of a LeRobot dataset, version 3, 2.1 or 2.0, as a list of episodes seen by one camera.
 //! In version 3 several episodes share a video file, and each sample is a segment of one, bounded by frame times.
-//! Opens no video and reads no table of robot states or actions.
+//! Opens no video; `tables` reads the states and actions.
+
+mod tables;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,11 +15,11 @@ use crate::lines::{for_each_line, json_error, read_json, site};
 use crate::parquet::for_each_row;
 use crate::{Dataset, Sample, SegmentBounds, NO_LABEL};
 
+pub use tables::{lerobot_tables, NumberType};
+
 /// Metadata files of a dataset. `_V2` marks those of version 2.
 const INFO: &str = "meta/info.json";
 const EPISODES: &str = "meta/episodes";
-/// Folder of the tables of states and actions.
-const DATA: &str = "data";
 const TASKS: &str = "meta/tasks.parquet";
 const EPISODES_V2: &str = "meta/episodes.jsonl";
 const TASKS_V2: &str = "meta/tasks.jsonl";
@@ -118,76 +120,6 @@ pub fn lerobot(
     dataset.columns = columns.finish(dataset.samples.len());
     dataset.classes = classes(names);
     Ok(dataset)
-}
-
-/// Type of the numbers of a feature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NumberType {
-    /// 32-bit floating point.
-    Float32,
-    /// 64-bit floating point.
-    Float64,
-    /// 64-bit integers.
-    Int64,
-    /// Bytes that are 0 or 1.
-    Bool,
-}
-
-impl NumberType {
-    /// Appends a number; the reason if the value is none of this type.
-    fn push(self, value: &Value, bytes: &mut Vec<u8>) -> Result<(), String> {
-        let wrong = || format!("is {}", value.shown());
-        match (self, value) {
-            (Self::Float32, value) => bytes.extend((value.as_f64().ok_or_else(wrong)? as f32).to_ne_bytes()),
-            (Self::Float64, value) => bytes.extend(value.as_f64().ok_or_else(wrong)?.to_ne_bytes()),
-            (Self::Int64, Value::Integer(number)) => bytes.extend(number.to_ne_bytes()),
-            (Self::Bool, Value::Bool(set)) => bytes.push(u8::from(*set)),
-            _ => return Err(wrong()),
-        }
-        Ok(())
-    }
-
-    /// Appends all numbers of nested lists; returns how many there are.
-    fn push_all(self, value: &Value, bytes: &mut Vec<u8>) -> Result<usize, String> {
-        match value {
-            Value::List(values) => values.iter().map(|value| self.push_all(value, bytes)).sum(),
-            single => self.push(single, bytes).map(|()| 1),
-        }
-    }
-}
-
-/// Reads features of all frames from the tables under `data`: for each feature its numbers, row after row, in the order
-/// of the column `index`, which must count from 0. `features` are names, types and numbers of values per row.
-///
-/// # Errors
-/// `Argument` for a row that does not have what `features` states, with file and row, and for rows that are missing; the
-/// errors of reading Parquet files.
-pub fn lerobot_tables(
-    root: &Path,
-    features: &[(String, NumberType, usize)],
-    check_interrupt: InterruptCheck,
-) -> Result<Vec<Vec<u8>>> {
-    let mut needed: Vec<String> = features.iter().map(|(name, ..)| name.clone()).collect();
-    needed.push("index".to_owned());
-    let mut found = vec![Vec::new(); features.len()];
-    let mut next = 0;
-    for file in parquet_files_below(&root.join(DATA))? {
-        for_each_row(&file, &needed, &[], check_interrupt, |_, values| {
-            if values.last() != Some(&Value::Integer(next)) {
-                let index = values.last().map_or_else(String::new, Value::shown);
-                return Err(format!("index is {index}, expected {next}: files are missing or not in order"));
-            }
-            next += 1;
-            for (((name, kind, width), value), bytes) in features.iter().zip(&values).zip(&mut found) {
-                let count = kind.push_all(value, bytes).map_err(|reason| format!("{name} {reason}"))?;
-                if count != *width {
-                    return Err(format!("{name} has {count} numbers, info.json says {width}"));
-                }
-            }
-            Ok(())
-        })?;
-    }
-    Ok(found)
 }
 
 /// The tasks in the order of their numbers, if the numbers are exactly 0, 1, 2, …; otherwise none.

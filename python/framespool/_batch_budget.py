@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import warnings
 from collections.abc import Mapping, Sequence
@@ -121,8 +122,11 @@ class BatchBudget:
 
     def _plan(self, native: _framespool.Loader, epoch: int) -> list[list[Slot]]:
         """The batches of all ranks."""
-        clips = native.clips_in_order(epoch)
-        shapes = native.clip_shapes(epoch, [clip for clip, _ in clips])
+        repeats = range(self._order["repeats"])
+        # Random clip samplers and transforms may give each occurrence and each repeat a shape of its own.
+        clips = [[(*clip, repeat, False) for repeat in repeats] for clip in native.clips_in_order(epoch)]
+        found = native.clip_shapes(epoch, list(itertools.chain.from_iterable(clips)))
+        shapes = [found[first : first + len(repeats)] for first in range(0, len(found), len(repeats))]
         ranks = self._order["num_shards"]
         window = len(clips) if self.shuffle == "full" else WINDOW_CLIPS
         batches: list[list[Slot]] = []
@@ -143,19 +147,18 @@ class BatchBudget:
         return batches
 
     def _packed(
-        self, places: list[int], clips: list[tuple[int, int]], shapes: list[tuple[int, int, int]]
+        self, places: list[int], clips: list[list[Slot]], shapes: list[list[tuple[int, int, int]]]
     ) -> list[list[Slot]]:
         """Neighbors of a list of positions, as many in a batch as the limit permits."""
-        repeats = self._order["repeats"]
         batches: list[list[Slot]] = []
         used, count = self.limit + 1, 0
         for place in places:
-            cost = self.cost(shapes[place]) * repeats
+            cost = sum(map(self.cost, shapes[place]))
             if cost > self.limit and not self._warned:
                 self._warned = True
-                frames, height, width = shapes[place]
+                frames, height, width = shapes[place][0]
                 warnings.warn(
-                    f"clip {clips[place][0]} has {frames} frames of {width}x{height}, which exceed {self._name}="
+                    f"clip {clips[place][0][0]} has {frames} frames of {width}x{height}, which exceed {self._name}="
                     f"{self.limit} alone ({cost}); such a clip is a batch of its own: limit its size with SmartResize, "
                     "or its frames with the clip sampler",
                     stacklevel=6,
@@ -163,7 +166,6 @@ class BatchBudget:
             if used + cost > self.limit or count == self._most:
                 batches.append([])
                 used, count = 0, 0
-            clip, occurrence = clips[place]
-            batches[-1] += [(clip, occurrence, repeat, False) for repeat in range(repeats)]
+            batches[-1] += clips[place]
             used, count = used + cost, count + 1
         return batches

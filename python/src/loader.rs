@@ -24,6 +24,13 @@ use crate::transforms::TransformArgs;
 use framespool::batch_sampler::grouped_shuffle::GroupedConfig;
 use framespool::batch_sampler::SampledClip;
 
+/// Clip, occurrence, repeat, whether it is padding.
+type SlotTuple = (u64, u32, u32, bool);
+
+fn sampled_clip((clip, occurrence, repeat, padding): SlotTuple) -> SampledClip {
+    SampledClip { clip, occurrence, repeat, padding }
+}
+
 /// Video number, file, kind of error, error message, number of clips.
 type FailureTuple = (u32, Option<String>, &'static str, String, u64);
 
@@ -201,11 +208,10 @@ impl Loader {
         py: Python<'_>,
         epoch: u64,
         first_batch: u64,
-        batches: Vec<Vec<(u64, u32, u32, bool)>>,
+        batches: Vec<Vec<SlotTuple>>,
     ) -> PyResult<u64> {
-        let slot = |(clip, occurrence, repeat, padding)| SampledClip { clip, occurrence, repeat, padding };
         let batches: Arc<[Vec<SampledClip>]> =
-            batches.into_iter().map(|batch| batch.into_iter().map(slot).collect()).collect();
+            batches.into_iter().map(|batch| batch.into_iter().map(sampled_clip).collect()).collect();
         self.with(py, |loader| loader.start_batches(epoch, first_batch, batches))
     }
 
@@ -216,7 +222,13 @@ impl Loader {
     }
 
     /// (frames, height, width) of clips; zeros where the file of a clip fails and `on_error` does not raise.
-    fn clip_shapes(&self, py: Python<'_>, epoch: u64, clips: Vec<u64>) -> PyResult<Vec<(u32, u32, u32)>> {
+    fn clip_shapes(
+        &self,
+        py: Python<'_>,
+        epoch: u64,
+        clips: Vec<SlotTuple>,
+    ) -> PyResult<Vec<(u32, u32, u32)>> {
+        let clips: Vec<_> = clips.into_iter().map(sampled_clip).collect();
         with_cause(py, || self.with(py, |loader| loader.clip_shapes(epoch, &clips, &interrupt())))
     }
 

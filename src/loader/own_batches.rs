@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Loader, OnError};
-use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, ClipOrder, LastBatchPolicy, SampledClip};
 use crate::error::{Error, Result};
 use crate::source::interrupt_scope;
@@ -69,11 +68,11 @@ impl Loader {
     pub fn clip_shapes(
         &self,
         epoch: u64,
-        clips: &[u64],
+        clips: &[SampledClip],
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Vec<FrameShape>> {
         self.check_process()?;
-        clips.iter().try_for_each(|&clip| self.check_clip(clip))?;
+        clips.iter().try_for_each(|slot| self.check_clip(slot.clip))?;
         if let Some(shape) = self.config.clip_shape() {
             return Ok(vec![(shape.frames as u32, shape.height as u32, shape.width as u32); clips.len()]);
         }
@@ -82,10 +81,10 @@ impl Loader {
         let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
         let found: Vec<Mutex<Vec<Result<FrameShape>>>> =
             clips.chunks(CHUNK).map(|_| Mutex::new(Vec::new())).collect();
-        let of_clip = |&clip: &u64| {
-            let work = || self.shape_of(epoch, clip, &stopped);
+        let of_clip = |slot: &SampledClip| {
+            let work = || self.shape_of(epoch, slot, &stopped);
             catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-                let site = self.catalog.site(self.catalog.locate(clip).0);
+                let site = self.catalog.site(self.catalog.locate(slot.clip).0);
                 Err(Error::Internal {
                     site,
                     reason: "a panic while the size of a clip was determined".into(),
@@ -139,18 +138,23 @@ impl Loader {
             .collect()
     }
 
-    fn shape_of(&self, epoch: u64, clip: u64, interrupt: &dyn Fn() -> Result<()>) -> Result<FrameShape> {
+    fn shape_of(
+        &self,
+        epoch: u64,
+        slot: &SampledClip,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<FrameShape> {
         interrupt()?;
-        let video = self.catalog.open(self.catalog.locate(clip).0, &self.stats, interrupt)?;
+        let video = self.catalog.open(self.catalog.locate(slot.clip).0, &self.stats, interrupt)?;
         let index = video.index();
-        let key = RngKey { seed: self.config.order.seed, epoch, clip, occurrence: 0 };
-        let frames = self.catalog.sample(index, key)?.indices.len();
+        let seed = self.config.order.seed;
+        let frames = self.catalog.sample(index, slot.sampling_key(seed, epoch, slot.clip))?.indices.len();
         let params = &index.info.params;
         let (width, height) = output_size(
             &self.config.pipeline,
             (params.width, params.height),
             index.info.orientation,
-            (key, frames),
+            (slot.transform_key(seed, epoch, slot.clip), frames),
         )
         .map_err(|e| e.into_clip_error(&index.site))?;
         Ok((frames as u32, height, width))

@@ -193,3 +193,22 @@ def test_drop_and_cached_batches(files):
     loader = make(files)
     assert sum(1 for _ in loader.cached_batches(2)) == len(loader)
     assert len(delivered(loader, 0)) == len(loader)
+
+
+def test_lengths_that_differ_between_occurrences(files):
+    """Each occurrence of a weighted clip counts with its own frames."""
+    limit = 12 * 56 * 98
+    loader = make(
+        fsp.datasets.weighted(files, [9.0] + [1.0] * (len(files) - 1), epoch_clips=120),
+        sampling=fsp.samplers.custom(lambda info, rng: range(rng.randint(1, 11))),
+        transforms=[T.Resize(56, max_size=98)],
+        batch_tokens=None,
+        batch_pixels=limit,
+        repeats=2,
+    )
+    lengths = collections.defaultdict(set)
+    for batch in loader:
+        for clip, frames in zip(batch.clip_ids.tolist(), batch.frames, strict=True):
+            lengths[clip].add(frames.shape[0])
+        assert sum(math.prod((f.shape[0], *f.shape[2:])) for f in batch.frames) <= limit or len(batch) == 2
+    assert max(map(len, lengths.values())) > 4

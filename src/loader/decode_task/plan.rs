@@ -56,7 +56,6 @@ struct ResolvedRequest {
     key: RngKey,
     sample: ClipIndices,
     frames: Vec<PresentationIndex>,
-    spans: Vec<(DecodeIndex, DecodeIndex)>,
 }
 
 /// Plans one task for a video. The task makes the first request and all due requests that overlap its decode
@@ -97,22 +96,23 @@ pub(in super::super) fn plan(
             task_plan.returned.push(request);
             continue;
         }
+        let mut known = None;
         if request.spans.is_empty() {
-            let Some(resolved) = resolve(task_params, &index, epoch, &request) else {
+            known = resolve(task_params, &index, epoch, &mut request);
+            if known.is_none() {
                 let list = if request.due { &mut task_plan.unshared } else { &mut task_plan.returned };
                 list.push(request);
                 continue;
-            };
-            request.spans = resolved.spans;
+            }
         }
-        not_overlapping.extend(builder.take(request, epoch, executor));
+        not_overlapping.extend(builder.take(request, known, epoch, executor));
     }
     // The added clips extend the decode ranges, so that further clips may overlap them.
     loop {
         let before = builder.chosen.len();
         not_overlapping = not_overlapping
             .into_iter()
-            .filter_map(|request| builder.take(request, epoch, executor))
+            .filter_map(|request| builder.take(request, None, epoch, executor))
             .collect();
         if builder.chosen.len() == before {
             break;
@@ -175,10 +175,11 @@ struct TaskBuilder<'a> {
 
 impl TaskBuilder<'_> {
     /// Adds a clip to the task if it overlaps the decode ranges and its memory can be reserved; otherwise
-    /// returns it. The spans of the request are known.
+    /// returns it. The spans of the request are known; `known`: its frames, if this plan has sampled them.
     fn take(
         &mut self,
         mut request: ClipRequest,
+        known: Option<ResolvedRequest>,
         epoch: u64,
         executor: &mut TransformExecutor,
     ) -> Option<ClipRequest> {
@@ -190,11 +191,8 @@ impl TaskBuilder<'_> {
         if !near && !self.chosen.is_empty() || self.full && !request.due {
             return Some(request);
         }
-        let Some(resolved) = resolve(self.task_params, self.index, epoch, &request) else {
-            // The file has changed since an earlier plan. The next plan finds no spans and reports the error.
-            request.spans.clear();
-            return Some(request);
-        };
+        let sample = || resolve(self.task_params, self.index, epoch, &mut request);
+        let Some(resolved) = known.or_else(sample) else { return Some(request) };
         let mut reserved = None;
         if !request.due {
             let Some(bytes) = clip_bytes(self.task_params, self.index, executor, &resolved) else {
@@ -206,7 +204,7 @@ impl TaskBuilder<'_> {
                 return Some(request);
             }
         }
-        self.packet_ranges.add(&resolved.spans);
+        self.packet_ranges.add(&request.spans);
         self.starts.insert(start);
         self.chosen.push((request, resolved, reserved));
         None
@@ -248,22 +246,24 @@ pub(in super::super) fn metadata(
     }
 }
 
-/// Samples the frames of a clip request; `None` if they cannot be sampled.
+/// Samples the frames of a clip request and sets its spans. `None` if the frames cannot be sampled: then the spans are
+/// empty, so that the next plan samples again and reports the error.
 fn resolve(
     task_params: &TaskParams<'_>,
     index: &Arc<VideoIndex>,
     epoch: u64,
-    request: &ClipRequest,
+    request: &mut ClipRequest,
 ) -> Option<ResolvedRequest> {
     let clip = request.slot.clip;
     let sampling_key = request.slot.sampling_key(task_params.seed, epoch, clip);
     let key = request.slot.transform_key(task_params.seed, epoch, clip);
+    request.spans.clear();
     // A panic also affects only this clip: the clips planned with it must not be lost.
     let sampled = catch_unwind(AssertUnwindSafe(|| task_params.catalog.sample(index, sampling_key)));
     let Ok(Ok(sample)) = sampled else { return None };
     let frames: Vec<PresentationIndex> = sample.indices.iter().map(|&i| PresentationIndex(i)).collect();
-    let spans = plan_decode_ranges(index, &frames).iter().map(|r| (r.start, r.end)).collect();
-    Some(ResolvedRequest { key, sample, frames, spans })
+    request.spans = plan_decode_ranges(index, &frames).iter().map(|r| (r.start, r.end)).collect();
+    Some(ResolvedRequest { key, sample, frames })
 }
 
 impl ResolvedRequest {

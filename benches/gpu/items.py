@@ -101,7 +101,7 @@ def run_in_process(name: str, context: Context, into: Path) -> None:
                 rows = iter(())
             row.item, row.seconds = name, round(time.monotonic() - begun, 3)
             # A record has no paths of the machine that wrote it.
-            row.why = " ".join(row.why.replace(f"{os.environ.get('FRAMESPOOL_MEDIA', '.')}/", "").split())
+            row.why = " ".join(row.why.replace(os.environ.get("FRAMESPOOL_MEDIA", "\0") + "/", "").split())
             begun = time.monotonic()
             file.write(json.dumps(asdict(row)) + "\n")
             file.flush()

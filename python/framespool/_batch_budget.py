@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import warnings
 from collections.abc import Mapping, Sequence
@@ -125,7 +124,7 @@ class BatchBudget:
         repeats = range(self._order["repeats"])
         # Random clip samplers and transforms may give each occurrence and each repeat a shape of its own.
         clips = [[(*clip, repeat, False) for repeat in repeats] for clip in native.clips_in_order(epoch)]
-        found = native.clip_shapes(epoch, list(itertools.chain.from_iterable(clips)))
+        found = native.clip_shapes(epoch, [slot for each in clips for slot in each])
         shapes = [found[first : first + len(repeats)] for first in range(0, len(found), len(repeats))]
         ranks = self._order["num_shards"]
         window = len(clips) if self.shuffle == "full" else WINDOW_CLIPS

@@ -85,6 +85,14 @@ pub enum Error {
         /// The system's error.
         source: Arc<std::io::Error>,
     },
+    /// A server did not answer for as long as the caller waits. Not an error of the file.
+    #[error("{site}: {reason}; check the server and the network, then try again. on_outage= and FRAMESPOOL_REMOTE_TIMEOUT determine how long to wait")]
+    Unavailable {
+        /// Where.
+        site: Site,
+        /// The server, how long it has been unavailable, and the last error.
+        reason: String,
+    },
     /// The bytes are not a valid video or image.
     #[error("{site}: {reason}; the file is damaged or not of this type, skip or replace it")]
     Malformed {
@@ -251,6 +259,7 @@ impl Error {
         match self {
             Error::NotFound { .. } => "not_found",
             Error::Io { .. } => "io",
+            Error::Unavailable { .. } => "unavailable",
             Error::Malformed { .. } => "invalid_data",
             Error::Truncated { .. } => "truncated",
             Error::NoVideo { .. } | Error::NotVideo { .. } => "no_video",
@@ -269,9 +278,15 @@ impl Error {
     }
 
     /// Whether the file (or its storage) is at fault, so that `on_error` may skip it. An invalid argument or
-    /// a fork is the program's fault and a failing GPU the machine's; those errors are always raised.
+    /// a fork is the program's fault, a failing GPU the machine's and an outage the server's; those errors are always
+    /// raised.
     pub fn is_file_error(&self) -> bool {
-        self.site().is_some() && !self.is_out_of_descriptors()
+        self.site().is_some() && !self.is_out_of_descriptors() && !self.is_outage()
+    }
+
+    /// Whether the server of the file is unavailable.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Error::Unavailable { .. })
     }
 
     /// Whether the process or the system has reached its limit of open files, which is not the fault of the
@@ -285,6 +300,7 @@ impl Error {
         match self {
             Error::NotFound { site }
             | Error::Io { site, .. }
+            | Error::Unavailable { site, .. }
             | Error::Malformed { site, .. }
             | Error::Truncated { site, .. }
             | Error::NoVideo { site, .. }

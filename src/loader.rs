@@ -197,7 +197,8 @@ impl Loader {
         let config = Arc::new(config);
         let (samples, sampling) = (config.samples.clone(), config.sampling.clone());
         let catalog =
-            VideoCatalog::new(samples, sampling, config.images, config.stream, config.index.clone());
+            VideoCatalog::new(samples, sampling, config.images, config.stream, config.index.clone())
+                .wait_for_outages(config.outage_timeout);
         let catalog = Arc::new(catalog.count_clips(config.threads, config.on_error, &stats, progress)?);
         if catalog.num_clips() == 0 {
             return Err(Error::Argument(format!(

@@ -80,9 +80,9 @@ pub struct ArchiveListing {
 const MAX_ERRORS: usize = 8;
 
 impl ArchiveListing {
-    /// Handles an error: returns it or counts it.
+    /// Handles an error: returns it or counts it. An outage of a server is not counted, because no sample causes it.
     pub(crate) fn handle_error(&mut self, error: Error, on_error: ErrorPolicy) -> Result<()> {
-        if on_error == ErrorPolicy::Raise || matches!(error, Error::Interrupted) {
+        if on_error == ErrorPolicy::Raise || matches!(error, Error::Interrupted) || error.is_outage() {
             return Err(error);
         }
         self.skipped += 1;

@@ -30,6 +30,7 @@ from framespool.errors import (
     NoVideoError,
     ReadError,
     TruncatedError,
+    UnavailableError,
     UnsupportedError,
 )
 
@@ -115,6 +116,7 @@ __all__ = [
     "StreamInfo",
     "Tensor",
     "TruncatedError",
+    "UnavailableError",
     "UnsupportedError",
     "Video",
     "VideoInfo",

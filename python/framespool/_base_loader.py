@@ -61,7 +61,7 @@ class BaseLoader(Generic[B]):
         self._settings: dict[str, Any] = {
             "order": ordered,
             "mixture": mixture,
-            "on_error": options.on_error,
+            **options.error_settings(),
             "num_threads": cores_per_rank() if threads is None else integer("num_threads", threads),
             "prefetch_batches": integer("prefetch_batches", options.prefetch_batches),
             "memory_budget": byte_size("memory_budget", own.get("memory_budget", "2GiB")),
@@ -459,7 +459,7 @@ class BaseLoader(Generic[B]):
             - `videos_failed`: videos that failed
         - URLs
             - `remote_requests`, `remote_bytes`, `remote_retries`: requests, bytes received, repeated requests
-            - `remote_cache_hits`: reads served from memory
+            - `remote_cache_hits`: reads served from memory; `remote_outages`: times in which a server was unavailable
         - Errors
             - `errors`: count of each kind, including skipped and replaced ones
             - `clips_skipped`, `clips_replaced`: clips omitted or replaced by `on_error`

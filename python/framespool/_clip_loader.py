@@ -210,6 +210,10 @@ class ClipLoader(BaseLoader[Batch]):
             - `"raise"`: the error is raised in place of the batch.
             - `"skip"`: the clip is omitted.
             - `"replace"`: another clip replaces it, chosen by (seed, epoch, clip).
+        on_outage: What happens while the server of a URL is unavailable. No clip is omitted or replaced because of it.
+            - `"wait"`: it is waited for, for `FRAMESPOOL_REMOTE_TIMEOUT` seconds (120), then the error is raised.
+            - `"raise"`: the error is raised after about a second.
+            - a number: the time in seconds for which it is waited for.
         num_threads: Worker threads, each with a single-threaded decoder. `None`: one per core of this rank's share: the
             CPU affinity and the cgroup's quota, divided by `LOCAL_WORLD_SIZE`, which torchrun sets.
         repeats: How many times each clip of a batch is delivered, one after another: the same frames with other random
@@ -295,6 +299,7 @@ class ClipLoader(BaseLoader[Batch]):
         seed: int = 0,
         last_batch: Literal["partial", "drop", "fill"] = "partial",
         on_error: Literal["raise", "skip", "replace"] = "raise",
+        on_outage: Literal["wait", "raise"] | float = "wait",
         num_threads: int | None = None,
         repeats: int = 1,
         group_clips: bool = False,
@@ -353,6 +358,7 @@ class ClipLoader(BaseLoader[Batch]):
             seed=seed,
             last_batch=last_batch,
             on_error=on_error,
+            on_outage=on_outage,
             num_threads=num_threads,
             prefetch_batches=prefetch_batches,
             pin_memory=pin_memory,

@@ -28,7 +28,7 @@ _LAYOUTS = {"NCHW": "NTCHW", "NHWC": "NTHWC"}
 #: Counters of `ImageLoader.stats()` that include masks.
 _SHARED = (
     *("frames_decoded", "frames_delivered", "decode_ranges", "bytes_read"),
-    *("remote_requests", "remote_bytes", "remote_retries", "remote_cache_hits"),
+    *("remote_requests", "remote_bytes", "remote_retries", "remote_cache_hits", "remote_outages"),
 )
 
 
@@ -115,6 +115,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         seed: Seed of the shuffle and of all random transforms.
         last_batch: `"partial"`, `"drop"` or `"fill"`, as for `framespool.ClipLoader`.
         on_error: `"raise"`, `"skip"` or `"replace"`, as for `framespool.ClipLoader`.
+        on_outage: `"wait"`, `"raise"` or a number of seconds, as for `framespool.ClipLoader`.
         num_threads: Worker threads. `None`: one per core of this rank's share, as for `ClipLoader`.
         repeats: How many times each image of a batch is delivered, one after another: the same pixels with other random
             transforms (repeated augmentation). A batch then has `batch_size * repeats` images.
@@ -160,6 +161,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         seed: int = 0,
         last_batch: Literal["partial", "drop", "fill"] = "partial",
         on_error: Literal["raise", "skip", "replace"] = "raise",
+        on_outage: Literal["wait", "raise"] | float = "wait",
         num_threads: int | None = None,
         repeats: int = 1,
         prefetch_batches: int = 2,
@@ -193,6 +195,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             seed=seed,
             last_batch=last_batch,
             on_error=on_error,
+            on_outage=on_outage,
             num_threads=num_threads,
             prefetch_batches=prefetch_batches,
             pin_memory=pin_memory,

@@ -8,7 +8,7 @@ from typing import Any
 
 from framespool import _framespool
 from framespool._batch_sampler import grouped_settings, resolve_shuffle, validate_shuffle
-from framespool._validate_args import boolean, choice, integer
+from framespool._validate_args import boolean, choice, integer, number
 
 
 def cores() -> int:
@@ -55,6 +55,7 @@ class LoaderOptions:
     seed: int
     last_batch: str
     on_error: str
+    on_outage: str | float
     num_threads: int | None
     prefetch_batches: int
     dtype: str
@@ -77,6 +78,24 @@ class LoaderOptions:
         choice("hdr", self.hdr, ("warn", "ignore"))
         choice("last_batch", self.last_batch, ("partial", "drop", "fill"))
         choice("on_error", self.on_error, ("raise", "skip", "replace"))
+        self.error_settings()
+
+    def error_settings(self) -> dict[str, Any]:
+        """The settings that determine what happens to clips that cannot be read.
+
+        Returns:
+            `on_error`, and `outage_timeout`: how long in seconds an unavailable server is waited for, or `None` for the
+            default.
+
+        Raises:
+            ArgumentError: If `on_outage` is neither a known word nor a number of seconds.
+        """
+        if isinstance(self.on_outage, str):
+            choice("on_outage", self.on_outage, ("wait", "raise"))
+            timeout = 0.0 if self.on_outage == "raise" else None
+        else:
+            timeout = number("on_outage", self.on_outage, least=0, most=1e9)
+        return {"on_error": self.on_error, "outage_timeout": timeout}
 
     def order_settings(self, *, replacement: bool) -> dict[str, Any]:
         """The settings that determine the order of clips.

@@ -28,6 +28,13 @@ class ReadError(Error, OSError):
     """The operating system refused or failed to read."""
 
 
+class UnavailableError(ReadError):
+    """A server did not answer for as long as `on_outage` or `FRAMESPOOL_REMOTE_TIMEOUT` permits.
+
+    It is always raised: `on_error` does not omit or replace clips because of an outage.
+    """
+
+
 class InvalidDataError(Error):
     """The data is not a valid video or image."""
 
@@ -96,6 +103,7 @@ class HdrWarning(UserWarning):
 BY_KIND: dict[str, type[Error]] = {
     "not_found": NotFoundError,
     "io": ReadError,
+    "unavailable": UnavailableError,
     "invalid_data": InvalidDataError,
     "truncated": TruncatedError,
     "no_video": NoVideoError,

@@ -6,11 +6,13 @@ use framespool::{source, Error};
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
+use crate::log_records::emit_log_records;
 
 /// The interval between checks for signals while the GIL is released.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Returns a check that stops long work on Ctrl-C. Call it often; it checks Python's signals at intervals.
+/// Returns a check that stops long work on Ctrl-C. Call it often; at intervals it checks Python's signals, and passes
+/// log records of other threads on.
 pub fn interrupt() -> impl Fn() -> framespool::Result<()> {
     let last = std::cell::Cell::new(Instant::now());
     move || {
@@ -18,7 +20,7 @@ pub fn interrupt() -> impl Fn() -> framespool::Result<()> {
             return Ok(());
         }
         last.set(Instant::now());
-        Python::attach(|py| py.check_signals()).map_err(|raised| {
+        Python::attach(|py| emit_log_records(py).and_then(|()| py.check_signals())).map_err(|raised| {
             Python::attach(|py| raised.restore(py));
             Error::Interrupted
         })

@@ -17,6 +17,7 @@ mod index_cache;
 mod interrupt;
 mod loader;
 mod loader_args;
+mod log_records;
 mod sample_table;
 mod sources;
 mod tensor;
@@ -76,6 +77,7 @@ mod _framespool {
         // forever, so intern it here. See tests/python/test_index.py,
         // test_forks_while_indices_are_written_do_no_harm.
         let _ = module.extract::<bool>();
+        log_records::install();
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("ffmpeg_version", framespool::ffmpeg::version())?;
         module.add("video_extensions", framespool_datasets::VIDEO_EXTENSIONS)?;

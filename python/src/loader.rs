@@ -19,6 +19,7 @@ use crate::images::params_to_python;
 use crate::index_cache::{index_progress, IndexCacheHandle};
 use crate::interrupt::{interrupt, interrupt_scope, or_raise_pending};
 use crate::loader_args::{config, DatasetArg, LoaderArgs};
+use crate::log_records::emit_log_records;
 use crate::tensor::Tensor;
 use crate::transforms::TransformArgs;
 use framespool::batch_sampler::grouped_shuffle::GroupedConfig;
@@ -65,6 +66,7 @@ impl Loader {
         work: impl FnOnce(&mut loader::Loader) -> Result<T> + Send,
     ) -> PyResult<T> {
         self.check_process(py)?;
+        emit_log_records(py)?;
         let Ok(mut guard) = self.loader.try_lock() else {
             return Err(PyRuntimeError::new_err(
                 "the loader is in use by another thread; give each thread its own loader",
@@ -315,6 +317,7 @@ impl Loader {
         dict.set_item("remote_bytes", remote.bytes)?;
         dict.set_item("remote_retries", remote.retries)?;
         dict.set_item("remote_cache_hits", remote.cache_hits)?;
+        dict.set_item("remote_outages", remote.outages)?;
         dict.set_item("nvdec_threads", stats.nvdec_threads)?;
         dict.set_item("frames_decoded_by_gpu", stats.frames_decoded_by_gpu)?;
         dict.set_item("frames_decoded_by_fallback", stats.frames_decoded_by_fallback)?;

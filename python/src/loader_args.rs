@@ -1,6 +1,7 @@
 //! Arguments of the loader, as Python passes them, and the engine's configuration made from them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::dataset::{MediaLocation, Sample};
@@ -27,6 +28,9 @@ pub struct LoaderArgs {
     mixture: Option<MixtureArgs>,
     #[pyo3(item)]
     on_error: String,
+    /// Seconds for which an unavailable server is waited for.
+    #[pyo3(item)]
+    outage_timeout: Option<f64>,
     #[pyo3(item)]
     num_threads: i64,
     #[pyo3(item)]
@@ -191,6 +195,11 @@ pub fn config(
                 &s.on_error,
                 &[("raise", OnError::Raise), ("skip", OnError::Skip), ("replace", OnError::Replace)],
             )?,
+            outage_timeout: s
+                .outage_timeout
+                .map(Duration::try_from_secs_f64)
+                .transpose()
+                .map_err(|error| Error::Argument(format!("on_outage must be a time in seconds: {error}")))?,
             pipeline,
             threads: number("num_threads", s.num_threads)?,
             prefetch_batches: number("prefetch_batches", s.prefetch_batches)?,

@@ -93,13 +93,13 @@ impl From<ImageSequenceArgs> for ImageSequence {
 ///
 /// Returns:
 ///     dict[str, int]: `remote_requests` (including retries, excluding redirects), `remote_bytes` (file bytes
-///     received), `remote_retries` (requests that repeated a failed one) and `remote_cache_hits` (reads served
-///     from the block cache).
+///     received), `remote_retries` (requests that repeated a failed one), `remote_cache_hits` (reads served
+///     from the block cache) and `remote_outages` (times in which a server answered no request).
 ///
 /// Example:
 ///     >>> import framespool as fsp
 ///     >>> sorted(fsp.remote_stats())
-///     ['remote_bytes', 'remote_cache_hits', 'remote_requests', 'remote_retries']
+///     ['remote_bytes', 'remote_cache_hits', 'remote_outages', 'remote_requests', 'remote_retries']
 #[pyfunction]
 pub fn remote_stats() -> HashMap<&'static str, u64> {
     let total = source::remote_stats();
@@ -108,5 +108,6 @@ pub fn remote_stats() -> HashMap<&'static str, u64> {
         ("remote_bytes", total.bytes),
         ("remote_retries", total.retries),
         ("remote_cache_hits", total.cache_hits),
+        ("remote_outages", total.outages),
     ])
 }

@@ -53,6 +53,8 @@ pub struct VideoCatalog {
     /// Idle readers, most recently used last.
     readers: Mutex<Vec<PacketReader>>,
     store: Option<Arc<IndexCache>>,
+    /// How long an unavailable server is waited for; `None` for the default.
+    pub(super) outage_timeout: Option<Duration>,
 }
 
 /// The index of a video, and the identity of the file for which it was built.
@@ -94,7 +96,13 @@ impl VideoCatalog {
             index_cache,
             readers,
             store,
+            outage_timeout: None,
         }
+    }
+
+    /// Sets how long an unavailable server is waited for; `None` for the default.
+    pub(super) fn wait_for_outages(self, outage_timeout: Option<Duration>) -> Self {
+        Self { outage_timeout, ..self }
     }
 
     /// Determines the number of clips; indexes all videos if necessary. Meanwhile `progress` is called with the number
@@ -111,6 +119,7 @@ impl VideoCatalog {
         }
         let next = AtomicUsize::new(0);
         let done = AtomicUsize::new(0);
+        let outage_timeout = self.outage_timeout;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
         let lengths: Vec<Mutex<Option<Result<Length>>>> =
@@ -138,7 +147,7 @@ impl VideoCatalog {
                 let wanted =
                     move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
                 let work = move || {
-                    let _scope = interrupt_scope(wanted, Some(stats.remote()));
+                    let _scope = interrupt_scope(wanted, Some(stats.remote())).outage_timeout(outage_timeout);
                     work();
                 };
                 let name = format!("fsp-count-clips-{worker}");

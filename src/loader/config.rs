@@ -1,6 +1,7 @@
 //! Configuration of a loader, and the sizes that follow from it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::backends::{DecoderBackend, DecoderBackends};
 use crate::batch_sampler::BatchSamplerConfig;
@@ -69,6 +70,9 @@ pub struct LoaderConfig {
     pub mixture: Option<Mixture>,
     /// What happens to clips that cannot be made.
     pub on_error: OnError,
+    /// How long an unavailable server is waited for; `None` for the default. No clip is omitted or replaced because of
+    /// an outage.
+    pub outage_timeout: Option<Duration>,
     /// Transforms for each frame.
     pub pipeline: TransformPipeline,
     /// Number of worker threads, each with its own decoder.

@@ -105,8 +105,9 @@ impl Loader {
                     let wanted =
                         move || if flag.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
                     let (work, traffic) = (&work, self.stats.remote());
+                    let outage_timeout = self.config.outage_timeout;
                     let run = move || {
-                        let _scope = interrupt_scope(wanted, Some(traffic));
+                        let _scope = interrupt_scope(wanted, Some(traffic)).outage_timeout(outage_timeout);
                         work();
                     };
                     std::thread::Builder::new().name(name).spawn_scoped(scope, run).ok()

@@ -145,6 +145,7 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
         },
         mixture: None,
         on_error: pick(&[OnError::Raise, OnError::Skip, OnError::Replace]),
+        outage_timeout: None,
         pipeline: TransformPipeline::new(steps, Dtype::U8, Layout::Nthwc).unwrap(),
         threads: pick(&[1, 2, 3]),
         prefetch_batches: pick(&[0, 1, 2]),

@@ -159,6 +159,7 @@ impl Worker {
     fn interrupt_scope(&self, iteration: u64) -> InterruptScope {
         let scheduler = self.scheduler.clone();
         interrupt_scope(move || scheduler.check(iteration), Some(self.stats.remote()))
+            .outage_timeout(self.config.outage_timeout)
     }
 
     fn execute(&mut self, work: Work<DecodeTask>) {

@@ -6,6 +6,7 @@ use std::ops::AddAssign;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::Result;
 
@@ -20,6 +21,8 @@ pub struct RemoteStats {
     pub retries: u64,
     /// Reads that were served from memory.
     pub cache_hits: u64,
+    /// Outages of servers: times in which a server answered no request.
+    pub outages: u64,
 }
 
 impl AddAssign for RemoteStats {
@@ -28,6 +31,7 @@ impl AddAssign for RemoteStats {
         self.bytes += more.bytes;
         self.retries += more.retries;
         self.cache_hits += more.cache_hits;
+        self.outages += more.outages;
     }
 }
 
@@ -38,6 +42,7 @@ pub struct TrafficCounters {
     bytes: AtomicU64,
     retries: AtomicU64,
     cache_hits: AtomicU64,
+    outages: AtomicU64,
 }
 
 impl TrafficCounters {
@@ -48,6 +53,7 @@ impl TrafficCounters {
             bytes: AtomicU64::new(0),
             retries: AtomicU64::new(0),
             cache_hits: AtomicU64::new(0),
+            outages: AtomicU64::new(0),
         }
     }
 
@@ -57,6 +63,7 @@ impl TrafficCounters {
         self.bytes.fetch_add(more.bytes, Relaxed);
         self.retries.fetch_add(more.retries, Relaxed);
         self.cache_hits.fetch_add(more.cache_hits, Relaxed);
+        self.outages.fetch_add(more.outages, Relaxed);
     }
 
     /// The current counts.
@@ -66,6 +73,7 @@ impl TrafficCounters {
             bytes: self.bytes.load(Relaxed),
             retries: self.retries.load(Relaxed),
             cache_hits: self.cache_hits.load(Relaxed),
+            outages: self.outages.load(Relaxed),
         }
     }
 }
@@ -74,6 +82,7 @@ impl TrafficCounters {
 struct ReadContext {
     interrupt: Rc<dyn Fn() -> Result<()>>,
     traffic: Option<Arc<TrafficCounters>>,
+    outage_timeout: Option<Duration>,
 }
 
 crate::sync::thread_local! {
@@ -94,9 +103,22 @@ pub fn interrupt_scope(
     interrupt: impl Fn() -> Result<()> + 'static,
     traffic: Option<&Arc<TrafficCounters>>,
 ) -> InterruptScope {
-    let context = ReadContext { interrupt: Rc::new(interrupt), traffic: traffic.cloned() };
+    let context =
+        ReadContext { interrupt: Rc::new(interrupt), traffic: traffic.cloned(), outage_timeout: None };
     let before = READ_CONTEXT.with(|slot| slot.borrow_mut().replace(context));
     InterruptScope { before, _not_send: std::marker::PhantomData }
+}
+
+impl InterruptScope {
+    /// Sets how long the sources that this caller opens wait for an unavailable server; `None` keeps the default.
+    pub fn outage_timeout(self, timeout: Option<Duration>) -> Self {
+        READ_CONTEXT.with(|slot| {
+            if let Some(context) = slot.borrow_mut().as_mut() {
+                context.outage_timeout = timeout;
+            }
+        });
+        self
+    }
 }
 
 impl Drop for InterruptScope {
@@ -119,6 +141,12 @@ pub(super) fn check() -> Result<()> {
 #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "nothing is counted"))]
 pub(super) fn traffic() -> Option<Arc<TrafficCounters>> {
     READ_CONTEXT.with(|slot| slot.borrow().as_ref().and_then(|context| context.traffic.clone()))
+}
+
+/// How long the caller waits for an unavailable server, if it has set that.
+#[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "nothing waits"))]
+pub(super) fn outage_timeout() -> Option<Duration> {
+    READ_CONTEXT.with(|slot| slot.borrow().as_ref().and_then(|context| context.outage_timeout))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod backend;
 mod block_cache;
 mod client;
 pub mod fuzzing;
+mod host;
 mod hugging_face;
 mod parsed_url;
 mod ranged_get;
@@ -22,7 +23,7 @@ use backend::{RemoteObject, RequestTraffic};
 use block_cache::{blocks_of, BlockFetch, Lookup, BLOCK_BYTES};
 use client::{remote_client, CachedMetadata, RemoteClient};
 use parsed_url::ParsedUrl;
-use ranged_get::{RangeRequest, RangeResponse, Version};
+use ranged_get::{outage_timeout_from_env, RangeRequest, RangeResponse, Version};
 use readahead::Readahead;
 
 /// Bytes that the first request fetches together with the file's length: for many videos all their tables.
@@ -51,6 +52,8 @@ pub struct RemoteSource {
     metadata: Arc<CachedMetadata>,
     client: &'static RemoteClient,
     owner_pid: u32,
+    /// How long an outage of the server is waited for.
+    outage_timeout: Duration,
     access_pattern: Mutex<AccessPattern>,
 }
 
@@ -72,6 +75,7 @@ impl RemoteSource {
     /// invalid and unsupported URLs.
     pub fn open(url: &str, trust_cached: bool) -> Result<Self> {
         let parsed_url = Arc::new(ParsedUrl::parse(url)?);
+        let outage_timeout = interrupt::outage_timeout().map_or_else(outage_timeout_from_env, Ok)?;
         let client = remote_client()?;
         let url_state = client.url_state(&parsed_url);
         let mut url_state = loop {
@@ -91,7 +95,7 @@ impl RemoteSource {
         let metadata = match url_state.as_ref().filter(fresh) {
             Some(metadata) => metadata.clone(),
             None => {
-                let metadata = request_metadata(client, &parsed_url, url_state.clone())?;
+                let metadata = request_metadata(client, &parsed_url, url_state.clone(), outage_timeout)?;
                 *url_state = Some(metadata.clone());
                 metadata
             }
@@ -102,6 +106,7 @@ impl RemoteSource {
             metadata,
             client,
             owner_pid: std::process::id(),
+            outage_timeout,
             access_pattern: Mutex::default(),
         })
     }
@@ -133,11 +138,11 @@ impl RemoteSource {
                 version: Some(metadata.version.clone()),
                 if_none_match: None,
                 traffic: request_traffic(),
+                outage_timeout: self.outage_timeout,
             };
             let mut guard = FetchGuard { client, fetch: Some(fetch.clone()), site: self.site() };
             self.client.runtime.spawn(async move {
-                let response =
-                    request.send_with_retries(&client.host_semaphore(&request.parsed_url.host)).await;
+                let response = request.send_with_retries(&client.host(&request.parsed_url.host)).await;
                 match &response {
                     Ok(_) => *lock(&metadata.confirmed_at) = Instant::now(),
                     // After any error, the next open asks the server first.
@@ -299,6 +304,7 @@ fn request_metadata(
     client: &'static RemoteClient,
     parsed_url: &Arc<ParsedUrl>,
     before: Option<Arc<CachedMetadata>>,
+    outage_timeout: Duration,
 ) -> Result<Arc<CachedMetadata>> {
     let object = RemoteObject::open(&client.http, &parsed_url.address)?;
     let request = RangeRequest {
@@ -308,11 +314,11 @@ fn request_metadata(
         version: None,
         if_none_match: before.as_ref().map(|metadata| metadata.version.clone()),
         traffic: request_traffic(),
+        outage_timeout,
     };
     let (sender, receiver) = crossbeam_channel::bounded(1);
     client.runtime.spawn(async move {
-        let _ =
-            sender.send(request.send_with_retries(&client.host_semaphore(&request.parsed_url.host)).await);
+        let _ = sender.send(request.send_with_retries(&client.host(&request.parsed_url.host)).await);
     });
     let response = loop {
         match receiver.recv_timeout(POLL_INTERVAL) {

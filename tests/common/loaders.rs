@@ -61,6 +61,7 @@ pub fn config(
         },
         mixture: None,
         on_error,
+        outage_timeout: None,
         pipeline: pipeline.clone(),
         threads: 1,
         prefetch_batches: 0,

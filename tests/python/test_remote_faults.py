@@ -28,6 +28,12 @@ from servers import FaultyResponse, FaultyServer, Nginx, free_port, hash_of, rea
 KIB = 1 << 10
 
 
+@pytest.fixture(autouse=True)
+def outage_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that never answer again are an error soon."""
+    monkeypatch.setenv("FRAMESPOOL_REMOTE_TIMEOUT", "3")
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -145,10 +151,10 @@ def test_permanent_server_error_names_url_and_status(content: bytes) -> None:
             fsp.Video(url)
     assert time.monotonic() - begun < 10
     text = str(caught.value)
-    for part in (f"http://127.0.0.1:{server.port}/a.mp4?…", "bytes 0..", "status 500", "5 times", "try again"):
+    for part in (f"http://127.0.0.1:{server.port}/a.mp4?…", "status 500", "has been unavailable for", "try again"):
         assert part in text, text
     assert "hush" not in text and "me:" not in text, text
-    assert len(server.ranges) == 5
+    assert len(server.ranges) >= 5
     assert server.authorizations[0] == "Basic bWU6aHVzaA==" and server.paths[0] == "/a.mp4?X-Amz-Signature=hush"
 
 

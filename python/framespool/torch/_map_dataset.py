@@ -20,7 +20,7 @@ from framespool.transforms._compose import split
 
 #: Arguments of `ClipLoader` that are about single clips.
 _KEYWORDS = (
-    *("transforms", "device", "decoder", "strict", "nvdec_threads", "seed", "on_error", "num_threads"),
+    *("transforms", "device", "decoder", "strict", "nvdec_threads", "seed", "on_error", "on_outage", "num_threads"),
     *("memory_budget", "layout", "dtype", "index", "index_progress", "stream", "hdr"),
 )
 

@@ -8,17 +8,14 @@ use std::time::Instant;
 
 use once_cell::race::OnceBox;
 use tokio::runtime::Runtime;
-use tokio::sync::Semaphore;
 
 use super::backend::{http_client, RemoteObject};
 use super::block_cache::BlockCache;
+use super::host::Host;
 use super::parsed_url::ParsedUrl;
 use super::ranged_get::Version;
 use crate::error::{Error, Result};
 
-/// Concurrent requests per host, so that one that stalls does not delay others: enough for several workers
-/// with several pieces each, few enough to bound memory.
-const MAX_REQUESTS_PER_HOST: usize = 24;
 /// Default budget of the block cache in bytes.
 const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
 /// Environment variable that sets the budget.
@@ -35,7 +32,7 @@ pub(super) struct RemoteClient {
     pub runtime: Runtime,
     pub http: reqwest::Client,
     pub cache: BlockCache,
-    host_semaphores: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
+    hosts: Mutex<HashMap<Arc<str>, Arc<Host>>>,
     url_states: Mutex<HashMap<UrlKey, UrlState>>,
     ids: AtomicU64,
 }
@@ -127,7 +124,7 @@ impl RemoteClient {
             runtime,
             http: http_client()?,
             cache: BlockCache::new(budget),
-            host_semaphores: Mutex::default(),
+            hosts: Mutex::default(),
             url_states: Mutex::default(),
             ids: AtomicU64::new(0),
         })
@@ -149,16 +146,13 @@ impl RemoteClient {
         self.url_states.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
 
-    /// The semaphore that limits concurrent requests to a host.
-    pub fn host_semaphore(&self, host: &Arc<str>) -> Arc<Semaphore> {
-        let mut host_semaphores = self.host_semaphores.lock().unwrap_or_else(PoisonError::into_inner);
-        if host_semaphores.len() >= MAX_HOSTS {
-            host_semaphores.retain(|_, host_semaphores| Arc::strong_count(host_semaphores) > 1);
+    /// The state of a host.
+    pub fn host(&self, name: &Arc<str>) -> Arc<Host> {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        if hosts.len() >= MAX_HOSTS {
+            hosts.retain(|_, host| Arc::strong_count(host) > 1);
         }
-        host_semaphores
-            .entry(host.clone())
-            .or_insert_with(|| Arc::new(Semaphore::new(MAX_REQUESTS_PER_HOST)))
-            .clone()
+        hosts.entry(name.clone()).or_insert_with(|| Arc::new(Host::new(name.clone()))).clone()
     }
 
     /// A new number for a file.

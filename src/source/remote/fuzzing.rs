@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::backend::{RemoteObject, RequestTraffic};
 use super::client::remote_client;
@@ -60,6 +61,7 @@ pub fn request_once(
         version,
         if_none_match,
         traffic: RequestTraffic(&TRAFFIC, None),
+        outage_timeout: Duration::ZERO,
     };
     let outcome = client.runtime.block_on(request.send_once());
     Ok(outcome.map(|outcome| outcome.map(|(bytes, version)| (bytes.to_vec(), (version.len, version.tag)))))

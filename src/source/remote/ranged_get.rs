@@ -3,15 +3,15 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use object_store::{GetOptions, GetRange, ObjectStore};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::backend::{root_cause, RemoteObject, RequestTraffic, ResponseInfo};
+use super::host::{pause, Admission, Host};
 use super::parsed_url::{Address, ParsedUrl};
 use crate::error::{Error, Location, Result, Site};
 use crate::source::interrupt::RemoteStats;
@@ -28,9 +28,10 @@ const MIN_PROGRESS_BYTES: usize = 64 << 10;
 /// Time limit of an attempt, plus one second per `MIN_BYTES_PER_SECOND` bytes of the response.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
-/// Pause before the second attempt; doubled for each further one.
-const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
-const MAX_BACKOFF: Duration = Duration::from_secs(4);
+/// How long an outage of a server is waited for, unless the caller or the environment says otherwise.
+const OUTAGE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Environment variable that sets it, in seconds.
+const OUTAGE_TIMEOUT_VARIABLE: &str = "FRAMESPOOL_REMOTE_TIMEOUT";
 
 /// A version of a file, as its server reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub(super) struct RangeRequest {
     /// If the file still has this version, `NotModified` is returned instead of bytes.
     pub if_none_match: Option<Version>,
     pub traffic: RequestTraffic,
+    /// How long an outage of the server is waited for.
+    pub outage_timeout: Duration,
 }
 
 /// A successful response.
@@ -64,49 +67,121 @@ pub(super) enum RangeResponse {
 
 /// Why an attempt failed.
 enum AttemptError {
-    /// Another attempt may succeed, after at least this time.
-    Transient(String, Duration),
+    /// Another attempt may succeed.
+    Transient(TransientError),
     Permanent(Error),
 }
 
+struct TransientError {
+    reason: String,
+    /// Minimum pause before the next attempt.
+    retry_after: Duration,
+    /// Whether the server may be available, and only fail for this file.
+    may_concern_file: bool,
+}
+
+impl AttemptError {
+    /// An incomplete response.
+    fn incomplete(reason: impl Into<String>) -> Self {
+        let (reason, retry_after) = (reason.into(), Duration::ZERO);
+        Self::Transient(TransientError { reason, retry_after, may_concern_file: true })
+    }
+}
+
+/// How long an outage is waited for, from the environment.
+///
+/// # Errors
+/// `Argument` if the variable is not a number of seconds.
+pub(super) fn outage_timeout_from_env() -> Result<Duration> {
+    match std::env::var(OUTAGE_TIMEOUT_VARIABLE) {
+        Ok(text) => text.trim().parse().ok().and_then(|secs| Duration::try_from_secs_f64(secs).ok()).ok_or_else(|| {
+            Error::Argument(format!(
+                "{OUTAGE_TIMEOUT_VARIABLE} is {text:?}; give the number of seconds for which an outage of a server is waited for"
+            ))
+        }),
+        Err(_) => Ok(OUTAGE_TIMEOUT),
+    }
+}
+
 impl RangeRequest {
-    /// Repeats the request until the bytes are complete, or another attempt is pointless.
-    pub async fn send_with_retries(&self, permits: &Semaphore) -> Result<RangeResponse> {
+    /// Repeats the request until the bytes are complete, the file is at fault, or an outage of the server has lasted
+    /// too long.
+    pub async fn send_with_retries(&self, host: &Host) -> Result<RangeResponse> {
         let mut progress =
             RangeProgress { received: BytesMut::new(), version: self.version.clone(), last_byte_at: None };
-        let (mut backoff, mut attempt, mut spent, mut held) = (INITIAL_BACKOFF, 0, Duration::ZERO, 0);
+        let (mut held, mut sent) = (0, 0u32);
+        let mut tries = Tries::new(host);
         loop {
-            // The semaphore is never closed.
-            let permit = permits.acquire().await;
+            let probe = match host.admit(self.outage_timeout).await {
+                Admission::Send => None,
+                Admission::Probe(permit) => Some(permit),
+                Admission::TimedOut(lasted, reason) => return Err(self.unavailable(host, lasted, &reason)),
+            };
+            let permit = host.permit().await;
+            if probe.is_none() && host.is_unavailable() {
+                continue; // since this request was admitted
+            }
+            if sent > 0 {
+                self.traffic.add(RemoteStats { retries: 1, ..RemoteStats::default() });
+            }
+            sent += 1;
             let begun = Instant::now();
             let outcome = self.attempt(&mut progress).await;
             drop(permit);
-            (attempt, spent) = (attempt + 1, spent + begun.elapsed());
+            let failure = match outcome {
+                Ok(version) => {
+                    host.record_answer(Some(&self.object));
+                    return Ok(version.map_or(RangeResponse::NotModified, |version| {
+                        RangeResponse::Received(progress.received.freeze(), version)
+                    }));
+                }
+                Err(AttemptError::Permanent(error)) => {
+                    host.record_answer(None);
+                    return Err(error);
+                }
+                Err(AttemptError::Transient(failure)) => failure,
+            };
             if progress.received.len() >= held + MIN_PROGRESS_BYTES {
                 held = progress.received.len();
-                (backoff, attempt) = (INITIAL_BACKOFF, 1);
-                spent = progress.last_byte_at.map_or(Duration::ZERO, |last_byte_at| last_byte_at.elapsed());
+                tries = Tries { began: progress.last_byte_at.unwrap_or(begun), ..Tries::new(host) };
             }
-            let (reason, wait) = match outcome {
-                Ok(Some(version)) => return Ok(RangeResponse::Received(progress.received.freeze(), version)),
-                Ok(None) => return Ok(RangeResponse::NotModified),
-                Err(AttemptError::Permanent(error)) => return Err(error),
-                Err(AttemptError::Transient(reason, wait)) => (reason, wait),
-            };
-            let wait = wait.min(MAX_BACKOFF).max(jittered(backoff));
-            if attempt >= MAX_ATTEMPTS || spent + wait > RETRY_TIMEOUT {
-                let spent = spent.as_secs_f64();
-                let times = if attempt == 1 { "once".into() } else { format!("{attempt} times") };
-                return Err(self.error_of(&format!(
-                    "{reason}; requested {times} in {spent:.1} s; check that the server can be reached and \
-                     try again, or skip the file"
-                )));
+            if probe.is_some() {
+                host.record_failed_probe(&failure.reason, failure.retry_after);
+                continue;
+            }
+            tries.attempts += 1;
+            tries.spent += begun.elapsed();
+            let wait = pause(tries.attempts - 1, failure.retry_after);
+            if tries.attempts >= MAX_ATTEMPTS || tries.spent + wait > RETRY_TIMEOUT {
+                let answered = host.answers() > tries.answers_before;
+                if failure.may_concern_file && (answered || self.answers_otherwise(host).await) {
+                    return Err(self.failed(&failure.reason, &tries));
+                }
+                if !answered {
+                    if host.record_outage(tries.began, &failure.reason, failure.retry_after) {
+                        self.traffic.add(RemoteStats { outages: 1, ..RemoteStats::default() });
+                    }
+                    continue;
+                }
+                // The server answers others: it limits the rate of requests, or one of several machines is down.
+                if tries.began.elapsed() > self.outage_timeout {
+                    return Err(self.unavailable(host, tries.began.elapsed(), &failure.reason));
+                }
             }
             tokio::time::sleep(wait).await;
-            spent += wait;
-            self.traffic.add(RemoteStats { retries: 1, ..RemoteStats::default() });
-            backoff = (backoff * 2).min(MAX_BACKOFF);
+            tries.spent += wait;
         }
+    }
+
+    /// Whether the server answers a request for one byte of the object that it sent last.
+    async fn answers_otherwise(&self, host: &Host) -> bool {
+        let Some(object) = host.last_object() else { return false };
+        let response = ResponseInfo::new(&self.traffic);
+        let mut options = GetOptions { range: Some(GetRange::Bounded(0..1)), ..GetOptions::default() };
+        options.extensions.insert(response.clone());
+        let answered = timeout(READ_TIMEOUT, object.store.get_opts(&object.path, options)).await;
+        // Any answer about the file will do, such as one that a signature has expired.
+        answered.is_ok() && response.status().is_some_and(|status| status < 500 && !is_overload(status))
     }
 
     /// Makes one request without retries, for tests/fuzz: returns the response, or the error and whether it
@@ -116,7 +191,7 @@ impl RangeRequest {
             RangeProgress { received: BytesMut::new(), version: self.version.clone(), last_byte_at: None };
         match self.attempt(&mut progress).await {
             Ok(version) => Ok(version.map(|version| (progress.received.freeze(), version))),
-            Err(AttemptError::Transient(reason, _)) => Err((reason, true)),
+            Err(AttemptError::Transient(failure)) => Err((failure.reason, true)),
             Err(AttemptError::Permanent(error)) => Err((error.to_string(), false)),
         }
     }
@@ -132,12 +207,7 @@ impl RangeRequest {
         options.if_none_match =
             self.if_none_match.as_ref().filter(|v| is_etag(&v.tag)).map(|v| v.tag.to_string());
         let asked = timeout(READ_TIMEOUT, self.object.store.get_opts(&self.object.path, options)).await;
-        let silent = || {
-            AttemptError::Transient(
-                format!("no response within {} s", READ_TIMEOUT.as_secs()),
-                Duration::ZERO,
-            )
-        };
+        let silent = || AttemptError::incomplete(format!("no response within {} s", READ_TIMEOUT.as_secs()));
         let result = match asked.map_err(|_| silent())? {
             Ok(result) => result,
             Err(object_store::Error::NotModified { .. }) => return Ok(None),
@@ -169,19 +239,17 @@ impl RangeRequest {
                 // Anything after the last byte is ignored, including an error.
                 _ if progress.received.len() as u64 == whole => break,
                 Ok(Some(Err(error))) => {
-                    return Err(AttemptError::Transient(
-                        format!("the response broke off ({})", self.parsed_url.scrub(&root_cause(&error))),
-                        Duration::ZERO,
-                    ))
+                    let cause = self.parsed_url.scrub(&root_cause(&error));
+                    return Err(AttemptError::incomplete(format!("the response broke off ({cause})")));
                 }
                 Ok(None) => break,
                 Err(_) if begun.elapsed() >= time_limit => {
                     let reason = format!("the response did not arrive within {} s", time_limit.as_secs());
-                    return Err(AttemptError::Transient(reason, Duration::ZERO));
+                    return Err(AttemptError::incomplete(reason));
                 }
                 Err(_) => {
                     let reason = format!("the response stalled for {} s", READ_TIMEOUT.as_secs());
-                    return Err(AttemptError::Transient(reason, Duration::ZERO));
+                    return Err(AttemptError::incomplete(reason));
                 }
             };
             self.traffic.add(RemoteStats { bytes: part.len() as u64, ..RemoteStats::default() });
@@ -195,7 +263,7 @@ impl RangeRequest {
         }
         match progress.received.len() as u64 == whole {
             true => Ok(Some(version)),
-            false => Err(AttemptError::Transient("the response ended too early".into(), Duration::ZERO)),
+            false => Err(AttemptError::incomplete("the response ended too early")),
         }
     }
 
@@ -239,14 +307,16 @@ impl RangeRequest {
                  download the file",
                 self.parsed_url.scrub(&root_cause(&error))
             )),
-            (Some(status @ (408 | 425 | 429 | 500..)), _) => {
-                let reason = format!("status {status}{}", s3_error_code(&error));
-                Err(AttemptError::Transient(reason, response.retry_after()))
-            }
+            (Some(status @ (408 | 425 | 429 | 500..)), _) => Err(AttemptError::Transient(TransientError {
+                reason: format!("status {status}{}", s3_error_code(&error)),
+                retry_after: response.retry_after(),
+                may_concern_file: !is_overload(status),
+            })),
             (Some(status), _) => lasting(&format!("status {status}{}; check the URL", s3_error_code(&error))),
             (None, _) => {
                 let reason = format!("no response ({})", self.parsed_url.scrub(&root_cause(&error)));
-                Err(AttemptError::Transient(reason, Duration::ZERO))
+                let retry_after = Duration::ZERO;
+                Err(AttemptError::Transient(TransientError { reason, retry_after, may_concern_file: false }))
             }
         }
     }
@@ -282,6 +352,26 @@ impl RangeRequest {
         Site::file(&self.parsed_url.name)
     }
 
+    /// The file cannot be read, although the server is available.
+    fn failed(&self, reason: &str, tries: &Tries) -> Error {
+        let times = if tries.attempts == 1 { "once".into() } else { format!("{} times", tries.attempts) };
+        self.error_of(&format!(
+            "{reason}; requested {times} in {:.1} s, while the server answers other requests; try again, or skip the file",
+            tries.spent.as_secs_f64()
+        ))
+    }
+
+    fn unavailable(&self, host: &Host, lasted: Duration, reason: &str) -> Error {
+        Error::Unavailable {
+            site: self.site(),
+            reason: format!(
+                "{} has been unavailable for {:.1} s: {reason}",
+                host.name(),
+                lasted.as_secs_f64()
+            ),
+        }
+    }
+
     fn error_of(&self, reason: &str) -> Error {
         let Range { start, end } = self.range;
         let reason = format!("bytes {start}..{end} could not be read: {reason}");
@@ -289,6 +379,22 @@ impl RangeRequest {
             site: self.site().with(Location::WholeFile),
             source: Arc::new(std::io::Error::other(reason)),
         }
+    }
+}
+
+/// Attempts since the last progress.
+struct Tries {
+    attempts: u32,
+    began: Instant,
+    /// Time in attempts and pauses, without waiting for other requests.
+    spent: Duration,
+    /// Number of requests that the server had answered before.
+    answers_before: u64,
+}
+
+impl Tries {
+    fn new(host: &Host) -> Self {
+        Self { attempts: 0, began: Instant::now(), spent: Duration::ZERO, answers_before: host.answers() }
     }
 }
 
@@ -324,8 +430,7 @@ fn s3_error_code(error: &object_store::Error) -> String {
     code.filter(|(code, _)| is_word(code)).map_or_else(String::new, |(code, _)| format!(" ({code})"))
 }
 
-/// Half of the pause to all of it, so that requests that failed together are not repeated together.
-fn jittered(backoff: Duration) -> Duration {
-    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
-    backoff.mul_f64(0.5 + f64::from(nanos / 1000 % 1000) / 2000.0)
+/// Whether a status says that the server, not the file, is the reason.
+fn is_overload(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 502 | 503 | 504)
 }

@@ -37,7 +37,7 @@ use catalog::VideoCatalog;
 pub use config::{GpuConfig, LoaderConfig, Mixture, OnError, LOOK_AHEAD, MEMORY_BUDGET};
 use epoch::{Epoch, EpochContext};
 pub use shuffle_report::{CostEstimate, LargeCachedClips, ShuffleMixing};
-use stats::{Failure, Stats, StatsCollector};
+use stats::{Failure, Stats, StatsCollector, UnloggedFailures};
 use worker::WorkerPool;
 
 /// Maximum of `num_threads`: more than any machine has cores.
@@ -439,6 +439,13 @@ impl Loader {
     pub fn failures(&self) -> impl Fn() -> Vec<Failure> + Send + Sync + 'static {
         let stats = self.stats.clone();
         move || stats.failures()
+    }
+
+    /// Returns a function that takes the failures since its last call, for a log. It may be called like
+    /// [`Self::counter`]'s.
+    pub fn unlogged_failures(&self) -> impl Fn() -> UnloggedFailures + Send + Sync + 'static {
+        let stats = self.stats.clone();
+        move || stats.take_unlogged()
     }
 
     /// Returns a function that reads the number of the current pass and the next batch that it delivers. It

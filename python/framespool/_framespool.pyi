@@ -21,6 +21,7 @@ __all__ = [
     "decode_images",
     "num_clips_of",
     "cores",
+    "display_name",
     "sample_transform_params",
     "ffmpeg_version",
     "find_videos",
@@ -394,6 +395,9 @@ def sample(
     rule: SamplerArgs, video: VideoDescription, clip: int, draws: list[float] | None, key: tuple[int, int]
 ) -> tuple[list[int], list[bool]]:
     """Frames and mask of one clip of a video, with given draws or with those of (seed, epoch)."""
+
+def display_name(path: _Path) -> str:
+    """Name of a path in messages and files: the path itself; of a URL, what is no secret."""
 
 def find_videos(place: _Path) -> tuple[list[Path], Path]:
     """Videos of a folder, of a list file, or a single video, and the folder that their names start from."""

@@ -14,9 +14,10 @@ from framespool._batch import BatchMethods
 from framespool._framespool import Tensor
 from framespool._loader_options import KEYWORD_HINTS, LoaderOptions, cores
 from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
-from framespool._validate_args import boolean, choice, integer, keyword_hints
+from framespool._validate_args import boolean, choice, display_repr, integer, keyword_hints
 from framespool.datasets import Dataset, MixtureDataset
 from framespool.datasets._dataset import as_dataset
+from framespool.datasets._failures import failure_record
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError, InternalError
 from framespool.transforms import Transform
@@ -239,14 +240,9 @@ class ImageLoader(BaseLoader[ImageBatch]):
         found = super().failures()
         for loader in self._companions:
             for image, path, kind, message, clips in loader.failures():
-                source = self.dataset.samples[image][0]
-                which = {}
-                if isinstance(source, (ArchiveMember, TableCell)):
-                    which = {"member" if isinstance(source, ArchiveMember) else "cell": source._which}
-                    source = source.file
-                own = None if isinstance(source, bytes) else os.fspath(source)  # type: ignore[arg-type]
-                failure = {"video_id": image, "path": own, "kind": kind, "message": message, "clips": clips}
-                found.append({**failure, **which, "mask": path})
+                own = failure_record(self.dataset.samples[image][0], kind)
+                failure = {"video_id": image, "path": None, "kind": kind, "message": message, "clips": clips}
+                found.append({**failure, **own, "mask": path})
         return found
 
     def stats(self, *, flat: bool = False) -> dict[str, Any]:
@@ -309,7 +305,7 @@ def _paired_with(images: Dataset, masks: Sequence[Any]) -> Dataset:
     if isinstance(images, MixtureDataset):
         raise ArgumentError("masks need a plain dataset, got a mixture; combine datasets with + instead")
     if isinstance(masks, (str, bytes, os.PathLike)):
-        raise ArgumentError(f"masks must be a list, one for each image, got {masks!r}")
+        raise ArgumentError(f"masks must be a list, one for each image, got {display_repr(masks)}")
     sources = [source for source, _ in as_dataset(masks).samples]
     for place, source in enumerate(sources):
         if isinstance(source, (VideoSegment, ImageSequence)):
@@ -439,7 +435,7 @@ def decode_images(
     """
     choice("on_error", on_error, ("raise", "return"))
     if isinstance(sources, (str, bytes, os.PathLike)):
-        raise ArgumentError(f"sources must be a list, got {sources!r}; use decode_image for one")
+        raise ArgumentError(f"sources must be a list, got {display_repr(sources)}; use decode_image for one")
     threads = cores() if num_threads is None else integer("num_threads", num_threads, least=1, most=256)
     images = _decode(list(sources), steps(transforms), exact, layout, dtype, seed, threads)
     if on_error == "raise":

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from framespool._validate_args import display_repr
 from framespool.errors import Error
 from framespool.transforms import Resize
 
@@ -94,7 +95,7 @@ def dataset_html(dataset: Any) -> str:
         more = f", and {len(dataset.classes) - 20} more" if len(dataset.classes) > 20 else ""
         properties.append((f"{len(dataset.classes)} classes", ", ".join(shown) + more))
     properties += [(f"column {name}", repr(values[:_MAX_SAMPLES])[:200]) for name, values in dataset.columns.items()]
-    properties += [(f"sample {place}", repr(dataset[place])[:200]) for place in range(min(_MAX_SAMPLES, len(dataset)))]
+    properties += [(f"sample {place}", display_repr(dataset[place])[:200]) for place in range(min(_MAX_SAMPLES, len(dataset)))]
     return _table(properties)
 
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
-from framespool._validate_args import as_sequence, integer, number
+from framespool._validate_args import as_sequence, display_repr, integer, number
 from framespool.errors import ArgumentError
 
 
-@dataclass(frozen=True)
+def _fields_repr(source: Any) -> str:
+    """The representation that dataclasses have, without secrets of URLs."""
+    values = ", ".join(f"{each.name}={display_repr(getattr(source, each.name))}" for each in fields(source))
+    return f"{type(source).__qualname__}({values})"
+
+
+@dataclass(frozen=True, repr=False)
 class ImageSequence:
     """A folder of images, one per frame of a video; it can be used wherever a video can.
 
@@ -64,6 +70,9 @@ class ImageSequence:
         else:
             object.__setattr__(self, "fps", tuple(integer("fps", part, least=1) for part in pair))
 
+    def __repr__(self) -> str:
+        return _fields_repr(self)
+
     @property
     def _fps(self) -> tuple[int, int]:
         if isinstance(self.fps, tuple):
@@ -97,7 +106,7 @@ def _rate(fps: float) -> tuple[int, int]:
     return rate.numerator, rate.denominator
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ArchiveMember:
     """A file inside another file, such as a member of a tar; it can be used wherever a video or an image can.
 
@@ -149,13 +158,16 @@ class ArchiveMember:
         put(member, "name", name)
         return member
 
+    def __repr__(self) -> str:
+        return _fields_repr(self)
+
     @property
     def _which(self) -> dict[str, Any]:
         """Distinguishes it from other members of the archive, in failure lists."""
         return {"name": self.name, "offset_bytes": self.offset_bytes, "num_bytes": self.num_bytes}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TableCell:
     """The bytes in one row of a compressed or encoded Parquet column, which contain a video or an image.
 
@@ -191,6 +203,9 @@ class TableCell:
         if not isinstance(self.column, str):
             raise ArgumentError(f"column must be a string, got {self.column!r}")
         object.__setattr__(self, "row", integer("row", self.row, most=2**63 - 1))
+
+    def __repr__(self) -> str:
+        return _fields_repr(self)
 
     @property
     def _which(self) -> dict[str, Any]:
@@ -259,7 +274,7 @@ class VideoSegment:
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def __repr__(self) -> str:
-        source = f"{len(self.source)} bytes" if isinstance(self.source, bytes) else repr(self.source)
+        source = f"{len(self.source)} bytes" if isinstance(self.source, bytes) else display_repr(self.source)
         return f"VideoSegment({source}{''.join(f', {name}={value}' for name, value in self.bounds().items())})"
 
 

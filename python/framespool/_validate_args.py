@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Set
 from typing import Any, TypeVar
 
+from framespool import _framespool
 from framespool.errors import ArgumentError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -66,6 +67,33 @@ def is_url(path: str | bytes) -> bool:
         Whether it starts with a scheme.
     """
     return isinstance(path, str) and _URL.match(path) is not None
+
+
+def display_path(path: str) -> str:
+    """The name of a path in messages, files and representations: every way out of the process uses it.
+
+    Args:
+        path: The path or URL.
+
+    Returns:
+        The path; a URL without user name, password and content of the query.
+    """
+    return _framespool.display_name(path) if is_url(path) else path
+
+
+def display_repr(value: Any) -> str:
+    """As `repr()`, with `display_path()` of each URL.
+
+    Args:
+        value: A value that may be or contain a path.
+
+    Returns:
+        The representation.
+    """
+    if type(value) is list or type(value) is tuple:
+        inner = ", ".join(map(display_repr, value))
+        return f"[{inner}]" if type(value) is list else f"({inner}{',' if len(value) == 1 else ''})"
+    return repr(display_path(value) if isinstance(value, str) else value)
 
 
 def integer(name: str, value: Any, *, least: int = 0, most: int = 2**32 - 1) -> int:

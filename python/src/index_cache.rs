@@ -1,5 +1,5 @@
 //! Python class for the index cache, and the store that a video or loader uses for its video indices.
-//! If the cache at the default path cannot be opened, indices are built again instead of failing.
+//! If the cache cannot be opened, indices are built again instead of failing, and the reason is logged.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -29,8 +29,10 @@ pub enum IndexCacheArg {
 pub struct IndexCacheHandle {
     /// The store.
     pub store: Option<Arc<IndexCache>>,
-    /// Why there is no store at the default path.
-    pub open_error: Option<String>,
+    /// The folder, if one was selected.
+    place: Option<PathBuf>,
+    /// Why there is no store in that folder.
+    open_error: Option<String>,
 }
 
 /// Stores stay open until Python exits, so that videos opened one after another share them.
@@ -38,23 +40,28 @@ static OPEN_CACHES: Mutex<Vec<Arc<IndexCache>>> = Mutex::new(Vec::new());
 
 impl IndexCacheHandle {
     /// Opens the store that the keyword selects.
-    pub fn open(wanted: &IndexCacheArg) -> framespool::Result<Self> {
-        match wanted {
-            IndexCacheArg::Flag(false) => Ok(Self::default()),
-            IndexCacheArg::Path(Some(place)) => {
-                Ok(Self { store: Some(open(place.clone())?), open_error: None })
-            }
-            IndexCacheArg::Flag(true) | IndexCacheArg::Path(None) => Ok(match default_dir().map(open) {
-                None => Self::default(),
-                Some(Ok(store)) => Self { store: Some(store), open_error: None },
-                Some(Err(error)) => Self { store: None, open_error: Some(error.to_string()) },
-            }),
+    pub fn open(wanted: &IndexCacheArg) -> Self {
+        let place = match wanted {
+            IndexCacheArg::Flag(false) => None,
+            IndexCacheArg::Path(Some(place)) => Some(place.clone()),
+            IndexCacheArg::Flag(true) | IndexCacheArg::Path(None) => default_dir(),
+        };
+        match place.clone().map(open) {
+            None => Self::default(),
+            Some(Ok(store)) => Self { store: Some(store), place, open_error: None },
+            Some(Err(error)) => Self { store: None, place, open_error: Some(error.to_string()) },
         }
     }
 
     /// Returns why indices are not cached.
     pub fn unavailable_reason(&self) -> Option<String> {
         self.store.as_ref().map_or_else(|| self.open_error.clone(), |store| store.last_error())
+    }
+
+    /// Logs why indices are not cached, if they are not.
+    pub fn log_error(&self, py: Python<'_>) -> PyResult<()> {
+        let (Some(place), Some(reason)) = (&self.place, self.unavailable_reason()) else { return Ok(()) };
+        py.import("framespool._logs")?.call_method1("index_cache_error", (place, reason)).map(drop)
     }
 }
 

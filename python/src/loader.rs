@@ -1,11 +1,12 @@
 //! Python class for the loader: starts the engine's loader from a dataset, a clip sampler, transforms and
 //! settings. It returns batches as tensors, and statistics, and releases the GIL while it waits for a batch.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use framespool::loader::stats::{Failure, Stats};
+use framespool::loader::stats::{Failure, Stats, UnloggedFailures};
 use framespool::loader::{self, BatchData};
-use framespool::Result;
+use framespool::{Error, Result};
 use pyo3::exceptions::{PyRuntimeError, PyUserWarning};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -14,7 +15,7 @@ use pyo3::types::PyDict;
 use crate::batch_sampler::{self};
 use crate::clip_sampler::{with_cause, Callable, SamplerArgs};
 use crate::element_type::ElementType;
-use crate::errors::{check_same_process, warn_hdr, OrRaise};
+use crate::errors::{check_same_process, warn_hdr};
 use crate::images::params_to_python;
 use crate::index_cache::{index_progress, IndexCacheHandle};
 use crate::interrupt::{interrupt, interrupt_scope, or_raise_pending};
@@ -32,6 +33,9 @@ fn sampled_clip((clip, occurrence, repeat, padding): SlotTuple) -> SampledClip {
     SampledClip { clip, occurrence, repeat, padding }
 }
 
+/// Maximum number of files whose names are kept to log one warning for each.
+const MAX_WARNED_FILES: usize = 1 << 16;
+
 /// Video number, file, kind of error, error message, number of clips.
 type FailureTuple = (u32, Option<String>, &'static str, String, u64);
 
@@ -44,6 +48,10 @@ pub struct Loader {
     // Outside of the lock, so that they can be called while another thread waits for a batch.
     counter: Box<dyn Fn() -> Stats + Send + Sync>,
     failures: Box<dyn Fn() -> Vec<Failure> + Send + Sync>,
+    unlogged_failures: Box<dyn Fn() -> UnloggedFailures + Send + Sync>,
+    /// Names of the files whose failures were logged as warnings.
+    warned_files: Mutex<HashSet<Arc<str>>>,
+    on_error: String,
     progress: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
     index: IndexCacheHandle,
     len_batches: u64,
@@ -100,6 +108,28 @@ impl Loader {
     }
 }
 
+impl Loader {
+    /// Logs the failures since the last call, on the thread that takes batches or statistics: workers do not call
+    /// Python's logging. With `on_error="raise"` the errors are raised instead.
+    fn log_failures(&self, py: Python<'_>) -> PyResult<()> {
+        let UnloggedFailures { errors, omitted } = (self.unlogged_failures)();
+        if errors.is_empty() || self.on_error == "raise" {
+            return Ok(());
+        }
+        let mut warned = self.warned_files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_new = |error: &Error| match error.site() {
+            Some(site) if warned.len() < MAX_WARNED_FILES => warned.insert(site.file.clone()),
+            Some(site) => !warned.contains(&site.file),
+            None => true,
+        };
+        let entries: Vec<_> = errors.iter().map(|e| (e.to_string(), e.kind(), is_new(e))).collect();
+        drop(warned);
+        py.import("framespool._logs")?
+            .call_method1("loader_failures", (&self.on_error, entries, omitted))
+            .map(drop)
+    }
+}
+
 impl Drop for Loader {
     fn drop(&mut self) {
         let loader = self.loader.get_mut().unwrap_or_else(PoisonError::into_inner).take();
@@ -127,7 +157,9 @@ impl Loader {
         settings: LoaderArgs,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let index = py.detach(|| IndexCacheHandle::open(&settings.index)).or_raise(py)?;
+        let index = py.detach(|| IndexCacheHandle::open(&settings.index));
+        index.log_error(py)?;
+        let on_error = settings.on_error.clone();
         let images = settings.images;
         let config = config(py, dataset, &rule, &steps, settings, &index)?;
         let start = || match &progress {
@@ -139,15 +171,19 @@ impl Loader {
         let clips_per_group = loader.clips_per_group();
         let counter = Box::new(loader.counter());
         let failures = Box::new(loader.failures());
+        let unlogged_failures = Box::new(loader.unlogged_failures());
         let progress = Box::new(loader.progress());
         let callables = rule.callables().cloned().collect();
         let loader = Mutex::new(Some(loader));
         let owner_pid = std::process::id();
-        Ok(Self {
+        let made = Self {
             loader,
             callables,
             counter,
             failures,
+            unlogged_failures,
+            warned_files: Mutex::default(),
+            on_error,
             progress,
             index,
             len_batches,
@@ -155,7 +191,9 @@ impl Loader {
             clips_per_group,
             images,
             owner_pid,
-        })
+        };
+        made.log_failures(py)?;
+        Ok(made)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -240,13 +278,18 @@ impl Loader {
     }
 
     fn next_batch<'py>(&self, py: Python<'py>, pass: u64) -> PyResult<Option<Bound<'py, PyDict>>> {
-        match self.with(py, |loader| loader.next_batch(pass, &interrupt()))? {
+        let next = self.with(py, |loader| loader.next_batch(pass, &interrupt()));
+        self.log_failures(py)?;
+        match next? {
             Some(batch) => {
                 warn_hdr(py)?;
                 self.warn_large_cached_clips(py)?;
                 batch_to_dict(py, batch, self.clips_per_group as usize).map(Some)
             }
-            None => Ok(None),
+            None => {
+                self.index.log_error(py)?;
+                Ok(None)
+            }
         }
     }
 
@@ -290,6 +333,8 @@ impl Loader {
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.check_process(py)?;
+        self.log_failures(py)?;
+        self.index.log_error(py)?;
         let stats = (self.counter)();
         let (decoding, times) = (stats.decoding, stats.times);
         let dict = PyDict::new(py);

@@ -27,7 +27,7 @@ pub struct LoaderArgs {
     #[pyo3(item)]
     mixture: Option<MixtureArgs>,
     #[pyo3(item)]
-    on_error: String,
+    pub on_error: String,
     /// Seconds for which an unavailable server is waited for.
     #[pyo3(item)]
     outage_timeout: Option<f64>,

@@ -11,6 +11,12 @@ use framespool_datasets::CellReader;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
+/// Returns the name of a path in messages and files: the path itself; of a URL, what is no secret.
+#[pyfunction]
+pub fn display_name(path: PathBuf) -> String {
+    source::display_name(&path).to_string()
+}
+
 /// A path, bytes, or `framespool.datasets.ArchiveMember`, `TableCell` or `ImageSequence`.
 #[derive(FromPyObject)]
 pub enum Source {

@@ -235,6 +235,7 @@ impl Video {
             VideoSource::Stored(source) => Ok(source),
             VideoSource::Object(object) => Err(or_raise_pending(py, FileObject::open(py, object))?),
         };
+        let mut cache = IndexCacheHandle::default();
         let opened = py.detach(|| {
             let _scope = interrupt_scope();
             let gpu = device.map(Gpu::open).transpose()?;
@@ -246,9 +247,9 @@ impl Video {
             };
             let engine = match source {
                 Source::Path(path) => {
-                    let kept = IndexCacheHandle::open(&index)?;
+                    cache = IndexCacheHandle::open(&index);
                     let source = source::open(&path)?;
-                    let (index, _) = index_of(kept.store.as_deref(), &path, &source, stream, &interrupt())?;
+                    let (index, _) = index_of(cache.store.as_deref(), &path, &source, stream, &interrupt())?;
                     Engine::with_index(source, index)
                 }
                 Source::ImageSequence(frames) => {
@@ -272,6 +273,7 @@ impl Video {
             Ok((engine, gpu))
         });
         let (engine, gpu) = or_raise_pending(py, opened)?;
+        cache.log_error(py)?;
         let (clip_decoder, reader) = (Mutex::new(None), Mutex::new(None));
         Ok(Self {
             engine,

@@ -79,6 +79,9 @@ pub struct Stats {
 /// Maximum number of videos whose failures are recorded; of any further failures, only the kinds are counted.
 const MAX_FAILURES: usize = 1 << 16;
 
+/// Maximum number of failures that wait to be logged; any further ones are only counted.
+const MAX_UNLOGGED: usize = 1 << 10;
+
 /// Maximum number of distinct fallback reasons: some contain packet numbers, so there may be many.
 const MAX_REASONS: usize = 64;
 
@@ -93,11 +96,21 @@ pub struct Failure {
     pub clips: u64,
 }
 
+/// Failures since the last call of the function from `Loader::unlogged_failures`, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct UnloggedFailures {
+    /// The error of each.
+    pub errors: Vec<Error>,
+    /// Number of failures that are not among them because there were too many.
+    pub omitted: u64,
+}
+
 /// Collects the statistics of the workers and the consumer.
 #[derive(Debug, Default)]
 pub struct StatsCollector {
     stats: Mutex<Stats>,
     failures: Mutex<BTreeMap<u32, Failure>>,
+    unlogged: Mutex<UnloggedFailures>,
     remote: Arc<TrafficCounters>,
 }
 
@@ -115,6 +128,14 @@ impl StatsCollector {
     /// Records the failure of a video, or of one of its clips if `clip`.
     pub(super) fn failure(&self, video_id: u32, error: &Error, clip: bool) {
         self.add(|s| *s.errors.entry(error.kind()).or_default() += 1);
+        {
+            let mut unlogged = self.unlogged.lock().unwrap_or_else(PoisonError::into_inner);
+            if unlogged.errors.len() < MAX_UNLOGGED {
+                unlogged.errors.push(error.clone());
+            } else {
+                unlogged.omitted += 1;
+            }
+        }
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         if failures.len() < MAX_FAILURES || failures.contains_key(&video_id) {
             let new = || Failure { video_id, error: error.clone(), clips: 0 };
@@ -125,6 +146,11 @@ impl StatsCollector {
     /// The recorded failures, by video.
     pub fn failures(&self) -> Vec<Failure> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Takes the failures since the last call.
+    pub fn take_unlogged(&self) -> UnloggedFailures {
+        std::mem::take(&mut *self.unlogged.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Records a fallback to the CPU with its reason.

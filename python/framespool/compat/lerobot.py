@@ -23,6 +23,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+from framespool._validate_args import display_path
 from framespool.compat.torchcodec._torch import needed
 from framespool.compat.torchcodec.decoders import VideoDecoder
 
@@ -135,11 +136,11 @@ def decode_video_frames_torchcodec(
         places.append(place)
     if far:
         raise FrameTimestampError(
-            f"{os.fspath(video_path)}: no frame within {tolerance_s} s of {', '.join(far[:5])}"
+            f"{display_path(os.fspath(video_path))}: no frame within {tolerance_s} s of {', '.join(far[:5])}"
             f"{f' and {len(far) - 5} more' if len(far) > 5 else ''}; check that the timestamps are this video's, "
             "skip the item, or increase tolerance_s"
         )
     if log_loaded_timestamps:
-        _log.info("%s: frames at %s s", os.fspath(video_path), [times[place] for place in places])
+        _log.info("%s: frames at %s s", display_path(os.fspath(video_path)), [times[place] for place in places])
     frames = decoder.get_frames_at(places).data
     return frames if return_uint8 else frames.to(torch.float32) / 255

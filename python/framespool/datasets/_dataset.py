@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from framespool._columns import Column, uniform_labels
 from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
-from framespool._validate_args import stream_index
+from framespool._validate_args import display_repr, stream_index
 from framespool.datasets._failures import read_failures, sample_key
 from framespool.datasets._sample_list import SampleList, joined
 from framespool.errors import ArgumentError
@@ -353,7 +353,7 @@ def _entry(number: int, entry: Any) -> tuple[Source, Any]:
     except (TypeError, ValueError):
         raise ArgumentError(
             f"sample {number} must be (path, label) with a label that is a number, a name or a list of numbers, got "
-            f"{entry!r}"
+            f"{display_repr(entry)}"
         ) from None
     if isinstance(label, int) and not -(2**63) <= label < 2**63:
         raise ArgumentError(f"sample {number}: the label must fit into 64 bits, got {label}")
@@ -398,7 +398,7 @@ def as_dataset(dataset: Any) -> Dataset:
         return dataset
     if isinstance(dataset, (str, bytes, os.PathLike)):
         raise ArgumentError(
-            f"dataset must be a Dataset or a list of (path, label), got {dataset!r}; "
+            f"dataset must be a Dataset or a list of (path, label), got {display_repr(dataset)}; "
             "use framespool.datasets.folder(...) for a folder"
         )
     return Dataset(dataset)

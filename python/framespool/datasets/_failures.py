@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
-from framespool._validate_args import is_url
+from framespool._validate_args import display_path, is_url
 from framespool.errors import ArgumentError
 
 
@@ -20,7 +21,9 @@ def failure_record(source: Source, kind: str) -> dict[str, Any]:
         kind: Kind of the error, a key of `BY_KIND`.
 
     Returns:
-        dict: `path`, and `part`, `frames`, `member` or `cell` where they apply.
+        dict: `path`, and `part`, `frames`, `member` or `cell` where they apply. Of a URL with user name, password or
+        query, `path` is the rest, and `url_sha256` identifies the complete one: failure lists are files that are
+        shared.
     """
     fields: dict[str, Any] = {}
     if kind == "clip_sampling" and isinstance(source, VideoSegment):
@@ -28,13 +31,22 @@ def failure_record(source: Source, kind: str) -> dict[str, Any]:
     source = source.source if isinstance(source, VideoSegment) else source
     if isinstance(source, ImageSequence):
         # The message names the file; the dataset has the folder.
-        return fields | {"path": os.fspath(source.folder), "frames": source._which}
+        return fields | _path_fields(source.folder) | {"frames": source._which}
     if isinstance(source, ArchiveMember):
-        return fields | {"path": os.fspath(source.file), "member": source._which}
+        return fields | _path_fields(source.file) | {"member": source._which}
     if isinstance(source, TableCell):
-        return fields | {"path": os.fspath(source.file), "cell": source._which}
-    # The path of the dataset: messages omit credentials of URLs and undecodable characters.
-    return fields | {"path": None if isinstance(source, bytes) else os.fspath(source)}
+        return fields | _path_fields(source.file) | {"cell": source._which}
+    return fields | ({"path": None} if isinstance(source, bytes) else _path_fields(source))
+
+
+def _path_fields(source: str | os.PathLike[str]) -> dict[str, str]:
+    path = os.fspath(source)
+    shown = display_path(path)
+    return {"path": shown} if shown == path else {"path": shown, "url_sha256": _sha256(path)}
+
+
+def _sha256(path: str) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()
 
 
 def sample_key(entry: Any) -> tuple[str, str, str] | None:
@@ -44,12 +56,14 @@ def sample_key(entry: Any) -> tuple[str, str, str] | None:
         entry: A source, or a mapping from a failure list.
 
     Returns:
-        The path, which frames or which archive member of it (or ""), and the bounds of the segment (or ""). `None`
-        for bytes.
+        The path (of a URL with secrets, the rest and a hash), which frames or which archive member of it (or ""), and
+        the bounds of the segment (or ""). `None` for bytes.
     """
     frames: Any = {}
     bounds: Any = {}
+    digest = None
     if isinstance(entry, Mapping):
+        digest = entry.get("url_sha256")
         member = {name: value for name, value in entry.get("member", {}).items() if name != "name"}
         entry, frames, bounds = entry.get("path"), entry.get("frames", entry.get("cell", member)), entry.get("part", {})
     if isinstance(entry, VideoSegment):
@@ -63,8 +77,13 @@ def sample_key(entry: Any) -> tuple[str, str, str] | None:
     if entry is None or isinstance(entry, bytes):
         return None
     path = os.fspath(entry)
+    shown = display_path(path)
+    if digest is None and shown != path:
+        digest = _sha256(path)
     # A URL is kept unchanged: the server interprets "//" and "..".
-    return path if is_url(path) else os.path.normpath(path), _properties_text(frames), _properties_text(bounds)
+    key = shown if is_url(path) else os.path.normpath(path)
+    key = key if digest is None else f"{key} sha256={digest}"
+    return key, _properties_text(frames), _properties_text(bounds)
 
 
 def _properties_text(properties: Mapping[str, Any]) -> str:
@@ -111,6 +130,6 @@ def read_failures(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str]
                 bad = None
             if bad is None:
                 raise ArgumentError(
-                    f'{os.fspath(path)}, line {number}: expected an object with a "path", got {line.strip()[:80]!r}'
+                    f'{os.fspath(path)}, line {number}: expected an object with a "path"'
                 )
             yield bad

@@ -9,6 +9,7 @@ from typing import Any, overload
 
 from framespool import _framespool
 from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
+from framespool._validate_args import display_repr
 
 #: Unit ("frames" or "seconds"), start and end.
 _Part = tuple[str, Any, Any]
@@ -73,7 +74,7 @@ class SampleList(Sequence[tuple[Source, int]]):
         return SampleList, (self.table,)
 
     def __repr__(self) -> str:
-        first = ", ".join(map(repr, self[:3]))
+        first = ", ".join(map(display_repr, self[:3]))
         return f"[{first}, … {len(self)} samples]" if len(self) > 3 else f"[{first}]"
 
 

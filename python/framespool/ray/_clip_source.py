@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import framespool
-from framespool._validate_args import device_number, integer
+from framespool._validate_args import device_number, display_path, integer
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
@@ -287,4 +287,4 @@ def _path(source: Any) -> str | None:
     """Returns the path of the file, folder or archive of a sample."""
     for name in ("source", "folder", "file"):
         source = getattr(source, name, source)
-    return None if isinstance(source, bytes) else os.fspath(source)
+    return None if isinstance(source, bytes) else display_path(os.fspath(source))

@@ -9,6 +9,7 @@ import warnings
 from fractions import Fraction
 from typing import Any
 
+from framespool._validate_args import display_path
 from framespool.compat.torchcodec._torch import needed
 from framespool.compat.torchvision._open import frame_rate, open_video, ticks
 from framespool.errors import Error
@@ -99,7 +100,8 @@ def read_video_timestamps(filename: Any, pts_unit: str = "pts") -> tuple[list[An
         video = open_video(filename)
         times, fps = ticks(video), frame_rate(video)
     except Error as reason:
-        name = os.fspath(filename) if isinstance(filename, (str, os.PathLike)) else type(filename).__name__
+        is_path = isinstance(filename, (str, os.PathLike))
+        name = display_path(os.fspath(filename)) if is_path else type(filename).__name__
         warnings.warn(f"Failed to open container for {name}; Caught error: {reason}", RuntimeWarning, stacklevel=2)
         return [], None
     if pts_unit == "sec":

@@ -64,15 +64,6 @@ pub fn folder(root: impl AsRef<Path>, extensions: Option<&[String]>) -> Result<D
     }
 }
 
-/// All videos in and below a folder of any structure, sorted.
-pub(crate) fn videos_below(root: &Path) -> Result<Vec<PathBuf>> {
-    let extensions = normalized_extensions(None)?;
-    let mut videos = Vec::new();
-    FolderWalker { extensions: &extensions, ancestors: Vec::new() }.collect(root, &mut videos)?;
-    videos.sort_by(|a, b| bytes(a).cmp(bytes(b)));
-    Ok(videos)
-}
-
 /// The extensions without their dots.
 fn normalized_extensions(extensions: Option<&[String]>) -> Result<Vec<String>> {
     let Some(given) = extensions else { return Ok(VIDEO_EXTENSIONS.map(str::to_owned).to_vec()) };

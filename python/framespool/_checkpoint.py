@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +43,8 @@ def fingerprint(dataset: Dataset, stream: int | None = None) -> str:
     Returns:
         16 hexadecimal digits.
     """
+    import hashlib  # loads OpenSSL, which `import framespool` need not wait for
+
     digest = hashlib.blake2b(digest_size=8)
     if stream is not None:
         digest.update(f"stream {stream};".encode())
@@ -101,6 +102,8 @@ def order(settings: Mapping[str, Any], mixture: MixtureDataset | None) -> dict[s
     rest: dict[str, Any] = {}
     if settings["weights"] is not None:
         weights, replacement, epoch_clips = settings["weights"]
+        import hashlib
+
         # A digest: there may be millions of weights.
         digest = hashlib.blake2b(array("d", weights).tobytes(), digest_size=8).hexdigest()
         rest = {"weights": (digest, replacement, epoch_clips)}

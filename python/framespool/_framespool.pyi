@@ -24,7 +24,6 @@ __all__ = [
     "display_name",
     "sample_transform_params",
     "ffmpeg_version",
-    "find_videos",
     "flush_index",
     "gpu_decode_throughput",
     "gpu_clear_decoder_cache",
@@ -366,8 +365,14 @@ class Index:
         """Writes indexes as lines of JSON; returns how many, and the skipped ones with reasons."""
     def import_(self, file: _Path, root: _Path) -> tuple[int, list[tuple[Path, str]]]:
         """Reads such lines; returns how many, and the skipped ones with reasons."""
-    def prune(self, root: _Path) -> int:
-        """Removes indexes of files below `root` that no longer exist; returns how many."""
+    def prune(self, root: _Path | None) -> int:
+        """Removes indexes of missing files, below `root` or whose folder exists; returns how many."""
+    def shrink(self, max_bytes: int | None) -> int:
+        """Removes the least recently used indexes above the limit, and shrinks the file; returns how many."""
+    def paths(self, root: _Path) -> list[str]:
+        """The local files below `root` that have an index."""
+    def summary(self) -> dict[str, Any]:
+        """`entries`, `bytes`, `max_bytes`, and `oldest_day`: earliest day of a last use, since 1970."""
 
 def is_image(head: bytes) -> bool:
     """Whether a file that begins with these bytes is an image, rather than a video."""
@@ -398,9 +403,6 @@ def sample(
 
 def display_name(path: _Path) -> str:
     """Name of a path in messages and files: the path itself; of a URL, what is no secret."""
-
-def find_videos(place: _Path) -> tuple[list[Path], Path]:
-    """Videos of a folder, of a list file, or a single video, and the folder that their names start from."""
 
 def flush_index() -> None:
     """Waits until new indexes are written, a few seconds at most."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 import warnings
@@ -36,7 +35,8 @@ def _parent_cores() -> int:
     """Returns the number of cores that the process that started this rank may use; 0 if unknown."""
     data = sys.modules.get("torch.utils.data")
     is_worker = data is not None and data.get_worker_info() is not None
-    trainer = multiprocessing.parent_process() if is_worker else None
+    # A worker of a DataLoader has imported it already.
+    trainer = sys.modules["multiprocessing"].parent_process() if is_worker else None
     try:
         if trainer is None or trainer.pid is None:
             return len(os.sched_getaffinity(os.getppid()))

@@ -87,13 +87,6 @@ fn json_to_python(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
     })
 }
 
-/// Returns the videos of a folder or of a list file, or the one video at this path, and the folder that their
-/// paths are relative to.
-#[pyfunction]
-pub fn find_videos(py: Python<'_>, place: PathBuf) -> PyResult<(Vec<PathBuf>, PathBuf)> {
-    py.detach(|| datasets::find_videos(&place)).or_raise(py)
-}
-
 #[pyfunction]
 pub fn read_folder(
     py: Python<'_>,

@@ -1,6 +1,7 @@
 //! Python class for the index cache, and the store that a video or loader uses for its video indices.
 //! If the cache cannot be opened, indices are built again instead of failing, and the reason is logged.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use framespool::error::Site;
 use framespool::index::cache::{default_dir, AccessMode, IndexCache, Progress, TransferReport};
+use framespool::source::{as_url, display_name};
 use framespool::Error;
+use pyo3::call::PyCallArgs;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -61,8 +65,17 @@ impl IndexCacheHandle {
     /// Logs why indices are not cached, if they are not.
     pub fn log_error(&self, py: Python<'_>) -> PyResult<()> {
         let (Some(place), Some(reason)) = (&self.place, self.unavailable_reason()) else { return Ok(()) };
-        py.import("framespool._logs")?.call_method1("index_cache_error", (place, reason)).map(drop)
+        log(py, "index_cache_error", (place, reason))
     }
+}
+
+/// Calls a function of `framespool._logs`. An exception of a user's log handler is reported, but does not lose a batch.
+pub fn log<'py>(py: Python<'py>, function: &str, args: impl PyCallArgs<'py>) -> PyResult<()> {
+    match py.import("framespool._logs").and_then(|logs| logs.call_method1(function, args)) {
+        Err(error) if error.is_instance_of::<PyException>(py) => error.write_unraisable(py, None),
+        other => drop(other?),
+    }
+    Ok(())
 }
 
 fn open(place: PathBuf) -> framespool::Result<Arc<IndexCache>> {
@@ -149,8 +162,9 @@ impl Index {
         dict.set_item("found", filled.found)?;
         dict.set_item("indexed", filled.built)?;
         dict.set_item("frames", filled.frames)?;
-        dict.set_item("wrong", filled.mismatched)?;
-        let failed = filled.failed.into_iter().map(|(path, error)| (path, error.kind(), error.to_string()));
+        dict.set_item("wrong", filled.mismatched.into_iter().map(shown).collect::<Vec<_>>())?;
+        let failed =
+            filled.failed.into_iter().map(|(path, error)| (shown(path), error.kind(), error.to_string()));
         dict.set_item("failed", failed.collect::<Vec<_>>())?;
         Ok(dict)
     }
@@ -182,8 +196,27 @@ impl Index {
         or_raise_pending(py, py.detach(import))
     }
 
-    fn prune(&self, py: Python<'_>, root: PathBuf) -> PyResult<u64> {
-        py.detach(|| self.0.prune(&root)).or_raise(py)
+    fn prune(&self, py: Python<'_>, root: Option<PathBuf>) -> PyResult<u64> {
+        py.detach(|| self.0.prune(root.as_deref())).or_raise(py)
+    }
+
+    fn shrink(&self, py: Python<'_>, max_bytes: Option<u64>) -> PyResult<u64> {
+        py.detach(|| self.0.shrink(max_bytes)).or_raise(py)
+    }
+
+    fn paths(&self, py: Python<'_>, root: PathBuf) -> PyResult<Vec<OsString>> {
+        let paths = py.detach(|| self.0.paths(&root)).or_raise(py)?;
+        Ok(paths.into_iter().map(PathBuf::into_os_string).collect())
+    }
+
+    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let summary = py.detach(|| self.0.summary()).or_raise(py)?;
+        let dict = PyDict::new(py);
+        dict.set_item("entries", summary.entries)?;
+        dict.set_item("bytes", summary.used_bytes)?;
+        dict.set_item("max_bytes", summary.max_bytes)?;
+        dict.set_item("oldest_day", summary.oldest_day)?;
+        Ok(dict)
     }
 }
 
@@ -217,8 +250,16 @@ fn report_progress(progress: &Py<PyAny>, now: &Progress) -> framespool::Result<(
 }
 
 /// The number of entries exported or imported; the paths skipped, with reasons.
-type TransferResult = (u64, Vec<(PathBuf, String)>);
+type TransferResult = (u64, Vec<(OsString, String)>);
 
 fn transfer_result(done: TransferReport) -> TransferResult {
-    (done.entries, done.skipped)
+    (done.entries, done.skipped.into_iter().map(|(path, why)| (shown(path), why)).collect())
+}
+
+/// The path as a string, of a URL what is no secret: `pathlib` would change its slashes.
+fn shown(path: PathBuf) -> OsString {
+    match as_url(&path) {
+        Some(_) => display_name(&path).to_string().into(),
+        None => path.into_os_string(),
+    }
 }

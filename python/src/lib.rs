@@ -32,7 +32,7 @@ mod _framespool {
     use super::*;
 
     #[pymodule_export]
-    use annotation_readers::{find_videos, read_folder};
+    use annotation_readers::read_folder;
     #[pymodule_export]
     use annotation_readers::{read_activitynet, read_ava, read_epic_kitchens};
     #[pymodule_export]

@@ -17,7 +17,7 @@ use crate::clip_sampler::{with_cause, Callable, SamplerArgs};
 use crate::element_type::ElementType;
 use crate::errors::{check_same_process, warn_hdr};
 use crate::images::params_to_python;
-use crate::index_cache::{index_progress, IndexCacheHandle};
+use crate::index_cache::{index_progress, log, IndexCacheHandle};
 use crate::interrupt::{interrupt, interrupt_scope, or_raise_pending};
 use crate::loader_args::{config, DatasetArg, LoaderArgs};
 use crate::log_records::emit_log_records;
@@ -124,9 +124,7 @@ impl Loader {
         };
         let entries: Vec<_> = errors.iter().map(|e| (e.to_string(), e.kind(), is_new(e))).collect();
         drop(warned);
-        py.import("framespool._logs")?
-            .call_method1("loader_failures", (&self.on_error, entries, omitted))
-            .map(drop)
+        log(py, "loader_failures", (&self.on_error, entries, omitted))
     }
 }
 

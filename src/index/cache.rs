@@ -12,6 +12,7 @@ pub mod fuzz_api;
 mod open;
 mod prebuild;
 mod record;
+mod size;
 mod varint;
 mod writer;
 
@@ -25,7 +26,7 @@ use super::{build_stream, VideoIndex};
 use crate::error::{Result, Site};
 use crate::limits::Limits;
 use crate::source::ByteSource;
-use record::{content_hash, record_id, record_key, unix_nanos, CacheRecord, FileSignature};
+use record::{content_hash, record_id, record_key, today, unix_nanos, CacheRecord, FileSignature};
 use writer::{CacheErrors, PendingWrite, Writer};
 
 pub use codec::FORMAT;
@@ -33,6 +34,7 @@ pub use database::AccessMode;
 pub use export::TransferReport;
 pub use open::default_dir;
 pub use prebuild::{PrebuildReport, Progress};
+pub use size::CacheSummary;
 
 /// Maximum number of idle reader connections that are kept.
 const MAX_IDLE_READERS: usize = 16;
@@ -57,16 +59,23 @@ impl IndexCache {
         let _guard = fork_guard::enter(self.owner_pid)?;
         let signature = FileSignature::of(&source.identity())?;
         let key = &record_key(path, source, stream)?[..];
-        let admit = |bytes: &[u8]| {
+        let admit = |bytes: &[u8], day: i64| {
             let entry =
                 CacheRecord::decode(bytes).filter(|e| e.key == key && e.is_valid_for(&signature, source))?;
-            codec::decode(
+            let index = codec::decode(
                 entry.index,
                 Site::file(source.name()),
                 &Limits::default().for_file_len(source.len()),
-            )
+            )?;
+            Some((index, day))
         };
-        self.read(|connection| database::get(connection, record_id(key), admit))??.map(Arc::new)
+        let id = record_id(key);
+        let (index, day) = self.read(|connection| database::get(connection, id, admit))???;
+        // At most one write per entry and day.
+        if let Some(writer) = self.writer.as_ref().filter(|_| day < today()) {
+            writer.touch(id);
+        }
+        Some(Arc::new(index))
     }
 
     /// Caches the index of the video at `path`, for the requested stream, built from `source`, which was

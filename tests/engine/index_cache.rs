@@ -167,7 +167,7 @@ fn fill_builds_missing_and_check_finds_wrong_indices() {
     assert!(matches!(stopped, Err(Error::Interrupted)));
     std::fs::remove_file(&links[5]).unwrap();
     assert_eq!(
-        (store.prune(&folder).unwrap(), store.flush(MINUTE), store.prune(&folder).unwrap()),
+        (store.prune(Some(&folder)).unwrap(), store.flush(MINUTE), store.prune(Some(&folder)).unwrap()),
         (1, true, 0)
     );
 }

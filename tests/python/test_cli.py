@@ -14,6 +14,7 @@ import time
 import pytest
 from framespool.cli import _completions as completions
 from framespool.cli import _exit_codes, main, parser
+from servers import FaultyServer
 
 COMMANDS = ["doctor", "probe", "analyze", "validate", "preview", "bench", "index", "transcode", "completions"]
 
@@ -249,3 +250,34 @@ def test_import_of_the_command_line_is_light():
     heavy = "{'numpy', 'PIL', 'torch', 'imageio_ffmpeg'} & set(sys.modules)"
     program = f"import sys, framespool.cli; assert not {heavy}, {heavy}"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["doctor"],
+        ["probe"],
+        ["analyze"],
+        ["validate"],
+        ["preview", "--out", "clips.html"],
+        ["bench", "--seconds", "0.1"],
+        ["index"],
+        ["transcode", "--out", "small", "--dry-run"],
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("is_list", [False, True])
+def test_each_command_takes_urls(words, is_list, short_clips, encoder, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FRAMESPOOL_INDEX", str(tmp_path / "index"))
+    with FaultyServer(open(short_clips[0][0], "rb").read()).running() as server:
+        url = f"http://me:hush@127.0.0.1:{server.port}/a.mkv?sig=hush#t"
+        if is_list and words[0] != "analyze":
+            (tmp_path / "list.txt").write_text(f"{url} 0\n")
+            url = "list.txt"
+        code, out, err = run(capsys, words[0], url, "--json", *words[1:])
+    assert code == 0, err
+    assert "hush" not in out + err and server.ranges
+    if words[0] == "index":
+        summary = json.loads(out)
+        assert (summary["videos"], summary["indexed"], summary["failed"]) == (1, 1, [])

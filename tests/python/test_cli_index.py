@@ -125,10 +125,10 @@ def test_check_finds_what_is_wrong_stale_and_gone(folder, short_clips, tmp_path,
     first, second, third = sorted(folder.rglob("*.mkv"))[:3]
     # The entry of one video under the key of another, with a valid checksum, is ignored.
     database = sqlite3.connect(place / "framespool-index.sqlite3")
-    rows = dict(database.execute("SELECT id, value FROM entry"))
+    rows = dict(database.execute("SELECT id, value FROM record"))
     ids = {str(path): key for key, value in rows.items() for path in (first, second) if os.fsencode(path) in value}
     with database:
-        database.execute("UPDATE entry SET value = ? WHERE id = ?", (rows[ids[str(second)]], ids[str(first)]))
+        database.execute("UPDATE record SET value = ? WHERE id = ?", (rows[ids[str(second)]], ids[str(first)]))
     database.close()
     third.unlink()
     shutil.copy(short_clips[9][0], second)
@@ -136,6 +136,96 @@ def test_check_finds_what_is_wrong_stale_and_gone(folder, short_clips, tmp_path,
     assert (code, counts(summary), summary["gone"]) == (0, (8, 6, 2, 0), 1)
     code, summary = index(capsys, folder, "--index", place, "--check")
     assert (code, counts(summary), summary["gone"]) == (0, (8, 8, 0, 0), 0)
+
+
+def days(place, sql=None):
+    """The day of the last use of each file below the parent of `place`, by its name there."""
+    with contextlib.closing(sqlite3.connect(place / "framespool-index.sqlite3")) as database, database:
+        if sql is not None:
+            database.execute(sql)
+        rows = database.execute("SELECT value, day FROM lookup JOIN record USING (number)").fetchall()
+    start = os.fsencode(place.parent) + b"/"
+    return {value.partition(start)[2].partition(b".mkv")[0].decode(): day for value, day in rows}
+
+
+def test_day_of_the_last_use_is_written_once_a_day(folder, tmp_path, capsys):
+    place = tmp_path / "place"
+    index(capsys, folder, "--index", place)
+    today = days(place)
+    assert len(today) == 9 and len(set(today.values())) == 1
+    days(place, "UPDATE lookup SET day = day - 40")
+    used = sorted(folder.rglob("*.mkv"))[:3]
+    names = {str(path.relative_to(tmp_path).with_suffix("")) for path in used}
+    for _ in range(2):
+        index(capsys, *used, "--index", place)
+        assert days(place) == {name: day - 40 * (name not in names) for name, day in today.items()}
+        before = (place / "framespool-index.sqlite3").stat().st_mtime_ns
+        index(capsys, *used, "--index", place)
+        assert (place / "framespool-index.sqlite3").stat().st_mtime_ns == before, "nothing was written"
+
+
+def many_links(short_clips, folder, count):
+    folder.mkdir()
+    first = folder / "base.mkv"
+    shutil.copy(short_clips[0][0], first)
+    for number in range(count):
+        os.link(first, folder / f"{number:04}.mkv")
+    time.sleep(0.05)
+
+
+def test_full_cache_removes_missing_files_then_the_least_recently_used(short_clips, tmp_path, capsys, monkeypatch):
+    place = tmp_path / "place"
+    many_links(short_clips, tmp_path / "first", 199)
+    many_links(short_clips, tmp_path / "second", 199)
+    index(capsys, tmp_path / "first", "--index", place)
+    code, summary = index(capsys, "stats", "--index", place)
+    assert (code, summary["entries"], summary["max_bytes"]) == (0, 200, 1 << 30)
+    days(place, "UPDATE lookup SET day = day - 40")
+    recent = [tmp_path / "first" / f"{number:04}.mkv" for number in range(50)]
+    index(capsys, *recent, "--index", place)
+    for number in range(40, 50):
+        recent[number].unlink()
+    monkeypatch.setenv("FRAMESPOOL_INDEX_MAX_BYTES", str(summary["bytes"]))
+    index(capsys, tmp_path / "second", "--index", place)
+    _, limited = index(capsys, "stats", "--index", place)
+    assert 0.5 * summary["bytes"] < limited["bytes"] <= limited["max_bytes"] == summary["bytes"]
+    kept = days(place)
+    assert {f"first/{number:04}" for number in range(40)} <= set(kept), "those used today are kept"
+    assert not {f"first/{number:04}" for number in range(40, 50)} & set(kept), "missing files"
+    assert sum(name.startswith("second/") for name in kept) > sum(name.startswith("first/") for name in kept)
+
+
+def test_prune_shrinks_the_file_and_keeps_what_is_not_mounted(short_clips, tmp_path, capsys, monkeypatch):
+    place = tmp_path / "place"
+    for name in ("first", "second"):
+        many_links(short_clips, tmp_path / name, 99)
+        index(capsys, tmp_path / name, "--index", place)
+    (tmp_path / "first" / "0000.mkv").unlink()
+    shutil.rmtree(tmp_path / "second")
+    code, summary = index(capsys, "prune", "--index", place)
+    assert (code, summary["gone"], summary["unused"], summary["entries"]) == (0, 1, 0, 199)
+    code, summary = index(capsys, "prune", tmp_path, "--index", place)
+    assert (code, summary["gone"], summary["entries"]) == (0, 100, 99)
+    file = place / "framespool-index.sqlite3"
+    assert file.stat().st_size == summary["bytes"] < summary["bytes_before"]
+    monkeypatch.setenv("FRAMESPOOL_INDEX_MAX_BYTES", "20000")
+    summary = index(capsys, "prune", "--index", place)[1]
+    assert summary["entries"] + summary["unused"] == 99 and summary["bytes"] <= 20_000 == summary["max_bytes"]
+    monkeypatch.setenv("FRAMESPOOL_INDEX_MAX_BYTES", "1GB")
+    summary = index(capsys, tmp_path / "first", "--index", tmp_path / "other")[1]
+    assert "must be a number of bytes, got" in summary["index_cache_error"]
+
+
+def test_stored_indexes_of_a_folder_are_exported(folder, tmp_path, capsys):
+    index(capsys, folder, "--index", tmp_path / "place")
+    code, summary = index(capsys, "export", tmp_path / "some.jsonl", folder / "class 0", "--index", tmp_path / "place")
+    names = [json.loads(line)["path"] for line in (tmp_path / "some.jsonl").read_text().splitlines()]
+    assert (code, summary["exported"], summary["root"]) == (0, len(names), str(folder / "class 0"))
+    assert names == sorted(path.name for path in (folder / "class 0").iterdir())
+    assert main(["index", "export"]) == main(["index", "stats", "videos/"]) == 2
+    assert "needs a FILE" in capsys.readouterr().err
+    assert main(["index", "stats", "--index", str(tmp_path / "place")]) == 0
+    assert "9 indexes" in capsys.readouterr().out
 
 
 def test_wrong_usage_is_reported(folder, tmp_path, capsys, monkeypatch):
@@ -175,7 +265,7 @@ def _kept(place) -> int:
             sqlite3.connect(f"{(place / 'framespool-index.sqlite3').as_uri()}?mode=ro", uri=True)
         ) as index,
     ):
-        return index.execute("SELECT count(*) FROM entry").fetchone()[0]
+        return index.execute("SELECT count(*) FROM record").fetchone()[0]
     return 0
 
 

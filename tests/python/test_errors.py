@@ -117,3 +117,59 @@ def test_messages_have_values_as_users_write_them(tmp_path, provoke, said):
     with pytest.raises(fsp.Error) as caught:
         provoke(tmp_path)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("on_error", ["skip", "replace", "raise"])
+def test_failures_are_logged_once_per_file(short_clips, tmp_path, caplog, monkeypatch, on_error):
+    from framespool import _logs
+
+    monkeypatch.setattr(_logs, "_num_warnings", 0)
+    monkeypatch.setattr(_logs, "_interval_start", float("-inf"))
+    caplog.set_level("DEBUG", "framespool")
+    for number in range(30):
+        (tmp_path / f"bad{number}.mkv").write_bytes(b"no video" * 99)
+    rule = fsp.samplers.random(sequence_length=2, clips_per_video=2)
+    bad = [str(tmp_path / f"bad{number}.mkv") for number in range(3)]
+    loader = fsp.ClipLoader([*short_clips[:3], *bad], rule, batch_size=2, on_error=on_error)
+    taken = iter(loader)
+    for _ in range(len(loader)):
+        try:
+            next(taken, None)
+        except fsp.InvalidDataError:
+            assert on_error == "raise"
+
+    def messages(level):
+        return [r.getMessage() for r in caplog.records if (r.name, r.levelname) == ("framespool.loader", level)]
+
+    if on_error == "raise":
+        assert not caplog.records, "the errors were raised"
+        return
+    done = {"skip": "skipped", "replace": "replaced"}[on_error]
+    assert sorted(text.partition("): ")[2].partition(":")[0] for text in messages("WARNING")) == sorted(bad)
+    assert all(text.startswith(f"clips of a file are {done} (invalid_data): ") for text in messages("WARNING"))
+    assert len(messages("DEBUG")) >= 3, "further clips of these files"
+    before = len(caplog.records)
+    list(fsp.ClipLoader(short_clips[:2], rule, batch_size=2, on_error=on_error))
+    assert len(caplog.records) == before
+    many = [str(tmp_path / f"bad{number}.mkv") for number in range(30)]
+    list(fsp.ClipLoader([*short_clips[:3], *many], rule, batch_size=2, on_error=on_error))
+    assert len(messages("WARNING")) == 21 and "further warnings are omitted" in messages("WARNING")[-1]
+
+
+def test_an_exception_in_a_log_handler_loses_no_batch(short_clips, tmp_path, caplog):
+    import logging
+
+    class Raising(logging.Filter):
+        def filter(self, record):
+            raise RuntimeError("a user's filter")
+
+    (tmp_path / "bad.mkv").write_bytes(b"no video" * 99)
+    rule = fsp.samplers.random(sequence_length=2)
+    loader = fsp.ClipLoader([*short_clips[:3], tmp_path / "bad.mkv"], rule, batch_size=1, on_error="skip")
+    logger, raising = logging.getLogger("framespool.loader"), Raising()
+    logger.addFilter(raising)
+    try:
+        with pytest.warns(pytest.PytestUnraisableExceptionWarning, match="a user's filter"):
+            assert sum(len(batch.labels) for batch in loader) == 3
+    finally:
+        logger.removeFilter(raising)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from servers import FaultyResponse, FaultyServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "framespool"
@@ -152,3 +156,92 @@ def test_no_cap_on_a_file_is_left_out():
     """Every field of the limits is in the table."""
     listed = {name for _, _, file, name in caps() if file == "src/limits.rs"}
     assert listed == set(constants((ROOT / "src" / "limits.rs").read_text()))
+
+
+SECRETS = {
+    "URL password": "hushpass",
+    "URL signature": "hushsign",
+    "AWS_SECRET_ACCESS_KEY": "hushaws",
+    "AWS_SESSION_TOKEN": "hushsession",
+    "HF_TOKEN": "hf_hush",
+}
+
+_SECRETS_PROGRAM = """
+import json, logging, pathlib, sys, traceback
+logging.basicConfig(level=logging.DEBUG, stream=sys.stdout)
+import framespool as fsp
+
+folder, good, bad, on_error = sys.argv[1:]
+folder = pathlib.Path(folder)
+rule = fsp.samplers.random(sequence_length=2)
+segment = fsp.datasets.VideoSegment(bad, start_frame=0)
+member = fsp.datasets.ArchiveMember(bad, 512, 1000)
+cell = fsp.datasets.TableCell(bad, "video", 0)
+dataset = fsp.datasets.Dataset([(good, 0), (bad, 1), (segment, 2), (member, 3), (cell, 4)])
+print(dataset, repr(dataset.samples), dataset._repr_html_(), segment, member, cell)
+for wrong in (good, [(good, object())], [(good, 0, 0)]):
+    try:
+        fsp.ClipLoader(wrong, rule, batch_size=1)
+    except fsp.ArgumentError:
+        traceback.print_exc()
+loader = fsp.ClipLoader(dataset, rule, batch_size=2, on_error=on_error, index=folder / "index")
+print(repr(loader))
+try:
+    for batch in loader:
+        print(repr(batch), batch.video_ids.tolist())
+except fsp.Error:
+    traceback.print_exc()
+print(loader.failures(), loader.stats(), loader.describe_clip(0))
+(folder / "state.json").write_text(json.dumps(loader.state_dict()))
+for source in (good, bad, "s3://bucket/key.mp4", "hf://datasets/owner/name/a.mp4"):
+    try:
+        video = fsp.Video(source, index=folder / "index")
+        print(repr(video), video.info, video._repr_html_())
+    except fsp.Error:
+        traceback.print_exc()
+try:
+    loader.write_failures(folder / "failures.jsonl")
+    print("rest", len(dataset.exclude(folder / "failures.jsonl")), len(dataset.exclude(loader.failures())))
+    report = fsp.validate(dataset, report=folder / "report", index=folder / "index")
+    print(report, report.failures, report.write_failures(folder / "validated.jsonl"))
+    print(len(dataset.exclude(folder / "validated.jsonl")))
+    print(dataset.summary(), dataset.summary().as_dict())
+    fsp.preview(loader, folder / "preview.html")
+except fsp.Error:
+    traceback.print_exc()
+fsp._framespool.flush_index()
+"""
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_secrets_are_in_no_output(short_clips, tmp_path, on_error):
+    """Nothing printed, logged or written has a secret; pickles of a dataset have the URLs, which workers need."""
+    content = Path(short_clips[0][0]).read_bytes()
+    refused = FaultyServer(content, lambda number, asked: FaultyResponse(status=403))
+    with FaultyServer(content).running() as server, refused.running() as refusing:
+        good, bad = (
+            f"http://me:{SECRETS['URL password']}@127.0.0.1:{each.port}/a.mkv?sig={SECRETS['URL signature']}"
+            for each in (server, refusing)
+        )
+        environment = {name: secret for name, secret in SECRETS.items() if name.isupper()}
+        environment |= {"AWS_ACCESS_KEY_ID": "key", "AWS_ENDPOINT_URL": refusing.url(""), "AWS_ALLOW_HTTP": "true"}
+        environment |= {"HF_ENDPOINT": refusing.url("").rstrip("/"), "FRAMESPOOL_INDEX": str(tmp_path / "index")}
+        done = subprocess.run(
+            [sys.executable, "-c", _SECRETS_PROGRAM, tmp_path, good, bad, on_error],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "rest 1 1" in done.stdout, done.stdout + done.stderr
+    written = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    names = {path.name for path in written}
+    assert {"framespool-index.sqlite3", "failures.jsonl", "report", "state.json"} <= names
+    outputs = {"stdout": done.stdout.encode(), "stderr": done.stderr.encode(), **written}
+    for name, secret in SECRETS.items():
+        for place, text in outputs.items():
+            at = text.find(secret.encode())
+            assert at < 0, f"{name} in {place}: {text[max(0, at - 300) : at + 100]!r}"
+    if on_error == "skip":
+        assert "framespool.loader" in done.stdout and "/a.mkv?…" in done.stdout

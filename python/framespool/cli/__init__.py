@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -71,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    # Commands report failures themselves; without a handler, warnings would be printed in addition.
+    logging.getLogger("framespool").addHandler(logging.NullHandler())
     top = parser()
     parsed = top.parse_args(arguments)
     if parsed.command is None:

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from framespool._analyze_access import AccessReport, analyze_access, color_metadata
+from framespool._validate_args import display_path
 from framespool._video_info import StreamInfo
 from framespool.cli._parser import add_json, command, count, index
 from framespool.errors import Error
@@ -36,7 +37,7 @@ def add(subparsers: Any) -> None:
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
-    parser.add_argument("file", nargs="+", metavar="FILE", help="a video")
+    parser.add_argument("file", nargs="+", metavar="FILE", help="a video or a URL")
     parser.add_argument("--frames", type=count, metavar="N", default=16, help="frames of the clip (default: 16)")
     parser.add_argument("--stride", type=count, metavar="N", default=4, help="distance between frames (default: 4)")
     parser.add_argument(
@@ -56,11 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
         except Error as error:
             failed += 1
             if arguments.json:
-                print(json.dumps({"command": "analyze", "file": file, "error": str(error)}))
+                print(json.dumps({"command": "analyze", "file": display_path(file), "error": str(error)}))
             print(f"framespool analyze: {error}", file=sys.stderr)
             continue
         if arguments.json:
-            print(json.dumps({"command": "analyze", "file": file, **found.as_dict()}))
+            print(json.dumps({"command": "analyze", "file": display_path(file), **found.as_dict()}))
         else:
             print(_text(found))
     return 1 if failed else 0

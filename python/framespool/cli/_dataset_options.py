@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from typing import Any
 
 from framespool import datasets, samplers, transforms
 from framespool._clip_loader import ClipLoader
 from framespool._images import ImageLoader
 from framespool.cli._parser import count
-from framespool.cli._validate import is_image, list_sources
+from framespool.cli._source_list import is_image, list_sources
 from framespool.errors import ArgumentError
 
 
@@ -20,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser, *, required: bool = True) -> No
         "dataset",
         nargs="+" if required else "*",
         metavar="DATASET",
-        help="a folder of videos or images, a list file (path label), or a file",
+        help="a folder of videos or images, a list file (path label), a file, or a URL",
     )
     parser.add_argument("--frames", type=count, metavar="N", default=16, help="frames per clip (default: 16)")
     parser.add_argument("--stride", type=count, metavar="N", help="distance between frames (default: 1)")
@@ -132,7 +133,7 @@ def labelled(places: list[str]) -> datasets.Dataset:
     Raises:
         ArgumentError: As `list_sources()`.
     """
-    if len(places) == 1:
+    if len(places) == 1 and os.path.isdir(places[0]):
         for reader in (datasets.folder, datasets.image_folder):
             try:
                 return reader(places[0])

@@ -1,4 +1,4 @@
-"""`framespool index`: fills the index cache ahead of time, checks it, exports and imports it."""
+"""`framespool index`: fills the index cache ahead of time, checks, exports, imports and prunes it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ import json
 import os
 import sys
 import time
-from pathlib import Path
+from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 from framespool import _framespool
+from framespool._format import bytes_text
 from framespool._progress import Progress
-from framespool.cli._parser import add_json, command, count
+from framespool._validate_args import display_path
+from framespool.cli._parser import add_json, check_writable, command, count
 from framespool.cli._parser import index as stream_index
+from framespool.cli._source_list import VIDEOS, find
 from framespool.errors import ArgumentError
 
+#: Ordinal of 1970-01-01.
+_EPOCH = date(1970, 1, 1).toordinal()
 #: Limit of printed names per kind of error; --json has all.
 _MAX_NAMES = 20
 
@@ -24,14 +30,23 @@ Fill the index cache, so that loaders need not index videos: packets, random acc
 points and presentation times. Loaders index a video when they first open it; indexing
 ahead of time makes the first epoch as fast as later ones. Videos that are indexed and
 unchanged are skipped. A bad file is reported and does not stop the run.
+
+In place of DATASET, one of these words (for a folder of that name, ./stats):
+
+  stats                    print number and size of the stored indexes
+  prune [FOLDER ...]       remove indexes of missing files, and the least recently used
+                           ones above FRAMESPOOL_INDEX_MAX_BYTES (default 1 GiB); shrink
+                           the file. If the folder of a file is missing too, its file
+                           system may not be mounted: name FOLDER to remove those below
+  export FILE [FOLDER ...] write all stored indexes, or those of files below FOLDER
 """
 
 _EXAMPLES = """\
   framespool index videos/                             all videos below a folder
-  framespool index train.txt val.txt --threads 8       those of two lists
   framespool index videos/ --export videos.jsonl       write their indexes to a file ...
   framespool index /data/videos --import videos.jsonl  ... and import it on another machine
   framespool index videos/ --check                     build all again and compare
+  framespool index prune                               remove what is no longer needed
 """
 
 
@@ -45,7 +60,7 @@ def add(subparsers: Any) -> None:
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
-    parser.add_argument("dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, or a video")
+    parser.add_argument("dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, a video, or a URL")
     parser.add_argument(
         "--index",
         metavar="FOLDER",
@@ -69,6 +84,9 @@ def add(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
+    action = _ACTIONS.get(arguments.dataset[0])
+    if action is not None:
+        return action(arguments, arguments.dataset[1:])
     began = time.monotonic()
     paths, root = _videos(arguments.dataset, arguments.root)
     index = _framespool.Index(arguments.index)
@@ -83,8 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
             filled = index.fill(paths, arguments.stream, threads, arguments.check, progress)
     finally:
         index.flush()  # keeps finished indexes after Ctrl-C
-    failed = [{"path": os.fspath(path), "kind": kind, "error": error} for path, kind, error in filled["failed"]]
-    summary |= {**filled, "failed": failed, "wrong": [os.fspath(path) for path in filled["wrong"]]}
+    failed = [{"path": path, "kind": kind, "error": error} for path, kind, error in filled["failed"]]
+    summary |= {**filled, "failed": failed}
     if arguments.check:
         summary["gone"] = sum(index.prune(place) for place in arguments.dataset if os.path.isdir(place))
         index.flush()
@@ -102,21 +120,82 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if is_bad else 0
 
 
-def _left(left: list[tuple[Path, str]]) -> list[dict[str, str]]:
-    return [{"path": os.fspath(path), "reason": why} for path, why in left]
+def _stats(arguments: argparse.Namespace, rest: list[str]) -> int:
+    if rest:
+        raise ArgumentError(f"index stats takes no DATASET, got {' '.join(map(display_path, rest))}")
+    index = _framespool.Index(arguments.index)
+    found = index.summary()
+    summary = {"command": "index stats", "index": os.fspath(index.file), **found}
+    if arguments.json:
+        print(json.dumps(summary))
+        return 0
+    print(f"index: {summary['index']}")
+    print(f"{found['entries']} indexes, {bytes_text(found['bytes'])} of at most {bytes_text(found['max_bytes'])}")
+    if found["oldest_day"] is not None:
+        print(f"the least recently used one was last used on {date.fromordinal(_EPOCH + found['oldest_day'])}")
+    return 0
+
+
+def _prune(arguments: argparse.Namespace, folders: list[str]) -> int:
+    index = _framespool.Index(arguments.index)
+    before = index.summary()["bytes"]
+    gone = index.prune(None) + sum(index.prune(folder) for folder in folders)
+    index.flush()
+    unused = index.shrink(None)
+    after = index.summary()
+    summary = {"command": "index prune", "index": os.fspath(index.file), "gone": gone, "unused": unused}
+    summary |= {"bytes_before": before, **after}
+    if arguments.json:
+        print(json.dumps(summary))
+    else:
+        print(f"removed {gone} indexes of missing files and {unused} of those unused for the longest time")
+        print(f"{after['entries']} indexes left, {bytes_text(after['bytes'])} (before: {bytes_text(before)})")
+        print(f"index: {summary['index']}")
+    return 0
+
+
+def _export(arguments: argparse.Namespace, rest: list[str]) -> int:
+    if not rest:
+        raise ArgumentError("index export needs a FILE to write")
+    file, *folders = rest
+    check_writable("export", file)
+    index = _framespool.Index(arguments.index)
+    paths = sorted({path for folder in folders or [os.sep] for path in index.paths(folder)})
+    root = arguments.root or (os.path.commonpath([os.path.dirname(path) for path in paths]) if paths else os.sep)
+    exported, left = index.export(file, root, paths, arguments.stream)
+    summary = {"command": "index export", "index": os.fspath(index.file), "root": root, "exported": exported}
+    summary["export_unfit"] = _left(left)
+    if arguments.json:
+        print(json.dumps(summary))
+    else:
+        print(f"exported {exported}, skipped {len(left)}; paths are relative to {root}")
+        named("not exported", [f"{path}: {why}" for path, why in left])
+    return 1 if left else 0
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace, list[str]], int]] = {
+    "stats": _stats,
+    "prune": _prune,
+    "export": _export,
+}
+
+
+def _left(left: list[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"path": path, "reason": why} for path, why in left]
 
 
 def _videos(datasets: list[str], root: str | None) -> tuple[list[str], str]:
-    """The distinct videos, and the folder that they share."""
+    """The distinct videos, and the folder that the local ones share."""
     paths: dict[str, None] = {}
     roots = []
     for dataset in datasets:
-        found, start = _framespool.find_videos(dataset)
-        paths |= dict.fromkeys(os.fspath(path) for path in found)
-        roots.append(os.path.abspath(start))
+        found = find(dataset, VIDEOS)
+        paths |= dict.fromkeys(os.fspath(path) for path, _ in found.samples)
+        if found.root is not None:
+            roots.append(os.path.abspath(found.root))
     if root is not None and not os.path.isdir(root):
         raise ArgumentError(f"--root must be a folder, got {root!r}")
-    return list(paths), root or os.path.commonpath(roots)
+    return list(paths), root or (os.path.commonpath(roots) if roots else os.curdir)
 
 
 def _print(summary: dict[str, Any], arguments: argparse.Namespace) -> None:

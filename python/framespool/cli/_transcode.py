@@ -9,14 +9,16 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from framespool import _framespool, datasets
+from framespool import datasets
 from framespool._progress import Progress
 from framespool._transcode import _estimate, _job
 from framespool._transcode._ffmpeg import VARIABLE
 from framespool._transcode._options import CODECS, PRESETS, Options
+from framespool._validate_args import is_url
 from framespool.cli import _exit_codes
 from framespool.cli._index import named
 from framespool.cli._parser import add_json, check_writable, command, count
+from framespool.cli._source_list import VIDEOS, find
 from framespool.errors import ArgumentError, Error
 
 _DESCRIPTION = f"""\
@@ -49,7 +51,7 @@ def add(subparsers: Any) -> None:
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
-    parser.add_argument("dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, or a video")
+    parser.add_argument("dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, a video, or a URL")
     parser.add_argument("--out", metavar="FOLDER", required=True, help="folder for the new files")
     parser.add_argument(
         "--gop", type=count, metavar="N", default=16, help="frames per GOP; fewer make larger files (default: 16)"
@@ -168,17 +170,15 @@ def _given(places: list[str], out: str) -> tuple[datasets.Dataset, str, list[_Li
     lists: list[_List] = []
     classes: list[str] = []
     for place in places:
-        videos, folder_of = _framespool.find_videos(place)
-        start = os.fspath(folder_of)
-        found: Any = [(os.fspath(path), -1) for path in videos]
+        files = find(place, VIDEOS)
+        found, start = files.samples, files.root
         if os.path.isdir(place):
             if _is_below(out, place):
                 raise ArgumentError(
                     f"--out: {out} is inside {place}, whose videos are read; choose a folder outside of it"
                 )
             found, classes = _labelled(place, found, len(places) == 1)
-        elif [os.fspath(path) for path in videos] != [place]:
-            found = list(datasets.annotation_file(place))
+        elif files.is_list:
             if os.path.realpath(os.path.join(out, os.path.basename(place))) == os.path.realpath(place):
                 raise ArgumentError(f"--out: the list of the results would replace {place}; choose another folder")
             other = written.setdefault(os.path.basename(place), place)
@@ -188,12 +188,13 @@ def _given(places: list[str], out: str) -> tuple[datasets.Dataset, str, list[_Li
                     "rename one, or transcode each to its own folder"
                 )
             lists.append(_List(place, len(entries), len(entries) + len(found)))
-            folders = {os.path.dirname(os.path.abspath(path)) for path, _ in found}
-            if not all(_is_below(folder, start) for folder in folders):
+            folders = {os.path.dirname(os.path.abspath(path)) for path, _ in found if not is_url(path)}
+            if start is not None and not all(_is_below(folder, start) for folder in folders):
                 start = os.path.commonpath(folders)
         entries += found
-        roots.append(os.path.abspath(start))
-    return datasets.Dataset(entries, classes), os.path.commonpath(roots), lists
+        if start is not None:
+            roots.append(os.path.abspath(start))
+    return datasets.Dataset(entries, classes), os.path.commonpath(roots) if roots else os.curdir, lists
 
 
 def _labelled(place: str, found: list[tuple[str, int]], alone: bool) -> tuple[Any, list[str]]:

@@ -5,19 +5,14 @@ from __future__ import annotations
 import argparse
 import collections
 import json
-import os
 import sys
-from collections.abc import Iterator
 from typing import Any
 
-from framespool import _framespool, datasets
 from framespool._progress import Progress
 from framespool._validate_dataset import validate
 from framespool.cli._index import named
+from framespool.cli._source_list import list_sources
 from framespool.cli._parser import add_json, check_writable, command, count
-from framespool.errors import ArgumentError
-
-_EXTENSIONS = frozenset((*_framespool.video_extensions, *_framespool.image_extensions))
 
 _DESCRIPTION = """\
 Decode every frame of every video and image of DATASET on the CPU and report the files
@@ -43,7 +38,7 @@ def add(subparsers: Any) -> None:
         examples=_EXAMPLES,
     )
     parser.add_argument(
-        "dataset", nargs="+", metavar="DATASET", help="a folder of videos or images, a list file, or a file"
+        "dataset", nargs="+", metavar="DATASET", help="a folder of videos or images, a list file, a file, or a URL"
     )
     parser.add_argument("--clips", type=count, metavar="N", help="N random clips per video instead of every frame")
     parser.add_argument("--report", metavar="FILE", help="record the results in FILE, and continue from there")
@@ -81,47 +76,3 @@ def run(arguments: argparse.Namespace) -> int:
             print("bad: " + ", ".join(f"{number} {kind}" for kind, number in kinds.most_common()), file=sys.stderr)
         named("bad", [failure["message"] for failure in report.failures])
     return 1 if report.failures else 0
-
-
-def list_sources(places: list[str]) -> datasets.Dataset:
-    """Videos and images of folders, lists and single files, in this order.
-
-    Raises `ArgumentError` for a folder without any, and as `datasets.annotation_file()`.
-    """
-    found: list[tuple[str, int]] = []
-    for place in places:
-        if os.path.isdir(place):
-            below = sorted(_below(place))
-            if not below:
-                raise ArgumentError(f"{place} has no videos or images; looked for .{' .'.join(sorted(_EXTENSIONS))}")
-            found += [(path, -1) for path in below]
-        elif _extension(place) in _EXTENSIONS:
-            found.append((place, -1))
-        else:
-            found += [(str(path), label) for path, label in datasets.annotation_file(place)]
-    return datasets.Dataset(found)
-
-
-def _below(place: str) -> Iterator[str]:
-    """Files of a folder and its subfolders; each folder once, even if several links lead to it."""
-
-    def refuse(error: OSError) -> None:
-        raise ArgumentError(f"{error.filename}: {error.strerror}; make it readable, or validate other folders")
-
-    seen: set[tuple[int, int]] = set()
-    for folder, below, names in os.walk(place, followlinks=True, onerror=refuse):
-        about = os.stat(folder)
-        if (about.st_dev, about.st_ino) in seen:
-            below.clear()
-            continue
-        seen.add((about.st_dev, about.st_ino))
-        yield from (os.path.join(folder, name) for name in names if _extension(name) in _EXTENSIONS)
-
-
-def is_image(name: str) -> bool:
-    """Whether a file is an image, by its name."""
-    return _extension(name) in _framespool.image_extensions
-
-
-def _extension(name: str) -> str:
-    return name.rpartition(".")[2].lower()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -46,6 +45,8 @@ def _path_fields(source: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def _sha256(path: str) -> str:
+    import hashlib  # loads OpenSSL, which `import framespool` need not wait for
+
     return hashlib.sha256(os.fsencode(path)).hexdigest()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +50,8 @@ def presets() -> dict[str, str]:
         >>> sorted(fsp.samplers.presets())[:3]
         ['cosmos_curate', 'dali', 'dali_uniform_sample']
     """
+    import inspect
+
     return {name: f"{inspect.cleandoc(spec.doc)}\n\n{_options(spec)}" for name, spec in PRESETS.items()}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib
 import struct
 import sys
@@ -153,6 +152,8 @@ def seeded(torch: Any, key: tuple[int, ...]) -> Iterator[None]:
     Returns:
         A context manager.
     """
+    import hashlib  # loads OpenSSL, which most programs do not need
+
     with torch.random.fork_rng(devices=[]):
         digest = hashlib.blake2b(struct.pack(f"<{len(key)}Q", *key), digest_size=8).digest()
         # manual_seed would also seed the generators of all devices.

@@ -2,7 +2,7 @@
 //! SQLite's locks belong to the process: other code in it (such as Python's sqlite3) must not open and close
 //! the file meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -69,18 +69,24 @@ fn create_schema(connection: &Connection) -> Result<()> {
     // network file systems do not support and which crashes the process if the file is truncated. A reader
     // holds its lock only for microseconds.
     connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
-    connection.execute_batch("CREATE TABLE IF NOT EXISTS entry (id INTEGER PRIMARY KEY, value BLOB NOT NULL)")
+    // Numbers of entries are hashes. Values are in a table of their own, where new ones are appended: in a table
+    // ordered by the hashes, each new value would change another page, which is written twice.
+    connection.execute_batch(
+        "CREATE TABLE IF NOT EXISTS record (number INTEGER PRIMARY KEY, id INTEGER NOT NULL, value BLOB NOT NULL);
+         CREATE TABLE IF NOT EXISTS lookup (id INTEGER PRIMARY KEY, number INTEGER NOT NULL, day INTEGER NOT NULL)",
+    )
 }
 
-/// Looks up an entry and passes it to `visit`.
-pub fn get<T>(connection: &Connection, id: i64, visit: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-    let mut statement = connection.prepare_cached("SELECT value FROM entry WHERE id = ?1")?;
-    statement.query_row([id], |row| Ok(visit(row.get_ref(0)?.as_blob()?))).optional()
+/// Looks up an entry and passes it to `visit` with the day of its last recorded use.
+pub fn get<T>(connection: &Connection, id: i64, visit: impl FnOnce(&[u8], i64) -> T) -> Result<Option<T>> {
+    let mut statement = connection
+        .prepare_cached("SELECT value, day FROM lookup JOIN record USING (number) WHERE lookup.id = ?1")?;
+    statement.query_row([id], |row| Ok(visit(row.get_ref(0)?.as_blob()?, row.get(1)?))).optional()
 }
 
 /// Passes all entries to `visit` until it returns `false`.
 pub fn each(connection: &Connection, mut visit: impl FnMut(i64, &[u8]) -> bool) -> Result<()> {
-    let mut statement = connection.prepare("SELECT id, value FROM entry")?;
+    let mut statement = connection.prepare("SELECT id, value FROM record")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         if !visit(row.get(0)?, row.get_ref(1)?.as_blob()?) {
@@ -90,18 +96,22 @@ pub fn each(connection: &Connection, mut visit: impl FnMut(i64, &[u8]) -> bool) 
     Ok(())
 }
 
-/// Inserts or replaces entries, all of them or none. A damaged B-tree may store them where lookups do not
-/// find them, so each one is read back.
-pub fn put(connection: &mut Connection, entries: &BTreeMap<i64, Vec<u8>>) -> Result<()> {
+/// Inserts or replaces entries that are used on day `today`, all of them or none. A damaged B-tree may store them
+/// where lookups do not find them, so each one is read back.
+pub fn put(connection: &mut Connection, entries: &BTreeMap<i64, Vec<u8>>, today: i64) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     {
-        let mut statement = transaction.prepare_cached("INSERT OR REPLACE INTO entry VALUES (?1, ?2)")?;
+        let mut old = transaction.prepare_cached(DELETE_RECORD)?;
+        let mut record = transaction.prepare_cached("INSERT INTO record (id, value) VALUES (?1, ?2)")?;
+        let mut lookup = transaction.prepare_cached("INSERT OR REPLACE INTO lookup VALUES (?1, ?2, ?3)")?;
         for (id, value) in entries {
-            statement.execute((id, value))?;
+            old.execute([id])?;
+            record.execute((id, value))?;
+            lookup.execute((id, transaction.last_insert_rowid(), today))?;
         }
     }
     for (id, value) in entries {
-        if get(&transaction, *id, |found| found == &value[..])? != Some(true) {
+        if get(&transaction, *id, |found, _| found == &value[..])? != Some(true) {
             return Err(rusqlite::Error::SqliteFailure(
                 rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT),
                 None,
@@ -111,13 +121,62 @@ pub fn put(connection: &mut Connection, entries: &BTreeMap<i64, Vec<u8>>) -> Res
     transaction.commit()
 }
 
+const DELETE_RECORD: &str =
+    "DELETE FROM record WHERE number = (SELECT number FROM lookup WHERE lookup.id = ?1)";
+
 /// Removes entries.
 pub fn remove(connection: &mut Connection, ids: &[i64]) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for id in ids {
-        transaction.execute("DELETE FROM entry WHERE id = ?1", [id])?;
+        transaction.prepare_cached(DELETE_RECORD)?.execute([id])?;
+        transaction.prepare_cached("DELETE FROM lookup WHERE id = ?1")?.execute([id])?;
     }
     transaction.commit()
+}
+
+/// Records that entries were used on day `today`.
+pub fn touch(connection: &mut Connection, ids: &BTreeSet<i64>, today: i64) -> Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for id in ids {
+        transaction.prepare_cached("UPDATE lookup SET day = ?1 WHERE id = ?2")?.execute((today, id))?;
+    }
+    transaction.commit()
+}
+
+/// Removes the entries that have not been used for the longest time, until the rest has at most `max_bytes`.
+pub fn remove_least_recently_used(connection: &mut Connection, max_bytes: u64) -> Result<u64> {
+    let mut removed = 0;
+    while used_bytes(connection)? > max_bytes {
+        let count = summary(connection)?.0;
+        let at_once = i64::try_from(count / 16).unwrap_or(i64::MAX).clamp(1, 20_000);
+        let ids = {
+            let mut statement = connection.prepare_cached(
+                "SELECT id FROM lookup WHERE day = (SELECT min(day) FROM lookup) ORDER BY number LIMIT ?1",
+            )?;
+            let ids = statement.query_map([at_once], |row| row.get(0))?.collect::<Result<Vec<i64>>>()?;
+            ids
+        };
+        if ids.is_empty() {
+            break; // the rest is the schema
+        }
+        remove(connection, &ids)?;
+        removed += ids.len() as u64;
+    }
+    Ok(removed)
+}
+
+/// Bytes of the pages in use. Pages of removed entries stay in the file for new ones.
+pub fn used_bytes(connection: &Connection) -> Result<u64> {
+    let value =
+        |name| connection.pragma_query_value(None, name, |row| Ok(row.get::<_, i64>(0)?.unsigned_abs()));
+    Ok(value("page_count")?.saturating_sub(value("freelist_count")?) * value("page_size")?)
+}
+
+/// Number of entries, and the first day on which one of them was used last.
+pub fn summary(connection: &Connection) -> Result<(u64, Option<i64>)> {
+    connection.query_row("SELECT count(*), min(day) FROM lookup", [], |row| {
+        Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?))
+    })
 }
 
 /// Empties a damaged database in place under SQLite's own locks, so that other processes that have it open
@@ -144,7 +203,7 @@ pub fn reset(file: &Path) -> Result<bool> {
 fn is_valid(connection: &Connection) -> bool {
     let check = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
     connection.query_row("PRAGMA quick_check(1)", [], check).is_ok_and(|said| said == "ok")
-        && get(connection, 0, |_| ()).is_ok()
+        && get(connection, 0, |_, _| ()).is_ok()
 }
 
 /// Whether an error means that the file is damaged, rather than a failure of the machine, a lock or a

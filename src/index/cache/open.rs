@@ -1,6 +1,7 @@
 //! Opens the index cache in a folder, once per process and folder, and defines the default folder.
 //! A damaged database is emptied when it is opened for writing.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,12 +16,17 @@ use crate::error::{Error, Result, Site};
 /// Name of the database file in its folder.
 const FILE_NAME: &str = "framespool-index.sqlite3";
 
+/// Maximum size of the database, unless `FRAMESPOOL_INDEX_MAX_BYTES` is another one.
+const MAX_BYTES: u64 = 1 << 30;
+
 /// Number of further attempts to open, and the pause between them.
 const OPEN_RETRIES: u32 = 25;
 const RETRY_INTERVAL: Duration = Duration::from_millis(4);
 
 /// Caches of this process that are in use.
 static OPEN: Mutex<Vec<Weak<IndexCache>>> = Mutex::new(Vec::new());
+/// Folders that could not be opened; the next failure is returned at once.
+static UNUSABLE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Returns the default folder of the cache: `FRAMESPOOL_INDEX`, else a folder in the user's cache directory.
 /// Returns `None` if that variable is "off" or if there is no such directory.
@@ -49,13 +55,20 @@ impl IndexCache {
             );
         };
         // Another process may remove the folder between the steps of opening; creating it again is harmless.
-        for _ in 0..OPEN_RETRIES {
+        let unusable = || UNUSABLE.lock().unwrap_or_else(PoisonError::into_inner);
+        let retries = if unusable().contains(place) { 0 } else { OPEN_RETRIES };
+        for _ in 0..retries {
             match Self::open_once(place, access) {
                 Err(_) if access == AccessMode::Write => std::thread::sleep(RETRY_INTERVAL),
                 result => return result,
             }
         }
-        Self::open_once(place, access)
+        let result = Self::open_once(place, access);
+        match &result {
+            Ok(_) => unusable().remove(place),
+            Err(_) => access == AccessMode::Write && unusable().insert(place.to_owned()),
+        };
+        result
     }
 
     fn open_once(place: &Path, access: AccessMode) -> Result<Arc<Self>> {
@@ -83,10 +96,11 @@ impl IndexCache {
         let writer = match access {
             AccessMode::Read => None,
             AccessMode::Write => match writer(&file, &errors) {
-                Ok(connection) => Some(
-                    Writer::start(file.clone(), connection, errors.clone())
-                        .map_err(|e| io_error(&file, e))?,
-                ),
+                Ok(connection) => {
+                    let max_bytes = max_bytes(&errors);
+                    let started = Writer::start(file.clone(), connection, errors.clone(), max_bytes);
+                    Some(started.map_err(|e| io_error(&file, e))?)
+                }
                 // It may still be readable, which is checked below.
                 Err(error) if database::is_denied(&error) => {
                     let what = file.display();
@@ -101,7 +115,7 @@ impl IndexCache {
         };
         let access_of_readers = if writer.is_some() { access } else { AccessMode::Read };
         let reader = database::reader(&file, access_of_readers).map_err(failed)?;
-        match database::get(&reader, 0, |_| ()) {
+        match database::get(&reader, 0, |_, _| ()) {
             Err(error) if !database::is_busy(&error) => return Err(failed(error)),
             _ => {}
         }
@@ -117,10 +131,25 @@ impl IndexCache {
     }
 }
 
+/// Maximum size of the database; an invalid value of the environment variable is recorded as an error.
+pub(super) fn max_bytes(errors: &CacheErrors) -> u64 {
+    let Some(value) = std::env::var_os("FRAMESPOOL_INDEX_MAX_BYTES").filter(|value| !value.is_empty()) else {
+        return MAX_BYTES;
+    };
+    value.to_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
+        let given = value.to_string_lossy();
+        let what = format!(
+            "FRAMESPOOL_INDEX_MAX_BYTES must be a number of bytes, got {given:?}; {MAX_BYTES} is used"
+        );
+        errors.record(what, 0);
+        MAX_BYTES
+    })
+}
+
 /// Opens a connection for writing; a damaged database is emptied first.
 fn writer(file: &Path, errors: &CacheErrors) -> rusqlite::Result<rusqlite::Connection> {
     let readable =
-        |connection: rusqlite::Connection| database::get(&connection, 0, |_| ()).map(|_| connection);
+        |connection: rusqlite::Connection| database::get(&connection, 0, |_, _| ()).map(|_| connection);
     match database::writer(file).and_then(readable) {
         Err(error) if database::is_damage(&error) => {
             if database::reset(file)? {

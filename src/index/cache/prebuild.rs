@@ -154,32 +154,6 @@ impl IndexCache {
         self.put_blocking(path, &*source, stream, since, &index);
         Ok((outcome, index.num_frames()))
     }
-
-    /// Removes the entries of files below `root` that no longer exist; returns their number.
-    pub fn prune(&self, root: &Path) -> Result<u64> {
-        use std::os::unix::ffi::OsStrExt;
-        let root = std::path::absolute(root)
-            .map_err(|e| Error::io(&Site::file(&root.to_string_lossy().into()), e))?;
-        let Some(_guard) = super::fork_guard::enter(self.owner_pid) else { return Ok(0) };
-        let mut gone = Vec::new();
-        self.read(|connection| {
-            super::database::each(connection, |id, value| {
-                let path = record::CacheRecord::decode(value)
-                    .map(|e| Path::new(std::ffi::OsStr::from_bytes(record::path_in_key(e.key))));
-                if path.is_some_and(|p| p.starts_with(&root) && !p.exists()) {
-                    gone.push(id);
-                }
-                true
-            })
-        });
-        let count = gone.len() as u64;
-        match &self.writer {
-            Some(writer) if count > 0 => writer.remove(gone),
-            Some(_) => {}
-            None => return Ok(0),
-        }
-        Ok(count)
-    }
 }
 
 /// Opens a file and waits until its last change is old enough for its index to be trusted: see

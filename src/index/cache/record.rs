@@ -1,6 +1,8 @@
 //! Defines a cache entry (key, file state, fingerprint, encoded index) and when it is valid for a source.
 //! A checksum also covers the key, so that a damaged database returns the right entry or none.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +11,7 @@ use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 use super::codec::FORMAT;
 use super::varint::{write_bytes, write_signed_varint, write_varint, VarintReader};
 use crate::error::Result;
-use crate::source::{ByteSource, Identity};
+use crate::source::{as_url, ByteSource, Identity};
 
 /// Number of bytes at each end of a file that its fingerprint covers.
 const HASHED_BYTES: u64 = 4096;
@@ -163,6 +165,28 @@ pub fn record_key(path: &Path, source: &dyn ByteSource, stream: Option<u32>) -> 
 /// Returns the path or URL in a key.
 pub fn path_in_key(key: &[u8]) -> &[u8] {
     key.split(|&byte| byte == STREAM_SEPARATOR).next().unwrap_or(key)
+}
+
+/// Returns the path or URL of an encoded entry, whose other parts are not checked.
+pub fn path_of(encoded: &[u8]) -> Option<&Path> {
+    let mut reader = VarintReader::new(encoded);
+    if reader.byte()? != FORMAT {
+        return None;
+    }
+    reader.u64_le()?;
+    Some(Path::new(OsStr::from_bytes(path_in_key(reader.bytes(MAX_KEY_BYTES)?))))
+}
+
+/// Whether a local file was removed. If its folder is missing too, its file system may not be mounted.
+pub fn is_missing(path: &Path) -> bool {
+    as_url(path).is_none()
+        && matches!(path.try_exists(), Ok(false))
+        && path.parent().is_some_and(|folder| matches!(folder.try_exists(), Ok(true)))
+}
+
+/// Days since 1970.
+pub fn today() -> i64 {
+    unix_nanos(SystemTime::now()) / 86_400_000_000_000
 }
 
 /// Converts a time to nanoseconds since 1970.

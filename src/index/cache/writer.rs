@@ -2,7 +2,7 @@
 //! The queue is bounded: an index that does not fit within a short time is not cached.
 //! Errors are recorded in [`CacheErrors`] and never returned to the decoding threads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,16 +12,24 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{bounded, Receiver, Sender};
 use rusqlite::Connection;
 
-use super::record::{record_id, CacheRecord, FileSignature};
+use super::record::{self, is_missing, record_id, today, CacheRecord, FileSignature};
 use super::{codec, database, fork_guard};
 use crate::index::VideoIndex;
 
-/// Capacity of the queue, and maximum number of indices per transaction.
+/// Capacity of the queue.
 const MAX_QUEUED: usize = 256;
 /// How long threads that build indices wait while the queue is full: less than writing a batch takes.
 const MAX_QUEUE_WAIT: Duration = Duration::from_millis(100);
-/// How long a transaction waits for more indices: its cost on disk is the same for one as for many.
-const MAX_BATCH_WAIT: Duration = Duration::from_millis(20);
+/// How long a transaction waits for the next index, and for all of them: its cost on disk is almost the same for
+/// one as for many. Processes that are killed lose the indices of this time.
+const MAX_IDLE_WAIT: Duration = Duration::from_millis(100);
+const MAX_BATCH_WAIT: Duration = Duration::from_secs(1);
+/// Size of a transaction: readers wait while it is written.
+const MAX_BATCH_BYTES: usize = 4 << 20;
+/// Maximum number of entries whose use is recorded at once.
+const MAX_TOUCHED: usize = 1 << 20;
+/// How long the search for entries of missing files may take when the database is too large.
+const MAX_SEARCH: Duration = Duration::from_secs(2);
 /// Number of resets after which a damaged database is left as it is, because something keeps damaging it.
 const MAX_RESETS: u32 = 3;
 /// Maximum number of checks that find no damage; each reads the whole database.
@@ -100,19 +108,44 @@ enum Message {
 pub struct Writer {
     queue: Option<Sender<Message>>,
     thread: Option<JoinHandle<()>>,
+    /// Entries used since the last transaction that are not marked as used today.
+    touched: Arc<Mutex<BTreeSet<i64>>>,
     /// The last wait timed out: later calls do not wait until an index was queued again.
     stuck: AtomicBool,
 }
 
 impl Writer {
     /// Starts the thread.
-    pub fn start(file: PathBuf, connection: Connection, errors: Arc<CacheErrors>) -> std::io::Result<Self> {
+    pub fn start(
+        file: PathBuf,
+        connection: Connection,
+        errors: Arc<CacheErrors>,
+        max_bytes: u64,
+    ) -> std::io::Result<Self> {
         let (queue, messages) = bounded(MAX_QUEUED);
         let owner_pid = std::process::id();
-        let work =
-            move || WriterThread { file, connection, errors, owner_pid, resets: 0, checks: 0 }.run(&messages);
-        let thread = std::thread::Builder::new().name("index-writer".into()).spawn(work)?;
-        Ok(Self { queue: Some(queue), thread: Some(thread), stuck: AtomicBool::new(false) })
+        let touched: Arc<Mutex<BTreeSet<i64>>> = Arc::default();
+        let thread_state = WriterThread {
+            file,
+            connection,
+            errors,
+            owner_pid,
+            max_bytes,
+            touched: touched.clone(),
+            resets: 0,
+            checks: 0,
+        };
+        let thread = std::thread::Builder::new().name("index-writer".into());
+        let thread = thread.spawn(move || thread_state.run(&messages))?;
+        Ok(Self { queue: Some(queue), thread: Some(thread), touched, stuck: AtomicBool::new(false) })
+    }
+
+    /// Marks an entry as used today with the next transaction.
+    pub fn touch(&self, id: i64) {
+        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        if touched.len() < MAX_TOUCHED {
+            touched.insert(id);
+        }
     }
 
     /// Queues an index, waiting without limit if `wait` is set and for a short time otherwise. Returns
@@ -169,6 +202,8 @@ struct WriterThread {
     connection: Connection,
     errors: Arc<CacheErrors>,
     owner_pid: u32,
+    max_bytes: u64,
+    touched: Arc<Mutex<BTreeSet<i64>>>,
     resets: u32,
     checks: u32,
 }
@@ -179,31 +214,41 @@ impl WriterThread {
         while let Some(message) = next.take() {
             match message {
                 Message::Write(new) => {
-                    let mut batch = vec![*new];
+                    let (mut records, mut bytes) = (BTreeMap::new(), 0); // the latest of each key
                     let deadline = Instant::now() + MAX_BATCH_WAIT;
-                    while batch.len() < MAX_QUEUED {
-                        match messages.recv_deadline(deadline) {
-                            Ok(Message::Write(new)) => batch.push(*new),
-                            Ok(other) => {
-                                next = Some(other);
-                                break;
+                    let mut pending = Some(new);
+                    while let Some(new) = pending.take() {
+                        match new.encode() {
+                            Some((id, value)) => {
+                                bytes += value.len();
+                                records.insert(id, value);
                             }
-                            Err(_) => break,
+                            None => self.errors.add_dropped(1),
+                        }
+                        if bytes < MAX_BATCH_BYTES {
+                            match messages.recv_deadline(deadline.min(Instant::now() + MAX_IDLE_WAIT)) {
+                                Ok(Message::Write(new)) => pending = Some(new),
+                                Ok(other) => next = Some(other),
+                                Err(_) => {}
+                            }
                         }
                     }
-                    let records: Vec<_> = batch.iter().filter_map(PendingWrite::encode).collect();
-                    self.errors.add_dropped(batch.len() - records.len());
-                    let records: BTreeMap<_, _> = records.into_iter().collect(); // the latest of each key
-                    self.write(records.len(), &|connection| database::put(connection, &records));
+                    self.write(records.len(), &|connection| database::put(connection, &records, today()));
+                    self.write_touched();
+                    self.limit_size();
                 }
                 Message::Remove(ids) => self.write(0, &|connection| database::remove(connection, &ids)),
                 Message::Repair => self.repair(),
-                Message::Flush(done) => drop(done.send(())),
+                Message::Flush(done) => {
+                    self.write_touched();
+                    let _ = done.send(());
+                }
             }
             if next.is_none() {
                 next = messages.recv().ok();
             }
         }
+        self.write_touched();
         // Closing the connection also uses SQLite.
         let guard = fork_guard::enter(self.owner_pid);
         drop(self);
@@ -225,6 +270,33 @@ impl WriterThread {
         }
         self.errors
             .record(format!("{}: damaged, and emptying it did not repair it", self.file.display()), entries);
+    }
+
+    fn write_touched(&mut self) {
+        let touched = std::mem::take(&mut *self.touched.lock().unwrap_or_else(PoisonError::into_inner));
+        if !touched.is_empty() {
+            self.write(0, &|connection| database::touch(connection, &touched, today()));
+        }
+    }
+
+    /// If the database is larger than its limit, removes entries of missing files, then those that have not been
+    /// used for the longest time, until a tenth is free.
+    fn limit_size(&mut self) {
+        let max_bytes = self.max_bytes;
+        self.write(0, &move |connection| {
+            if database::used_bytes(connection)? <= max_bytes {
+                return Ok(());
+            }
+            let (mut gone, deadline) = (Vec::new(), Instant::now() + MAX_SEARCH);
+            database::each(connection, |id, value| {
+                if record::path_of(value).is_some_and(is_missing) {
+                    gone.push(id);
+                }
+                Instant::now() < deadline
+            })?;
+            database::remove(connection, &gone)?;
+            database::remove_least_recently_used(connection, max_bytes / 10 * 9).map(drop)
+        });
     }
 
     fn repair(&mut self) {

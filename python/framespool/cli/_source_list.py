@@ -1,0 +1,82 @@
+"""The sources in the arguments of commands: folders, list files, single files and URLs. All commands use it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from framespool import _framespool, datasets
+from framespool._validate_args import is_url
+from framespool.errors import ArgumentError
+
+VIDEOS = frozenset(_framespool.video_extensions)
+_ALL = VIDEOS | frozenset(_framespool.image_extensions)
+
+
+@dataclass
+class Found:
+    """What an argument stands for.
+
+    Attributes:
+        samples: (path or URL, label) of each file.
+        root: Folder from which the names start; `None` for a URL.
+        is_list: Whether it is a list file.
+    """
+
+    samples: list[tuple[Any, Any]]
+    root: str | None
+    is_list: bool = False
+
+
+def find(place: str, extensions: Collection[str] = _ALL) -> Found:
+    """Finds the files of an argument.
+
+    Raises `ArgumentError` for a folder without any, and as `datasets.annotation_file()`.
+    """
+    if os.path.isdir(place):
+        below = sorted(_below(place, extensions), key=os.fsencode)
+        if not below:
+            kinds = "videos" if extensions is VIDEOS else "videos or images"
+            raise ArgumentError(f"{place} has no {kinds}; looked for .{' .'.join(sorted(extensions))}")
+        return Found([(path, -1) for path in below], place)
+    root = None if is_url(place) else os.path.dirname(place) or os.curdir
+    if _extension(place) in extensions:
+        return Found([(place, -1)], root)
+    return Found(list(datasets.annotation_file(place)), root, is_list=True)
+
+
+def list_sources(places: list[str]) -> datasets.Dataset:
+    """Videos and images of folders, lists and single files, in this order; raises as `find()`."""
+    return datasets.Dataset([sample for place in places for sample in find(place).samples])
+
+
+def _below(place: str, extensions: Collection[str]) -> Iterator[str]:
+    """Files of a folder and its subfolders; each folder once, even if several links lead to it. Hidden ones are not."""
+
+    def refuse(error: OSError) -> None:
+        raise ArgumentError(f"{error.filename}: {error.strerror}; make it readable, or give other folders")
+
+    seen: set[tuple[int, int]] = set()
+    for folder, below, names in os.walk(place, followlinks=True, onerror=refuse):
+        about = os.stat(folder)
+        if (about.st_dev, about.st_ino) in seen:
+            below.clear()
+            continue
+        seen.add((about.st_dev, about.st_ino))
+        below[:] = [name for name in below if not name.startswith(".")]
+        for name in names:
+            if not name.startswith(".") and _extension(name) in extensions:
+                yield os.path.join(folder, name)
+
+
+def is_image(name: str) -> bool:
+    """Whether a file is an image, by its name."""
+    return _extension(name) in _framespool.image_extensions
+
+
+def _extension(name: str) -> str:
+    if is_url(name):
+        name = name.partition("?")[0].partition("#")[0]
+    return name.rpartition(".")[2].lower()

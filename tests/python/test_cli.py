@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from framespool.cli import _completions as completions
@@ -270,7 +271,7 @@ def test_import_of_the_command_line_is_light():
 def test_each_command_takes_urls(words, is_list, short_clips, encoder, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FRAMESPOOL_INDEX", str(tmp_path / "index"))
-    with FaultyServer(open(short_clips[0][0], "rb").read()).running() as server:
+    with FaultyServer(Path(short_clips[0][0]).read_bytes()).running() as server:
         url = f"http://me:hush@127.0.0.1:{server.port}/a.mkv?sig=hush#t"
         if is_list and words[0] != "analyze":
             (tmp_path / "list.txt").write_text(f"{url} 0\n")

@@ -151,12 +151,14 @@ def test_failures_are_logged_once_per_file(short_clips, tmp_path, caplog, monkey
     before = len(caplog.records)
     list(fsp.ClipLoader(short_clips[:2], rule, batch_size=2, on_error=on_error))
     assert len(caplog.records) == before
+    if on_error == "replace":
+        return  # with so many bad files, replacements would fail too
     many = [str(tmp_path / f"bad{number}.mkv") for number in range(30)]
     list(fsp.ClipLoader([*short_clips[:3], *many], rule, batch_size=2, on_error=on_error))
     assert len(messages("WARNING")) == 21 and "further warnings are omitted" in messages("WARNING")[-1]
 
 
-def test_an_exception_in_a_log_handler_loses_no_batch(short_clips, tmp_path, caplog):
+def test_an_exception_in_a_log_handler_loses_no_batch(short_clips, tmp_path, monkeypatch):
     import logging
 
     class Raising(logging.Filter):
@@ -167,9 +169,11 @@ def test_an_exception_in_a_log_handler_loses_no_batch(short_clips, tmp_path, cap
     rule = fsp.samplers.random(sequence_length=2)
     loader = fsp.ClipLoader([*short_clips[:3], tmp_path / "bad.mkv"], rule, batch_size=1, on_error="skip")
     logger, raising = logging.getLogger("framespool.loader"), Raising()
+    reported = []
+    monkeypatch.setattr("sys.unraisablehook", reported.append)
     logger.addFilter(raising)
     try:
-        with pytest.warns(pytest.PytestUnraisableExceptionWarning, match="a user's filter"):
-            assert sum(len(batch.labels) for batch in loader) == 3
+        assert {video for batch in loader for video in batch.video_ids.tolist()} == {0, 1, 2}
     finally:
         logger.removeFilter(raising)
+    assert reported and str(reported[0].exc_value) == "a user's filter"

@@ -361,9 +361,9 @@ class Index:
         """Builds missing indexes, or with `check` all; calls `progress(done, failed, total)` regularly."""
     def export(
         self, file: _Path, root: _Path, paths: list[str], stream: int | None
-    ) -> tuple[int, list[tuple[Path, str]]]:
+    ) -> tuple[int, list[tuple[str, str]]]:
         """Writes indexes as lines of JSON; returns how many, and the skipped ones with reasons."""
-    def import_(self, file: _Path, root: _Path) -> tuple[int, list[tuple[Path, str]]]:
+    def import_(self, file: _Path, root: _Path) -> tuple[int, list[tuple[str, str]]]:
         """Reads such lines; returns how many, and the skipped ones with reasons."""
     def prune(self, root: _Path | None) -> int:
         """Removes indexes of missing files, below `root` or whose folder exists; returns how many."""

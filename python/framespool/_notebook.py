@@ -95,7 +95,9 @@ def dataset_html(dataset: Any) -> str:
         more = f", and {len(dataset.classes) - 20} more" if len(dataset.classes) > 20 else ""
         properties.append((f"{len(dataset.classes)} classes", ", ".join(shown) + more))
     properties += [(f"column {name}", repr(values[:_MAX_SAMPLES])[:200]) for name, values in dataset.columns.items()]
-    properties += [(f"sample {place}", display_repr(dataset[place])[:200]) for place in range(min(_MAX_SAMPLES, len(dataset)))]
+    properties += [
+        (f"sample {place}", display_repr(dataset[place])[:200]) for place in range(min(_MAX_SAMPLES, len(dataset)))
+    ]
     return _table(properties)
 
 

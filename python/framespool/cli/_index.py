@@ -60,7 +60,9 @@ def add(subparsers: Any) -> None:
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
-    parser.add_argument("dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, a video, or a URL")
+    parser.add_argument(
+        "dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, a video, or a URL"
+    )
     parser.add_argument(
         "--index",
         metavar="FOLDER",

@@ -51,7 +51,9 @@ def add(subparsers: Any) -> None:
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
-    parser.add_argument("dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, a video, or a URL")
+    parser.add_argument(
+        "dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, a video, or a URL"
+    )
     parser.add_argument("--out", metavar="FOLDER", required=True, help="folder for the new files")
     parser.add_argument(
         "--gop", type=count, metavar="N", default=16, help="frames per GOP; fewer make larger files (default: 16)"

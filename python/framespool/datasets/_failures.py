@@ -130,7 +130,5 @@ def read_failures(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str]
             except (ValueError, TypeError, AttributeError):
                 bad = None
             if bad is None:
-                raise ArgumentError(
-                    f'{os.fspath(path)}, line {number}: expected an object with a "path"'
-                )
+                raise ArgumentError(f'{os.fspath(path)}, line {number}: expected an object with a "path"')
             yield bad

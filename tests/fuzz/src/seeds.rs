@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use framespool_datasets::find_videos;
+use framespool_datasets::folder;
 
 use crate::Target;
 
@@ -54,9 +54,11 @@ impl Seeds {
 
     /// Videos up to a length, the smallest of each folder first.
     pub fn videos(&self, most_bytes: u64, most: usize) -> Vec<Vec<u8>> {
-        let videos =
-            |root: &PathBuf| find_videos(root.join("video")).map_or_else(|_| Vec::new(), |(paths, _)| paths);
-        self.roots.iter().flat_map(|root| smallest(videos(root).into_iter(), most_bytes, most)).collect()
+        let videos = |root: &PathBuf| {
+            let found = folder(root.join("video"), None).into_iter().flat_map(|found| found.samples);
+            smallest(found.map(|entry| entry.path), most_bytes, most)
+        };
+        self.roots.iter().flat_map(videos).collect()
     }
 
     /// Images up to a length, the smallest of each folder first.
@@ -64,8 +66,7 @@ impl Seeds {
         let extensions = ["jpg", "jpeg", "png"].map(str::to_owned);
         let pictures = |root: &PathBuf| {
             let folders = ["classes", "corrupt", "odd"].map(|name| root.join("images").join(name));
-            let found =
-                folders.into_iter().filter_map(|f| framespool_datasets::folder(f, Some(&extensions)).ok());
+            let found = folders.into_iter().filter_map(|f| folder(f, Some(&extensions)).ok());
             smallest(found.flat_map(|found| found.samples).map(|entry| entry.path), most_bytes, most)
         };
         self.roots.iter().flat_map(pictures).collect()

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use crossbeam_channel::{bounded, Receiver, Sender};
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 /// Records that wait; further ones are dropped.
@@ -58,17 +59,16 @@ pub fn install() {
     }
 }
 
-/// Emits the queued records by Python's `logging`.
+/// Emits the queued records by Python's `logging`. An exception of a user's log handler is reported, but loses no batch.
 ///
 /// # Errors
-/// The exception of a filter or handler.
+/// `KeyboardInterrupt` and others that end the program.
 pub fn emit_log_records(py: Python<'_>) -> PyResult<()> {
     if !PENDING.load(Ordering::Acquire) {
         return Ok(());
     }
     PENDING.store(false, Ordering::Release);
     let Some(queue) = QUEUE.get() else { return Ok(()) };
-    let logging = py.import("logging")?;
     for LogRecord { level, target, message } in queue.receiver.try_iter() {
         let level = match level {
             Level::Error => 40,
@@ -76,7 +76,14 @@ pub fn emit_log_records(py: Python<'_>) -> PyResult<()> {
             Level::Info => 20,
             Level::Debug | Level::Trace => 10,
         };
-        logging.call_method1("getLogger", (target,))?.call_method1("log", (level, "%s", message))?;
+        let emitted = py
+            .import("logging")
+            .and_then(|logging| logging.call_method1("getLogger", (target,)))
+            .and_then(|logger| logger.call_method1("log", (level, "%s", message)));
+        match emitted {
+            Err(error) if error.is_instance_of::<PyException>(py) => error.write_unraisable(py, None),
+            other => drop(other?),
+        }
     }
     Ok(())
 }

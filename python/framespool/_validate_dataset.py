@@ -16,6 +16,7 @@ from framespool._clip_loader import ClipLoader
 from framespool._framespool import image_extensions, image_signature_bytes, is_image, video_extensions
 from framespool._images import ImageBatch, ImageLoader, decode_image
 from framespool._loader_options import cores
+from framespool._source_list import list_sources
 from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 from framespool._validate_args import integer
 from framespool._video import Video
@@ -86,7 +87,8 @@ def validate(
     modification time, are not decoded again. URLs and bytes, whose times are unknown, are.
 
     Args:
-        dataset: As for `ClipLoader`.
+        dataset: As for `ClipLoader`; or a path: of a folder, for the videos and images below it, of a file, or of a
+            list file as `datasets.annotation_file()` reads it.
         clips_per_video: Decode this many random clips of 16 frames per video, which is faster and may miss damage.
             `None`: decode every frame.
         report: A file of JSON lines, one per sample, to which results are appended. `None`: no file.
@@ -106,9 +108,12 @@ def validate(
         >>> report = fsp.validate(["a.mp4", "damaged.mp4"], num_threads=1)
         >>> report.samples, [failure["path"] for failure in report.failures]
         (2, ['damaged.mp4'])
+        >>> fsp.validate("videos/").samples
+        3
     """
     began = time.monotonic()
-    entries = as_dataset(dataset)
+    is_path = isinstance(dataset, (str, os.PathLike))
+    entries = list_sources([os.fspath(dataset)]) if is_path else as_dataset(dataset)
     if not len(entries):
         raise ArgumentError("the dataset is empty; give at least one file")
     clips = None if clips_per_video is None else integer("clips_per_video", clips_per_video, least=1)

@@ -120,6 +120,22 @@ def test_link_cycles_and_unwritable_paths(folder, capsys):
     assert "--failures" in capsys.readouterr().err
 
 
+def test_a_path_stands_for_the_files_below_it(videos, tmp_path):
+    (tmp_path / "deep").mkdir()
+    shutil.copy(videos / "derived" / "tiny_34x26_h264.mp4", tmp_path / "deep" / "b.mp4")
+    shutil.copy(videos / "corrupt" / "derived" / "zero_hole_h264.mp4", tmp_path / "a.mp4")
+    (tmp_path / "notes.txt").write_text("deep/b.mp4 3\n")
+    for folder in (str(tmp_path), tmp_path):
+        found = fsp.validate(folder)
+        assert found.samples == 2 and names(found) == ["a.mp4"]
+    assert fsp.validate(tmp_path / "deep" / "b.mp4").samples == 1
+    listed = fsp.validate(str(tmp_path / "notes.txt"))
+    assert listed.samples == 1 and not listed.failures
+    with pytest.raises(fsp.ArgumentError, match="empty.*has no videos or images"):
+        (tmp_path / "empty").mkdir()
+        fsp.validate(tmp_path / "empty")
+
+
 def test_wrong_arguments_are_rejected(tmp_path, capsys):
     with pytest.raises(fsp.ArgumentError, match="empty"):
         fsp.validate([])

@@ -1,7 +1,8 @@
-"""Tables of pandas, Polars, PyArrow and `datasets` as datasets."""
+"""Tables of pandas, Polars, PyArrow and `datasets` as datasets, and back."""
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import framespool as fsp
@@ -62,6 +63,40 @@ def test_segments_and_bytes():
     with pytest.raises(fsp.ArgumentError, match="two columns have the name 'path'"):
         from_dataframe(pandas.concat([table, table], axis=1))
     assert from_dataframe(pandas.DataFrame({"path": [b"bytes of a file"]})).samples == [(b"bytes of a file", -1)]
+
+
+def test_a_dataset_becomes_a_table():
+    pandas = pytest.importorskip("pandas")
+    member = fsp.datasets.ArchiveMember("shard.tar", 512, 9, "x/a.mp4")
+    samples = [
+        ("s3://key:secret@bucket/a.mp4", "walk"),
+        (VideoSegment("b.mp4", start_seconds=1.5), "run"),
+        (VideoSegment(member, end_frame=7), "walk"),
+        (fsp.datasets.TableCell("t.parquet", "video.bytes", 3), "run"),
+        (fsp.datasets.ImageSequence("frames"), "run"),
+        (b"the bytes of a file", "walk"),
+    ]
+    columns = {"fold": [1, 2, 3, 4, 5, 6], "label": list("abcdef")}
+    table = fsp.datasets.Dataset(samples, columns=columns).to_pandas()
+    assert table.astype(object).where(table.notna(), None).to_dict("list") == {
+        "path": ["s3://key:secret@bucket/a.mp4", "b.mp4", "shard.tar", "t.parquet", "frames", None],
+        "member": [None, None, "x/a.mp4", "video.bytes, row 3", None, None],
+        "label": [1, 0, 1, 0, 0, 1],
+        "class": ["walk", "run", "walk", "run", "run", "walk"],
+        "start": [None, 1.5, None, None, None, None],
+        "end_frame": [None, None, 7, None, None, None],
+        "fold": [1, 2, 3, 4, 5, 6],
+        "columns.label": list("abcdef"),
+    }
+    plain = fsp.datasets.Dataset([("a.mp4", 0), (VideoSegment("b.mp4", start_seconds=1, end_seconds=2), 3)])
+    assert isinstance(plain.to_pandas(), pandas.DataFrame) and from_dataframe(plain.to_pandas()) == plain
+    assert list(fsp.datasets.Dataset([]).to_pandas().columns) == ["path", "label"]
+
+
+def test_a_table_needs_pandas(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(fsp.UnsupportedError, match="pip install pandas"):
+        fsp.datasets.Dataset(["a.mp4"]).to_pandas()
 
 
 @pytest.mark.parametrize("wrong", [[("a.mp4", 0)], {"path": ["a.mp4"]}, "a.csv", None])

@@ -10,8 +10,8 @@ from typing import Any
 from framespool import datasets, samplers, transforms
 from framespool._clip_loader import ClipLoader
 from framespool._images import ImageLoader
+from framespool._source_list import is_image, list_sources
 from framespool.cli._parser import count
-from framespool.cli._source_list import is_image, list_sources
 from framespool.errors import ArgumentError
 
 

@@ -18,7 +18,7 @@ from framespool._validate_args import is_url
 from framespool.cli import _exit_codes
 from framespool.cli._index import named
 from framespool.cli._parser import add_json, check_writable, command, count
-from framespool.cli._source_list import VIDEOS, find
+from framespool._source_list import VIDEOS, find
 from framespool.errors import ArgumentError, Error
 
 _DESCRIPTION = f"""\

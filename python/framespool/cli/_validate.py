@@ -9,10 +9,10 @@ import sys
 from typing import Any
 
 from framespool._progress import Progress
+from framespool._source_list import list_sources
 from framespool._validate_dataset import validate
 from framespool.cli._index import named
 from framespool.cli._parser import add_json, check_writable, command, count
-from framespool.cli._source_list import list_sources
 
 _DESCRIPTION = """\
 Decode every frame of every video and image of DATASET on the CPU and report the files

@@ -266,6 +266,35 @@ class Dataset(Sequence[tuple[Source, Any]]):
             progress=progress,
         )
 
+    def to_pandas(self) -> Any:
+        """The samples as a table of pandas, one row per sample; `datasets.from_dataframe()` reads it.
+
+        Columns that no sample needs are omitted:
+
+        - `path`: the file, folder, archive or URL as the dataset has it; `None` for bytes
+        - `member`: name of the archive member, or column and row of the cell of a Parquet file
+        - `label`, and `class`, its name
+        - `start`, `end`: bounds of the segment in seconds
+        - `start_frame`, `end_frame`: bounds of the segment in frames
+        - the columns of the dataset; one with a name from above is called `columns.NAME`
+
+        Returns:
+            pandas.DataFrame: The table.
+
+        Raises:
+            UnsupportedError: If pandas is not installed.
+
+        Example:
+            >>> import framespool as fsp
+            >>> import pandas as pd
+            >>> table = fsp.datasets.folder("videos/").to_pandas()
+            >>> isinstance(table, pd.DataFrame), table["class"].tolist(), table.columns.tolist()
+            (True, ['again', 'bird', 'book'], ['path', 'label', 'class'])
+        """
+        from framespool.datasets._in_memory import to_pandas
+
+        return to_pandas(self)
+
     def _for_engine(self) -> Any:
         """Returns the samples as the engine takes them: its own table if it made one. Its labels are integers."""
         if isinstance(self.samples, SampleList):

@@ -1,4 +1,4 @@
-"""The sources in the arguments of commands: folders, list files, single files and URLs. All commands use it."""
+"""Finds the files that a path stands for: folders, list files, single files and URLs. All commands use it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,16 @@ class Found:
 def find(place: str, extensions: Collection[str] = _ALL) -> Found:
     """Finds the files of an argument.
 
-    Raises `ArgumentError` for a folder without any, and as `datasets.annotation_file()`.
+    Args:
+        place: A path or URL. A folder stands for all files below it, by their extensions; a file with another extension
+            is a list.
+        extensions: The extensions to look for, in lower case.
+
+    Returns:
+        The files; only those of a list have labels.
+
+    Raises:
+        ArgumentError: For a folder without such files, and as `datasets.annotation_file()`.
     """
     if os.path.isdir(place):
         below = sorted(_below(place, extensions), key=os.fsencode)
@@ -48,7 +57,17 @@ def find(place: str, extensions: Collection[str] = _ALL) -> Found:
 
 
 def list_sources(places: list[str]) -> datasets.Dataset:
-    """Videos and images of folders, lists and single files, in this order; raises as `find()`."""
+    """Finds videos and images of folders, lists and single files.
+
+    Args:
+        places: Paths or URLs, as for `find()`.
+
+    Returns:
+        A dataset, in the order of the arguments.
+
+    Raises:
+        ArgumentError: As `find()`.
+    """
     return datasets.Dataset([sample for place in places for sample in find(place).samples])
 
 
@@ -72,7 +91,14 @@ def _below(place: str, extensions: Collection[str]) -> Iterator[str]:
 
 
 def is_image(name: str) -> bool:
-    """Whether a file is an image, by its name."""
+    """Whether a file is an image, by its name.
+
+    Args:
+        name: Its path or URL.
+
+    Returns:
+        `True` for an extension of images.
+    """
     return _extension(name) in _framespool.image_extensions
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import resource
@@ -155,6 +156,29 @@ def write_embeddings(path: Path, chunks: Iterable[dict[str, Any]], model: FrameM
     result = torch.cat(embeddings)
     torch.save({"embeddings": result, "pts_seconds": pts_seconds}, path)
     return result
+
+
+def bench_arguments(description: str, **numbers: tuple[int, str]) -> argparse.Namespace:
+    """Reads the command line of a `bench.py`, and makes the model use one thread.
+
+    Args:
+        description: What the program measures.
+        numbers: Further options of one number each: default and description by name.
+
+    Returns:
+        `videos`, `rounds` and `workers`, and the further options.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("videos", nargs="+", type=Path, help="video files")
+    numbers = {
+        "rounds": (5, "epochs of each loader"),
+        "workers": (2, "worker processes, or threads of framespool"),
+        **numbers,
+    }
+    for name, (default, meaning) in numbers.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default, help=meaning)
+    torch.set_num_threads(1)
+    return parser.parse_args()
 
 
 def cpu_seconds() -> float:

@@ -5,7 +5,6 @@ python examples/recipes/lerobot/bench.py --rounds 5 VIDEO...
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -14,22 +13,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import original  # noqa: E402
 import ported  # noqa: E402
-import torch  # noqa: E402
-from common import PatchModel, compare_speed  # noqa: E402
+from common import PatchModel, bench_arguments, compare_speed  # noqa: E402
 
 from dataset import CAMERAS, write_dataset  # noqa: E402
 
 
 def main() -> None:
     """Prints the table, and how many pictures framespool decodes for a frame."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("videos", nargs="+", type=Path, help="video files")
-    parser.add_argument("--rounds", type=int, default=5, help="epochs of each loader")
-    parser.add_argument("--workers", type=int, default=2, help="worker processes, or threads of framespool")
-    parser.add_argument("--episodes", type=int, default=20, help="episodes to write")
-    parser.add_argument("--length", type=int, default=30, help="frames of the longest episode")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
+    arguments = bench_arguments(
+        __doc__, episodes=(20, "episodes to write"), length=(30, "frames of the longest episode")
+    )
     model = PatchModel()
     top = next(iter(CAMERAS))
     with tempfile.TemporaryDirectory() as folder:

@@ -5,7 +5,6 @@ python examples/recipes/qwen_vl/bench.py --rounds 5 VIDEO...
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -14,19 +13,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import original  # noqa: E402
 import ported  # noqa: E402
-import torch  # noqa: E402
-from common import compare_speed, write_samples  # noqa: E402
+from common import bench_arguments, compare_speed, write_samples  # noqa: E402
 from qwen_vl_utils import vision_process  # noqa: E402
 
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("videos", nargs="+", type=Path, help="video files")
-    parser.add_argument("--rounds", type=int, default=5, help="epochs of each loader")
-    parser.add_argument("--workers", type=int, default=2, help="worker processes, or threads of framespool")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
+    arguments = bench_arguments(__doc__)
     with tempfile.TemporaryDirectory() as folder:
         path = write_samples(Path(folder) / "train.jsonl", arguments.videos)
         reader = vision_process.get_video_reader_backend()

@@ -5,7 +5,6 @@ python examples/recipes/torchvision_references/bench.py --rounds 5 VIDEO...
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -15,8 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import original  # noqa: E402
 import ported  # noqa: E402
-import torch  # noqa: E402
-from common import compare_speed, link_class_folders  # noqa: E402
+from common import bench_arguments, compare_speed, link_class_folders  # noqa: E402
 
 
 def measure(root: Path, split: Literal["train", "val"], workers: int, rounds: int) -> list[str]:
@@ -34,12 +32,7 @@ def measure(root: Path, split: Literal["train", "val"], workers: int, rounds: in
 
 def main() -> None:
     """Prints a table for training and one for evaluation."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("videos", nargs="+", type=Path, help="video files, mp4 or avi")
-    parser.add_argument("--rounds", type=int, default=5, help="epochs of each loader")
-    parser.add_argument("--workers", type=int, default=2, help="worker processes, or threads of framespool")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
+    arguments = bench_arguments(__doc__)
     with tempfile.TemporaryDirectory() as folder:
         for split in ("train", "val"):
             link_class_folders(Path(folder) / split, arguments.videos)

@@ -5,7 +5,6 @@ python examples/recipes/webdataset/bench.py --rounds 5 VIDEO...
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
 import tempfile
@@ -16,18 +15,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import original  # noqa: E402
 import ported  # noqa: E402
 import torch  # noqa: E402
-from common import PatchModel, compare_speed, write_shards  # noqa: E402
+from common import PatchModel, bench_arguments, compare_speed, write_shards  # noqa: E402
 
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("videos", nargs="+", type=Path, help="video files")
-    parser.add_argument("--rounds", type=int, default=5, help="epochs of each loader")
-    parser.add_argument("--workers", type=int, default=2, help="worker processes, or threads of framespool")
-    parser.add_argument("--shards", type=int, default=4, help="shards, each with all videos")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
+    arguments = bench_arguments(__doc__, shards=(4, "shards, each with all videos"))
     model, epochs = PatchModel(), itertools.count()
     with tempfile.TemporaryDirectory() as folder:
         shards = write_shards(Path(folder), arguments.videos, arguments.shards)

@@ -6,6 +6,7 @@ mod backends;
 mod budget;
 mod byte_lru;
 pub mod catalog;
+mod collate;
 mod config;
 mod cost_estimate;
 mod decode_task;
@@ -34,6 +35,7 @@ use crate::transforms::{explain, ClipShape, Map, SampledParams};
 
 pub use backends::DecoderBackend;
 use catalog::VideoCatalog;
+pub use collate::Collate;
 pub use config::{GpuConfig, LoaderConfig, Mixture, OnError, LOOK_AHEAD, MEMORY_BUDGET};
 use epoch::{Epoch, EpochContext};
 pub use shuffle_report::{CostEstimate, LargeCachedClips, ShuffleMixing};
@@ -103,6 +105,8 @@ pub struct ClipDescription {
 pub enum BatchData {
     /// All clips have this shape and are stored contiguously, one after another.
     Dense(BatchBuffer, ClipShape),
+    /// As `Dense`, with clips that are padded to this shape; their own shapes.
+    Padded(BatchBuffer, ClipShape, Vec<ClipShape>),
     /// Clips differ in size.
     Ragged(Vec<(BatchBuffer, ClipShape)>),
 }

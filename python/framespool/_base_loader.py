@@ -55,8 +55,7 @@ class BaseLoader(Generic[B]):
             weighted = self.dataset
             ordered["weights"] = (weighted.weights, weighted.replacement, weighted.epoch_clips)
         warn_unsharded(ordered["num_shards"])
-        threads = options.num_threads
-        strict = own.get("strict")
+        threads, strict = options.num_threads, own.get("strict")
         self._strict = os.environ.get("FRAMESPOOL_STRICT_GPU") == "1" if strict is None else strict
         self._settings: dict[str, Any] = {
             "order": ordered,
@@ -71,6 +70,7 @@ class BaseLoader(Generic[B]):
             "lookahead_clips": integer("lookahead_clips", own.get("lookahead_clips", 65536)),
             "dtype": options.dtype,
             "layout": own["layout"],
+            "collate": options.collate,
             "index": cache_location(own.get("index")),
             "device": device_number(options.device),
             "decoder": own.get("decoder", "auto"),

@@ -159,8 +159,8 @@ class BatchBudget:
                 repeats = f" in {len(shapes[place])} repeats" if len(shapes[place]) > 1 else ""
                 warnings.warn(
                     f"clip {clips[place][0][0]} has {frames} frames of {width}x{height}, which{repeats} exceed "
-                    f"{self._name}={self.limit} alone ({cost}); such a clip is a batch of its own: limit its size with SmartResize, "
-                    "or its frames with the clip sampler",
+                    f"{self._name}={self.limit} alone ({cost}); such a clip is a batch of its own: limit its size with "
+                    "SmartResize, or its frames with the clip sampler",
                     stacklevel=6,
                 )
             if used + cost > self.limit or count == self._most:

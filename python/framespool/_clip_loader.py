@@ -44,8 +44,8 @@ class Batch(BatchMethods):
 
     Attributes:
         frames: Tensor in the loader's layout and dtype; `ThreeCrop` and `FiveCrop` add a dimension of views after
-            N. A list of N Tensors if the transforms give frames of different sizes. If the last transform is a
-            callable, its result.
+            N. A list of N Tensors if the transforms give frames of different sizes, see `collate` of the loader. If the
+            last transform is a callable, its result.
         labels: (N,) int64, or float32 for labels with a fraction; (N, K) for lists of K numbers.
         indices: (N, T) int64, index of each frame in presentation order.
         pts_seconds: (N, T) float64, presentation time of each frame in seconds.
@@ -64,6 +64,8 @@ class Batch(BatchMethods):
             first frame within the file; see `video_metadata()`.
         columns: The values of `dataset.columns` by name: a Tensor (N,) of int64, float64 or bool if all values of the
             column are numbers, (N, K) if they are lists of K numbers, else a list.
+        unpadded_sizes: (N, 2) int64 with `collate="pad"`: height and width of the frames of each clip without padding;
+            its length is the number of its `indices` that are not -1. Otherwise `None`.
 
     Example:
         >>> import framespool as fsp
@@ -91,6 +93,7 @@ class Batch(BatchMethods):
     geometry: Tensor
     video_info: Tensor
     columns: dict[str, Any] = field(default_factory=dict)
+    unpadded_sizes: Tensor | None = None
 
     def video_metadata(self) -> list[dict[str, Any]]:
         """The metadata of each clip's video, with the names of `transformers.video_utils.VideoMetadata`.
@@ -240,6 +243,12 @@ class ClipLoader(BaseLoader[Batch]):
             - `"uint8"`: 0 to 255.
             - `"uint16"`: 0 to 65535 for every depth of the video.
             - `"float16"`, `"bfloat16"`, `"float32"`: 0 to 1 unless normalized.
+        collate: How the frames of a batch are put together; see docs/howto/sampling.md.
+            - `"auto"`: as `"stack"` if the transforms and the clip sampler give all clips one size, else as `"list"`.
+            - `"stack"`: always one Tensor. Clips that differ in size are an error, in place of the batch.
+            - `"pad"`: always one Tensor. Smaller clips get zeros at the bottom, at the right and at the end, up to the
+              largest height, width and length of the batch; see `Batch.unpadded_sizes`.
+            - `"list"`: always a list with a Tensor for each clip.
         index: The index cache, shared by all processes of a machine: a folder, `False` for none, or `None` or `"auto"`
             for the default (`FRAMESPOOL_INDEX`, else a folder in the user's cache). See docs/howto/indexing.md.
         index_progress: How the indexing of videos is reported before training starts.
@@ -310,6 +319,7 @@ class ClipLoader(BaseLoader[Batch]):
         lookahead_clips: int = 65536,
         layout: Literal["NTCHW", "NCTHW", "NTHWC"] = "NTCHW",
         dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
+        collate: Literal["auto", "stack", "pad", "list"] = "auto",
         index: str | os.PathLike[str] | Literal[False] | None = None,
         index_progress: bool | Callable[[int, int], object] | None = None,
         stream: int | None = None,
@@ -362,6 +372,7 @@ class ClipLoader(BaseLoader[Batch]):
             num_threads=num_threads,
             prefetch_batches=prefetch_batches,
             pin_memory=pin_memory,
+            collate=collate,
             dtype=dtype,
             hdr=hdr,
             shuffle_block_size=shuffle_block_size,
@@ -459,4 +470,4 @@ class ClipLoader(BaseLoader[Batch]):
         values["frames"], values["labels"] = self._apply_functions(
             values["frames"], values["labels"], self._settings["layout"], epoch, values["clip_ids"]
         )
-        return Batch(**{field.name: values[field.name] for field in fields(Batch)})
+        return Batch(**{field.name: values.get(field.name) for field in fields(Batch)})

@@ -41,7 +41,8 @@ class ImageBatch(BatchMethods):
 
     Attributes:
         images: Tensor in the loader's layout and dtype. A list of N Tensors without the dimension N if the transforms
-            give images of different sizes. If the last transform is a callable, its result.
+            give images of different sizes, see `collate` of the loader. If the last transform is a callable, its
+            result.
         labels: As in `Batch`.
         image_ids: (N,) int64, index of the image in the dataset.
         requested_ids: (N,) int64, the image that the batch sampler requested. Differs from `image_ids` only for a
@@ -51,6 +52,8 @@ class ImageBatch(BatchMethods):
         geometry: (N, 2, 3) float64, as in `Batch`.
         masks: Labels of the pixels, (N, H, W) uint8 or a list of N Tensors, if the loader was given masks, else `None`.
         columns: The values of `dataset.columns` by name, as in `Batch`.
+        unpadded_sizes: (N, 2) int64 with `collate="pad"`: height and width of each image without padding. Otherwise
+            `None`.
 
     Example:
         >>> import framespool as fsp
@@ -70,6 +73,7 @@ class ImageBatch(BatchMethods):
     geometry: Tensor
     masks: Tensor | list[Tensor] | None = None
     columns: dict[str, Any] = field(default_factory=dict)
+    unpadded_sizes: Tensor | None = None
 
 
 class ImageLoader(BaseLoader[ImageBatch]):
@@ -124,6 +128,8 @@ class ImageLoader(BaseLoader[ImageBatch]):
         pin_memory: `"auto"`, `True` or `False`, as for `framespool.ClipLoader`.
         layout: `"NCHW"`, the order of torchvision, or `"NHWC"`, the order of NumPy images.
         dtype: As for `framespool.ClipLoader`.
+        collate: `"auto"`, `"stack"`, `"pad"` or `"list"`, as for `framespool.ClipLoader`. Masks are padded with
+            `mask_fill`.
 
     Raises:
         ArgumentError: If an argument is invalid.
@@ -169,6 +175,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         pin_memory: Literal["auto"] | bool = "auto",
         layout: Literal["NCHW", "NHWC"] = "NCHW",
         dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
+        collate: Literal["auto", "stack", "pad", "list"] = "auto",
     ) -> None:
         choice("layout", layout, tuple(_LAYOUTS))
         choice("decoder", decoder, ("auto", "cpu", "nvjpeg"))
@@ -200,6 +207,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             num_threads=num_threads,
             prefetch_batches=prefetch_batches,
             pin_memory=pin_memory,
+            collate=collate,
             dtype=dtype,
             hdr="warn",
         )
@@ -291,6 +299,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             padding=first["padding"],
             geometry=first["geometry"],
             masks=masks,
+            unpadded_sizes=first.get("unpadded_sizes"),
         )
 
 

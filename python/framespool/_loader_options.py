@@ -28,7 +28,7 @@ KEYWORD_HINTS = {
     "drop_last": 'last_batch="drop"',
     "last_batch_policy": "last_batch=",
     **dict.fromkeys(("random_shuffle", "shuffle_after_epoch"), "shuffle="),
-    "collate_fn": "a callable at the end of transforms=",
+    "collate_fn": 'collate=, which is "stack", "pad" or "list", or a callable at the end of transforms=',
     "non_blocking": "batch.to(device, non_blocking=True)",
     **dict.fromkeys(("prefetch_factor", "prefetch_queue_depth"), "prefetch_batches="),
     **dict.fromkeys(("persistent_workers", "worker_init_fn"), "nothing: a loader decodes on threads, not in processes"),
@@ -65,6 +65,7 @@ class LoaderOptions:
     max_chunk: int = 64
     repeats: int = 1
     pin_memory: Any = "auto"
+    collate: str = "auto"
 
     def validate(self) -> None:
         """Checks the arguments that take one of several words.
@@ -77,6 +78,7 @@ class LoaderOptions:
         choice("dtype", self.dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
         choice("hdr", self.hdr, ("warn", "ignore"))
         choice("last_batch", self.last_batch, ("partial", "drop", "fill"))
+        choice("collate", self.collate, ("auto", "stack", "pad", "list"))
         choice("on_error", self.on_error, ("raise", "skip", "replace"))
         self.error_settings()
 

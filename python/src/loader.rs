@@ -57,6 +57,8 @@ pub struct Loader {
     len_batches: u64,
     num_clips: u64,
     clips_per_group: u32,
+    /// How clips become a batch: a word of the argument of that name.
+    collate: String,
     images: bool,
     owner_pid: u32,
 }
@@ -159,6 +161,7 @@ impl Loader {
         index.log_error(py)?;
         let on_error = settings.on_error.clone();
         let images = settings.images;
+        let collate = settings.collate.clone();
         let config = config(py, dataset, &rule, &steps, settings, &index)?;
         let start = || match &progress {
             Some(progress) => loader::Loader::start_with_progress(config, &index_progress(progress)),
@@ -187,6 +190,7 @@ impl Loader {
             len_batches,
             num_clips,
             clips_per_group,
+            collate,
             images,
             owner_pid,
         };
@@ -282,7 +286,7 @@ impl Loader {
             Some(batch) => {
                 warn_hdr(py)?;
                 self.warn_large_cached_clips(py)?;
-                batch_to_dict(py, batch, self.clips_per_group as usize).map(Some)
+                batch_to_dict(py, batch, self.clips_per_group as usize, &self.collate).map(Some)
             }
             None => {
                 self.index.log_error(py)?;
@@ -399,7 +403,12 @@ fn padded_rows<'a, T: Copy + 'a>(
 
 /// Converts a batch to a dict of tensors, named like the fields of `framespool.Batch`. With `group` > 1 clips of a video,
 /// those are a second dimension; what is about videos has one value for all of them.
-fn batch_to_dict(py: Python<'_>, batch: loader::Batch, group: usize) -> PyResult<Bound<'_, PyDict>> {
+fn batch_to_dict<'py>(
+    py: Python<'py>,
+    batch: loader::Batch,
+    group: usize,
+    collate: &str,
+) -> PyResult<Bound<'py, PyDict>> {
     let clips = batch.clips;
     let n = clips.len();
     let by_clip: Vec<usize> = if group > 1 { vec![n / group, group] } else { vec![n] };
@@ -448,14 +457,9 @@ fn batch_to_dict(py: Python<'_>, batch: loader::Batch, group: usize) -> PyResult
     let maps: Vec<_> = maps.flat_map(|m| m.concat()).map(f64::to_ne_bytes).collect();
     let dims = if views > 1 { shaped(&[views, 2, 3]) } else { shaped(&[2, 3]) };
     put("geometry", Tensor::copied(maps.into_iter(), dims, ElementType::F64))?;
-    match batch.data {
-        BatchData::Dense(buffer, shape) => {
-            let dims = shaped(&shape.dims());
-            dict.set_item(
-                "frames",
-                Py::new(py, Tensor::from_buffer(buffer, dims, ElementType::from(shape.dtype)))?,
-            )?;
-        }
+    let (buffer, shape, own_shapes) = match batch.data {
+        BatchData::Dense(buffer, shape) => (buffer, shape, Vec::new()),
+        BatchData::Padded(buffer, shape, own_shapes) => (buffer, shape, own_shapes),
         BatchData::Ragged(each) => {
             let tensors = each.into_iter().map(|(buffer, shape)| {
                 Py::new(
@@ -464,7 +468,20 @@ fn batch_to_dict(py: Python<'_>, batch: loader::Batch, group: usize) -> PyResult
                 )
             });
             dict.set_item("frames", tensors.collect::<PyResult<Vec<_>>>()?)?;
+            return Ok(dict);
         }
+    };
+    if collate == "pad" {
+        let of_clip = |at: usize| own_shapes.get(at).unwrap_or(&shape);
+        let sizes: Vec<_> = (0..n).flat_map(|at| [of_clip(at).height, of_clip(at).width]).collect();
+        let sizes = sizes.into_iter().map(|side| (side as i64).to_ne_bytes());
+        put("unpadded_sizes", Tensor::copied(sizes, shaped(&[2]), ElementType::I64))?;
+    }
+    let frames = Tensor::from_buffer(buffer, shaped(&shape.dims()), ElementType::from(shape.dtype));
+    if collate == "list" {
+        dict.set_item("frames", frames.entries())?;
+    } else {
+        dict.set_item("frames", Py::new(py, frames)?)?;
     }
     Ok(dict)
 }

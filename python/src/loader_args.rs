@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::dataset::{MediaLocation, Sample};
-use framespool::loader::{GpuConfig, LoaderConfig, Mixture, OnError};
+use framespool::loader::{Collate, GpuConfig, LoaderConfig, Mixture, OnError};
 use framespool::source::MemorySource;
 use framespool::{Error, Result};
 use pyo3::prelude::*;
@@ -68,6 +68,8 @@ pub struct LoaderArgs {
     /// Whether image files are decoded completely, to the RGB that their decoder outputs.
     #[pyo3(item)]
     exact: bool,
+    #[pyo3(item)]
+    pub collate: String,
     /// If given, images are label maps, and pixels outside of an image get this label.
     #[pyo3(item)]
     label_fill: Option<u8>,
@@ -201,6 +203,16 @@ pub fn config(
                 .transpose()
                 .map_err(|error| Error::Argument(format!("on_outage must be a time in seconds: {error}")))?,
             pipeline,
+            collate: parse_choice(
+                "collate",
+                &s.collate,
+                &[
+                    ("auto", Collate::List),
+                    ("list", Collate::List),
+                    ("stack", Collate::Stack),
+                    ("pad", Collate::Pad(s.label_fill.unwrap_or(0))),
+                ],
+            )?,
             threads: number("num_threads", s.num_threads)?,
             prefetch_batches: number("prefetch_batches", s.prefetch_batches)?,
             memory_budget: s.memory_budget,

@@ -15,7 +15,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use crate::dlpack::{consumer_stream, Export, CPU, CUDA, LEGACY_DEFAULT_STREAM};
 use crate::element_type::ElementType;
 use crate::errors::OrRaise;
-use crate::tensor_view::{entry_of, parse_indices, Index, TensorView};
+use crate::tensor_view::{parse_indices, Index, TensorView};
 
 /// An array in host or GPU memory: the result type of framespool.
 ///
@@ -107,10 +107,10 @@ impl Tensor {
         Self { memory: Arc::new(copied), view, element: self.element }
     }
 
-    /// Returns an entry of the first dimension.
-    fn entry(&self, index: isize) -> PyResult<Self> {
-        let at = entry_of(index, self.__len__()?, 0)?;
-        Ok(self.with_view(self.view.index(&[Index::Entry(at)])))
+    /// Returns all entries of the first dimension.
+    pub fn entries(&self) -> Vec<Self> {
+        let first = self.view.shape.first().copied().unwrap_or(0);
+        (0..first).map(|at| self.with_view(self.view.index(&[Index::Entry(at)]))).collect()
     }
 
     /// Returns the number of the GPU that holds the memory; `None` for host memory.
@@ -482,9 +482,9 @@ impl Tensor {
             let memory = py.detach(|| self.copy_to(true)).or_raise(py)?;
             return self.in_copy(memory).tolist(py);
         }
-        if let Some(&len) = self.view.shape.first() {
+        if !self.view.shape.is_empty() {
             let entries =
-                (0..len as isize).map(|i| self.entry(i)?.tolist(py)).collect::<PyResult<Vec<_>>>()?;
+                self.entries().iter().map(|entry| entry.tolist(py)).collect::<PyResult<Vec<_>>>()?;
             return Ok(entries.into_pyobject(py)?.into_any());
         }
         self.element.to_python(py, &self.bytes().or_raise(py)?)

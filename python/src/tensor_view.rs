@@ -112,7 +112,7 @@ impl TensorView {
 }
 
 /// Returns the place of an entry in a dimension of length `len`; a negative index counts from its end.
-pub fn entry_of(index: isize, len: usize, dimension: usize) -> PyResult<usize> {
+fn entry_of(index: isize, len: usize, dimension: usize) -> PyResult<usize> {
     let at = if index < 0 { index + len as isize } else { index };
     usize::try_from(at).ok().filter(|&at| at < len).ok_or_else(|| {
         PyIndexError::new_err(format!(

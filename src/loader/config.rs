@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backends::{DecoderBackend, DecoderBackends};
+use super::collate::Collate;
 use crate::batch_sampler::BatchSamplerConfig;
 use crate::clip_sampler::ClipSamplerRef;
 use crate::dataset::SampleTable;
@@ -75,6 +76,8 @@ pub struct LoaderConfig {
     pub outage_timeout: Option<Duration>,
     /// Transforms for each frame.
     pub pipeline: TransformPipeline,
+    /// What becomes of clips that may differ in size.
+    pub collate: Collate,
     /// Number of worker threads, each with its own decoder.
     pub threads: u32,
     /// Number of batches made ahead of the one that the consumer waits for.

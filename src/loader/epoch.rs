@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::catalog::VideoCatalog;
+use super::collate::collate;
 use super::decode_task::DecodeTask;
 use super::scheduler::{ClipRequest, PendingBatch, Scheduler};
 use super::single_clip::SingleClipDecoder;
 use super::stats::StatsCollector;
-use super::{Batch, BatchData, LoaderConfig, OnError};
+use super::{Batch, BatchData, ClipMetadata, LoaderConfig, OnError};
 use crate::batch::{BatchBuffer, MemoryPool};
 use crate::batch_sampler::{BatchSampler, SampledClip};
 use crate::error::{Error, Result};
@@ -134,7 +135,7 @@ impl Epoch {
         self.fill_lookahead(context, MAX_REQUESTS_PER_STEP);
         // A failed allocation is left to the next call, so that this batch is not lost.
         let _ = self.open(context, context.config.prefetch_batches as usize);
-        Ok(Some((number, assemble(front, context)?)))
+        Ok(Some((number, self.assemble(front, context)?)))
     }
 
     /// Calls [`Self::make_replacement`]. If the caller interrupts it, the next call makes the replacement.
@@ -182,7 +183,7 @@ impl Epoch {
         let even = context.config.clip_shape().is_some();
         let data = match data {
             Some((buffer, shape)) if even => BatchData::Dense(buffer, shape),
-            own => BatchData::Ragged(own.into_iter().collect()),
+            own => self.collate(own.into_iter().collect(), std::slice::from_ref(&metadata), context)?,
         };
         Ok(Batch { data, clips: vec![metadata] })
     }
@@ -268,44 +269,55 @@ impl Epoch {
         }
         Ok(())
     }
+
+    fn assemble(&self, open: PendingBatch, context: &EpochContext<'_>) -> Result<AssembledBatch> {
+        let mut kept = Vec::new();
+        let mut metadata = Vec::new();
+        let mut ragged = Vec::new();
+        let mut skipped = None;
+        for (place, clip) in open.clips.into_iter().enumerate() {
+            match clip.expect("no clip is missing") {
+                Ok((clip, own)) => {
+                    kept.push(place);
+                    metadata.push(clip);
+                    ragged.extend(own);
+                }
+                Err(error) if context.config.on_error == OnError::Skip && error.is_file_error() => {
+                    context.stats.add(|s| s.clips_skipped += 1);
+                    skipped.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(error) = skipped.filter(|_| metadata.is_empty()) {
+            return Ok(AssembledBatch::AllSkipped(error));
+        }
+        let data = match open.memory.zip(context.config.clip_shape()) {
+            None => self.collate(ragged, &metadata, context)?,
+            Some((builder, shape)) => {
+                let buffer = builder.freeze().ok().expect("workers drop their clip slot before they report");
+                BatchData::Dense(compact(buffer, &shape, &kept)?, shape)
+            }
+        };
+        Ok(AssembledBatch::Batch(Batch { data, clips: metadata }))
+    }
+
+    /// Makes a batch of clips that have buffers of their own.
+    fn collate(
+        &self,
+        clips: Vec<(BatchBuffer, ClipShape)>,
+        metadata: &[ClipMetadata],
+        context: &EpochContext<'_>,
+    ) -> Result<BatchData> {
+        let name = |video: u32| context.catalog.site(video).file.to_string();
+        collate(clips, metadata, context.config.collate, &self.pool, &name)
+    }
 }
 
 enum AssembledBatch {
     Batch(Batch),
     /// Every clip was skipped; this is the error of the first one.
     AllSkipped(Error),
-}
-
-fn assemble(open: PendingBatch, context: &EpochContext<'_>) -> Result<AssembledBatch> {
-    let mut kept = Vec::new();
-    let mut metadata = Vec::new();
-    let mut ragged = Vec::new();
-    let mut skipped = None;
-    for (place, clip) in open.clips.into_iter().enumerate() {
-        match clip.expect("no clip is missing") {
-            Ok((clip, own)) => {
-                kept.push(place);
-                metadata.push(clip);
-                ragged.extend(own);
-            }
-            Err(error) if context.config.on_error == OnError::Skip && error.is_file_error() => {
-                context.stats.add(|s| s.clips_skipped += 1);
-                skipped.get_or_insert(error);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    if let Some(error) = skipped.filter(|_| metadata.is_empty()) {
-        return Ok(AssembledBatch::AllSkipped(error));
-    }
-    let data = match open.memory.zip(context.config.clip_shape()) {
-        None => BatchData::Ragged(ragged),
-        Some((builder, shape)) => {
-            let buffer = builder.freeze().ok().expect("workers drop their clip slot before they report");
-            BatchData::Dense(compact(buffer, &shape, &kept)?, shape)
-        }
-    };
-    Ok(AssembledBatch::Batch(Batch { data, clips: metadata }))
 }
 
 /// Moves the remaining clips together in the batch buffer, over the gaps of skipped clips.

@@ -146,6 +146,7 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
         mixture: None,
         on_error: pick(&[OnError::Raise, OnError::Skip, OnError::Replace]),
         outage_timeout: None,
+        collate: super::Collate::default(),
         pipeline: TransformPipeline::new(steps, Dtype::U8, Layout::Nthwc).unwrap(),
         threads: pick(&[1, 2, 3]),
         prefetch_batches: pick(&[0, 1, 2]),
@@ -242,7 +243,7 @@ fn check(batch: &Batch, slots: &[SampledClip], on_error: OnError, panics: bool) 
             buffer.bytes().expect("host memory")[from..][..len].to_vec()
         };
         let bytes = match &batch.data {
-            BatchData::Dense(buffer, shape) => {
+            BatchData::Dense(buffer, shape) | BatchData::Padded(buffer, shape, _) => {
                 let len = shape.bytes().unwrap();
                 shown(buffer, place * len, len)
             }

@@ -62,6 +62,7 @@ pub fn config(
         mixture: None,
         on_error,
         outage_timeout: None,
+        collate: framespool::loader::Collate::default(),
         pipeline: pipeline.clone(),
         threads: 1,
         prefetch_batches: 0,
@@ -108,7 +109,9 @@ pub fn deliver_resuming(
             Ok(Some(batch)) => {
                 let mut md5 = Md5::new();
                 match &batch.data {
-                    BatchData::Dense(buffer, _) => md5.update(copy_to_host_vec(buffer)?),
+                    BatchData::Dense(buffer, _) | BatchData::Padded(buffer, ..) => {
+                        md5.update(copy_to_host_vec(buffer)?)
+                    }
                     BatchData::Ragged(clips) => {
                         for (buffer, _) in clips {
                             md5.update(copy_to_host_vec(buffer)?);

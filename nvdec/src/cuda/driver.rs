@@ -5,7 +5,9 @@
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::OnceLock;
 
-use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmodule, CUstream};
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmodule, CUstream, CUDA_MEMCPY2D,
+};
 use libloading::Library;
 
 use crate::error::{is_sticky, with_cause};
@@ -66,6 +68,7 @@ table! {
     copy_to_device = b"cuMemcpyHtoDAsync_v2\0": fn(CUdeviceptr, *const c_void, usize, CUstream);
     copy_to_host = b"cuMemcpyDtoHAsync_v2\0": fn(*mut c_void, CUdeviceptr, usize, CUstream);
     copy_on_device = b"cuMemcpyDtoDAsync_v2\0": fn(CUdeviceptr, CUdeviceptr, usize, CUstream);
+    copy_rows = b"cuMemcpy2DAsync_v2\0": fn(*const CUDA_MEMCPY2D, CUstream);
     fill = b"cuMemsetD8Async\0": fn(CUdeviceptr, u8, usize, CUstream);
     module_load = b"cuModuleLoadDataEx\0": fn(*mut CUmodule, *const c_void, c_uint, *mut c_int, *mut *mut c_void);
     module_unload = b"cuModuleUnload\0": fn(CUmodule);

@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
 use std::ptr::{null, null_mut, NonNull};
 
-use cudarc::driver::sys::{CUcontext, CUevent, CUfunction, CUmodule, CUstream};
+use cudarc::driver::sys::{CUcontext, CUevent, CUfunction, CUmemorytype, CUmodule, CUstream, CUDA_MEMCPY2D};
 
 use super::driver::Driver;
 use crate::{Error, Result};
@@ -302,6 +302,25 @@ pub(super) fn copy_on_device(
 ) -> Result<()> {
     // SAFETY: no host memory is involved.
     driver.check("cuMemcpyDtoDAsync", unsafe { (driver.table.copy_on_device)(to, from, bytes, stream.0) })
+}
+
+/// Enqueues a copy of rows that are next to each other, to rows that are `pitch` bytes apart.
+pub(super) fn copy_rows(
+    driver: &Driver,
+    stream: RawStream,
+    (to, pitch): (u64, usize),
+    (from, row_bytes): (u64, usize),
+    rows: usize,
+) -> Result<()> {
+    // SAFETY: integers and null pointers, for which zero is a valid value.
+    let mut copy: CUDA_MEMCPY2D = unsafe { std::mem::zeroed() };
+    copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_DEVICE;
+    (copy.srcDevice, copy.srcPitch) = (from, row_bytes);
+    copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_DEVICE;
+    (copy.dstDevice, copy.dstPitch) = (to, pitch);
+    (copy.WidthInBytes, copy.Height) = (row_bytes, rows);
+    // SAFETY: the parameters are read before the call returns; no host memory is involved.
+    driver.check("cuMemcpy2DAsync", unsafe { (driver.table.copy_rows)(&raw const copy, stream.0) })
 }
 
 pub(super) fn fill(driver: &Driver, stream: RawStream, to: u64, byte: u8, bytes: usize) -> Result<()> {

@@ -79,6 +79,16 @@ impl Stream {
         self.device.with_current(|| result::copy_on_device(self.device.driver(), self.raw, to, from, bytes))
     }
 
+    /// Enqueues a copy of rows that are next to each other, to rows that are `pitch` bytes apart.
+    pub fn copy_rows(&self, to: u64, pitch: usize, from: u64, row_bytes: usize, rows: usize) -> Result<()> {
+        if row_bytes == 0 || rows == 0 {
+            return Ok(());
+        }
+        self.device.with_current(|| {
+            result::copy_rows(self.device.driver(), self.raw, (to, pitch), (from, row_bytes), rows)
+        })
+    }
+
     /// Enqueues a fill of memory with one byte value.
     pub fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<()> {
         if bytes == 0 {

@@ -207,7 +207,7 @@ def apply_functions(
             # Also if the frames of this batch have one size: the input of a function must not vary between batches.
             raise ArgumentError(
                 f"{function!r} needs frames of one size, but these transforms give different ones; "
-                "put Resize((height, width)) or a crop before it"
+                'put Resize((height, width)) or a crop before it, or use collate="pad"'
             )
         if isinstance(function, BatchMixing):
             frames, labels = function._apply(frames, labels, layout, keys)

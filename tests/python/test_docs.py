@@ -20,6 +20,8 @@ from PIL import Image
 ROOT = docs_snippets.ROOT
 #: Example addresses of pages, which servers of the tests answer.
 HTTPS, BUCKET = "https://data.example.org", "bucket"
+#: Videos of the list that the bucket has for training.
+TRAINING = ("a.mp4", "long_gop.mp4", "phone.mp4", "variable.mp4")
 #: Files used by the pages, by their paths among the test media.
 FILES = {
     "a.mp4": "derived/base_640x360.mp4",
@@ -55,15 +57,24 @@ def media_files(tmp_path, monkeypatch, videos):
     return tmp_path
 
 
+@pytest.fixture(scope="session")
+def bucket(s3, videos):
+    """A bucket with the objects that pages read; moto refuses to write an object twice."""
+    s3.put(BUCKET)
+    s3.put(f"{BUCKET}/videos/a.mp4", (videos / FILES["a.mp4"]).read_bytes())
+    for name in TRAINING:
+        s3.put(f"{BUCKET}/train/{name}", (videos / FILES[name]).read_bytes())
+    s3.put(f"{BUCKET}/train/list.txt", "".join(f"{name} {at}\n" for at, name in enumerate(TRAINING)).encode())
+    return s3
+
+
 @pytest.fixture
 def served(request, media_files, monkeypatch, videos):
     """The same files behind URLs: the page's address and the test server's."""
     pytest.importorskip("moto")  # the environment of the frameworks goes without
-    nginx, s3 = request.getfixturevalue("nginx"), request.getfixturevalue("s3")
+    nginx, s3 = request.getfixturevalue("nginx"), request.getfixturevalue("bucket")
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
-    s3.put(BUCKET)
-    s3.put(f"{BUCKET}/videos/a.mp4", (media_files / "a.mp4").read_bytes())
     return {f"{HTTPS}/": nginx.url(videos / "x").removesuffix("video/x")}
 
 
@@ -81,7 +92,7 @@ def test_a_page_does_what_it_says(page, media_files, request, monkeypatch):
     text = (ROOT / page).read_text()
     monkeypatch.setenv("RAY_ADDRESS", "local")  # a cluster of its own, also where another one runs
     try:
-        if HTTPS in text:
+        if HTTPS in text or f'"s3://{BUCKET}/' in text:
             docs_snippets.run(text, page, request.getfixturevalue("served"))
         elif page == "docs/migrating.md":
             # Each section is independent: no reader uses all of these libraries.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -143,6 +144,8 @@ READER_OUTCOMES = [
 
 #: (batch size, interval, skip) of loaders of two videos, 77 and 63 frames, that do not shuffle.
 LOADER_VIDEOS = ["action/words/again.mkv", "action/words/bird.mkv"]
+#: Numbers of batches are compared for these, too.
+LOADER_GRID = list(itertools.product((1, 2, 4, 8, 40), (0, 1, 2, 3), (0, 1, 3, 9)))
 LOADERS = [(8, 0, 0), (8, 1, 0), (8, 0, 3), (8, 2, 5), (7, 0, 0), (40, 0, 0), (2, 5, 9)]
 
 DECODER_OUTCOMES = [

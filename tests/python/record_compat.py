@@ -24,6 +24,7 @@ from compat_cases import (
     DECODER_OUTCOMES,
     DECODER_VIDEO,
     DEEP_VIDEO,
+    LOADER_GRID,
     LOADER_VIDEOS,
     LOADERS,
     MAPPING,
@@ -145,6 +146,10 @@ def ask_reader(decord: Any, videos: Path) -> dict[str, Any]:
         loader = decord.VideoLoader(uris, [decord.cpu(0)], (size, 48, 64, 3), interval, skip, 0)
         rows = [batch[1].asnumpy().tolist() for batch in loader]
         found["loaders"].append([[row[0], row[-1]] for row in rows])
+    found["loader_lengths"] = [
+        len(decord.VideoLoader([str(videos / LOADER_VIDEOS[0])], [decord.cpu(0)], (size, 48, 64, 3), interval, skip, 0))
+        for size, interval, skip in LOADER_GRID
+    ]
     return found
 
 
@@ -234,6 +239,7 @@ def main() -> None:
         '"walk":',
         '"outcomes":',
         '"loaders":',
+        '"loader_lengths":',
         '"ranges":',
         '"samplers":',
         '"crop":',

@@ -46,6 +46,7 @@ def test_a_call_to_the_reader_comes_out_as_decords(answers, ask):
 
 def test_unshuffled_loader_matches_decord(answers):
     assert answers["loaders"] == GOLDEN["decord"]["loaders"]
+    assert answers["loader_lengths"] == GOLDEN["decord"]["loader_lengths"]
 
 
 @pytest.mark.parametrize("start", [0, 1, 7, 23, 24, 71])

@@ -19,7 +19,7 @@ __all__ = ["VideoLoader"]
 class VideoLoader:
     """Iterates over batches of frames at a fixed interval within a video, from several videos.
 
-    A video ends when no further batch, plus one frame, fits. An epoch ends with StopIteration, also in a ``for`` loop;
+    A video ends when no further batch, plus two frames, fits. An epoch ends with StopIteration, also in a ``for`` loop;
     :meth:`reset` starts the next one, in another order. :class:`framespool.ClipLoader` additionally has shards, seeds
     and scheduled decoding.
 
@@ -75,8 +75,8 @@ class VideoLoader:
         self._batches = [
             (number, range(place * step, place * step + span, stride))
             for number, reader in enumerate(self._readers)
-            # A last batch that fits exactly is skipped, as in decord.
-            for place in range(max(0, -(-(len(reader) - shape[0] * stride) // step)))
+            # A last batch that fits exactly, or leaves one frame, is skipped, as in decord.
+            for place in range(max(0, -(-(len(reader) - 1 - span) // step)))
         ]
         self._epoch = -1
         self._left: Iterator[tuple[int, range]] = iter(())

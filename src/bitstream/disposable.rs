@@ -96,6 +96,11 @@ pub(crate) fn declares_frames_only(extradata: &[u8], first: &[u8]) -> bool {
     parser.declares_frames_only()
 }
 
+/// Whether an HEVC configuration declares that presentation order equals decode order.
+pub(crate) fn excludes_reordering(extradata: &[u8]) -> bool {
+    super::hevc::excludes_reordering(extradata)
+}
+
 /// Whether a NAL unit is an SPS with a crop offset on the left or top.
 pub(crate) fn sps_crops_left_or_top(hevc: bool, unit: &[u8]) -> bool {
     match hevc {

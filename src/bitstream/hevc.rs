@@ -8,6 +8,7 @@ pub(super) mod references;
 mod slice_header;
 
 use super::nal::{parse_sei_messages, split_nal_units, unescape_rbsp, Framing};
+use super::parameter_set_tracker::config_nal_units;
 use super::picture_info::{PictureInfo, RandomAccessPoint};
 
 /// Reads a packet's picture from the type of its first NAL unit of the base layer.
@@ -44,6 +45,15 @@ pub(crate) fn sps_crops_left_or_top(unit: &[u8]) -> bool {
         sets.insert(unit);
     }
     sets.crops_left_or_top()
+}
+
+/// Whether the parameter sets of a configuration declare that presentation order equals decode order.
+pub(super) fn excludes_reordering(extradata: &[u8]) -> bool {
+    let mut sets = parameter_sets::ParameterSets::default();
+    for unit in config_nal_units(true, Framing::detect(true, extradata), extradata) {
+        sets.insert(unit);
+    }
+    sets.excludes_reordering()
 }
 
 /// Contents of a packet.

@@ -10,7 +10,7 @@ use super::frame_order::{
 use super::in_band_headers::InBandHeaders;
 use super::packet_prefixes::{has_b_pictures, PacketPrefixes};
 use super::{PacketRecord, VideoIndex};
-use crate::bitstream::disposable::declares_reorder_depth;
+use crate::bitstream::disposable::{declares_reorder_depth, excludes_reordering};
 use crate::bitstream::header_parser::HeaderParser;
 use crate::bitstream::intra::{packets_are_independent, MjpegTableTracker};
 use crate::bitstream::parameter_set_tracker::ParameterSetTracker;
@@ -248,9 +248,12 @@ fn build_from_sample_tables(
         return Ok(None);
     }
     // Timestamps may follow decode order although pictures are reordered, as in an AVI remuxed to MP4.
-    if kind == CodecKind::H264
-        && pts_follow_decode_order(&parsed_packets)
-        && has_b_pictures(source, &info, &packets)?
+    if pts_follow_decode_order(&parsed_packets)
+        && match kind {
+            CodecKind::H264 => has_b_pictures(source, &info, &packets)?,
+            CodecKind::Hevc => !excludes_reordering(&info.params.extradata),
+            _ => false,
+        }
     {
         return Ok(None);
     }

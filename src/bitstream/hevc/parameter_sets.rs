@@ -26,6 +26,8 @@ pub(crate) struct HevcSps {
     pub separate_color_planes: bool,
     /// It has a crop offset on the left or top.
     pub crops_left_or_top: bool,
+    /// Pictures may precede earlier-decoded ones in presentation order: `sps_max_num_reorder_pics` is not 0.
+    pub reorders: bool,
     /// Number of bits of the order count in a slice header.
     pub poc_lsb_bits: u32,
     pub reference_sets: Vec<ReferenceSet>,
@@ -73,6 +75,11 @@ impl ParameterSets {
         self.sequences.values().any(|s| s.crops_left_or_top)
     }
 
+    /// Whether there is at least one known SPS and none of them allows reordering.
+    pub fn excludes_reordering(&self) -> bool {
+        !self.sequences.is_empty() && self.sequences.values().all(|s| !s.reorders)
+    }
+
     /// Returns the sets that a slice with this `slice_pic_parameter_set_id` refers to.
     pub fn for_slice(&self, number: u32) -> Option<(&HevcSps, &HevcPps)> {
         let picture = self.pictures.get(&number)?;
@@ -102,7 +109,11 @@ fn parse_sps(bits: &mut BitReader, layers: u32) -> Option<HevcSps> {
         return None;
     }
     let described = if bits.bit()? == 1 { layers + 1 } else { 1 };
-    skip_ue_values(bits, 3 * described)?; // buffers
+    let mut reorders = false;
+    for _ in 0..described {
+        let [_buffers, reordered, _latency] = [bits.ue()?, bits.ue()?, bits.ue()?];
+        reorders |= reordered > 0;
+    }
     skip_ue_values(bits, 6)?; // block sizes and depths
     if bits.bit()? == 1 && bits.bit()? == 1 {
         skip_scaling_lists(bits)?;
@@ -126,6 +137,7 @@ fn parse_sps(bits: &mut BitReader, layers: u32) -> Option<HevcSps> {
     Some(HevcSps {
         separate_color_planes,
         crops_left_or_top,
+        reorders,
         poc_lsb_bits,
         reference_sets,
         long_term,
@@ -211,6 +223,7 @@ mod tests {
             (sequence.poc_lsb_bits, sequence.long_term, sequence.separate_color_planes),
             (4, true, false)
         );
+        assert!(sequence.reorders, "the second number of sps() is 2");
         assert_eq!((picture.extra_slice_header_bits, picture.output_flag_present), (2, true));
         Some(sequence.reference_sets.clone())
     }

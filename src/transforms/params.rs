@@ -151,9 +151,13 @@ pub(super) fn inverse_affine(
 }
 
 /// Width and height that hold the whole frame after a rotation by the inverse of `back`. As in torchvision,
-/// the position of either side is rounded outward.
+/// the position of either side is rounded outward, except after a quarter turn: the sides change places.
 pub(super) fn expanded(back: &Map, (width, height): (f64, f64)) -> (u32, u32) {
     let [[p, q, _], [r, s, _]] = *back;
+    // cos(90 degrees) in `f64`, scaled to any frame, is far below this.
+    if p.abs().max(s.abs()) < 1e-12 {
+        return (height as u32, width as u32);
+    }
     let determinant = p * s - q * r;
     // Half the extent of the corners about the center, in the forward direction.
     let reach = |a: f64, b: f64| ((a * width).abs() + (b * height).abs()) / 2.0;
@@ -299,6 +303,7 @@ mod tests {
         let at = |x: f64, y: f64| back.map(|[a, b, c]| (a * x + b * y + c).round());
         assert_eq!(at(0.0, 0.0), [100.0, 0.0]);
         assert_eq!(expanded(&back, (100.0, 40.0)), (40, 100));
+        assert_eq!(expanded(&back, (101.0, 40.0)), (40, 101), "sides of different parity");
         // torchvision's sizes.
         let size = |degrees: f64| {
             expanded(&inverse_affine(-degrees, 1.0, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)), (320.0, 240.0))

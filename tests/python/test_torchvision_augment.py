@@ -59,6 +59,15 @@ def test_result_is_that_of_torchvision(transform, clip):
     assert np.abs(ours - theirs).max() <= 1
 
 
+@pytest.mark.parametrize("interpolation", [v2.InterpolationMode.NEAREST, BILINEAR])
+@pytest.mark.parametrize("degrees", [90, 180, 270, -90, 450])
+@pytest.mark.parametrize("width", [159, 160])
+def test_expanded_right_angles_are_exact(degrees, interpolation, width, clip):
+    transform = v2.RandomRotation((degrees, degrees), interpolation=interpolation, expand=True)
+    part = np.ascontiguousarray(clip[:, :, :width])
+    assert np.array_equal(of_framespool(part, [transform]), transform(frames_of(part)).numpy())
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_float_results_come_from_the_8_bit_values(dtype, clip):
     transforms = [t.Resize((50, 60)), t.RandomEqualize(p=1.0)]

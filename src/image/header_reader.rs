@@ -26,6 +26,11 @@ impl<'a> HeaderReader<'a> {
         &self.site
     }
 
+    /// Number of bytes of the whole source.
+    pub fn source_len(&self) -> u64 {
+        self.source.len()
+    }
+
     /// `len` bytes from `offset` on, or as many as there are. `len` is at most that of a segment, 64 KiB.
     pub fn read_up_to(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         let inside = |this: &Self| {

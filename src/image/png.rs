@@ -17,11 +17,13 @@ pub(super) const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
 /// EXIF data beyond this size is ignored.
 const MAX_EXIF_BYTES: usize = 1 << 16;
+/// Deflate encodes at most 258 bytes in two bits.
+const MAX_DEFLATE_RATIO: u64 = 258 * 8 / 2;
 /// Memory that the decoder may use in addition to the picture: rows, and chunks that it keeps.
 const MAX_DECODER_BYTES: usize = 64 << 20;
 
-/// Reads everything before the picture. EXIF data after it is ignored: finding it would take reading the
-/// whole file.
+/// Reads everything before the picture. EXIF data after it, where the third edition of the standard forbids
+/// it, is ignored: finding it would take reading the whole file.
 pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
     let mut header = None;
     let mut orientation = DisplayOrientation::default();
@@ -37,7 +39,10 @@ pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
             }
             (b"IHDR", None) => header = Some(ihdr(reader, content, len)?),
             (_, None) => return Err(malformed(reader, offset, "another chunk where IHDR should be")),
-            (b"IDAT", Some(header)) => return Ok(ImageHeader { orientation, ..header.clone() }),
+            (b"IDAT", Some(header)) => {
+                check_size(reader, header, content)?;
+                return Ok(ImageHeader { orientation, ..header.clone() });
+            }
             (b"IEND", _) => return Err(malformed(reader, offset, "its end before its image data")),
             (b"eXIf", _) if len as usize <= MAX_EXIF_BYTES => {
                 orientation = exif::orientation(reader.read_up_to(content, len as usize)?);
@@ -78,6 +83,30 @@ fn ihdr(reader: &mut HeaderReader<'_>, at: u64, len: u32) -> Result<ImageHeader>
     })
 }
 
+/// Checks, before anything is allocated for the picture, that the rest of the file can hold it.
+fn check_size(reader: &HeaderReader<'_>, header: &ImageHeader, at: u64) -> Result<()> {
+    let components = match header.color_model {
+        ColorModel::Rgb => 3,
+        ColorModel::Rgba => 4,
+        ColorModel::GrayAlpha => 2,
+        _ => 1,
+    };
+    let row_bits = u64::from(header.width) * components * u64::from(header.sample_bits);
+    let needed = u128::from(row_bits.div_ceil(8)) * u128::from(header.height);
+    let left = reader.source_len().saturating_sub(at);
+    if needed > u128::from(left) * u128::from(MAX_DEFLATE_RATIO) {
+        let (width, height) = (header.width, header.height);
+        return Err(Error::malformed(
+            reader.site(),
+            format!(
+                "PNG of {width}x{height} pixels, {needed} bytes, of which {left} compressed bytes can hold at most \
+                 {MAX_DEFLATE_RATIO} each; it is truncated or forged, download it again or skip it"
+            ),
+        ));
+    }
+    Ok(())
+}
+
 fn malformed(reader: &HeaderReader<'_>, at: u64, what: &str) -> Error {
     Error::malformed(reader.site(), format!("PNG with {what} at byte {at}"))
 }
@@ -90,12 +119,16 @@ pub(super) fn decode<'a>(
     labels: bool,
     memory: &'a mut PlaneBuffer,
 ) -> Result<FrameView<'a>> {
-    let limits = png::Limits { bytes: MAX_DECODER_BYTES };
-    let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), limits);
-    decoder.ignore_checksums(false);
-    decoder.set_ignore_text_chunk(true);
-    decoder.set_ignore_iccp_chunk(true);
-    let mut reader = decoder.read_info().map_err(|error| decode_error(site, error))?;
+    let critical;
+    let mut reader = match read_info(bytes) {
+        // Invalid values in an ancillary chunk (cICP, mDCV, cLLI, bKGD); none of them affects these pixels.
+        Err(DecodingError::IoError(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
+            critical = critical_chunks(bytes);
+            read_info(&critical)
+        }
+        read => read,
+    }
+    .map_err(|error| decode_error(site, error))?;
     let info = reader.info();
     // The memory allocated below was checked against the limits when the header was read, for this size only.
     if (info.width, info.height) != (header.width, header.height)
@@ -105,6 +138,30 @@ pub(super) fn decode<'a>(
         return Err(Error::malformed(site, "the image does not match its header"));
     }
     frame(site, header, &mut reader, labels, memory)
+}
+
+fn read_info(bytes: &[u8]) -> std::result::Result<Reader<Cursor<&[u8]>>, DecodingError> {
+    let limits = png::Limits { bytes: MAX_DECODER_BYTES };
+    let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), limits);
+    decoder.ignore_checksums(false);
+    decoder.set_ignore_text_chunk(true);
+    decoder.set_ignore_iccp_chunk(true);
+    decoder.read_info()
+}
+
+/// Copies a file without its ancillary chunks, whose names begin with a lowercase letter.
+fn critical_chunks(bytes: &[u8]) -> Vec<u8> {
+    let (signature, mut rest) = bytes.split_at(SIGNATURE.len().min(bytes.len()));
+    let mut out = signature.to_vec();
+    while let Some((len, name)) = rest.first_chunk::<4>().zip(rest.get(4)) {
+        let whole = (u32::from_be_bytes(*len) as usize).saturating_add(12).min(rest.len());
+        let (chunk, behind) = rest.split_at(whole);
+        if name.is_ascii_uppercase() {
+            out.extend_from_slice(chunk);
+        }
+        rest = behind;
+    }
+    out
 }
 
 fn color_model_of(colors: ColorType) -> ColorModel {

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import resource
+import struct
+import zlib
 from pathlib import Path
 
 import framespool as fsp
@@ -112,6 +115,47 @@ def test_png_of_every_kind():
     deep = rng.integers(0, 65536, (9, 12), dtype=np.uint16)
     ours = fsp.decode_image(encoded(Image.fromarray(deep))).numpy()
     assert np.abs(ours[..., 0] - deep / 257.0).max() <= 0.5 + 1e-6  # 16 bits are rounded to 8
+
+
+def png_chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        (b"cICP", bytes([1, 13, 1, 1])),  # a matrix other than RGB's
+        (b"cICP", bytes([1, 13, 0, 7])),
+        (b"cICP", bytes([1, 13, 0, 1, 0])),
+        (b"mDCV", bytes(25)),
+        (b"cLLI", bytes(9)),
+    ],
+)
+def test_invalid_ancillary_chunk_of_png_is_ignored(name, data):
+    plain = encoded(Image.fromarray(np.arange(72, dtype=np.uint8).reshape(4, 6, 3)))
+    changed = plain[:33] + png_chunk(name, data) + plain[33:]  # after IHDR
+    assert np.array_equal(fsp.decode_image(changed).numpy(), pillow(plain))
+
+
+def test_exif_of_png_applies_only_before_the_picture():
+    """The third edition of the standard allows eXIf before IDAT only."""
+    plain = encoded(Image.fromarray(np.arange(72, dtype=np.uint8).reshape(4, 6, 3)))
+    quarter_turn = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
+    exif = png_chunk(b"eXIf", quarter_turn)
+    assert fsp.decode_image(plain[:33] + exif + plain[33:]).shape == (6, 4, 3)
+    assert fsp.decode_image(plain[:-12] + exif + plain[-12:]).shape == (4, 6, 3)
+
+
+def test_png_larger_than_its_data_can_be_is_rejected_before_allocation():
+    header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 16000, 16000, 16, 6, 0, 0, 0))
+    data = b"\x89PNG\r\n\x1a\n" + header + png_chunk(b"IDAT", b"x\x9c" + bytes(10)) + png_chunk(b"IEND", b"")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(fsp.InvalidDataError, match=r"16000x16000 pixels, .* it is truncated or forged"):
+        fsp.decode_image(data)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
+    # One color: as small as deflate makes it.
+    solid = encoded(Image.new("RGBA", (3000, 3000), (1, 2, 3, 4)))
+    assert np.array_equal(fsp.decode_image(solid).numpy(), pillow(solid))
 
 
 def test_damage_is_an_error_that_names_the_file(pictures):

@@ -116,6 +116,11 @@ def test_frames_are_qwen_vls():
 def hugging_face(total: int, video_fps: float, options: dict) -> tuple[list[int], list[bool]] | None:
     """``sample_frames`` and ``default_sample_indices_fn``; ``None`` where they raise."""
     torch = options["function"] == "sample_frames"
+    if options["version"] == "5.23":
+        number = total if options["num_frames"] is None else options["num_frames"]
+        if options["fps"] is not None:
+            number = max(1, int(total / video_fps * options["fps"]))
+        return None if number > total else real(i * total // number for i in range(number))
     number = options["num_frames"]
     if number is None and options["fps"] is not None:
         number = int(total / video_fps * options["fps"])
@@ -135,9 +140,11 @@ def test_frames_are_transformers():
     def one(random, comparison):
         video = random_timing(random, most=random.choice([60, 900]))
         function = random.choice(["sample_frames", "default_sample_indices_fn"])
-        options = {"function": function, "num_frames": None, "fps": None}
+        version = random.choice(["4.57", "5.23"])
+        options = {"function": function, "num_frames": None, "fps": None, "version": version}
         kind = random.choice(["num_frames", "fps", "neither"])
-        if kind == "num_frames" or (kind == "neither" and function == "sample_frames"):
+        needs_number = function == "sample_frames" and version == "4.57"
+        if kind == "num_frames" or (kind == "neither" and needs_number):
             options["num_frames"] = random.choice([1, 2, 7, 8, 16, 32, 100, random.randint(1, 80)])
         elif kind == "fps":
             options["fps"] = random.choice([1, 2, 0.5, 4.0, 24, 30.0])
@@ -150,15 +157,59 @@ def test_frames_are_transformers():
 def test_long_videos_round_as_float32_does():
     for frames, number in [(299_999, 2_999), (250_000, 3_000), (123_457, 1_001)]:
         video, options = steady(frames, 30.0), {"num_frames": number, "fps": None, "function": "sample_frames"}
+        options["version"] = "4.57"
         shown = fsp.samplers.preset("hf", **options).frames(frames).indices
         assert shown == hugging_face(frames, video.average_fps, options)[0]
         assert shown != [int(i * (frames / number)) for i in range(number)]
 
 
+#: (frames, rate, options, results): what `default_sample_indices_fn` of Transformers 4.57.6, and of 5.23.0 and 5.24.0,
+#: returned; `None` if it raised.
+RECORDED = [
+    (17, 25.0, {"num_frames": 7}, [0, 2, 4, 6, 8, 10, 12, 14], [0, 2, 4, 7, 9, 12, 14]),
+    (15, 30.0, {"num_frames": 13}, [*range(14)], [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13]),
+    (15, 30.0, {"num_frames": 8}, [*range(8)], [0, 1, 3, 5, 7, 9, 11, 13]),
+    (17, 25.0, {"num_frames": 8}, [0, 2, 4, 6, 8, 10, 12, 14], [0, 2, 4, 6, 8, 10, 12, 14]),
+    (1, 30.0, {"num_frames": 7}, [0] * 7, None),
+    (15, 30.0, {"fps": 0.5}, None, [0]),
+    (17, 25.0, {"fps": 2.0}, [0], [0]),
+    (17, 25.0, {"fps": 30}, None, None),
+    (15, 30.0, {}, [*range(15)], [*range(15)]),
+]
+
+
+@pytest.mark.parametrize(("total", "rate", "options", "old", "new"), RECORDED)
+def test_frames_are_those_recorded_from_transformers(total, rate, options, old, new):
+    for version, expected in [("4.57", old), ("5.23", new)]:
+        rule = fsp.samplers.preset("hf", function="default_sample_indices_fn", version=version, **options)
+        if expected is None:
+            with pytest.raises(fsp.Error):
+                rule.frames(total, fps=rate)
+        else:
+            assert rule.frames(total, fps=rate).indices == expected
+
+
+def test_default_version_equals_the_installed_transformers():
+    utils = pytest.importorskip("transformers.video_utils")
+
+    def one(random, comparison):
+        total, rate = random.randint(1, 900), random.choice([24.0, 25.0, 29.97, 60.0])
+        options = random.choice([{"num_frames": random.randint(1, 80)}, {"fps": random.choice([1, 2, 0.5, 30.0])}])
+        metadata = utils.VideoMetadata(total_num_frames=total, fps=rate)
+        try:
+            expected = utils.default_sample_indices_fn(metadata, **options).tolist()
+        except ValueError:
+            expected = None
+        full = {"num_frames": None, "fps": None, **options}
+        comparison.check("hf", full, steady(total, rate), [expected and real(expected)])
+
+    run(697, one, failing=0.4)
+
+
 def test_transformers_quirks():
-    rule = fsp.samplers.preset("hf", num_frames=7)
+    rule = fsp.samplers.preset("hf", num_frames=7, version="4.57")
     assert rule.frames(17).indices == [0, 2, 4, 7, 9, 12, 14]  # and not frame 17
-    numpy = fsp.samplers.preset("hf", num_frames=8, function="default_sample_indices_fn")
+    numpy = fsp.samplers.preset("hf", num_frames=8, function="default_sample_indices_fn", version="4.57")
     assert numpy.frames(100).indices == [0, 12, 24, 36, 48, 60, 72, 84]
     assert numpy.frames(5).indices == [0] * 8
 
@@ -175,7 +226,8 @@ def test_options_that_make_no_sense_are_refused():
         ("qwen_vl", {"nframes": 1}),
         ("qwen_vl", {"nframes": 2**32 - 1}),
         ("qwen_vl", {"fps": 0.0}),
-        ("hf", {}),
+        ("hf", {"version": "4.57"}),
+        ("hf", {"num_frames": 8, "version": "5"}),
         ("hf", {"num_frames": 0}),
         ("hf", {"num_frames": 8, "fps": 2.0}),
         ("hf", {"fps": float("inf")}),

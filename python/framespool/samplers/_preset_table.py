@@ -80,15 +80,16 @@ PRESETS["ffmpeg_fps"] = PresetSpec(
 
 PRESETS["hf"] = PresetSpec(
     """Transformers' sampling of frames: one clip per video, frames evenly spread. Either `num_frames` frames, or
-    those at `fps` frames per second, where clips differ in length. `function`:
+    those at `fps` frames per second, where clips differ in length, or all frames. `version`:
 
-    - `"sample_frames"`: `BaseVideoProcessor.sample_frames`. Sometimes the original requests one frame past
-      the end (17 frames, `num_frames=7`). It is omitted, as by readers that decode a file sequentially.
-    - `"default_sample_indices_fn"`: the function of `load_video`. NumPy truncates the distance to an int,
-      so the end of the video is not reached, and there may be one frame more. With neither number: all frames.
+    - `"5.23"`, and later: frame `i * total // num_frames`, and at least one frame at `fps`.
+    - `"4.57"`: depends on `function`. `"sample_frames"` is `BaseVideoProcessor.sample_frames`, which needs one of the
+      numbers. Sometimes the original requests one frame past the end (17 frames, `num_frames=7`). It is omitted, as by
+      readers that decode a file sequentially. `"default_sample_indices_fn"` is the function of `load_video`. NumPy
+      truncates the distance to an int, so the end of the video is not reached, and there may be one frame more.
 
     Requesting more frames than the video has is an error, as in the original.""",
-    {"num_frames": None, "fps": None, "function": "sample_frames"},
+    {"num_frames": None, "fps": None, "function": "sample_frames", "version": "5.23"},
 )
 
 

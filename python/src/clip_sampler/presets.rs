@@ -126,6 +126,9 @@ const HF_FUNCTIONS: [(&str, hf::SampleFunction); 2] = [
     ("default_sample_indices_fn", hf::SampleFunction::DefaultSampleIndicesFn),
 ];
 
+const HF_VERSIONS: [(&str, hf::TransformersVersion); 2] =
+    [("4.57", hf::TransformersVersion::V4_57), ("5.23", hf::TransformersVersion::V5_23)];
+
 fn hf(args: &SamplerArgs) -> Result<ClipSamplerRef> {
     let frames = match (args.get_opt_u32("num_frames")?, args.get_opt_float("fps")?) {
         (Some(frames), _) => {
@@ -135,7 +138,8 @@ fn hf(args: &SamplerArgs) -> Result<ClipSamplerRef> {
         (None, Some(fps)) => hf::FrameSelection::Rate(fps),
         (None, None) => hf::FrameSelection::All,
     };
-    Ok(Arc::new(hf::HfSampleFrames::new(args.get_choice("function", &HF_FUNCTIONS)?, frames)?))
+    let function = args.get_choice("function", &HF_FUNCTIONS)?;
+    Ok(Arc::new(hf::HfSampleFrames::new(function, frames, args.get_choice("version", &HF_VERSIONS)?)?))
 }
 
 // InternVideo2

@@ -63,8 +63,11 @@ fn all(a: u32, b: u32, c: u32, t: f64) -> Vec<ClipSamplerRef> {
             hf::FrameSelection::Number(a),
             hf::FrameSelection::Rate(rate.unwrap_or(t)),
         ] {
-            samplers.push(try_new(HfSampleFrames::new(SampleFunction::SampleFrames, frames)));
-            samplers.push(try_new(HfSampleFrames::new(SampleFunction::DefaultSampleIndicesFn, frames)));
+            for function in [SampleFunction::SampleFrames, SampleFunction::DefaultSampleIndicesFn] {
+                for version in [hf::TransformersVersion::V4_57, hf::TransformersVersion::V5_23] {
+                    samplers.push(try_new(HfSampleFrames::new(function, frames, version)));
+                }
+            }
         }
         let fps = rate.unwrap_or(t);
         for max_frames in [None, Some(c)] {

@@ -21,6 +21,15 @@ pub enum SampleFunction {
     DefaultSampleIndicesFn,
 }
 
+/// Release of Transformers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransformersVersion {
+    /// 4.57: the two functions differ.
+    V4_57,
+    /// 5.23 and later: both functions return `i * N // num_frames`, and at least one frame at `fps`.
+    V5_23,
+}
+
 /// The number of frames to sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FrameSelection {
@@ -37,20 +46,26 @@ pub enum FrameSelection {
 pub struct HfSampleFrames {
     function: SampleFunction,
     frames: FrameSelection,
+    version: TransformersVersion,
 }
 
 impl HfSampleFrames {
     /// Checks the options.
-    pub fn new(function: SampleFunction, frames: FrameSelection) -> Result<Self> {
+    pub fn new(
+        function: SampleFunction,
+        frames: FrameSelection,
+        version: TransformersVersion,
+    ) -> Result<Self> {
+        let needs_number = function == SampleFunction::SampleFrames && version == TransformersVersion::V4_57;
         match frames {
-            FrameSelection::All if function == SampleFunction::SampleFrames => Err(Error::Argument(
+            FrameSelection::All if needs_number => Err(Error::Argument(
                 "num_frames or fps must be given, got neither; the original fails without".into(),
             )),
             FrameSelection::All => Ok(()),
             FrameSelection::Number(frames) => check_count("num_frames", frames).map(drop),
             FrameSelection::Rate(fps) => check_range("fps", fps).map(drop),
         }?;
-        Ok(Self { function, frames })
+        Ok(Self { function, frames, version })
     }
 
     fn num_frames(&self, video: &dyn VideoTiming) -> Result<f64> {
@@ -58,9 +73,15 @@ impl HfSampleFrames {
         let (frames, may_exceed) = match self.frames {
             FrameSelection::All => (total, false),
             FrameSelection::Number(frames) => {
-                (f64::from(frames), self.function == SampleFunction::DefaultSampleIndicesFn)
+                let may_exceed = self.version == TransformersVersion::V4_57
+                    && self.function == SampleFunction::DefaultSampleIndicesFn;
+                (f64::from(frames), may_exceed)
             }
-            FrameSelection::Rate(fps) => ((total / require_fps("hf", video)? * fps).trunc(), false),
+            FrameSelection::Rate(fps) => {
+                let frames = (total / require_fps("hf", video)? * fps).trunc();
+                let fewest = if self.version == TransformersVersion::V5_23 { 1.0 } else { 0.0 };
+                (frames.max(fewest), false)
+            }
         };
         if frames > total && !may_exceed {
             return Err(Error::Argument(format!(
@@ -81,8 +102,9 @@ impl ClipSampler for HfSampleFrames {
     }
 
     fn sequence_length(&self) -> Option<u32> {
-        match (self.function, self.frames) {
-            (SampleFunction::SampleFrames, FrameSelection::Number(frames)) => Some(frames),
+        match (self.function, self.frames, self.version) {
+            (SampleFunction::SampleFrames, FrameSelection::Number(frames), _)
+            | (_, FrameSelection::Number(frames), TransformersVersion::V5_23) => Some(frames),
             // NumPy may return one frame more.
             _ => None,
         }
@@ -93,6 +115,10 @@ impl ClipSampler for HfSampleFrames {
     fn clip(&self, video: &dyn VideoTiming, number: u64, _: &mut dyn RandomSource) -> Result<ClipIndices> {
         check_clip_index(number, self.num_clips(video), video)?;
         let (total, frames) = (f64::from(video.num_frames()), self.num_frames(video)?);
+        if self.version == TransformersVersion::V5_23 {
+            let (total, frames) = (u64::from(video.num_frames()), frames as u64);
+            return require_in_range((0..frames).map(|i| (i * total / frames) as i64), video.num_frames());
+        }
         let step = total / frames;
         let values = arange_count(0.0, total, step);
         let position = |i: u64| match self.function {

@@ -111,7 +111,8 @@ fn preset(kind: usize, c: &mut FuzzInput<'_>) -> Result<ClipSamplerRef> {
                 1 => hf::FrameSelection::Number(c.count()),
                 _ => hf::FrameSelection::Rate(c.number()),
             };
-            made(hf::HfSampleFrames::new(function, frames))
+            let version = c.one_of(&[hf::TransformersVersion::V4_57, hf::TransformersVersion::V5_23]);
+            made(hf::HfSampleFrames::new(function, frames, version))
         }
         14 => {
             let sample = match c.next_below(3) {

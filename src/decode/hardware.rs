@@ -99,7 +99,7 @@ impl HardwareDecoder {
         self.color = filter.color;
         let extradata = &index.info.params.extradata;
         self.frame_nums = (filter.codec == Codec::H264).then(|| FrameNumTracker::new(extradata));
-        self.state = Some(RangeState::new(index.clone(), range, true, false));
+        self.state = Some(RangeState::new(index.clone(), range, !index.changes_parameters, false));
         Ok(())
     }
 

@@ -66,10 +66,16 @@ pub(super) struct RangeState {
 
 impl RangeState {
     pub fn new(index: Arc<VideoIndex>, range: DecodeRange, allow_skipping: bool, threaded: bool) -> Self {
-        // A parameter set that changes inside the stream may change with a picture that is skipped.
-        let dependency_parser = (allow_skipping && !index.changes_parameters)
-            .then(|| DependencyParser::new(&index.info.params))
-            .filter(DependencyParser::may_have_disposable);
+        let dependency_parser = allow_skipping
+            .then(|| {
+                let mut parser = DependencyParser::new(&index.info.params);
+                if index.changes_parameters {
+                    // The parameter sets in force at the start; a packet with further ones is never skipped.
+                    parser.parse(index.headers_before(range.start));
+                }
+                parser
+            })
+            .filter(|parser| index.changes_parameters || parser.may_have_disposable());
         Self {
             next: range.start.0,
             last_sent: range.start,

@@ -44,7 +44,12 @@ impl SkipMap {
         let packets = &index.packets[range.start.as_usize()..=range.end.as_usize()];
         let bytes: u64 = packets.iter().map(|p| u64::from(p.size)).sum();
         let is_long = range.packets() > MAX_ANALYZED_PACKETS || bytes > MAX_ANALYZED_BYTES;
-        if !index.direct || is_long || packets.len() < range.wanted.len() + MIN_UNWANTED_PACKETS {
+        // A `ReferenceGraph` cannot follow parameter sets that change.
+        if !index.direct
+            || index.changes_parameters
+            || is_long
+            || packets.len() < range.wanted.len() + MIN_UNWANTED_PACKETS
+        {
             return Ok(None);
         }
         let Some(mut graph) = ReferenceGraph::new(&index.info.params) else { return Ok(None) };
@@ -58,7 +63,7 @@ impl SkipMap {
                 return Ok(None);
             }
             // `RangeState::read` reports what is wrong with it.
-            if !index.changes_parameters && replaces_parameter_sets(&index.info.params, packet.data()) {
+            if replaces_parameter_sets(&index.info.params, packet.data()) {
                 return Ok(None);
             }
             graph.push(packet.data());

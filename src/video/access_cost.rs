@@ -45,7 +45,7 @@ impl Video {
         let index = &self.index;
         let count = index.packets.len() as u32;
         let mut parser = Some(DependencyParser::new(&index.info.params))
-            .filter(|r| r.may_have_disposable() && !index.changes_parameters);
+            .filter(|r| index.changes_parameters || r.may_have_disposable());
         let mut skippable = vec![false; index.packets.len()];
         let mut reader = self.reader();
         let mut packet = Packet::new();

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import framespool as fsp
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,3 +119,25 @@ def test_frames_and_times_match_the_ffmpeg_program(name):
     for decoder, (file, codec, _) in DECODERS.items():
         if name == file:
             assert video.info.codec == codec, decoder
+
+
+def test_pictures_are_skipped_where_parameter_sets_change(encoder, tmp_path):
+    """Two H.264 streams with different sets of the same numbers, one after the other."""
+    path = tmp_path / "both.h264"
+    for refs in (1, 2):
+        options = f"keyint=30:min-keyint=30:scenecut=0:bframes=3:b-adapt=0:b-pyramid=none:ref={refs}"
+        source = "-f lavfi -i testsrc2=size=160x120:rate=25 -frames:v 60 -c:v libx264 -x264-params"
+        part = tmp_path / f"{refs}.h264"
+        subprocess.run([encoder, "-v", "error", *source.split(), options, str(part)], check=True)
+        with path.open("ab") as whole:
+            whole.write(part.read_bytes())
+    video = fsp.Video(path)
+    expected = video.frames(range(120)).data.numpy()
+    clip_sampler = fsp.samplers.windows(sequence_length=2, stride=8, step=16)
+    loader = fsp.ClipLoader([str(path)], clip_sampler, batch_size=1, layout="NTHWC", num_threads=1)
+    for batch in loader:
+        assert np.array_equal(batch.frames[0].numpy(), expected[batch.indices.numpy()[0]])
+    stats = loader.stats()
+    # Of 92 packets in the decode ranges, those of the B pictures that no clip has.
+    assert stats["packets_skipped"] >= 50 and stats["frames_decoded"] <= 42, stats
+    assert stats["decode_ranges_repeated"] == 0

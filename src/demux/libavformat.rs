@@ -1,6 +1,7 @@
 //! Reads all packets of any container in one pass of libavformat, and passes each to a visitor.
 //! Finds the offsets of contiguous payloads, verified by comparing the bytes. Payloads are not kept.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{PacketInfo, Track};
@@ -28,6 +29,10 @@ pub fn read_packets(
     let mut packets: Vec<PacketInfo> = Vec::new();
     let mut skipped_corrupt = 0;
     let mut locator = Some(PayloadLocator::new(source.clone()));
+    let container = demuxer.container();
+    let is_matroska = container.starts_with("matroska");
+    let mut laces: Vec<Range<usize>> = Vec::new();
+    let mut last_position = None;
     let mut packet = Packet::new();
     while demuxer.next_packet(&mut packet)? {
         Limits::check(&site, "number of packets", packets.len() as u64 + 1, limits.packets)?;
@@ -43,6 +48,13 @@ pub fn read_packets(
         if offset.is_none() {
             locator = None; // if one packet must be read through the demuxer, all are
         }
+        if is_matroska && packet.position().is_some() && packet.position() == last_position {
+            match laces.last_mut().filter(|lace| lace.end == packets.len()) {
+                Some(lace) => lace.end += 1,
+                None => laces.push(packets.len() - 1..packets.len() + 1),
+            }
+        }
+        last_position = packet.position();
         let after_gap = demuxer.skipped_corrupt() > skipped_corrupt;
         skipped_corrupt = demuxer.skipped_corrupt();
         packets.push(PacketInfo {
@@ -61,10 +73,49 @@ pub fn read_packets(
     if locator.is_none() {
         packets.iter_mut().for_each(|p| p.offset = None);
     }
-    let container = demuxer.container();
+    set_lace_times(&mut packets, &laces);
     let corrupt = packets.iter().filter(|p| p.corrupt).count();
     let damaged_units = skipped_corrupt.saturating_add(u32::try_from(corrupt).unwrap_or(u32::MAX));
     Ok(Track { container, info, streams, packets, damaged_units })
+}
+
+/// Sets the times of the frames that share a Matroska block (a lace) where the file has none: without
+/// DefaultDuration and BlockDuration, a block lasts until the next one, and its frames equally long. libavformat
+/// returns no times for them or, once it has estimated a frame rate, times at the rate of blocks.
+fn set_lace_times(packets: &mut [PacketInfo], laces: &[Range<usize>]) {
+    // Length of the previous block in ticks, and its frames, if its times were set.
+    let mut previous: Option<(i64, i64)> = None;
+    for lace in laces {
+        let frames = lace.len() as i64;
+        let Some(begin) = packets[lace.start].pts else { continue };
+        // libavformat continues from each packet by its duration, which is 0 before it has an estimate.
+        let is_generated = packets[lace.clone()].windows(2).all(|pair| {
+            let follows = pair[0].pts.and_then(|pts| pts.checked_add(pair[0].duration));
+            pair[1].pts.is_none_or(|pts| Some(pts) == follows)
+        });
+        let unknown =
+            packets[lace.clone()].windows(2).any(|pair| pair[1].pts.is_none() || pair[1].pts == pair[0].pts);
+        let (length, parts) = match packets.get(lace.end).map(|next| next.pts) {
+            Some(Some(next)) if next > begin => {
+                let overlaps = packets[lace.end - 1].pts.is_some_and(|last| last >= next);
+                match is_generated && (unknown || overlaps) {
+                    true => (next.saturating_sub(begin), frames),
+                    false => (0, frames),
+                }
+            }
+            None if is_generated => previous.unwrap_or((0, frames)),
+            _ => (0, frames),
+        };
+        previous = (length > 0).then_some((length, parts));
+        if previous.is_none() {
+            continue;
+        }
+        let at = |n: i64| (i128::from(length) * i128::from(n) / i128::from(parts)) as i64;
+        for (n, packet) in (0..).zip(&mut packets[lace.clone()]) {
+            packet.pts = Some(begin.saturating_add(at(n)));
+            packet.duration = at(n + 1) - at(n);
+        }
+    }
 }
 
 /// Finds payloads in the source by content, starting at the position that the demuxer reports.

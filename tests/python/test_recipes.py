@@ -129,6 +129,39 @@ def test_videomae(videos):
     assert min(speeds(table.stdout, "decord", "framespool")) > 0
 
 
+@pytest.mark.timeout(600)
+def test_vjepa2(videos):
+    for package in ("torch", "decord"):
+        pytest.importorskip(package)
+    recipe = RECIPES / "vjepa2"
+    # In the first three videos a part is shorter than a clip.
+    files = [videos / name for name in FILES]
+    done = run(recipe / "compare.py", *files)
+    assert done.returncode == 0, done.stderr
+    # Two epochs of two batches of two videos: the fifth video of an epoch fills no batch.
+    assert done.stdout.startswith("16 clips in rows of 2: frames that the original can choose, labels equal\n")
+    assert run(recipe / "compare.py", files[0], "none.mp4").returncode != 0
+    table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, "--batch-size", 1, *files[2:4])
+    assert table.returncode == 0, table.stderr
+    assert min(speeds(table.stdout, "decord", "framespool")) > 0
+
+
+@pytest.mark.timeout(600)
+def test_llava_video(videos):
+    for package in ("torch", "decord"):
+        pytest.importorskip(package)
+    recipe = RECIPES / "llava_video"
+    # The last video has more frames than the limit at one per second.
+    files = [videos / name for name in FILES]
+    done = run(recipe / "compare.py", *files)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{len(files)} samples: the same frames, prompts and sizes\n")
+    assert run(recipe / "compare.py", files[0], "none.mp4").returncode != 0
+    table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, *files[2:4])
+    assert table.returncode == 0, table.stderr
+    assert min(speeds(table.stdout, "decord", "framespool")) > 0
+
+
 @pytest.mark.timeout(300)
 def test_lerobot(videos, tmp_path):
     for package in ("torch", "torchcodec", "lerobot"):

@@ -30,7 +30,7 @@ def frame_indices(num_frames: int, average_fps: float) -> list[int]:
 
 
 def prompt(indices: list[int], num_frames: int, average_fps: float, caption: str) -> str:
-    """The text that tells the model the times of the frames."""
+    """The text with the times of the frames, for the model."""
     times = ",".join(f"{index / average_fps:.2f}s" for index in indices)
     return f"The video lasts for {num_frames / average_fps:.2f} seconds, frames at {times}. {caption}"
 

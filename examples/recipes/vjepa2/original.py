@@ -23,7 +23,7 @@ SCALE, RATIO = (0.3, 1.0), (0.75, 1.35)
 
 
 def clip_indices(num_frames: int, clip: int, offset: int) -> list[int]:
-    """The frames of a clip, which lies in a part of the video of its own.
+    """The frames of a clip, which is in a part of the video of its own.
 
     Args:
         num_frames: Frames of the video.

@@ -90,8 +90,8 @@ fn set_lace_times(packets: &mut [PacketInfo], laces: &[Range<usize>]) {
         let Some(begin) = packets[lace.start].pts else { continue };
         // libavformat continues from each packet by its duration, which is 0 before it has an estimate.
         let is_generated = packets[lace.clone()].windows(2).all(|pair| {
-            let follows = pair[0].pts.and_then(|pts| pts.checked_add(pair[0].duration));
-            pair[1].pts.is_none_or(|pts| Some(pts) == follows)
+            let known = pair[0].pts.zip(pair[1].pts);
+            known.is_none_or(|(first, second)| first.checked_add(pair[0].duration) == Some(second))
         });
         let unknown =
             packets[lace.clone()].windows(2).any(|pair| pair[1].pts.is_none() || pair[1].pts == pair[0].pts);

@@ -11,6 +11,7 @@ mod hugging_face;
 mod parsed_url;
 mod ranged_get;
 mod readahead;
+mod redirect;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};

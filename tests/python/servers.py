@@ -169,6 +169,8 @@ class FaultyResponse:
     ignores_range: bool = False
     #: Added to the true Content-Length.
     content_length_error: int = 0
+    #: Sends the body in chunks without Content-Length, with this many bytes more (or fewer) than Content-Range states.
+    chunked: int | None = None
     etag: str | None = '"one"'
     headers: dict[str, str] = field(default_factory=dict)
     #: A wrong total length of the file.
@@ -185,6 +187,8 @@ class FaultyServer:
     plan: Callable[[int, str], FaultyResponse] = lambda number, asked: FaultyResponse()
     ranges: list[str] = field(default_factory=list)
     authorizations: list[str | None] = field(default_factory=list)
+    #: All headers of each request, names in lower case.
+    headers: list[dict[str, str]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     released: threading.Event = field(default_factory=threading.Event)
 
@@ -204,6 +208,7 @@ class FaultyServer:
                     number = len(faulty.ranges)
                     faulty.ranges.append(asked)
                     faulty.authorizations.append(self.headers.get("Authorization"))
+                    faulty.headers.append({name.lower(): value for name, value in self.headers.items()})
                     faulty.paths.append(self.path)
                 with contextlib.suppress(OSError):
                     faulty._answer(self, faulty.plan(number, asked), asked)
@@ -245,9 +250,18 @@ class FaultyServer:
             handler.send_header("ETag", answer.etag)
         for name, value in answer.headers.items():
             handler.send_header(name, value)
-        handler.send_header("Content-Length", str(len(body) + answer.content_length_error))
+        if answer.chunked is None:
+            handler.send_header("Content-Length", str(len(body) + answer.content_length_error))
+        else:
+            handler.send_header("Transfer-Encoding", "chunked")
         handler.end_headers()
-        if answer.cut_after is not None or answer.content_length_error:
+        if answer.chunked is not None:
+            body = body + b"x" * answer.chunked if answer.chunked >= 0 else body[: answer.chunked]
+            for at in range(0, len(body), 50_000):
+                piece = body[at : at + 50_000]
+                handler.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            handler.wfile.write(b"0\r\n\r\n")
+        elif answer.cut_after is not None or answer.content_length_error:
             handler.wfile.write(body[: answer.cut_after])
             handler.wfile.flush()
             handler.close_connection = True

@@ -14,6 +14,7 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use reqwest::header::{HeaderMap, HeaderValue, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, RETRY_AFTER};
 
 use super::parsed_url::Address;
+use super::redirect::{redirected, MAX_REDIRECTS};
 use crate::error::{Error, Result, Site};
 use crate::source::interrupt::{RemoteStats, TrafficCounters};
 
@@ -45,8 +46,8 @@ pub(super) fn http_client() -> Result<reqwest::Client, String> {
         .pool_idle_timeout(Duration::from_secs(30))
         // With HTTP/2 all ranges of a server would share one connection and its flow control window.
         .http1_only()
-        // Otherwise a signed URL would be sent to the targets of its redirections.
-        .referer(false)
+        // `Service` follows redirects.
+        .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("framespool/", env!("CARGO_PKG_VERSION")))
         .build()
         .map_err(|error| format!("the HTTP client cannot be created: {}", root_cause(&error)))
@@ -216,12 +217,34 @@ impl HttpService for Service {
         if let Some(response_info) = &response_info {
             response_info.record_request();
         }
-        let response = HttpService::call(&self.client, request).await;
-        if let (Some(response_info), Ok(response)) = (&response_info, &response) {
+        let mut redirects_left = MAX_REDIRECTS;
+        let response = loop {
+            // Only requests without a body, which excludes those for credentials, are redirected.
+            let may_redirect = redirects_left > 0 && request.method().is_safe();
+            let copy = may_redirect.then(|| request.clone());
+            let mut response = HttpService::call(&self.client, request).await?;
+            if response.status().as_u16() == 206 && !response.headers().contains_key(CONTENT_LENGTH) {
+                // In chunked encoding a response states only its range; the received bytes are compared with it.
+                let length = range_length(response.headers()).unwrap_or(0);
+                response.headers_mut().insert(CONTENT_LENGTH, length.into());
+            }
+            match copy.and_then(|copy| redirected(copy, &response)) {
+                Some(next) => (request, redirects_left) = (next, redirects_left - 1),
+                None => break response,
+            }
+        };
+        if let Some(response_info) = &response_info {
             response_info.record_response(response.status().as_u16(), response.headers());
         }
-        response
+        Ok(response)
     }
+}
+
+/// Number of bytes that a `Content-Range` header announces, as in `bytes 0-99/1234`.
+fn range_length(headers: &HeaderMap) -> Option<u64> {
+    let range = headers.get(CONTENT_RANGE)?.to_str().ok()?.trim().strip_prefix("bytes ")?;
+    let (first, last) = range.split_once('/')?.0.split_once('-')?;
+    last.parse::<u64>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1)
 }
 
 #[derive(Debug)]

@@ -298,6 +298,9 @@ impl RangeRequest {
                 "status {status}: the bucket is in region {0}; set AWS_REGION={0}",
                 response.region().unwrap_or_default()
             )),
+            (Some(status @ 300..=399), _) => lasting(&format!(
+                "status {status}: the server redirects too often, or to no http:// or https:// URL; check the URL"
+            )),
             (Some(200), _) => lasting(
                 "the server answers a range request with the entire file: it does not support ranges; use \
                  one that does (nginx, Apache, S3), or download the file",

@@ -6,6 +6,7 @@ mod image_sequence;
 mod interrupt;
 #[cfg(feature = "remote")]
 mod remote;
+mod url_signature;
 
 use std::fs::File;
 use std::ops::Range;
@@ -21,6 +22,7 @@ pub use interrupt::{interrupt_scope, InterruptScope, RemoteStats, TrafficCounter
 #[cfg(feature = "remote")]
 #[doc(hidden)]
 pub use remote::fuzzing;
+pub use url_signature::without_signature;
 
 /// Bytes that can be read at an offset, by several threads at once.
 pub trait ByteSource: Send + Sync {
@@ -79,7 +81,7 @@ pub enum Identity {
     Memory(usize, usize),
     /// A file on a server, or a part of one.
     Remote {
-        /// Its URL, without secrets.
+        /// Its URL, without secrets and signatures.
         url: Arc<str>,
         /// Length in bytes.
         len: u64,

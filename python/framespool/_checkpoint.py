@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from framespool import _framespool
 from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 from framespool._validate_args import as_sequence, integer
 from framespool.datasets import Dataset, MixtureDataset
@@ -33,8 +34,8 @@ _FIELD_NAMES = {
 def fingerprint(dataset: Dataset, stream: int | None = None) -> str:
     """A fingerprint of a dataset: file names, labels, segments and the stream.
 
-    File names are relative to the folder that all files share, so that a dataset may move. Videos given as bytes are
-    hashed.
+    File names are relative to the folder that all files share, so that a dataset may move. Signatures of presigned URLs
+    are left out. Videos given as bytes are hashed.
 
     Args:
         dataset: The dataset.
@@ -70,7 +71,8 @@ def fingerprint(dataset: Dataset, stream: int | None = None) -> str:
         if isinstance(source, bytes):
             names.append(hashlib.blake2b(source, digest_size=8).hexdigest())
         else:
-            names.append(os.fspath(source))
+            name = os.fspath(source)
+            names.append(_framespool.without_signature(name) if "://" in name else name)
     common = len(os.path.dirname(os.path.commonprefix(names)))
     digest.update(os.fsencode("\n".join(name[common:].lstrip(os.sep) for name in names)))
     labels = [label for _, label in dataset.samples]

@@ -59,6 +59,7 @@ __all__ = [
     "sample",
     "tensor_of",
     "video_extensions",
+    "without_signature",
 ]
 
 __version__: str
@@ -392,6 +393,9 @@ def remote_stats() -> dict[str, int]:
         >>> sorted(fsp.remote_stats())
         ['remote_bytes', 'remote_cache_hits', 'remote_requests', 'remote_retries']
     """
+
+def without_signature(url: str) -> str:
+    """A URL without the parameters of its signature; other text unchanged."""
 
 def num_clips_of(rule: SamplerArgs, video: VideoDescription) -> int:
     """Number of clips of a video."""

@@ -64,7 +64,7 @@ mod _framespool {
     #[pymodule_export]
     use sample_table::SampleTable;
     #[pymodule_export]
-    use sources::{display_name, remote_stats};
+    use sources::{display_name, remote_stats, without_signature};
     #[pymodule_export]
     use tensor::{tensor_of, Tensor};
     #[pymodule_export]

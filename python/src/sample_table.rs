@@ -1,6 +1,7 @@
 //! Python class for a table of dataset samples, built by a reader or from a Python list.
 //! The loaders use the table directly, without a Python object per sample. It does not open any file.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use framespool::clip_sampler::video_timing::SegmentRange;
 use framespool::dataset::MediaLocation;
 use framespool::dataset::{self as engine, Sample, SampleTableBuilder, SerializedTable};
-use framespool::source::{ArchiveMember, ImageSequence, MemorySource};
+use framespool::source::{without_signature, ArchiveMember, ImageSequence, MemorySource};
 use framespool::Error;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
@@ -129,8 +130,8 @@ impl SampleTable {
         PyBytes::new(py, &bytes)
     }
 
-    /// Returns all paths, one per line, relative to their deepest common folder; `None` if any sample is not a
-    /// whole file.
+    /// Returns all paths, one per line, relative to their deepest common folder, URLs without signatures; `None`
+    /// if any sample is not a whole file.
     fn names<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         py.detach(|| self.0.are_whole_files().then(|| names(&self.0))).map(|names| PyBytes::new(py, &names))
     }
@@ -216,8 +217,13 @@ impl SampleTable {
 /// Returns the paths relative to their common folder, which is
 /// `os.path.dirname(os.path.commonprefix(paths))`.
 fn names(entries: &engine::SampleTable) -> Vec<u8> {
-    let path =
-        |number| entries.path_of(number).map(|(folder, name)| [folder, name].concat()).unwrap_or_default();
+    let path = |number| {
+        let path = entries.path_of(number).map(|(folder, name)| [folder, name].concat()).unwrap_or_default();
+        match std::str::from_utf8(&path).map(without_signature) {
+            Ok(Cow::Owned(shortened)) => shortened.into_bytes(),
+            _ => path,
+        }
+    };
     let mut common = if entries.is_empty() { Vec::new() } else { path(0) };
     for number in 1..entries.len() {
         let other = path(number);

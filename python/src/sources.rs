@@ -1,5 +1,6 @@
 //! Sources of videos and images, as Python passes them: paths, bytes, file objects, members, cells and image sequences.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use framespool::source::{self, ArchiveMember, ImageSequence};
 use framespool_datasets::CellReader;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyString;
 
 /// Returns the name of a path in messages and files: the path itself; of a URL, what is no secret.
 #[pyfunction]
@@ -92,6 +94,16 @@ impl From<ImageSequenceArgs> for ImageSequence {
     fn from(frames: ImageSequenceArgs) -> Self {
         let ImageSequenceArgs { folder, pattern, first, count, fps } = frames;
         Self { folder, pattern, first, count, fps }
+    }
+}
+
+/// Returns a URL without the parameters of its signature, and other text unchanged.
+#[pyfunction]
+pub fn without_signature(url: Bound<'_, PyString>) -> Bound<'_, PyString> {
+    match url.to_str().map(source::without_signature) {
+        Ok(Cow::Owned(shortened)) => PyString::new(url.py(), &shortened),
+        // A path that is not UTF-8 is no URL.
+        _ => url,
     }
 }
 

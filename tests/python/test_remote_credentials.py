@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
+
 import pytest
 from servers import FaultyResponse, FaultyServer, hash_of
 
@@ -82,3 +85,69 @@ def test_redirects_without_end_are_an_error(location: str | None) -> None:
         with pytest.raises(fsp.ReadError, match="status 302: the server redirects") as caught:
             fsp.Video(server.url("again"))
     assert len(server.paths) == (11 if location == "again" else 1) and server.url("again") in str(caught.value)
+
+
+# ---- presigned URLs ------------------------------------------------------------------------------------------------
+
+
+def _signed(address: str, day: int) -> str:
+    """A presigned URL; each day has another signature."""
+    signature = f"X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date=2026010{day}T000000Z&X-Amz-Expires=86400"
+    return f"{address}{'&' if '?' in address else '?'}{signature}&X-Amz-Signature=hush{day}"
+
+
+def _rows(index: Path) -> int:
+    fsp.flush_index()
+    with sqlite3.connect(index / "framespool-index.sqlite3") as database:
+        return database.execute("SELECT count(*) FROM entry").fetchone()[0]
+
+
+def test_signatures_of_one_file_share_its_cached_index(content: bytes, tmp_path: Path) -> None:
+    with FaultyServer(content).running() as server:
+        for day in (1, 2, 3):
+            fsp.Video(_signed(server.url("a.mp4"), day), index=tmp_path)
+            assert f"X-Amz-Signature=hush{day}" in server.paths[-1]
+        assert _rows(tmp_path) == 1
+        fsp.Video(server.url("a.mp4"), index=tmp_path)
+        assert _rows(tmp_path) == 1
+        for version in (1, 2):
+            fsp.Video(_signed(server.url(f"a.mp4?versionId={version}"), 1), index=tmp_path)
+        assert _rows(tmp_path) == 3
+    assert not any(b"hush" in file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_each_signature_is_checked_by_the_server(content: bytes) -> None:
+    """Cached bytes of a valid signature are not returned for an invalid one."""
+    with FaultyServer(content).running() as server:
+        fsp.Video(_signed(server.url("b.mp4"), 1), index=False)
+        server.plan = lambda *_: FaultyResponse(status=403)
+        with pytest.raises(fsp.ReadError, match="status 403") as caught:
+            fsp.Video(_signed(server.url("b.mp4"), 2), index=False)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["list", "dataset", "members", "segments"])
+def test_checkpoints_load_across_signatures(kind: str, content: bytes) -> None:
+    def state(address: str, day: int, *, load: dict[str, object] | None = None) -> dict[str, object]:
+        urls = [_signed(server.url(f"{name}{address}"), day) for name in ("a.mp4", "b.mp4")]
+        if kind == "members":
+            sources = [fsp.datasets.ArchiveMember(url, 0, len(content)) for url in urls]
+        elif kind == "segments":
+            sources = [fsp.VideoSegment(url, start_frame=0, end_frame=100) for url in urls]
+        else:
+            sources = urls
+        samples = [(source, label) for label, source in enumerate(sources)]
+        dataset = fsp.datasets.Dataset(samples) if kind == "dataset" else samples
+        loader = fsp.ClipLoader(dataset, fsp.samplers.random(sequence_length=4), batch_size=1, index=False)
+        if load is not None:
+            loader.load_state_dict(load)
+        return loader.state_dict()
+
+    with FaultyServer(content).running() as server:
+        monday = state("", 1)
+        assert state("", 2, load=monday) == monday
+        version = state("?versionId=1", 1)
+        assert state("?versionId=1", 2, load=version) == version
+        for address in ("", "?versionId=2"):
+            with pytest.raises(fsp.ArgumentError, match="the dataset"):
+                state(address, 1, load=version)

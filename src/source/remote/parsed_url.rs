@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::hugging_face;
 use crate::error::{Error, Result, Site};
 use crate::source::display_name;
+use crate::source::url_signature::split_signature;
 
 /// Maximum length of a URL in bytes; servers accept less.
 const MAX_URL_BYTES: usize = 32 << 10;
@@ -41,11 +42,13 @@ pub(super) struct ParsedUrl {
     pub address: Address,
     /// For messages: no password, and `?…` for any query.
     pub name: Arc<str>,
-    /// Distinguishes it from other URLs, on disk too: no password, and a hash for any query.
+    /// Distinguishes it from other URLs, on disk too: no password, no signature, and a hash for any other
+    /// query.
     pub key: Arc<str>,
     /// The server that is asked: host and port, or a bucket.
     pub host: Arc<str>,
-    /// Distinguishes accounts within this process: a hash of user name and password, 0 without them.
+    /// Distinguishes permissions within this process: a hash of user name, password and signature, 0 without
+    /// them. Each is sent to the server before it gives access, even to blocks that are cached for another one.
     pub account: u64,
 }
 
@@ -68,14 +71,19 @@ impl ParsedUrl {
                 let authorization = take_authorization(&mut url);
                 url.set_fragment(None);
                 let mut key = url.clone();
+                let query = url.query().map(split_signature);
+                let is_address =
+                    |(rest, signature): &&(String, String)| !rest.is_empty() || signature.is_empty();
                 // Different queries are different files; the hash keeps their content secret.
-                let number = url.query().map(|query| format!("{:016x}", xxh3_64(query.as_bytes())));
+                let number = query.as_ref().filter(is_address);
+                let number = number.map(|(rest, _)| format!("{:016x}", xxh3_64(rest.as_bytes())));
                 key.set_query(number.as_deref());
-                Ok(Self::web(url, authorization, name, String::from(key)))
+                let signature = query.map(|(_, signature)| signature).unwrap_or_default();
+                Ok(Self::web(url, authorization, &signature, name, String::from(key)))
             }
             "hf" => {
                 let url = hugging_face::file_url(&text["hf://".len()..]).map_err(|reason| wrong(&reason))?;
-                Ok(Self::web(url, hugging_face::authorization(), name, text.to_owned()))
+                Ok(Self::web(url, hugging_face::authorization(), "", name, text.to_owned()))
             }
             "s3" => {
                 let rest = &text["s3://".len()..];
@@ -97,8 +105,20 @@ impl ParsedUrl {
         }
     }
 
-    fn web(url: Url, authorization: Option<HeaderValue>, name: Arc<str>, key: String) -> Self {
-        let account = authorization.as_ref().map_or(0, |value| xxh3_64(value.as_bytes()));
+    fn web(
+        url: Url,
+        authorization: Option<HeaderValue>,
+        signature: &str,
+        name: Arc<str>,
+        key: String,
+    ) -> Self {
+        let account = match (&authorization, signature) {
+            (None, "") => 0,
+            (value, _) => {
+                let value = value.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
+                xxh3_64(&[value, b"\n", signature.as_bytes()].concat())
+            }
+        };
         let host =
             format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(0));
         Self {
@@ -176,9 +196,15 @@ mod tests {
         assert_eq!(authorization.as_ref().unwrap().to_str().unwrap(), "Basic bWU6czpjcmV0"); // me:s:cret
         let said = "error sending request for url (https://host.example/c.mp4?X-Amz-Signature=abcdef&x=1)";
         assert!(!parsed_url.scrub(said).contains("abcdef"));
-        let other =
-            ParsedUrl::parse("https://host.example:8443/a%20b/c.mp4?X-Amz-Signature=123456&x=1").unwrap();
-        assert_ne!(parsed_url.key, other.key);
+        let parse = |query: &str| {
+            ParsedUrl::parse(&format!("https://me:s%3Acret@host.example:8443/a%20b/c.mp4?{query}")).unwrap()
+        };
+        let signed = parse("X-Amz-Signature=123456&x=1");
+        assert_eq!(parsed_url.key, signed.key);
+        assert_ne!(parsed_url.account, signed.account);
+        assert_ne!(parsed_url.key, parse("X-Amz-Signature=abcdef&x=2").key);
+        assert_eq!(parse("X-Amz-Signature=1").key, parse("X-Amz-Signature=2").key);
+        assert_eq!(&*parse("X-Amz-Signature=1").key, "https://host.example:8443/a%20b/c.mp4");
         let accounts = ["http://h/a", "http://me:1@h/a", "http://me:2@h/a", "http://you:1@h/a"]
             .map(|text| ParsedUrl::parse(text).unwrap())
             .map(|parsed_url| (parsed_url.key.to_string(), parsed_url.account));

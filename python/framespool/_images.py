@@ -15,6 +15,7 @@ from framespool._framespool import Tensor
 from framespool._loader_options import KEYWORD_HINTS, LoaderOptions, cores
 from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
 from framespool._validate_args import boolean, choice, display_repr, integer, keyword_hints
+from framespool._video import is_file_object
 from framespool.datasets import Dataset, MixtureDataset
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._failures import failure_record
@@ -352,8 +353,8 @@ def decode_image(
     """Decodes one JPEG, PNG, WebP or AVIF file to RGB, rotated according to its EXIF orientation.
 
     Args:
-        source: A path, a `datasets.ArchiveMember`, or the bytes of a file (also a bytearray, memoryview or uint8
-            array).
+        source: A path or URL, a `datasets.ArchiveMember`, a file object opened for bytes, or the bytes of a file (also
+            a bytearray, memoryview or uint8 array).
         transforms: List of `framespool.transforms`. `None`: no transforms.
         exact: Decode to the bytes that Pillow, OpenCV and torchvision get from libjpeg-turbo. `False` is faster if
             the image is downscaled, see `framespool.ImageLoader`.
@@ -420,7 +421,7 @@ def decode_images(
     """Decodes several JPEG, PNG, WebP or AVIF files with several threads.
 
     Args:
-        sources: Paths, archive members or bytes, as for `decode_image()`.
+        sources: Paths, archive members, file objects or bytes, as for `decode_image()`.
         transforms: List of `framespool.transforms`. `None`: no transforms.
         exact: As for `decode_image()`.
         layout: `"HWC"` or `"CHW"`.
@@ -455,14 +456,14 @@ def decode_images(
 
 
 def _file(place: int, source: Any) -> Any:
-    """A path, a member, or bytes; buffers are copied, since other code may write to them."""
-    if isinstance(source, (str, bytes, os.PathLike, ArchiveMember, TableCell)):
+    """A path, a member, a file object or bytes; buffers are copied, since other code may write to them."""
+    if isinstance(source, (str, bytes, os.PathLike, ArchiveMember, TableCell)) or is_file_object(source):
         return source
     try:
         view = memoryview(source)
     except TypeError:
         raise ArgumentError(
-            f"source {place} must be a path, an ArchiveMember or bytes, got {type(source).__name__}"
+            f"source {place} must be a path, an ArchiveMember, a file object or bytes, got {type(source).__name__}"
         ) from None
     if view.itemsize != 1:
         raise ArgumentError(f"source {place} must be the bytes of a file, got elements of {view.itemsize} bytes")

@@ -2,10 +2,12 @@
 //! Small reads are served from a few cached blocks: a call costs more than reading most packets.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use framespool::dataset::SourceOpener;
 use framespool::error::Site;
-use framespool::source::{ByteSource, Identity};
+use framespool::source::{display_name, ByteSource, Identity};
 use framespool::{Error, Result};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -35,9 +37,7 @@ impl FileObject {
     /// `Io` with the exception that the object raised.
     pub fn open(py: Python<'_>, object: Py<PyAny>) -> Result<Self> {
         let bound = object.bind(py);
-        let own = bound.getattr("name").and_then(|name| name.extract::<String>()).ok();
-        let name: Arc<str> =
-            own.map_or_else(|| "file object".into(), |name| format!("file object {name:?}").into());
+        let name = name_of(bound);
         let len = bound.call_method1("seek", (0, 2)).and_then(|end| match end.is_none() {
             // Some objects return `None` from `seek`.
             true => bound.call_method0("tell")?.extract::<u64>(),
@@ -50,13 +50,12 @@ impl FileObject {
     /// Fills `buffer` from `offset` with as many calls of `read` as needed; returns fewer bytes only at the
     /// end.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let ended = || std::io::Error::other("the Python interpreter is shutting down");
         Python::try_attach(|py| {
             let _calls = self.calls.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
             self.call(py, offset, buffer)
                 .map_err(|raised| error(py, &self.name, &format!("reading at byte {offset}"), raised))
         })
-        .unwrap_or_else(|| Err(Error::io(&Site::file(&self.name), ended())))
+        .unwrap_or_else(|| Err(Error::io(&Site::file(&self.name), interpreter_ended())))
     }
 
     fn call(&self, py: Python<'_>, offset: u64, buffer: &mut [u8]) -> PyResult<usize> {
@@ -152,6 +151,42 @@ impl ByteSource for FileObject {
     fn identity(&self) -> Identity {
         Identity::Memory(self.object.as_ptr() as usize, self.len as usize)
     }
+}
+
+/// Opens a file object when it is first read.
+pub struct FileObjectOpener {
+    name: Arc<str>,
+    object: Py<PyAny>,
+}
+
+impl FileObjectOpener {
+    pub fn new(py: Python<'_>, object: Py<PyAny>) -> Self {
+        Self { name: name_of(object.bind(py)), object }
+    }
+}
+
+impl SourceOpener for FileObjectOpener {
+    fn name(&self) -> Arc<str> {
+        self.name.clone()
+    }
+
+    fn open(&self) -> Result<Arc<dyn ByteSource>> {
+        let opened = Python::try_attach(|py| FileObject::open(py, self.object.clone_ref(py)));
+        Ok(Arc::new(opened.unwrap_or_else(|| Err(Error::io(&Site::file(&self.name), interpreter_ended())))?))
+    }
+}
+
+/// Name of a file object for messages: its address, as files of fsspec have it, its path or its name.
+fn name_of(object: &Bound<'_, PyAny>) -> Arc<str> {
+    let attribute = |name: &&str| object.getattr(*name).ok()?.extract::<String>().ok();
+    match ["full_name", "path", "name"].iter().find_map(attribute) {
+        Some(name) => format!("file object {:?}", display_name(Path::new(&name))).into(),
+        None => "file object".into(),
+    }
+}
+
+fn interpreter_ended() -> std::io::Error {
+    std::io::Error::other("the Python interpreter is shutting down")
 }
 
 /// Converts an exception that the object raised. A Ctrl-C during its code is not an error of the file: the

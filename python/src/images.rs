@@ -19,8 +19,9 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::element_type::ElementType;
 use crate::errors::{to_python, OrRaise};
+use crate::file_object::FileObjectOpener;
 use crate::interrupt::{interrupt, interruptible, or_raise_pending};
-use crate::sources::{Source, SourceCache};
+use crate::sources::{Source, SourceCache, VideoSource};
 use crate::tensor::Tensor;
 use crate::transforms::{pipeline, TransformArgs};
 
@@ -104,7 +105,7 @@ fn apply_transforms(
 #[allow(clippy::too_many_arguments)]
 pub fn decode_images<'py>(
     py: Python<'py>,
-    sources: Vec<Source>,
+    sources: Vec<VideoSource>,
     steps: Vec<TransformArgs>,
     dtype: &str,
     layout: &str,
@@ -116,15 +117,20 @@ pub fn decode_images<'py>(
     let pipeline = if exact { pipeline.exactly() } else { pipeline };
     let mut cache = SourceCache::default();
     let file = |(number, source)| match source {
-        Source::Path(path) => Ok(MediaLocation::Path(path)),
-        Source::Member(member) => Ok(MediaLocation::ArchiveMember(cache.member(member))),
-        Source::Cell(cell) => Ok(MediaLocation::External(cache.cell(cell))),
-        Source::Bytes(bytes) => {
-            Ok(MediaLocation::Memory(MemorySource::new(format!("images[{number}]"), bytes)))
+        VideoSource::Object(object) => {
+            Ok(MediaLocation::External(Arc::new(FileObjectOpener::new(py, object))))
         }
-        Source::ImageSequence(_) => {
-            Err(Error::Argument("an image sequence is not an image; use Video".into()))
-        }
+        VideoSource::Stored(source) => match source {
+            Source::Path(path) => Ok(MediaLocation::Path(path)),
+            Source::Member(member) => Ok(MediaLocation::ArchiveMember(cache.member(member))),
+            Source::Cell(cell) => Ok(MediaLocation::External(cache.cell(cell))),
+            Source::Bytes(bytes) => {
+                Ok(MediaLocation::Memory(MemorySource::new(format!("images[{number}]"), bytes)))
+            }
+            Source::ImageSequence(_) => {
+                Err(Error::Argument("an image sequence is not an image; use Video".into()))
+            }
+        },
     };
     let files = sources.into_iter().enumerate().map(file).collect::<Result<Vec<_>>>().or_raise(py)?;
     let decoded = or_raise_pending(

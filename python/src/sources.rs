@@ -29,7 +29,7 @@ pub enum Source {
     ImageSequence(ImageSequenceArgs),
 }
 
-/// A source from which a video can be opened.
+/// A source from which a video can be opened, or an image decoded.
 #[derive(FromPyObject)]
 pub enum VideoSource {
     Stored(Source),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import threading
+from pathlib import Path
 
 import framespool as fsp
 import numpy as np
@@ -188,3 +189,51 @@ def test_text_and_unseekable_files_are_rejected(videos):
     for source in (3, None, object(), type("OnlyReads", (), {"read": lambda self, size: b""})()):
         with pytest.raises(fsp.ArgumentError, match="file object"):
             fsp.Video(source)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "name"),
+    [
+        ({"full_name": "sftp://me:hush@host/a.mp4", "path": "/a.mp4"}, "sftp://host/a.mp4"),
+        ({"path": "bucket/a.mp4", "name": 3}, "bucket/a.mp4"),
+        ({"name": "https://host/a.mp4?sig=hush"}, "https://host/a.mp4?…"),
+    ],
+)
+def test_messages_name_the_file_of_an_object(attributes, name):
+    reader = Reader(b"not a video")
+    vars(reader).update(attributes)
+    with pytest.raises(fsp.Error) as caught:
+        fsp.Video(reader)
+    assert f'file object "{name}"' in str(caught.value) and "hush" not in str(caught.value)
+
+
+def test_images_are_decoded_from_file_objects(photos):
+    content = [Path(photo).read_bytes() for photo, _ in photos]
+    expected = [image.tobytes() for image in fsp.decode_images(content)]
+    readers = [Reader(data, 1000) for data in content]
+    for reader in readers:
+        reader.seek(5, 0)
+    assert [image.tobytes() for image in fsp.decode_images(readers, num_threads=2)] == expected
+    assert fsp.decode_image(io.BytesIO(content[0])).tobytes() == expected[0]
+    broken_reader = broken("read", OSError("the tape tore"))(content[0])
+    first, second = fsp.decode_images([broken_reader, readers[1]], on_error="return")
+    assert isinstance(first, fsp.ReadError) and "the tape tore" in str(first)
+    assert second.tobytes() == expected[1]
+
+
+def test_fsspec_files(videos, photos):
+    fsspec = pytest.importorskip("fsspec")
+    path = videos / CONTAINERS[0]
+    files = fsspec.filesystem("memory")
+    files.pipe("/framespool/a.mp4", path.read_bytes())
+    photo = Path(photos[0][0])
+    files.pipe("/framespool/a.jpg", photo.read_bytes())
+    with fsspec.open("memory://framespool/a.mp4") as file:
+        assert fsp.Video(file)[7].tobytes() == fsp.Video(path)[7].tobytes()
+    with fsspec.open("memory://framespool/a.jpg") as file:
+        assert fsp.decode_image(file).tobytes() == fsp.decode_image(photo).tobytes()
+    with fsspec.open(f"file://{path}") as file:
+        assert fsp.Video(file)[7].tobytes() == fsp.Video(path)[7].tobytes()
+    # The object that opens a file is not the file.
+    with pytest.raises(fsp.ArgumentError, match="a file object, .* got OpenFile"):
+        fsp.Video(fsspec.open("memory://framespool/a.mp4"))

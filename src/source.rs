@@ -24,6 +24,9 @@ pub use interrupt::{interrupt_scope, InterruptScope, RemoteStats, TrafficCounter
 pub use remote::fuzzing;
 pub use url_signature::without_signature;
 
+/// Schemes of the URLs that can be read, in lower case.
+pub const URL_SCHEMES: [&str; 8] = ["https", "http", "hf", "s3", "gs", "az", "abfs", "abfss"];
+
 /// Bytes that can be read at an offset, by several threads at once.
 pub trait ByteSource: Send + Sync {
     /// Name for messages, usually the path.
@@ -92,7 +95,7 @@ pub enum Identity {
     },
 }
 
-/// Opens a path, which may be a URL (`https://`, `http://`, `s3://`).
+/// Opens a path, which may be a URL (`https://`, `http://`, `s3://`, `gs://`, `az://`, `abfss://`, `hf://`).
 ///
 /// # Errors
 /// Those of [`FileSource::open`]; for URLs `NotFound`, `Io` with the server's error, `Unsupported` without
@@ -146,12 +149,22 @@ pub fn display_name(path: &Path) -> Arc<str> {
     let Some((scheme, rest)) = as_url(path).and_then(|url| url.split_once("://")) else {
         return path.to_string_lossy().into();
     };
+    let is_any_of = |names: &[&str]| names.iter().any(|name| scheme.eq_ignore_ascii_case(name));
     // Parsers of http URLs accept any number of these characters instead of two slashes.
-    let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    let is_web = is_any_of(&["http", "https"]);
     let rest = rest.trim_start_matches(|c| is_web && matches!(c, '/' | '\\' | '\t' | '\n' | '\r'));
     let (host, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    match rest.find(['?', '#']).filter(|_| !scheme.eq_ignore_ascii_case("s3")) {
+    let host = match host.rsplit_once('@') {
+        // Not a user, but the container in a storage account.
+        Some((container, _)) if is_any_of(&["az", "abfs", "abfss"]) && !container.contains([':', '@']) => {
+            host
+        }
+        Some((_, host)) => host,
+        None => host,
+    };
+    // Keys of objects may contain these characters.
+    let has_query = !is_any_of(&["s3", "gs", "az", "abfs", "abfss"]);
+    match rest.find(['?', '#']).filter(|_| has_query) {
         Some(end) => format!(
             "{scheme}://{host}{}{}",
             &rest[..end],
@@ -407,6 +420,9 @@ mod tests {
             ("http:///me:hush@host/x", "http://host/x"),
             ("HTTPS:///\\/me:hush@host/x", "HTTPS://host/x"),
             ("s3://bucket/a?b#c@d", "s3://bucket/a?b#c@d"),
+            ("gs://me@bucket/a?b#c@d", "gs://bucket/a?b#c@d"),
+            ("abfss://c@account/a?b", "abfss://c@account/a?b"),
+            ("az://me:hush@account/a?b", "az://account/a?b"),
             ("/data/a?b@c.mp4", "/data/a?b@c.mp4"),
         ] {
             assert_eq!(&*display_name(Path::new(url)), name);

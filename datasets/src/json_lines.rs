@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use framespool::error::{Error, Result};
+use framespool::source::URL_SCHEMES;
 
 use crate::classes::Classes;
 use crate::column_value::{shortened, ColumnsBuilder, Value};
@@ -177,7 +178,7 @@ pub(crate) fn local_path(text: &str) -> Result<Cow<'_, str>, String> {
     if !scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) {
         return Ok(Cow::Borrowed(text));
     }
-    if ["https", "http", "s3"].iter().any(|read| scheme.eq_ignore_ascii_case(read)) {
+    if URL_SCHEMES.iter().any(|read| scheme.eq_ignore_ascii_case(read)) {
         return Ok(Cow::Borrowed(text));
     }
     let host_and_path = rest.split_once('/').map(|(host, path)| (host, format!("/{path}")));
@@ -287,7 +288,7 @@ mod tests {
             ("{\"uri\": 3}", false, "\"uri\" is 3"),
             ("{\"uri\": \"a\"", false, "is not JSON"),
             ("{\"uri\": \"a\"} {\"uri\": \"b\"}", false, "is not JSON"),
-            ("{\"uri\": \"gs://bucket/a.mp4\"}", false, "'gs://bucket/a.mp4' is not on a disk"),
+            ("{\"uri\": \"ftp://host/a.mp4\"}", false, "'ftp://host/a.mp4' is not on a disk"),
             ("{\"uri\": \"file://host/a.mp4\"}", false, "is not on a disk"),
             ("{\"uri\": \"file:///a%2\"}", false, "hexadecimal"),
             ("{\"uri\": \"a\", \"label\": 1.5}", false, "\"label\" is 1.5, expected an integer, a name"),

@@ -35,7 +35,7 @@ def fingerprint(dataset: Dataset, stream: int | None = None) -> str:
     """A fingerprint of a dataset: file names, labels, segments and the stream.
 
     File names are relative to the folder that all files share, so that a dataset may move. Signatures of presigned URLs
-    are left out. Videos given as bytes are hashed.
+    are omitted. Videos given as bytes are hashed.
 
     Args:
         dataset: The dataset.

@@ -1,10 +1,13 @@
-//! Reads https://, http:// and s3:// URLs by range requests, through a block cache shared by the process.
+//! Reads URLs of web servers and of objects in buckets by range requests, through a block cache shared by the process.
 //! All bytes of a source belong to one version of the file. No temporary files are written.
 #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, of which there is often one")]
 
+mod aws_profile;
 mod backend;
 mod block_cache;
+mod bucket;
 mod client;
+mod credential_process;
 pub mod fuzzing;
 mod host;
 mod hugging_face;
@@ -307,7 +310,7 @@ fn request_metadata(
     before: Option<Arc<CachedMetadata>>,
     outage_timeout: Duration,
 ) -> Result<Arc<CachedMetadata>> {
-    let object = RemoteObject::open(&client.http, &parsed_url.address)?;
+    let object = RemoteObject::open(&client.http, parsed_url)?;
     let request = RangeRequest {
         parsed_url: parsed_url.clone(),
         object: object.clone(),

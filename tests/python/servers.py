@@ -159,6 +159,8 @@ class FaultyResponse:
     """The faults of a response; by default none."""
 
     status: int | None = None
+    #: Body of a response with a status.
+    body: bytes = b""
     #: Waits before the first byte, and between the pieces of a slow body.
     delay_seconds: float = 0.0
     #: Closes the connection after this many bytes of the body.
@@ -235,8 +237,9 @@ class FaultyServer:
             handler.send_response(answer.status)
             for name, value in answer.headers.items():
                 handler.send_header(name, value)
-            handler.send_header("Content-Length", "0")
+            handler.send_header("Content-Length", str(len(answer.body)))
             handler.end_headers()
+            handler.wfile.write(answer.body)
             return
         start, end = 0, len(self.content)
         if asked and not answer.ignores_range:

@@ -148,7 +148,7 @@ def test_class_label_names_are_read_from_metadata(tmp_path, photos):
 
 def test_invalid_arguments_are_rejected(tmp_path):
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"uri": ["gs://b/a.mp4"], "n": [1.5], "list": [[b"x"]], "bin": [b"x"]}), path)
+    pq.write_table(pa.table({"uri": ["ftp://b/a.mp4"], "n": [1.5], "list": [[b"x"]], "bin": [b"x"]}), path)
     for keywords, reason in [
         ({"source": "video"}, r"no column 'video' to use as the source; it has uri, n, list, bin"),
         ({"source": "n"}, "column 'n' contains neither text nor bytes"),
@@ -157,7 +157,7 @@ def test_invalid_arguments_are_rejected(tmp_path):
         ({"source": "bin", "columns": "nope"}, "no column 'nope'"),
         ({"source": "bin", "columns": "bin"}, "omit it from columns="),
         ({"source": "bin", "label": "n"}, r"row 0: \"n\" is 1.5, expected an integer"),
-        ({}, r"row 0: 'gs://b/a.mp4' is not on a disk"),
+        ({}, r"row 0: 'ftp://b/a.mp4' is not on a disk"),
         ({"source": ""}, "source must be"),
         ({"start": "end"}, "must differ"),
         ({"on_error": "replace"}, "on_error"),

@@ -1,19 +1,21 @@
 //! Creates object stores for range requests, all through one client that records response metadata.
 //! Neither repeats requests nor interprets responses.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use object_store::aws::AmazonS3Builder;
 use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService};
 use object_store::http::HttpBuilder;
 use object_store::path::Path as ObjectPath;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use reqwest::header::{HeaderMap, HeaderValue, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, RETRY_AFTER};
+use xxhash_rust::xxh3::Xxh3;
 
-use super::parsed_url::Address;
+use super::bucket::Cloud;
+use super::parsed_url::{Address, ParsedUrl};
 use super::redirect::{redirected, MAX_REDIRECTS};
 use crate::error::{Error, Result, Site};
 use crate::source::interrupt::{RemoteStats, TrafficCounters};
@@ -21,13 +23,13 @@ use crate::source::interrupt::{RemoteStats, TrafficCounters};
 /// Time limit for a connection to be established.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Environment variables that indicate S3 credentials. Without any of them, buckets are read anonymously.
-const CREDENTIAL_VARIABLES: [&str; 4] = [
-    "AWS_ACCESS_KEY_ID",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-];
+/// How long the store of a bucket is reused, with the credentials that it obtained.
+const STORE_TTL: Duration = Duration::from_secs(300);
+/// Maximum number of stores that are kept.
+const MAX_STORES: usize = 1 << 10;
+/// Prefixes of the environment variables that a store depends on.
+const SETTINGS: [&str; 8] =
+    ["AWS_", "AZURE_", "AZURITE_", "GOOGLE_", "HOME", "IDENTITY_", "MSI_", "SERVICE_ACCOUNT"];
 
 /// The object store and path of one file.
 #[derive(Clone, Debug)]
@@ -36,90 +38,118 @@ pub(super) struct RemoteObject {
     pub path: ObjectPath,
 }
 
-/// The client that all files share, with its connections.
-pub(super) fn http_client() -> Result<reqwest::Client, String> {
-    // One provider of cryptography per process; a second call fails because the same one is already
-    // installed.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .pool_idle_timeout(Duration::from_secs(30))
-        // With HTTP/2 all ranges of a server would share one connection and its flow control window.
-        .http1_only()
-        // `Service` follows redirects.
-        .redirect(reqwest::redirect::Policy::none())
-        .user_agent(concat!("framespool/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| format!("the HTTP client cannot be created: {}", root_cause(&error)))
+/// The HTTP client that all files share, with its connections, and the stores of buckets.
+pub(super) struct HttpStores {
+    client: reqwest::Client,
+    stores: Mutex<HashMap<StoreKey, CachedStore>>,
+}
+
+/// A bucket, and a hash of the settings in the environment.
+type StoreKey = (Cloud, String, u64);
+
+/// The store of a bucket: files share it, so that not each one requests a token.
+struct CachedStore {
+    store: Arc<dyn ObjectStore>,
+    created_at: Instant,
+    is_rejected: Arc<AtomicBool>,
+}
+
+impl HttpStores {
+    /// # Errors
+    /// The reason if the client cannot be created.
+    pub fn new() -> Result<Self, String> {
+        // One provider of cryptography per process; a second call fails because the same one is already
+        // installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(Duration::from_secs(30))
+            // With HTTP/2 all ranges of a server would share one connection and its flow control window.
+            .http1_only()
+            // `Service` follows redirects.
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("framespool/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| format!("the HTTP client cannot be created: {}", root_cause(&error)))?;
+        Ok(Self { client, stores: Mutex::default() })
+    }
+
+    /// The store of a bucket. A new one is created if the settings differ, or the service refused its credentials.
+    fn bucket(&self, cloud: Cloud, bucket: &str) -> Result<Arc<dyn ObjectStore>, String> {
+        let key = (cloud, bucket.to_owned(), settings_hash());
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores
+            .retain(|_, cached| cached.created_at.elapsed() < STORE_TTL && !cached.is_rejected.load(Relaxed));
+        if let Some(cached) = stores.get(&key) {
+            return Ok(cached.store.clone());
+        }
+        let is_rejected = Arc::new(AtomicBool::new(false));
+        let service =
+            Service { client: self.client.clone(), authorization: None, is_rejected: is_rejected.clone() };
+        let store = cloud.open(bucket, Connector(service), no_retries())?;
+        if stores.len() >= MAX_STORES {
+            stores.clear();
+        }
+        stores.insert(key, CachedStore { store: store.clone(), created_at: Instant::now(), is_rejected });
+        Ok(store)
+    }
+}
+
+/// A hash of the environment variables on which stores depend.
+fn settings_hash() -> u64 {
+    let mut hash = Xxh3::new();
+    for (name, value) in std::env::vars_os() {
+        let name = name.as_encoded_bytes();
+        if SETTINGS.iter().any(|prefix| name.starts_with(prefix.as_bytes())) {
+            for part in [name, value.as_encoded_bytes()] {
+                hash.update(&part.len().to_le_bytes());
+                hash.update(part);
+            }
+        }
+    }
+    hash.digest()
+}
+
+/// `ranged_get` repeats requests.
+fn no_retries() -> RetryConfig {
+    RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::from_secs(60) }
 }
 
 impl RemoteObject {
-    /// Creates the store of an address, without a request.
+    /// Opens the store of a URL, without a request.
     ///
     /// # Errors
-    /// `Argument` where the environment's settings for S3 are invalid, `Unsupported` for keys that would be
-    /// changed.
-    pub fn open(client: &reqwest::Client, address: &Address) -> Result<Self> {
-        let once = RetryConfig {
-            backoff: BackoffConfig::default(),
-            max_retries: 0,
-            retry_timeout: Duration::from_secs(60),
-        };
-        match address {
+    /// `Argument` where the settings for its service are invalid, `Unsupported` for keys that would be changed.
+    pub fn open(http: &HttpStores, parsed_url: &ParsedUrl) -> Result<Self> {
+        match &parsed_url.address {
             Address::Web { url, authorization } => {
-                let connector =
-                    Connector(Service { client: client.clone(), authorization: authorization.clone() });
+                let connector = Connector(Service {
+                    client: http.client.clone(),
+                    authorization: authorization.clone(),
+                    is_rejected: Arc::default(),
+                });
                 let store = HttpBuilder::new()
                     .with_url(url.as_str())
                     .with_client_options(ClientOptions::new().with_allow_http(true))
                     .with_http_connector(connector)
-                    .with_retry(once)
+                    .with_retry(no_retries())
                     .build();
                 let store = store.map_err(|error| Error::Argument(root_cause(&error)))?;
                 // The store's base is the whole URL, so that it is requested exactly as written.
                 Ok(Self { store: Arc::new(store), path: ObjectPath::default() })
             }
-            Address::Bucket { bucket, key } => {
-                let wrong = |error: &dyn std::error::Error| {
-                    Error::Argument(format!("s3://{bucket}/{key}: {}; correct it", root_cause(error)))
-                };
+            Address::Bucket { cloud, bucket, key } => {
+                let name = &parsed_url.name;
                 // A key that `ObjectPath` normalizes would name another object.
                 let path = ObjectPath::parse(key).ok().filter(|path| path.as_ref() == key).ok_or_else(|| {
                     let what = "a key with an empty part (`//`, a slash at an end), `.` or `..`, or a control character; copy the object to another key";
-                    Error::Unsupported { site: Site::file(&format!("s3://{bucket}/{key}").into()), what: what.into() }
+                    Error::Unsupported { site: Site::file(name), what: what.into() }
                 })?;
-                check_endpoint()?;
-                let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-                let uses_instance_role = std::env::var("AWS_EC2_METADATA_DISABLED")
-                    .is_ok_and(|value| value.eq_ignore_ascii_case("false"));
-                let mut builder = AmazonS3Builder::from_env()
-                    .with_bucket_name(bucket)
-                    .with_http_connector(Connector(Service { client: client.clone(), authorization: None }))
-                    .with_retry(once);
-                if !uses_instance_role && !CREDENTIAL_VARIABLES.iter().any(|name| set(name)) {
-                    builder = builder.with_skip_signature(true);
-                }
-                let store = builder.build().map_err(|error| wrong(&error))?;
-                Ok(Self { store: Arc::new(store), path })
+                let store = http.bucket(*cloud, bucket);
+                let store = store.map_err(|reason| Error::Argument(format!("{name}: {reason}")))?;
+                Ok(Self { store, path })
             }
         }
-    }
-}
-
-/// Plain http for S3 must be allowed explicitly: credentials protect requests, but not responses.
-fn check_endpoint() -> Result<()> {
-    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let plain = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
-        .iter()
-        .find(|name| set(name).is_some_and(|url| url.starts_with("http://")));
-    let allowed =
-        set("AWS_ALLOW_HTTP").is_some_and(|v| ["1", "true", "yes", "on"].contains(&&*v.to_lowercase()));
-    match plain {
-        Some(name) if !allowed => Err(Error::Argument(format!(
-            "{name} is an http:// URL, which is not encrypted; set AWS_ALLOW_HTTP=true to allow it, or give \
-             a https:// URL"
-        ))),
-        _ => Ok(()),
     }
 }
 
@@ -204,6 +234,8 @@ impl ResponseInfo {
 struct Service {
     client: reqwest::Client,
     authorization: Option<HeaderValue>,
+    /// Set when a response refuses the credentials.
+    is_rejected: Arc<AtomicBool>,
 }
 
 #[async_trait]
@@ -233,6 +265,10 @@ impl HttpService for Service {
                 None => break response,
             }
         };
+        // S3 reports an expired token with 400.
+        if matches!(response.status().as_u16(), 400 | 401 | 403) {
+            self.is_rejected.store(true, Relaxed);
+        }
         if let Some(response_info) = &response_info {
             response_info.record_response(response.status().as_u16(), response.headers());
         }
@@ -247,8 +283,9 @@ fn range_length(headers: &HeaderMap) -> Option<u64> {
     last.parse::<u64>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1)
 }
 
+/// Gives the stores of object_store the shared client.
 #[derive(Debug)]
-struct Connector(Service);
+pub(super) struct Connector(Service);
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {

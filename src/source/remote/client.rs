@@ -9,7 +9,7 @@ use std::time::Instant;
 use once_cell::race::OnceBox;
 use tokio::runtime::Runtime;
 
-use super::backend::{http_client, RemoteObject};
+use super::backend::{HttpStores, RemoteObject};
 use super::block_cache::BlockCache;
 use super::host::Host;
 use super::parsed_url::ParsedUrl;
@@ -30,7 +30,7 @@ const MAX_HOSTS: usize = 1 << 10;
 /// State of a process for reading by URL.
 pub(super) struct RemoteClient {
     pub runtime: Runtime,
-    pub http: reqwest::Client,
+    pub http: HttpStores,
     pub cache: BlockCache,
     hosts: Mutex<HashMap<Arc<str>, Arc<Host>>>,
     url_states: Mutex<HashMap<UrlKey, UrlState>>,
@@ -122,7 +122,7 @@ impl RemoteClient {
             })?;
         Ok(Self {
             runtime,
-            http: http_client()?,
+            http: HttpStores::new()?,
             cache: BlockCache::new(budget),
             hosts: Mutex::default(),
             url_states: Mutex::default(),

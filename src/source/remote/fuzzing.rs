@@ -28,7 +28,7 @@ pub fn parse_url(url: &str) -> Result<[Arc<str>; 3]> {
 /// # Errors
 /// Those of opening it.
 pub fn open_object(url: &str) -> Result<()> {
-    RemoteObject::open(&remote_client()?.http, &ParsedUrl::parse(url)?.address).map(drop)
+    RemoteObject::open(&remote_client()?.http, &ParsedUrl::parse(url)?).map(drop)
 }
 
 /// A version of a file: its length and its tag.
@@ -51,7 +51,7 @@ pub fn request_once(
 ) -> Result<RequestOutcome> {
     let client = remote_client()?;
     let parsed_url = Arc::new(ParsedUrl::parse(url)?);
-    let object = RemoteObject::open(&client.http, &parsed_url.address)?;
+    let object = RemoteObject::open(&client.http, &parsed_url)?;
     let version = |state: Option<VersionTuple>| state.map(|(len, tag)| Version { len, tag });
     let (version, if_none_match) = (version(known), version(if_none_match));
     let request = RangeRequest {

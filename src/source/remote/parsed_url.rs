@@ -8,6 +8,7 @@ use reqwest::header::HeaderValue;
 use url::Url;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::bucket::Cloud;
 use super::hugging_face;
 use crate::error::{Error, Result, Site};
 use crate::source::display_name;
@@ -28,7 +29,9 @@ pub(super) enum Address {
     },
     /// An object in a bucket.
     Bucket {
-        /// Name of the bucket.
+        /// The service that stores it.
+        cloud: Cloud,
+        /// Name of the bucket; for Azure of the container, also as container@account.dfs.core.windows.net.
         bucket: String,
         /// Key of the object, verbatim.
         key: String,
@@ -59,7 +62,7 @@ impl ParsedUrl {
     /// `Argument` for invalid URLs, `Unsupported` for other schemes.
     pub fn parse(text: &str) -> Result<Self> {
         // Text that cannot be parsed may contain a password anywhere, so messages repeat only the scheme.
-        let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+        let (scheme, rest) = text.split_once("://").unwrap_or_default();
         let name = display_name(Path::new(text));
         let wrong = |why: &str| Error::Argument(format!("{scheme}://…: {why}"));
         if text.len() > MAX_URL_BYTES {
@@ -82,26 +85,25 @@ impl ParsedUrl {
                 Ok(Self::web(url, authorization, &signature, name, String::from(key)))
             }
             "hf" => {
-                let url = hugging_face::file_url(&text["hf://".len()..]).map_err(|reason| wrong(&reason))?;
+                let url = hugging_face::file_url(rest).map_err(|reason| wrong(&reason))?;
                 Ok(Self::web(url, hugging_face::authorization(), "", name, text.to_owned()))
             }
-            "s3" => {
-                let rest = &text["s3://".len()..];
-                match rest.split_once('/') {
-                    Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() && !bucket.contains('@') => {
-                        let address = Address::Bucket { bucket: bucket.into(), key: key.into() };
-                        let host = format!("s3://{bucket}").into();
-                        Ok(Self { address, key: format!("s3://{rest}").into(), host, name, account: 0 })
-                    }
-                    _ => Err(wrong(
-                        "it has no bucket and key; write s3://bucket/key, and put credentials into the environment",
-                    )),
+            scheme => match (Cloud::of_scheme(scheme), rest.split_once('/')) {
+                (None, _) => Err(Error::Unsupported {
+                    site: Site::file(&format!("{scheme}://…").into()),
+                    what: format!(
+                        "reading by {scheme}:// (only https://, http://, s3://, gs://, az://, abfss:// and hf://)"
+                    ),
+                }),
+                (Some(cloud), Some((bucket, key))) if is_bucket(cloud, bucket) && !key.is_empty() => {
+                    let host = format!("{scheme}://{bucket}");
+                    let address = Address::Bucket { cloud, bucket: bucket.into(), key: key.into() };
+                    Ok(Self { address, key: format!("{host}/{key}").into(), host: host.into(), name, account: 0 })
                 }
-            }
-            _ => Err(Error::Unsupported {
-                site: Site::file(&format!("{scheme}://…").into()),
-                what: format!("reading by {scheme}:// (only https://, http://, s3:// and hf://)"),
-            }),
+                _ => Err(wrong(&format!(
+                    "it has no bucket and key; write {scheme}://bucket/key, and put credentials into the environment"
+                ))),
+            },
         }
     }
 
@@ -138,6 +140,12 @@ impl ParsedUrl {
             None => text.into(),
         }
     }
+}
+
+/// Whether text may name a bucket; in particular, it contains no password.
+fn is_bucket(cloud: Cloud, text: &str) -> bool {
+    let has_account = cloud == Cloud::Azure && text.matches('@').count() == 1 && !text.starts_with('@');
+    !text.is_empty() && !text.contains([':', '?', '#']) && (has_account || !text.contains('@'))
 }
 
 /// Removes user name and password from a URL and returns them as a header value.
@@ -218,10 +226,17 @@ mod tests {
             let parsed_url = ParsedUrl::parse(text).unwrap();
             assert_eq!((&*parsed_url.name, &*parsed_url.key), (text, text));
         }
-        let Address::Bucket { bucket, key } = ParsedUrl::parse("S3://b/k/%41").unwrap().address else {
-            panic!()
-        };
-        assert_eq!((bucket.as_str(), key.as_str()), ("b", "k/%41"));
+        for (text, expected) in [
+            ("S3://b/k/%41", (Cloud::S3, "b", "k/%41")),
+            ("gs://b/k?x#y", (Cloud::Google, "b", "k?x#y")),
+            ("az://c/a/b", (Cloud::Azure, "c", "a/b")),
+            ("abfss://c@a.dfs.core.windows.net/b", (Cloud::Azure, "c@a.dfs.core.windows.net", "b")),
+        ] {
+            let parsed_url = ParsedUrl::parse(text).unwrap();
+            assert_eq!(*parsed_url.name, *text);
+            let Address::Bucket { cloud, bucket, key } = parsed_url.address else { panic!("{text}") };
+            assert_eq!((cloud, bucket.as_str(), key.as_str()), expected);
+        }
     }
 
     #[test]
@@ -233,13 +248,18 @@ mod tests {
             "https://",
             "http://u:hush@:99999/x",
             "s3://id:hush@b/k",
+            "gs://hush@b/k",
+            "abfss://id:hush@b/k",
             &format!("http://u:hush@h/{}", "x".repeat(MAX_URL_BYTES)),
         ] {
             let error = ParsedUrl::parse(text).unwrap_err();
             assert!(matches!(error, Error::Argument(_)), "{text}: {error}");
             assert!(!error.to_string().contains("hush"), "{error}");
         }
-        let error = ParsedUrl::parse("gs://bucket/key").unwrap_err();
+        for text in ["", "é", "a/b"] {
+            assert!(ParsedUrl::parse(text).is_err(), "{text}");
+        }
+        let error = ParsedUrl::parse("ftp://bucket/key").unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }) && error.to_string().contains("s3://"), "{error}");
     }
 }

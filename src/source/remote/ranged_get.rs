@@ -289,7 +289,8 @@ impl RangeRequest {
             (Some(404 | 410), _) | (_, object_store::Error::NotFound { .. }) => {
                 Err(AttemptError::Permanent(Error::NotFound { site: self.site() }))
             }
-            (Some(status @ (401 | 403)), _) => lasting(&format!(
+            (None, object_store::Error::Unauthenticated { .. }) => lasting(&root_cause(&error)),
+            (Some(status), _) if matches!(status, 401 | 403) || is_expired_token(status, &error) => lasting(&format!(
                 "refused with status {status}{}; {}",
                 s3_error_code(&error),
                 self.credentials_hint()
@@ -326,12 +327,7 @@ impl RangeRequest {
 
     fn credentials_hint(&self) -> &'static str {
         match &self.parsed_url.address {
-            Address::Bucket { .. } => {
-                "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary ones, AWS_SESSION_TOKEN \
-                 (`aws configure export-credentials --format env` writes them), or \
-                 AWS_EC2_METADATA_DISABLED=false for the role of the machine; without credentials, only \
-                 public buckets can be read"
-            }
+            Address::Bucket { cloud, .. } => cloud.credentials_hint(),
             Address::Web { .. } => {
                 "put name and password into the URL (https://name:password@host/…), or request a new one if it is signed: it may have expired"
             }
@@ -419,6 +415,11 @@ fn version_of(meta: &object_store::ObjectMeta) -> Version {
 /// Whether a tag is an ETag, which a server accepts for comparison.
 fn is_etag(tag: &str) -> bool {
     tag.ends_with('"')
+}
+
+/// Whether S3 refuses a token because it has expired, which it does not report as 403.
+fn is_expired_token(status: u16, error: &object_store::Error) -> bool {
+    status == 400 && s3_error_code(error) == " (ExpiredToken)"
 }
 
 /// The error code in S3's response, such as " (SlowDown)".

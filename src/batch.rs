@@ -2,9 +2,11 @@
 //! Each byte has one writer at a time.
 
 mod buffer;
+mod host_cache;
 mod pool;
 mod stream_order;
 
 pub use buffer::{BatchBuffer, BufferBuilder, ClipSlot};
+pub(crate) use host_cache::poison;
 pub use pool::MemoryPool;
 pub use stream_order::{DeviceSliceMut, OutputMut, StreamOrder};

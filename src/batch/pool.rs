@@ -1,4 +1,5 @@
-//! Allocates blocks of host or device memory and reuses free blocks of a suitable size.
+//! Allocates blocks of host or device memory and reuses free blocks of a suitable size, its own ones first. Host memory
+//! that it does not keep goes to the free blocks of the process (`host_cache.rs`).
 //! A block that a device reads or writes is reused only with the events of its last writes and reads.
 #![allow(unsafe_code)]
 
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use framespool_nvdec::cuda::{Device, Event, HostMemory, Memory};
 use framespool_nvdec::pool::DecoderPool;
 
+use super::host_cache::HOST_CACHE;
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, PoisonError};
 
@@ -24,23 +26,29 @@ pub(super) enum Block {
 /// Host memory.
 pub(super) enum HostBlock {
     Pageable(HeapBlock),
-    /// Memory that devices copy from after the call that enqueues the copy has returned.
-    PageLocked {
-        memory: HostMemory,
-        /// The copies of earlier contents that may still run.
-        pending_events: Vec<Event>,
-        /// Earlier contents may have been copied on streams that are not known: nothing less than a wait for the whole
-        /// device shows the end of such copies.
-        is_untracked: bool,
-    },
+    PageLocked(PageLockedBlock),
 }
 
-/// Memory of the allocator.
+/// Memory that devices copy from after the call that enqueues the copy has returned.
+pub(super) struct PageLockedBlock {
+    memory: HostMemory,
+    /// The copies of earlier contents that may still run.
+    pending_events: Vec<Event>,
+    /// Earlier contents may have been copied on streams that are not known: nothing less than a wait for the whole
+    /// device shows the end of such copies.
+    is_untracked: bool,
+}
+
+/// Memory of the allocator or, if it is large, of the system.
 pub(super) struct HeapBlock {
     /// The address as allocated.
     base: NonNull<u8>,
     len: usize,
 }
+
+/// Blocks of at least this size come from the system and are reused: the allocator of the C library would keep them in
+/// its heaps when they are freed, or return them to the system each time.
+const MIN_MAPPED_BYTES: usize = 128 << 10;
 
 /// Device memory, with the events of its last writes and reads.
 pub(super) struct DeviceBlock {
@@ -54,10 +62,35 @@ unsafe impl Send for HeapBlock {}
 unsafe impl Sync for HeapBlock {}
 
 impl HeapBlock {
-    /// Returns `None` if there is not enough memory.
-    fn new(len: usize) -> Option<Self> {
-        // SAFETY: the layout's size is at least ALIGN, not zero.
-        let base = unsafe { alloc_zeroed(Self::layout(len)?) };
+    /// The size of the block for `len` bytes, at most an eighth larger: sizes are rounded so that results of
+    /// different sizes can use the same blocks. `None` if it overflows.
+    pub fn size_class(len: usize) -> Option<usize> {
+        if !Self::is_reusable(len) {
+            return Some(len);
+        }
+        len.checked_next_multiple_of((1 << len.ilog2()) / 8)
+    }
+
+    /// Whether free blocks of this size are kept for reuse.
+    pub fn is_reusable(len: usize) -> bool {
+        len >= MIN_MAPPED_BYTES
+    }
+
+    /// Allocates a block of zeros. Returns `None` if there is not enough memory.
+    pub fn new(len: usize) -> Option<Self> {
+        let base = if Self::is_reusable(len) {
+            let (access, kind) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: a new mapping at an address that the system chooses; nothing else refers to it.
+            let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
+            if base == libc::MAP_FAILED {
+                return None;
+            }
+            base.cast()
+        } else {
+            // SAFETY: the layout's size is at least ALIGN, not zero.
+            unsafe { alloc_zeroed(Self::layout(len)?) }
+        };
         NonNull::new(base).map(|base| Self { base, len })
     }
 
@@ -67,17 +100,47 @@ impl HeapBlock {
         Layout::from_size_align(len.checked_add(ALIGN)?, 1).ok()
     }
 
-    fn start(&self) -> *mut u8 {
+    pub fn start(&self) -> *mut u8 {
         let base = self.base.as_ptr();
-        base.wrapping_add(base.addr().wrapping_neg() % ALIGN)
+        base.wrapping_add(base.addr().wrapping_neg() % ALIGN) // mappings start at a page
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn fill(&mut self, value: u8) {
+        // SAFETY: the block has `len` bytes from `start`, and is borrowed exclusively.
+        unsafe { std::ptr::write_bytes(self.start(), value, self.len) };
     }
 }
 
 impl Drop for HeapBlock {
     fn drop(&mut self) {
+        if Self::is_reusable(self.len) {
+            // SAFETY: mapped in `new` with the same length, unmapped once.
+            unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+            return;
+        }
         let layout = Self::layout(self.len).expect("as when it was allocated");
         // SAFETY: allocated in `new` with the same layout, freed once.
         unsafe { dealloc(self.base.as_ptr(), layout) };
+    }
+}
+
+impl PageLockedBlock {
+    fn wait(&self) {
+        // If the device does not respond, it copies nothing any more.
+        self.pending_events.iter().for_each(|event| drop(event.synchronize()));
+        if self.is_untracked {
+            let _ = self.memory.device().synchronize();
+        }
+    }
+}
+
+impl Drop for PageLockedBlock {
+    fn drop(&mut self) {
+        self.wait();
     }
 }
 
@@ -85,33 +148,23 @@ impl HostBlock {
     pub fn start(&self) -> *mut u8 {
         match self {
             HostBlock::Pageable(block) => block.start(),
-            HostBlock::PageLocked { memory, .. } => memory.start(),
+            HostBlock::PageLocked(block) => block.memory.start(),
         }
     }
 
     /// Waits for the copies of earlier contents: the bytes may be written then.
     pub fn wait(&self) {
-        if let HostBlock::PageLocked { pending_events, is_untracked, memory } = self {
-            // If the device does not respond, it copies nothing any more.
-            pending_events.iter().for_each(|event| drop(event.synchronize()));
-            if *is_untracked {
-                let _ = memory.device().synchronize();
-            }
+        if let HostBlock::PageLocked(block) = self {
+            block.wait();
         }
-    }
-}
-
-impl Drop for HostBlock {
-    fn drop(&mut self) {
-        self.wait();
     }
 }
 
 impl Block {
     fn len(&self) -> usize {
         match self {
-            Block::Host(HostBlock::Pageable(block)) => block.len,
-            Block::Host(HostBlock::PageLocked { memory, .. }) => memory.len(),
+            Block::Host(HostBlock::Pageable(block)) => block.len(),
+            Block::Host(HostBlock::PageLocked(block)) => block.memory.len(),
             Block::Device(block) => block.memory.len(),
         }
     }
@@ -120,7 +173,7 @@ impl Block {
     pub fn pending_events(&self) -> &[Event] {
         match self {
             Block::Host(HostBlock::Pageable(_)) => &[],
-            Block::Host(HostBlock::PageLocked { pending_events, .. }) => pending_events,
+            Block::Host(HostBlock::PageLocked(block)) => &block.pending_events,
             Block::Device(block) => &block.pending_events,
         }
     }
@@ -129,7 +182,7 @@ impl Block {
     pub fn event_device(&self) -> Option<&Arc<Device>> {
         match self {
             Block::Host(HostBlock::Pageable(_)) => None,
-            Block::Host(HostBlock::PageLocked { memory, .. }) => Some(memory.device()),
+            Block::Host(HostBlock::PageLocked(block)) => Some(block.memory.device()),
             Block::Device(block) => Some(block.memory.device()),
         }
     }
@@ -137,35 +190,33 @@ impl Block {
     pub fn pending_events_mut(&mut self) -> Option<&mut Vec<Event>> {
         match self {
             Block::Host(HostBlock::Pageable(_)) => None,
-            Block::Host(HostBlock::PageLocked { pending_events, .. }) => Some(pending_events),
+            Block::Host(HostBlock::PageLocked(block)) => Some(&mut block.pending_events),
             Block::Device(block) => Some(&mut block.pending_events),
         }
     }
 
     /// Records that the contents may have been copied on streams that are not known.
     pub fn mark_untracked(&mut self) {
-        if let Block::Host(HostBlock::PageLocked { is_untracked, .. }) = self {
-            *is_untracked = true;
+        if let Block::Host(HostBlock::PageLocked(block)) = self {
+            block.is_untracked = true;
         }
     }
 
     /// Waits for copies on streams that are not known, before the memory is used again.
     pub fn wait_for_untracked(&mut self) {
-        if let Block::Host(block @ HostBlock::PageLocked { is_untracked: true, .. }) = self {
+        if let Block::Host(HostBlock::PageLocked(block @ PageLockedBlock { is_untracked: true, .. })) = self {
             block.wait();
-            if let HostBlock::PageLocked { pending_events, is_untracked, .. } = block {
-                pending_events.clear();
-                *is_untracked = false;
-            }
+            block.pending_events.clear();
+            block.is_untracked = false;
         }
     }
 
     fn is_page_locked(&self) -> bool {
-        matches!(self, Block::Host(HostBlock::PageLocked { .. }))
+        matches!(self, Block::Host(HostBlock::PageLocked(_)))
     }
 
     fn is_idle(&self) -> bool {
-        let is_untracked = matches!(self, Block::Host(HostBlock::PageLocked { is_untracked: true, .. }));
+        let is_untracked = matches!(self, Block::Host(HostBlock::PageLocked(block)) if block.is_untracked);
         !is_untracked && self.pending_events().iter().all(|event| event.is_complete().unwrap_or(false))
     }
 }
@@ -241,11 +292,11 @@ impl MemoryPool {
     fn page_locked(&self, len: usize) -> Result<Option<Block>> {
         let Some((device, required)) = self.page_lock_device() else { return Ok(None) };
         match device.allocate_host(len) {
-            Ok(memory) => Ok(Some(Block::Host(HostBlock::PageLocked {
+            Ok(memory) => Ok(Some(Block::Host(HostBlock::PageLocked(PageLockedBlock {
                 memory,
                 pending_events: Vec::new(),
                 is_untracked: false,
-            }))),
+            })))),
             Err(error) if required => Err(error.into()),
             Err(error) => {
                 *self.page_lock.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -253,6 +304,19 @@ impl MemoryPool {
                 Ok(None)
             }
         }
+    }
+
+    /// The memory that a buffer of `len` bytes may take: its block may be larger and used before.
+    pub fn block_bytes(&self, len: usize) -> usize {
+        if self.device.is_some() {
+            return len;
+        }
+        HeapBlock::size_class(len).unwrap_or(len)
+    }
+
+    /// Returns the free host memory of the process to the system.
+    pub fn trim_host_memory() {
+        HOST_CACHE.clear();
     }
 
     /// # Errors
@@ -278,7 +342,8 @@ impl MemoryPool {
             if let Some(block) = self.page_locked(len)? {
                 return Ok(block);
             }
-            return HeapBlock::new(len)
+            return HOST_CACHE
+                .allocate(len)
                 .map(|block| Block::Host(HostBlock::Pageable(block)))
                 .ok_or_else(short);
         };
@@ -315,7 +380,10 @@ impl MemoryPool {
             // Frees the oldest block: if sizes have changed, it has the size that is no longer requested.
             let oldest = free.remove(0);
             drop(free); // freeing device memory waits for the device: not under the lock
-            drop(oldest);
+            match oldest {
+                Block::Host(HostBlock::Pageable(block)) => HOST_CACHE.release(block),
+                other => drop(other),
+            }
         }
     }
 }
@@ -336,6 +404,17 @@ mod tests {
             pool.allocate(len).unwrap().len()
         };
         assert_eq!([1601, 1600, 100, 99].map(taken), [1601, 1600, 1600, 99]);
+    }
+
+    #[test]
+    fn size_classes_are_at_most_an_eighth_larger() {
+        for len in [MIN_MAPPED_BYTES, MIN_MAPPED_BYTES + 1, 1 << 20, (1 << 20) + 1, 99_532_800, (1 << 40) - 1]
+        {
+            let class = HeapBlock::size_class(len).unwrap();
+            assert!(class >= len && class - len < len / 8 && class.is_multiple_of(4096), "{len}: {class}");
+            assert_eq!(HeapBlock::size_class(class), Some(class));
+        }
+        assert_eq!((HeapBlock::size_class(100), HeapBlock::size_class(usize::MAX)), (Some(100), None));
     }
 
     #[test]

@@ -5,12 +5,13 @@
 use std::ffi::{c_int, CStr};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use ffmpeg_sys_next as ffi;
 
 use super::codec_params::error_text;
 use super::{log, Frame, Packet};
+use crate::batch::poison;
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
 use crate::media::{CodecKind, CodecParams};
@@ -96,17 +97,14 @@ pub(super) fn alloc_context(
 /// Value that fills the memory of a frame before decoding; `None` where the decoder is known to write or to
 /// conceal every block, or to report that it did not. The decoders of H.264 and HEVC report it only with
 /// scripts/ffmpeg.patch, which a user's own FFmpeg lacks. Data that another picture left in a reused buffer
-/// must never be visible. `FRAMESPOOL_POISON`, a number from 0 to 255, fills for all
-/// codecs, which does not change the output of such a decoder.
+/// must never be visible. [`poison`] fills for all codecs, which does not change the output of such a decoder.
 fn frame_fill_byte(kind: CodecKind) -> Option<u8> {
-    static POISON: OnceLock<Option<u8>> = OnceLock::new();
-    let poison = POISON.get_or_init(|| std::env::var("FRAMESPOOL_POISON").ok()?.parse().ok());
     let whole = match kind {
         CodecKind::H264 | CodecKind::Hevc => cfg!(ffmpeg_patched),
         CodecKind::Vp9 | CodecKind::Av1 | CodecKind::Mpeg4 | CodecKind::Mpeg12 => true,
         CodecKind::Vp8 | CodecKind::Other | CodecKind::Image => false,
     };
-    poison.or((!whole).then_some(0))
+    poison().or((!whole).then_some(0))
 }
 
 /// The value for [`filled_buffer`], the same for all decoders of a process that fill buffers.

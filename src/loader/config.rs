@@ -110,16 +110,15 @@ impl LoaderConfig {
     }
 
     /// The pipeline that produces cached clips as 8-bit codes, and the expansion of those codes into output
-    /// elements. `None` if cached clips have the output format.
+    /// elements. `None` if cached clips have the output format: frames of zeros are no codes.
     pub(super) fn cached_format(&self) -> Option<(TransformPipeline, ElementLut)> {
-        let plain = self.clip_shape().is_some() && !self.sampling.pads_with_zeros();
-        self.pipeline.as_codes().filter(|_| plain)
+        self.pipeline.as_codes().filter(|_| !self.sampling.pads_with_zeros())
     }
 
     /// Bytes of a cached clip; of 224 x 224 RGB frames in 8 bits if the size varies.
     pub(super) fn cached_clip_bytes(&self) -> u64 {
         let frames = self.sampling.sequence_length().unwrap_or(16) as usize;
-        let pipeline = self.cached_format().map(|(pipeline, _)| pipeline);
+        let pipeline = self.clip_shape().and_then(|_| self.cached_format()).map(|(pipeline, _)| pipeline);
         let shape = pipeline.as_ref().unwrap_or(&self.pipeline);
         let shape = shape.fixed_size().map(|size| shape.shape(frames, size));
         shape.and_then(|shape| shape.bytes()).unwrap_or(frames * 3 * 224 * 224) as u64

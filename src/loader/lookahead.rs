@@ -8,7 +8,7 @@ use super::budget::MemoryReservation;
 use super::ClipMetadata;
 use crate::batch::{BatchBuffer, ClipSlot};
 use crate::batch_sampler::SampledClip;
-use crate::transforms::ClipShape;
+use crate::transforms::{ClipShape, Dtype};
 use crate::units::DecodeIndex;
 
 /// Position of a clip request in the delivery order of one pass, from 0.
@@ -55,6 +55,19 @@ pub(super) struct RequestEntry {
     /// Its decode ranges, kept from the first plan so that later plans do not sample the clip again only to
     /// find that it does not overlap their task. Empty if no plan has computed them.
     pub spans: Vec<(DecodeIndex, DecodeIndex)>,
+}
+
+impl RequestEntry {
+    /// Takes a cached clip that needs no conversion to the output format: its elements are not of type `codes`.
+    pub fn take_finished(&mut self, codes: Option<Dtype>) -> Option<Box<CachedClip>> {
+        match std::mem::replace(&mut self.state, RequestState::Done) {
+            RequestState::Cached(cached) if codes != Some(cached.shape.dtype) => Some(cached),
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
 }
 
 /// The window of visible clip requests.

@@ -239,13 +239,10 @@ impl<T: SuspendedTask> Scheduler<T> {
             let buffer_slot = slots.next();
             let Some(entry) = epoch_state.lookahead.get(seq) else { continue };
             entry.buffer_slot = buffer_slot;
-            if !epoch_state.same_shape && matches!(entry.state, RequestState::Cached(_)) {
-                if let RequestState::Cached(cached) = std::mem::replace(&mut entry.state, RequestState::Done)
-                {
-                    epoch_state
-                        .store_outcome(seq, Ok((cached.metadata, Some((cached.buffer, cached.shape)))));
-                    self.stats.add(|s| s.clip_cache_hits += 1);
-                }
+            let same_shape = epoch_state.same_shape;
+            if let Some(cached) = (!same_shape).then(|| entry.take_finished(self.cached_dtype)).flatten() {
+                epoch_state.store_outcome(seq, Ok((cached.metadata, Some((cached.buffer, cached.shape)))));
+                self.stats.add(|s| s.clip_cache_hits += 1);
             }
         }
         self.notify(&guard);
@@ -338,7 +335,9 @@ impl<T: SuspendedTask> Scheduler<T> {
             match data {
                 ClipData::InBatch => epoch_state.store_outcome(seq, Ok((metadata, None))),
                 ClipData::Owned(buffer, shape, _)
-                    if !epoch_state.same_shape && seq < epoch_state.open_end =>
+                    if !epoch_state.same_shape
+                        && seq < epoch_state.open_end
+                        && self.cached_dtype != Some(shape.dtype) =>
                 {
                     epoch_state.store_outcome(seq, Ok((metadata, Some((buffer, shape)))));
                 }
@@ -441,7 +440,7 @@ impl<T: SuspendedTask> SchedulerState<T> {
         let (iteration, epoch, open_end) = (epoch_state.iteration, epoch_state.epoch, epoch_state.open_end);
         let entry = epoch_state.lookahead.get(seq)?;
         if matches!(entry.state, RequestState::Cached(_)) {
-            let buffer_slot = entry.buffer_slot.take()?;
+            let buffer_slot = entry.buffer_slot.take();
             let RequestState::Cached(cached) = std::mem::replace(&mut entry.state, RequestState::InProgress)
             else {
                 return None;

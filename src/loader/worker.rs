@@ -17,12 +17,13 @@ use super::scheduler::{ClipData, ClipRequest, Scheduler, SuspendedTask, VideoReq
 use super::single_clip::SingleClipDecoder;
 use super::stats::StatsCollector;
 use super::{LoaderConfig, MAX_WORKERS_WITHOUT_WORK_AHEAD};
-use crate::batch::{ClipSlot, OutputMut};
+use crate::batch::{ClipSlot, MemoryPool, OutputMut};
 use crate::batch_sampler::Shuffle;
 use crate::error::{Error, Result};
 use crate::source::{interrupt_scope, InterruptScope};
 use crate::sync::thread::{self, Builder, JoinHandle};
-use crate::transforms::{ClipShape, DeviceLut, ElementLut, TransformExecutor};
+use crate::transforms::{ClipShape, DeviceLut, Dtype, ElementLut, TransformExecutor};
+use crate::video::{ClipOutput, LazyClipOutput};
 
 /// All workers.
 pub(super) struct WorkerPool {
@@ -57,9 +58,7 @@ impl WorkerPool {
                 expand_on_device: config.cached_format().map(|(_, expand)| expand.for_device()),
                 single_clip: SingleClipDecoder::new(config, &catalog, &stats, &backends, on_gpu),
                 shape: config.clip_shape(),
-                cached_shape: config.cached_format().map_or(config.clip_shape(), |(pipeline, _)| {
-                    config.clip_shape().map(|shape| ClipShape { dtype: pipeline.dtype, ..shape })
-                }),
+                cached_dtype: config.cached_format().map(|(pipeline, _)| pipeline.dtype),
                 config: config.clone(),
                 catalog: catalog.clone(),
                 stats: stats.clone(),
@@ -93,6 +92,8 @@ impl Drop for WorkerPool {
                 let _ = thread.join();
             }
         }
+        // Perhaps the last use of this library in the process: nothing would return the memory later.
+        MemoryPool::trim_host_memory();
     }
 }
 
@@ -106,7 +107,8 @@ struct Worker {
     expand_on_device: Option<DeviceLut>,
     single_clip: SingleClipDecoder,
     shape: Option<ClipShape>,
-    cached_shape: Option<ClipShape>,
+    /// The element type of cached clips, if it is not that of the output.
+    cached_dtype: Option<Dtype>,
     config: Arc<LoaderConfig>,
     catalog: Arc<VideoCatalog>,
     stats: Arc<StatsCollector>,
@@ -185,46 +187,61 @@ impl Worker {
         Error::Internal { site: self.catalog.site(self.catalog.locate(clip).0), reason }
     }
 
-    /// Copies a cached clip into its batch buffer.
-    fn copy_cached(&mut self, iteration: u64, seq: u64, cached: CachedClip, mut buffer_slot: ClipSlot) {
-        let copied = self.copy_cached_bytes(&cached, &mut buffer_slot);
-        drop(buffer_slot); // before the report: the batch buffer freezes only without live slots
-        match copied {
-            Ok(()) => {
+    /// Copies a cached clip into its batch buffer; without a clip slot, into a buffer of its own in the output format.
+    fn copy_cached(&mut self, iteration: u64, seq: u64, cached: CachedClip, buffer_slot: Option<ClipSlot>) {
+        // Drops the clip slot before the report: the batch buffer freezes only without live slots.
+        match self.copy_to_output(&cached, buffer_slot) {
+            Ok(data) => {
                 self.stats.add(|s| s.clip_cache_hits += 1);
-                self.scheduler.complete_clip(iteration, seq, cached.metadata, ClipData::InBatch);
+                self.scheduler.complete_clip(iteration, seq, cached.metadata, data);
             }
             Err(error) => self.scheduler.fail_clip(iteration, seq, error),
         }
     }
 
-    fn copy_cached_bytes(&mut self, cached: &CachedClip, buffer_slot: &mut ClipSlot) -> Result<()> {
+    fn copy_to_output(&mut self, cached: &CachedClip, buffer_slot: Option<ClipSlot>) -> Result<ClipData> {
+        let shape = ClipShape { dtype: self.config.pipeline.dtype, ..cached.shape };
+        if let Some(mut buffer_slot) = buffer_slot {
+            self.write_cached(cached, &shape, buffer_slot.target())?;
+            buffer_slot.record_write()?;
+            return Ok(ClipData::InBatch);
+        }
+        if self.shape.is_some() {
+            let site = self.catalog.site(cached.metadata.video_id);
+            return Err(Error::Internal {
+                site,
+                reason: "a cached clip of an open batch has no slot".into(),
+            });
+        }
+        let mut output = LazyClipOutput::from_pool(self.scheduler.cache_pool.clone());
+        self.write_cached(cached, &shape, output.target(&shape)?)?;
+        let (buffer, shape) = output.into_clip()?.expect("its memory was requested above");
+        Ok(ClipData::Owned(buffer, shape, None))
+    }
+
+    /// Writes a cached clip to `target` in the output format, whose shape is `shape`.
+    fn write_cached(&mut self, cached: &CachedClip, shape: &ClipShape, target: OutputMut<'_>) -> Result<()> {
         let kept = cached.buffer.len();
         let size_mismatch = || Error::Internal {
             site: self.catalog.site(cached.metadata.video_id),
             reason: format!("a cached clip has {kept} bytes, but its slot has a different size"),
         };
-        let bytes_of = |shape: Option<ClipShape>| shape.and_then(|s| s.bytes());
-        let (have, need) = (bytes_of(self.cached_shape), bytes_of(self.shape));
-        match (buffer_slot.target(), cached.buffer.bytes()) {
-            // The clip was cached in the output format, for example because its frames have more than 8 bits.
-            (OutputMut::Host(bytes), Some(kept)) if kept.len() == bytes.len() => bytes.copy_from_slice(kept),
-            (OutputMut::Host(bytes), Some(kept)) if have == Some(kept.len()) && need == Some(bytes.len()) => {
-                match (&self.expand, self.shape) {
-                    (Some(expand), Some(shape)) => shape.expand(expand, kept, bytes),
-                    _ => bytes.copy_from_slice(kept),
-                }
-            }
-            (OutputMut::Device(mut slice), None)
-                if kept == slice.len || have == Some(kept) && need == Some(slice.len) =>
-            {
+        // A clip may be cached in the output format, for example because its frames have more than 8 bits.
+        let is_codes = cached.shape.dtype != shape.dtype;
+        let fits = |len: usize| cached.shape.bytes() == Some(kept) && shape.bytes() == Some(len);
+        match (target, cached.buffer.bytes()) {
+            (OutputMut::Host(bytes), Some(kept)) if fits(bytes.len()) => match &self.expand {
+                Some(expand) if is_codes => shape.expand(expand, kept, bytes),
+                _ => bytes.copy_from_slice(kept),
+            },
+            (OutputMut::Device(mut slice), None) if fits(slice.len) => {
                 let cuda = self.executors.batch.cuda()?;
                 let stream = cuda.stream().clone();
                 slice.begin(&stream)?;
                 cached.buffer.written().iter().try_for_each(|event| stream.wait(event))?;
-                match (&self.expand_on_device, self.shape) {
-                    (Some(expand), Some(shape)) if kept != slice.len => {
-                        cuda.expand(expand, &shape, cached.buffer.address(), slice.address)?;
+                match &self.expand_on_device {
+                    Some(expand) if is_codes => {
+                        cuda.expand(expand, shape, cached.buffer.address(), slice.address)?;
                     }
                     _ => stream.copy(slice.address, cached.buffer.address(), kept)?,
                 }
@@ -232,7 +249,7 @@ impl Worker {
             }
             _ => return Err(size_mismatch()),
         }
-        buffer_slot.record_write()
+        Ok(())
     }
 
     /// Plans a decode task for the clip requests of one video and runs it.
@@ -247,7 +264,7 @@ impl Worker {
             seed: self.config.order.seed,
             pads_with_zeros: self.config.sampling.pads_with_zeros(),
             shape: self.shape,
-            cached_shape: if self.executors.has_high_bit_depth { self.shape } else { self.cached_shape },
+            cached_dtype: self.cached_dtype.filter(|_| !self.executors.has_high_bit_depth),
             max_packets: match self.config.order.shuffle {
                 Shuffle::Off if self.config.num_workers(&self.backends) > MAX_WORKERS_WITHOUT_WORK_AHEAD => {
                     MAX_PACKETS_PER_TASK_IN_ORDER

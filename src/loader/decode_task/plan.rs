@@ -10,12 +10,13 @@ use super::super::catalog::VideoCatalog;
 use super::super::scheduler::{ClipRequest, Scheduler, VideoRequests};
 use super::super::stats::StatsCollector;
 use super::{Clip, ClipDestination, ClipMetadata, DecodeTask, Error, MemoryReservation, Result, SlotOutput};
+use crate::batch::MemoryPool;
 use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::SampledClip;
 use crate::clip_sampler::{ClipIndices, VideoTiming};
 use crate::decode::plan::{plan_decode_ranges, DecodeRange};
 use crate::index::VideoIndex;
-use crate::transforms::{maps_to_output, ClipShape, TransformExecutor, TransformPipeline};
+use crate::transforms::{maps_to_output, ClipShape, Dtype, TransformExecutor, TransformPipeline};
 use crate::units::{DecodeIndex, PresentationIndex};
 use crate::video::LazyClipOutput;
 
@@ -34,8 +35,8 @@ pub(in super::super) struct TaskParams<'a> {
     pub pads_with_zeros: bool,
     /// The shape of all clips, if they have the same shape.
     pub shape: Option<ClipShape>,
-    /// The shape of all cached clips, if they have the same shape.
-    pub cached_shape: Option<ClipShape>,
+    /// The element type of cached clips, if it is not that of the output.
+    pub cached_dtype: Option<Dtype>,
     /// Number of packets after which a task takes no further group of pictures.
     pub max_packets: u64,
 }
@@ -195,7 +196,9 @@ impl TaskBuilder<'_> {
         let Some(resolved) = known.or_else(sample) else { return Some(request) };
         let mut reserved = None;
         if !request.due {
-            let Some(bytes) = clip_bytes(self.task_params, self.index, executor, &resolved) else {
+            let cache_pool = &self.scheduler.cache_pool;
+            let Some(bytes) = clip_bytes(self.task_params, self.index, executor, &resolved, cache_pool)
+            else {
                 return Some(request);
             };
             reserved = self.scheduler.reserve(bytes, request.seq);
@@ -291,20 +294,25 @@ impl ResolvedRequest {
     }
 }
 
-/// The number of bytes that a clip takes; `None` if it is unknown.
+/// The number of bytes that a cached clip takes; `None` if it is unknown. Blocks are of the exact size in use if all
+/// clips have the same shape.
 fn clip_bytes(
     task_params: &TaskParams<'_>,
     index: &VideoIndex,
     executor: &mut TransformExecutor,
     resolved: &ResolvedRequest,
+    cache_pool: &MemoryPool,
 ) -> Option<usize> {
-    if let Some(shape) = task_params.cached_shape {
-        return shape.bytes();
+    let in_cache =
+        |shape: ClipShape| ClipShape { dtype: task_params.cached_dtype.unwrap_or(shape.dtype), ..shape };
+    if let Some(shape) = task_params.shape {
+        return in_cache(shape).bytes();
     }
     executor.begin(resolved.key, resolved.frames.len());
     let params = &index.info.params;
     let size = executor.size_of((params.width, params.height), index.info.orientation).ok()?;
-    executor.shape(resolved.frames.len(), size).bytes()
+    let bytes = in_cache(executor.shape(resolved.frames.len(), size)).bytes()?;
+    Some(cache_pool.block_bytes(bytes))
 }
 
 /// The packet ranges that the task decodes anyway: disjoint and ascending.

@@ -46,8 +46,8 @@ pub(in super::super) enum Work<T> {
     Decode(VideoRequests),
     /// Resume a suspended decode task.
     Resume(Box<T>),
-    /// Copy a cached clip into its batch buffer.
-    CopyCached { iteration: u64, seq: SequenceNumber, cached: Box<CachedClip>, buffer_slot: ClipSlot },
+    /// Copy a cached clip into its batch buffer or, if clips differ in shape, into a buffer in the output format.
+    CopyCached { iteration: u64, seq: SequenceNumber, cached: Box<CachedClip>, buffer_slot: Option<ClipSlot> },
 }
 
 impl<T: SuspendedTask> Work<T> {

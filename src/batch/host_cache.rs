@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_nobody_releases_costs_only_the_reuse() {
+    fn a_lock_that_stays_held_costs_only_the_reuse() {
         let cache = HostCache { free: Mutex::new(FreeBlocks::new()) };
         let held = cache.lock();
         cache.release(cache.allocate(MIB).unwrap());

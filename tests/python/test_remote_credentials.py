@@ -106,7 +106,7 @@ def _signed(address: str, day: int) -> str:
 def _rows(index: Path) -> int:
     fsp._framespool.flush_index()
     with sqlite3.connect(index / "framespool-index.sqlite3") as database:
-        return database.execute("SELECT count(*) FROM entry").fetchone()[0]
+        return database.execute("SELECT count(*) FROM lookup").fetchone()[0]
 
 
 def test_signatures_of_one_file_share_its_cached_index(content: bytes, tmp_path: Path) -> None:

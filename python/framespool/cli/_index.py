@@ -14,10 +14,10 @@ from typing import Any
 from framespool import _framespool
 from framespool._format import bytes_text
 from framespool._progress import Progress
+from framespool._source_list import VIDEOS, find
 from framespool._validate_args import display_path
 from framespool.cli._parser import add_json, check_writable, command, count
 from framespool.cli._parser import index as stream_index
-from framespool._source_list import VIDEOS, find
 from framespool.errors import ArgumentError
 
 #: Ordinal of 1970-01-01.

@@ -11,6 +11,7 @@ from typing import Any
 
 from framespool import datasets
 from framespool._progress import Progress
+from framespool._source_list import VIDEOS, find
 from framespool._transcode import _estimate, _job
 from framespool._transcode._ffmpeg import VARIABLE
 from framespool._transcode._options import CODECS, PRESETS, Options
@@ -18,7 +19,6 @@ from framespool._validate_args import is_url
 from framespool.cli import _exit_codes
 from framespool.cli._index import named
 from framespool.cli._parser import add_json, check_writable, command, count
-from framespool._source_list import VIDEOS, find
 from framespool.errors import ArgumentError, Error
 
 _DESCRIPTION = f"""\

@@ -71,10 +71,17 @@ fn create_schema(connection: &Connection) -> Result<()> {
     connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     // Numbers of entries are hashes. Values are in a table of their own, where new ones are appended: in a table
     // ordered by the hashes, each new value would change another page, which is written twice.
-    connection.execute_batch(
+    let known = "SELECT count(*) FROM sqlite_schema WHERE name IN ('record', 'lookup')";
+    if connection.query_row(known, [], |row| row.get::<_, i64>(0))? == 2 {
+        return Ok(());
+    }
+    // One transaction, whose lock is taken at the start: another process may create the tables now.
+    let transaction = rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    transaction.execute_batch(
         "CREATE TABLE IF NOT EXISTS record (number INTEGER PRIMARY KEY, id INTEGER NOT NULL, value BLOB NOT NULL);
          CREATE TABLE IF NOT EXISTS lookup (id INTEGER PRIMARY KEY, number INTEGER NOT NULL, day INTEGER NOT NULL)",
-    )
+    )?;
+    transaction.commit()
 }
 
 /// Looks up an entry and passes it to `visit` with the day of its last recorded use.

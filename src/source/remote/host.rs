@@ -1,7 +1,6 @@
 //! Tracks whether a server is available, for all requests of the process. While it is not, one request at a time is
 //! repeated until the server answers, and all others wait.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -129,15 +128,13 @@ impl Host {
     }
 
     /// Waits until no other request probes the server, and for the pause after the last attempt.
-    fn probe_turn(&self) -> impl Future<Output = Option<SemaphorePermit<'_>>> {
-        async {
-            let permit = self.probe.acquire().await.ok()?;
-            let next_attempt = self.state().outage.as_ref().map(|outage| outage.next_attempt);
-            if let Some(next_attempt) = next_attempt {
-                sleep_until(next_attempt.into()).await;
-            }
-            Some(permit)
+    async fn probe_turn(&self) -> Option<SemaphorePermit<'_>> {
+        let permit = self.probe.acquire().await.ok()?;
+        let next_attempt = self.state().outage.as_ref().map(|outage| outage.next_attempt);
+        if let Some(next_attempt) = next_attempt {
+            sleep_until(next_attempt.into()).await;
         }
+        Some(permit)
     }
 
     /// Records that the server answered a request; `object` if its bytes arrived. Ends an outage.

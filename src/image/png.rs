@@ -99,8 +99,8 @@ fn check_size(reader: &HeaderReader<'_>, header: &ImageHeader, at: u64) -> Resul
         return Err(Error::malformed(
             reader.site(),
             format!(
-                "PNG of {width}x{height} pixels, {needed} bytes, of which {left} compressed bytes can hold at most \
-                 {MAX_DEFLATE_RATIO} each; it is truncated or forged, download it again or skip it"
+                "PNG of {width}x{height} pixels, {needed} bytes, but {left} compressed bytes can hold at most \
+                 {MAX_DEFLATE_RATIO} each"
             ),
         ));
     }

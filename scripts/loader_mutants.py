@@ -131,8 +131,8 @@ MUTANTS = [
     Mutant(
         "notified-before-the-slot-is-back",
         WORKER,
-        "self.copy_cached_bytes(&cached, &mut buffer_slot);\n        drop(buffer_slot);",
-        "self.copy_cached_bytes(&cached, &mut buffer_slot);\n"
+        "let ClipRequest { seq, slot, buffer_slot, .. } = request;\n        drop(buffer_slot);",
+        "let ClipRequest { seq, slot, buffer_slot, .. } = request;\n"
         "        let _late = if {on} { Some(buffer_slot) } else { drop(buffer_slot); None };",
     ),
     Mutant(

@@ -168,7 +168,8 @@ impl ImageHeader {
 /// Reads the header of a file: a few KiB, or as much as its segments before the picture take.
 pub fn read_header(source: &dyn ByteSource, limits: &Limits) -> Result<ImageHeader> {
     let mut reader = HeaderReader::new(source, limits);
-    let header = match sniff(reader.read_up_to(0, SNIFF_BYTES)?) {
+    let format = sniff(reader.read_up_to(0, SNIFF_BYTES)?);
+    let header = match format {
         Some(ImageFormat::Jpeg) => jpeg::header(&mut reader)?,
         Some(ImageFormat::Png) => png::header(&mut reader)?,
         Some(ImageFormat::WebP) => webp::header(&mut reader)?,
@@ -191,6 +192,9 @@ pub fn read_header(source: &dyn ByteSource, limits: &Limits) -> Result<ImageHead
     }
     Limits::check(reader.site(), "the image's longer side", width.max(height), u64::from(MAX_SIDE))?;
     Limits::check(reader.site(), "the image's number of pixels", width * height, limits.picture_samples)?;
+    if format == Some(ImageFormat::Png) {
+        png::check_size(&reader, &header)?;
+    }
     Ok(header)
 }
 

@@ -386,12 +386,13 @@ def remote_stats() -> dict[str, int]:
 
     Returns:
         `remote_requests` (with retries, without redirects), `remote_bytes` (bytes of files received),
-        `remote_retries` (requests that repeat a failed one), `remote_cache_hits` (reads served from memory).
+        `remote_retries` (requests that repeat a failed one), `remote_cache_hits` (reads served from memory),
+        `remote_outages` (times in which a server answered no request).
 
     Example:
         >>> import framespool as fsp
         >>> sorted(fsp.remote_stats())
-        ['remote_bytes', 'remote_cache_hits', 'remote_requests', 'remote_retries']
+        ['remote_bytes', 'remote_cache_hits', 'remote_outages', 'remote_requests', 'remote_retries']
     """
 
 def without_signature(url: str) -> str:

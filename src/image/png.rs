@@ -39,10 +39,7 @@ pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
             }
             (b"IHDR", None) => header = Some(ihdr(reader, content, len)?),
             (_, None) => return Err(malformed(reader, offset, "another chunk where IHDR should be")),
-            (b"IDAT", Some(header)) => {
-                check_size(reader, header, content)?;
-                return Ok(ImageHeader { orientation, ..header.clone() });
-            }
+            (b"IDAT", Some(header)) => return Ok(ImageHeader { orientation, ..header.clone() }),
             (b"IEND", _) => return Err(malformed(reader, offset, "its end before its image data")),
             (b"eXIf", _) if len as usize <= MAX_EXIF_BYTES => {
                 orientation = exif::orientation(reader.read_up_to(content, len as usize)?);
@@ -83,8 +80,8 @@ fn ihdr(reader: &mut HeaderReader<'_>, at: u64, len: u32) -> Result<ImageHeader>
     })
 }
 
-/// Checks, before anything is allocated for the picture, that the rest of the file can hold it.
-fn check_size(reader: &HeaderReader<'_>, header: &ImageHeader, at: u64) -> Result<()> {
+/// Checks, before anything is allocated for the picture, that the file can hold it.
+pub(super) fn check_size(reader: &HeaderReader<'_>, header: &ImageHeader) -> Result<()> {
     let components = match header.color_model {
         ColorModel::Rgb => 3,
         ColorModel::Rgba => 4,
@@ -93,13 +90,13 @@ fn check_size(reader: &HeaderReader<'_>, header: &ImageHeader, at: u64) -> Resul
     };
     let row_bits = u64::from(header.width) * components * u64::from(header.sample_bits);
     let needed = u128::from(row_bits.div_ceil(8)) * u128::from(header.height);
-    let left = reader.source_len().saturating_sub(at);
-    if needed > u128::from(left) * u128::from(MAX_DEFLATE_RATIO) {
+    let held = reader.source_len();
+    if needed > u128::from(held) * u128::from(MAX_DEFLATE_RATIO) {
         let (width, height) = (header.width, header.height);
         return Err(Error::malformed(
             reader.site(),
             format!(
-                "PNG of {width}x{height} pixels, {needed} bytes, but {left} compressed bytes can hold at most \
+                "PNG of {width}x{height} pixels, {needed} bytes, but {held} compressed bytes can hold at most \
                  {MAX_DEFLATE_RATIO} each"
             ),
         ));

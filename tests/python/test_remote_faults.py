@@ -91,7 +91,7 @@ def test_chunked_responses_that_are_too_short_are_continued(content: bytes) -> N
 def test_chunked_responses_without_a_byte_are_an_error(content: bytes) -> None:
     with (
         FaultyServer(content, lambda *_: FaultyResponse(chunked=-len(content))).running() as server,
-        pytest.raises(fsp.ReadError, match="the response ended too early; requested 5 times"),
+        pytest.raises(fsp.ReadError, match="unavailable for .* the response ended too early"),
     ):
         fsp.Video(server.url())
 

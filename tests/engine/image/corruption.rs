@@ -105,11 +105,11 @@ fn expensive_images_are_refused_early() {
     }
     let outcome = file.outcome(&mut ImageDecoder::new(), EXACT_REQUEST);
     assert!(outcome.contains("number of scans is 101"), "{outcome}");
-    // A PNG whose header states 65535 x 65535 pixels, of which its data can hold few.
+    // A PNG whose header states 65535 x 65535 pixels.
     let (mut bytes, _) = png_encoder::encoded(png::ColorType::Grayscale, png::BitDepth::One, 8, 8);
     bytes[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
     let error = File::new("bomb.png", bytes).header().unwrap_err();
-    assert!(matches!(error, Error::Malformed { .. }) && error.to_string().contains("1032 each"), "{error}");
+    assert!(matches!(error, Error::Limit { .. }), "{error}");
 }
 
 #[test]

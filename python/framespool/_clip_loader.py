@@ -470,4 +470,5 @@ class ClipLoader(BaseLoader[Batch]):
         values["frames"], values["labels"] = self._apply_functions(
             values["frames"], values["labels"], self._settings["layout"], epoch, values["clip_ids"]
         )
-        return Batch(**{field.name: values.get(field.name) for field in fields(Batch)})
+        values.setdefault("unpadded_sizes", None)
+        return Batch(**{field.name: values[field.name] for field in fields(Batch)})

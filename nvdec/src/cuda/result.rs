@@ -312,13 +312,24 @@ pub(super) fn copy_rows(
     (from, row_bytes): (u64, usize),
     rows: usize,
 ) -> Result<()> {
-    // SAFETY: integers and null pointers, for which zero is a valid value.
-    let mut copy: CUDA_MEMCPY2D = unsafe { std::mem::zeroed() };
-    copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_DEVICE;
-    (copy.srcDevice, copy.srcPitch) = (from, row_bytes);
-    copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_DEVICE;
-    (copy.dstDevice, copy.dstPitch) = (to, pitch);
-    (copy.WidthInBytes, copy.Height) = (row_bytes, rows);
+    let copy = CUDA_MEMCPY2D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+        srcHost: null(),
+        srcDevice: from,
+        srcArray: null_mut(),
+        srcPitch: row_bytes,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+        dstHost: null_mut(),
+        dstDevice: to,
+        dstArray: null_mut(),
+        dstPitch: pitch,
+        WidthInBytes: row_bytes,
+        Height: rows,
+    };
     // SAFETY: the parameters are read before the call returns; no host memory is involved.
     driver.check("cuMemcpy2DAsync", unsafe { (driver.table.copy_rows)(&raw const copy, stream.0) })
 }

@@ -68,6 +68,29 @@ def test_batches_do_not_depend_on_device_or_backend(short_clips):
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("layout", ["NTCHW", "NCTHW", "NTHWC"])
+def test_padded_batches_are_the_same_on_the_gpu(videos, layout, dtype):
+    names = ["derived/tiny_34x26_h264.mp4", "action/phone_176x144.mp4", "derived/rotate_cw90_640x360.mp4"]
+    rule = fsp.samplers.random(sequence_length=3, stride=2)
+    keywords = {
+        "transforms": [fsp.transforms.Resize(24)],
+        "layout": layout,
+        "dtype": dtype,
+        "num_threads": 2,
+        "seed": 3,
+    }
+
+    def made(device: str) -> list[tuple[bytes, tuple[int, ...], list[list[int]]]]:
+        paths = [str(videos / name) for name in names] * 2
+        clips = fsp.ClipLoader(paths, rule, batch_size=3, device=device, collate="pad", index=False, **keywords)
+        return [(b.frames.cpu().tobytes(), b.frames.shape, b.unpadded_sizes.tolist()) for b in clips]
+
+    expected = made("cpu")
+    assert len({tuple(size) for _, _, sizes in expected for size in sizes}) == 3
+    assert made("cuda:0") == expected
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_lists_of_several_passes_are_the_same_on_the_gpu(short_clips, dtype):
     T = fsp.transforms
     rule, final = fsp.samplers.random(sequence_length=3), [T.Normalize(0.5, 0.25)] if dtype == "float32" else []

@@ -398,3 +398,15 @@ def test_errors_name_the_variables_of_the_cloud(clouds: FaultyServer, monkeypatc
     for url in ("gs://b/plain.mp4", "az://c/plain.mp4"):
         with pytest.raises(fsp.ArgumentError, match=r"http:// URL, which is not encrypted; set \w+_ALLOW_HTTP=true"):
             fsp.Video(url)
+
+
+def test_a_failure_list_excludes_a_file_with_another_signature(tmp_path: Path) -> None:
+    from framespool.datasets._failures import failure_record
+
+    record = failure_record(_signed("https://host/a.mp4", 1), "decode")
+    assert "hush" not in str(record)
+    (tmp_path / "bad.jsonl").write_text(json.dumps(record) + "\n")
+    names = ("a.mp4", "b.mp4", "a.mp4?versionId=7")
+    urls = [_signed(f"https://host/{name}", 2) for name in names]
+    rest = fsp.datasets.Dataset([(url, number) for number, url in enumerate(urls)]).exclude(tmp_path / "bad.jsonl")
+    assert [label for _, label in rest] == [1, 2]

@@ -482,24 +482,3 @@ def test_an_iteration_that_was_interrupted_goes_on(content: bytes) -> None:
         finally:
             answered.set()
             process.kill()
-
-
-def test_silent_host_does_not_block_another(content: bytes) -> None:
-    def ask(number: int) -> None:
-        with contextlib.suppress(fsp.Error):
-            fsp.Video(silent.url(f"{number}.mp4"))
-
-    with FaultyServer(content).running() as good:
-        with FaultyServer(content, lambda *_: FaultyResponse(stall_after=0)).running() as silent:
-            threads = [threading.Thread(target=ask, args=(number,)) for number in range(30)]
-            for thread in threads:
-                thread.start()
-            deadline = time.monotonic() + 20
-            while len(silent.ranges) < 24 and time.monotonic() < deadline:
-                time.sleep(0.02)
-            begun = time.monotonic()
-            reads(good, content)
-            assert time.monotonic() - begun < 5
-            assert len(silent.ranges) == 24, "the number of concurrent requests"
-        for thread in threads:
-            thread.join()

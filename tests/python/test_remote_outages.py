@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import Any
 import framespool as fsp
 import numpy as np
 import pytest
-from servers import FaultyResponse, FaultyServer, Nginx, free_port
+from servers import FaultyResponse, FaultyServer, Nginx, free_port, reads
 
 
 @pytest.fixture
@@ -166,3 +167,26 @@ def test_invalid_times_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FRAMESPOOL_REMOTE_TIMEOUT", text)
         with pytest.raises(fsp.ArgumentError, match="FRAMESPOOL_REMOTE_TIMEOUT"):
             fsp.Video(f"http://127.0.0.1:{free_port()}/a.mp4")
+
+
+def test_silent_host_does_not_block_another(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAMESPOOL_REMOTE_TIMEOUT", "3")
+
+    def ask(number: int) -> None:
+        with contextlib.suppress(fsp.Error):
+            fsp.Video(silent.url(f"{number}.mp4"))
+
+    with FaultyServer(content).running() as good:
+        with FaultyServer(content, lambda *_: FaultyResponse(stall_after=0)).running() as silent:
+            threads = [threading.Thread(target=ask, args=(number,)) for number in range(30)]
+            for thread in threads:
+                thread.start()
+            deadline = time.monotonic() + 20
+            while len(silent.ranges) < 24 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            begun = time.monotonic()
+            reads(good, content)
+            assert time.monotonic() - begun < 5
+            assert len(silent.ranges) == 24, "the number of concurrent requests"
+        for thread in threads:
+            thread.join()

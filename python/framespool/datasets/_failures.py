@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from framespool import _framespool
 from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 from framespool._validate_args import display_path, is_url
 from framespool.errors import ArgumentError
@@ -21,8 +22,8 @@ def failure_record(source: Source, kind: str) -> dict[str, Any]:
 
     Returns:
         dict: `path`, and `part`, `frames`, `member` or `cell` where they apply. Of a URL with user name, password or
-        query, `path` is the rest, and `url_sha256` identifies the complete one: failure lists are files that are
-        shared.
+        query, `path` is the rest, and `url_sha256` identifies the complete one without a signature: failure lists are
+        files that are shared.
     """
     fields: dict[str, Any] = {}
     if kind == "clip_sampling" and isinstance(source, VideoSegment):
@@ -47,7 +48,8 @@ def _path_fields(source: str | os.PathLike[str]) -> dict[str, str]:
 def _sha256(path: str) -> str:
     import hashlib  # loads OpenSSL, which `import framespool` need not wait for
 
-    return hashlib.sha256(os.fsencode(path)).hexdigest()
+    # A presigned URL is the same file with tomorrow's signature.
+    return hashlib.sha256(os.fsencode(_framespool.without_signature(path))).hexdigest()
 
 
 def sample_key(entry: Any) -> tuple[str, str, str] | None:

@@ -106,6 +106,7 @@ impl Host {
             let deadline = match &self.state().outage {
                 None => return Admission::Send,
                 Some(outage) => {
+                    // A timeout beyond the range of the clock never ends: its deadline is always ahead.
                     let deadline =
                         outage.since.checked_add(timeout).unwrap_or(now + timeout.min(LOG_INTERVAL));
                     if now >= deadline {

@@ -19,6 +19,7 @@ import ast
 import contextlib
 import io
 import itertools
+import logging
 import os
 import re
 import shlex
@@ -99,8 +100,13 @@ def run(text: str, where: str, urls: Mapping[str, str] | None = None) -> None:
         text = text.replace(made_up, real)
     code = list(blocks(text))
     page = _Page(where)
-    for place, block in enumerate(code):
-        page.block(block, code[place + 1] if place + 1 < len(code) else None)
+    logger = logging.getLogger("framespool")
+    level = logger.level
+    try:
+        for place, block in enumerate(code):
+            page.block(block, code[place + 1] if place + 1 < len(code) else None)
+    finally:
+        logger.setLevel(level)  # a page on logging changes it; other tests in this process read the log
 
 
 class _Page:

@@ -297,7 +297,7 @@ pub(crate) fn unscaled_row_from(
 
 /// [`unscaled_row`] to interleaved R, G, B.
 #[inline(always)]
-pub(crate) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
+pub(crate) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients, _streaming: bool) {
     unscaled_packed_from(0, out, yuv, colors);
 }
 

@@ -207,7 +207,7 @@ impl Geometry {
             Placement::Canvas { x, y, .. } => x as isize * column + y as isize * row,
             _ => 0,
         };
-        OutputStrides { origin: corner + column_origin + row_origin, step_i, step_j }
+        OutputStrides { origin: corner + column_origin + row_origin, step_i, step_j, streaming: false }
     }
 
     /// Whether displayed columns and rows run against the corresponding stored axes: exactly one of rotation and flip reverses them.

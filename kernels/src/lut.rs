@@ -1,8 +1,9 @@
 //! Converts 8-bit codes, as a pass of dtype `U8` without masks writes them, to the elements that a pass with another
-//! dtype or with a normalization writes. Elements are looked up by code, not computed.
+//! dtype or with a normalization writes.
 
 use crate::error::PassError;
-use crate::write::{Dtype, ElementWriter, Normalize};
+use crate::simd::Backend;
+use crate::write::{Dtype, ElementWriter, Normalize, STREAMING_BYTES};
 
 /// Converts codes to elements.
 #[derive(Clone, Debug)]
@@ -24,28 +25,11 @@ impl ElementLut {
     /// # Panics
     /// If `out` has another length than the elements.
     pub fn run(&self, codes: &[u8], (first, channels): (usize, usize), out: &mut [u8]) {
-        let size = self.0.dtype().bytes();
-        assert_eq!(out.len(), codes.len() * size, "an element for each code");
-        match size {
-            1 => out.copy_from_slice(codes),
-            2 => self.each::<2>(codes, (first, channels), out),
-            _ => self.each::<4>(codes, (first, channels), out),
-        }
-    }
-
-    fn each<const N: usize>(&self, codes: &[u8], (first, channels): (usize, usize), out: &mut [u8]) {
-        let table = |channel: usize| -> [[u8; N]; 256] {
-            std::array::from_fn(|code| {
-                let element = self.0.element_of_u8(channel, code as u8);
-                std::array::from_fn(|byte| element[byte])
-            })
-        };
-        let tables: Vec<_> = (first..first + channels).map(table).collect();
-        let (elements, _) = out.as_chunks_mut::<N>();
-        for (codes, elements) in codes.chunks(channels).zip(elements.chunks_mut(channels)) {
-            for ((element, &code), table) in elements.iter_mut().zip(codes).zip(&tables) {
-                *element = table[usize::from(code)];
-            }
+        assert_eq!(out.len(), codes.len() * self.0.dtype().bytes(), "an element for each code");
+        let (backend, streaming) = (Backend::detect(), out.len() >= STREAMING_BYTES);
+        backend.write_codes(&self.0, codes, (first, channels), out, streaming);
+        if streaming {
+            backend.fence();
         }
     }
 }
@@ -57,18 +41,22 @@ mod tests {
     #[test]
     fn elements_equal_the_writers_in_both_layouts() {
         let normalize = Normalize { mean: [0.4, 0.5, 0.6], std: [0.2, 0.3, 0.4] };
-        let codes: Vec<u8> = (0..=255).flat_map(|c| [c, 255 - c, c / 2]).collect();
-        for dtype in [Dtype::F16, Dtype::BF16, Dtype::F32] {
+        let short: Vec<u8> = (0..=255).flat_map(|c| [c, 255 - c, c / 2]).collect();
+        // Stored past the caches on some backends.
+        let long = short.repeat(STREAMING_BYTES / short.len());
+        for (codes, dtype) in
+            [(&short, Dtype::F16), (&short, Dtype::BF16), (&short, Dtype::F32), (&long, Dtype::F16)]
+        {
             let writer = ElementWriter::new(dtype, Some(normalize)).unwrap();
             let expand = ElementLut::new(dtype, Some(normalize)).unwrap();
             let n = dtype.bytes();
             let mut out = vec![0; codes.len() * n];
-            expand.run(&codes, (0, 3), &mut out);
+            expand.run(codes, (0, 3), &mut out);
             for (i, &code) in codes.iter().enumerate() {
                 assert_eq!(out[i * n..(i + 1) * n], writer.element_of_u8(i % 3, code)[..n], "{dtype:?} {i}");
             }
             let mut plane = vec![0; codes.len() * n];
-            expand.run(&codes, (2, 1), &mut plane);
+            expand.run(codes, (2, 1), &mut plane);
             assert_eq!(plane[..n], writer.element_of_u8(2, codes[0])[..n]);
         }
         let mut same = [0; 3];

@@ -22,10 +22,10 @@ use crate::mask;
 use crate::output_spec::{ColorMap, Fill, OutputSpec};
 use crate::simd::Backend;
 use crate::tone_map::{ToneTables, TONE_MAPPED};
-use crate::types::{Channels, OutputStrides, Rect, MAX_WINDOW_PIXELS};
+use crate::types::{OutputStrides, Rect, MAX_WINDOW_PIXELS};
 use crate::warp::{self, WarpRow, WindowPlanes};
 use crate::weights::ResampleAxis;
-use crate::write::{Dtype, ElementWriter, OutputSlot, TransposeTile, TRANSPOSE_ROWS};
+use crate::write::{ElementWriter, OutputSlot, TransposeTile, STREAMING_BYTES, TRANSPOSE_ROWS};
 
 /// The compiled transforms of a clip's frames. Clones share the tables.
 #[derive(Clone, Debug)]
@@ -111,8 +111,18 @@ impl PixelPass {
             _ if self.spec.needs_mean() => self.run_buffered(source, &coefficients, out, scratch),
             _ => self.run_streaming(source, &coefficients.without_mean(), out, scratch),
         }
+        if self.streams() {
+            self.backend.fence();
+        }
         mask::apply_masks(&self.spec.masks, &self.writer, self.spec.channels, self.output_size(), out);
         Ok(())
+    }
+
+    /// Whether elements are stored past the caches.
+    fn streams(&self) -> bool {
+        let (width, height) = self.output_size();
+        let element = self.spec.channels.count() * self.spec.dtype.bytes();
+        width as usize * height as usize * element >= STREAMING_BYTES
     }
 
     /// Processes the frame row by row.
@@ -123,11 +133,17 @@ impl PixelPass {
         out: &mut OutputSlot<'_>,
         scratch: &mut Scratch,
     ) {
-        let strides = self.geometry.output_strides(out);
+        let strides = OutputStrides { streaming: self.streams(), ..self.geometry.output_strides(out) };
         let unscaled = source.unscaled_planes(colors);
         for j in 0..source.tables.height {
             if let Some((planes, out)) = unscaled.zip(self.packed_row(strides, j, source.tables.width, out)) {
-                self.backend.unscaled_packed(out, source.unscaled_row_samples(planes, j), colors);
+                let samples = source.unscaled_row_samples(planes, j);
+                self.backend.unscaled_packed(out, samples, colors, strides.streaming);
+                continue;
+            }
+            if let Some((planes, rgb)) = unscaled.zip(self.planar_rows(strides, j, source.tables.width, out))
+            {
+                self.backend.unscaled_row(rgb, source.unscaled_row_samples(planes, j), colors);
                 continue;
             }
             if let Some(planes) = unscaled {
@@ -173,21 +189,6 @@ impl PixelPass {
         }
     }
 
-    /// The bytes of row j in the slot, if its pixels are consecutive codes in forward order.
-    fn packed_row<'b>(
-        &self,
-        strides: OutputStrides,
-        j: usize,
-        width: usize,
-        out: &'b mut OutputSlot<'_>,
-    ) -> Option<&'b mut [u8]> {
-        let OutputSpec { dtype, channels, .. } = *self.spec;
-        let packed = strides.step_i == 3 && out.channel_stride == 1;
-        let codes = dtype == Dtype::U8 && channels == Channels::Three;
-        let begin = strides.forward(j, width).filter(|_| packed && codes)?;
-        Some(&mut out.data[begin..][..3 * width])
-    }
-
     /// Computes all rows of the window first, because its mean determines their colors.
     fn run_buffered(
         &self,
@@ -198,7 +199,7 @@ impl PixelPass {
     ) {
         self.buffer_window(source, scratch);
         let colors = self.frame_coefficients(source, coefficients, scratch);
-        let strides = self.geometry.output_strides(out);
+        let strides = OutputStrides { streaming: self.streams(), ..self.geometry.output_strides(out) };
         let (width, height) = source.size();
         for j in 0..height {
             for (row, window) in
@@ -225,8 +226,12 @@ impl PixelPass {
         let colors = self.frame_coefficients(source, coefficients, scratch);
         let (to_x, to_y) = self.geometry.stored_warp(warp);
         let (width, height) = (warp.size.0 as usize, warp.size.1 as usize);
-        let strides =
-            OutputStrides { origin: 0, step_i: out.column_stride as isize, step_j: out.row_stride as isize };
+        let strides = OutputStrides {
+            origin: 0,
+            step_i: out.column_stride as isize,
+            step_j: out.row_stride as isize,
+            streaming: self.streams(),
+        };
         let (fill, fill_u16) = (colors.fill(), colors.fill_u16());
         for j in 0..height {
             let Scratch { components, window, rgb, rgb_u16, .. } = &mut *scratch;

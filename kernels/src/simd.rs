@@ -47,7 +47,7 @@ impl Backend {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
-            if has!("avx2") && has!("fma") {
+            if has!("avx2") && has!("fma") && has!("f16c") {
                 all.push(Self(InstructionSet::Avx2));
                 // Without the last two (before Ice Lake and Zen 4) there is no gain.
                 let basic = has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
@@ -86,7 +86,7 @@ macro_rules! dispatch_to_backends {
                     InstructionSet::Portable => $body($($arg),*),
                     #[cfg(target_arch = "x86_64")]
                     InstructionSet::Avx2 => {
-                        #[target_feature(enable = "avx2,fma")]
+                        #[target_feature(enable = "avx2,fma,f16c")]
                         fn avx2($($arg: $type),*) {
                             dispatch_to_backends!(@pick $body $(, $special)?)($($arg),*)
                         }
@@ -95,7 +95,7 @@ macro_rules! dispatch_to_backends {
                     }
                     #[cfg(target_arch = "x86_64")]
                     InstructionSet::Avx512 => {
-                        #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+                        #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
                         fn avx512($($arg: $type),*) {
                             dispatch_to_backends!(@pick $body $(, $special)? $(, $wide)?)($($arg),*)
                         }
@@ -118,15 +118,16 @@ dispatch_to_backends! {
     fn filter_horizontal(dst: &mut [i16], src: &[i16], table: &AxisTable) = resample::filter_horizontal;
     fn yuv_row(rgb: [&mut [u8]; 3], yuv: [&[i16]; 3], colors: &FrameCoefficients) = color::yuv_row;
     fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameCoefficients) = color::unscaled_row, x86 x86::unscaled_row;
-    fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients) = color::unscaled_packed, x86 x86::unscaled_packed;
+    fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients, streaming: bool) = color::unscaled_packed, x86 x86::unscaled_packed;
     fn matrix_row(rgb: [&mut [u8]; 3], components: [&[i16]; 3], colors: &FrameCoefficients) = color::matrix_row;
     fn matrix_row_u16(rgb: [&mut [u16]; 3], components: [&[i16]; 3], colors: &FrameCoefficients) = color::matrix_row_u16;
     fn map_row(out: [&mut [i16]; 3], codes: [&[u16]; 3], tone: &ToneTables) = tone_map::map_row;
-    fn write_row_u16(writer: &ElementWriter, rgb: [&[u16]; 3], channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_row_u16;
+    fn write_row_u16(writer: &ElementWriter, rgb: [&[u16]; 3], channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_row_u16, x86 x86::elements::write_row_u16;
     fn expand_range_row(out: &mut [u8], values: &[i16], colors: &FrameCoefficients) = color::expand_range_row;
     fn nearest_row(out: [&mut [i16]; 3], window: &WindowPlanes<'_>, line: &WarpRow, first: usize, components: usize) = warp::nearest_row;
     fn bilinear_row(out: [&mut [i16]; 3], window: &WindowPlanes<'_>, line: &WarpRow, first: usize, components: usize) = warp::bilinear_row, x86 x86::bilinear_row;
     fn write_row(writer: &ElementWriter, rgb: [&mut [u8]; 3], channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_row, x86 x86::write_row;
+    fn write_codes(writer: &ElementWriter, codes: &[u8], channels: (usize, usize), out: &mut [u8], streaming: bool) = ElementWriter::write_codes, x86 x86::elements::write_codes;
     fn rotate_hue(rgb: [&mut [u8]; 3], shift: i32) = rgb_operation::rotate_hue;
     fn sharpen_row(out: &mut [u8], rows: [&[u8]; 3], amount: i32) = rgb_operation::sharpen_row;
     fn blur_row(out: &mut [u16], padded: &[u8], weights: &[u32]) = rgb_operation::blur_row;
@@ -175,6 +176,15 @@ impl Backend {
     /// Whether rows can be filtered sixteen at a time.
     pub(crate) fn row_block(self) -> Option<RowBlock16> {
         (self.0 != InstructionSet::Portable).then_some(RowBlock16(self.0))
+    }
+
+    /// Orders streaming stores before the stores that follow, so that other threads find the elements.
+    pub(crate) fn fence(self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `sfence` is part of SSE, which every x86-64 processor has.
+        unsafe {
+            std::arch::x86_64::_mm_sfence();
+        }
     }
 
     /// The sum of at most 2^15 components.

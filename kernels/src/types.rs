@@ -46,15 +46,24 @@ impl Channels {
     }
 }
 
-/// Element offsets of the stored window's pixels: `origin + i * step_i + j * step_j`.
+/// Element offsets of the stored window's pixels: `origin + i * step_i + j * step_j`, and how elements are stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct OutputStrides {
     pub origin: isize,
     pub step_i: isize,
     pub step_j: isize,
+    /// Whether elements are stored past the caches, on backends that can.
+    pub streaming: bool,
 }
 
 impl OutputStrides {
+    /// The strides of rows that run forward, whose pixels it reverses in `rgb`.
+    pub fn reversed(self, rgb: &mut [&mut [u8]; 3]) -> Self {
+        let length = rgb[0].len() as isize;
+        rgb.iter_mut().for_each(|row| row.reverse());
+        Self { origin: self.origin + (length - 1) * self.step_i, step_i: -self.step_i, ..self }
+    }
+
     /// Offset of row j, if its pixels are in forward order.
     pub fn forward(&self, j: usize, length: usize) -> Option<usize> {
         let begin = self.origin + j as isize * self.step_j;

@@ -1,6 +1,9 @@
 //! Writes rows of 8-bit or 16-bit R, G, B in stored order to the slot, with dtype, normalization and layout.
 //! For 8-bit colors a dtype is a table of 256 elements per channel, so all dtypes are exact and share one writer.
 
+mod factors;
+
+pub(crate) use factors::{ColorFactors, LaneFactors};
 use half::{bf16, f16};
 
 use crate::error::PassError;
@@ -162,6 +165,10 @@ impl<'a> OutputSlot<'a> {
     }
 }
 
+/// Bytes of a frame, or of a clip that is expanded, from which its elements are stored past the caches: a copy of this size would
+/// evict what the caches of a core hold, and every line would be read before it is overwritten.
+pub(crate) const STREAMING_BYTES: usize = 8 << 20;
+
 /// The element of every code value of every channel.
 type ElementTable<const BYTES: usize> = Box<[[[u8; BYTES]; 256]; 3]>;
 
@@ -169,9 +176,9 @@ type ElementTable<const BYTES: usize> = Box<[[[u8; BYTES]; 256]; 3]>;
 #[derive(Clone, Debug)]
 pub(crate) struct ElementWriter {
     dtype: Dtype,
-    normalize: Option<Normalize>,
-    /// Scale and bias of 16-bit colors.
-    wide: [(f32, f32); 3],
+    narrow: ColorFactors,
+    /// For 16-bit colors.
+    wide: ColorFactors,
     tables: ElementTables,
 }
 
@@ -211,22 +218,18 @@ impl ElementWriter {
                 ElementTables::Bytes2(Box::new([std::array::from_fn(element_of_u8); 3]))
             }
         };
-        let wide = [0, 1, 2].map(|channel| Normalize::scale_and_bias_u16(normalize, channel));
-        Ok(Self { dtype, normalize, wide, tables })
+        let narrow = ColorFactors::new(|channel| Normalize::scale_and_bias(normalize, channel));
+        let wide = ColorFactors::new(|channel| Normalize::scale_and_bias_u16(normalize, channel));
+        Ok(Self { dtype, narrow, wide, tables })
     }
 
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// Scale and bias of a channel's elements.
-    pub fn scale_and_bias(&self, channel: usize) -> (f32, f32) {
-        Normalize::scale_and_bias(self.normalize, channel)
-    }
-
     /// Scale and bias of the elements of a channel's 16-bit colors.
     pub fn scale_and_bias_u16(&self, channel: usize) -> (f32, f32) {
-        self.wide[channel]
+        self.wide.of_channel(channel)
     }
 
     /// The element of a code value.
@@ -248,7 +251,7 @@ impl ElementWriter {
             let [a, b] = code.to_ne_bytes();
             return [a, b, 0, 0];
         }
-        let (scale, bias) = self.wide[channel];
+        let (scale, bias) = self.wide.of_channel(channel);
         self.element_of_f32(f32::from(code).mul_add(scale, bias))
     }
 
@@ -310,28 +313,46 @@ impl ElementWriter {
         }
     }
 
+    /// The factors of 8-bit colors, or of 16-bit ones if `wide`.
+    pub fn factors(&self, wide: bool) -> &ColorFactors {
+        if wide {
+            &self.wide
+        } else {
+            &self.narrow
+        }
+    }
+
+    /// Writes the elements of consecutive 8-bit codes. They are of channel `first`, or of three `channels` in turn beginning with `first`.
+    /// `_streaming`: past the caches, on backends that can.
+    #[inline(always)]
+    pub fn write_codes(
+        &self,
+        codes: &[u8],
+        (first, channels): (usize, usize),
+        out: &mut [u8],
+        _streaming: bool,
+    ) {
+        let cycle = if channels == 1 { [first; 3] } else { [0, 1, 2].map(|i| (first + i) % 3) };
+        match &self.tables {
+            ElementTables::U8 => out.copy_from_slice(codes),
+            ElementTables::Bytes2(tables) => look_up(codes, cycle.map(|channel| &tables[channel]), out),
+            ElementTables::Bytes4(tables) => look_up(codes, cycle.map(|channel| &tables[channel]), out),
+        }
+    }
+
     /// Writes row j; reverses `rgb` in place when the slot runs backwards.
     #[inline(always)]
     pub fn write_row(
         &self,
-        rgb: [&mut [u8]; 3],
+        mut rgb: [&mut [u8]; 3],
         channels: Channels,
         slot: &mut OutputSlot<'_>,
         strides: OutputStrides,
         j: usize,
     ) {
-        let length = rgb[0].len() as isize;
-        let mut origin = strides.origin + j as isize * strides.step_j;
-        let mut step = strides.step_i;
-        let [r, g, b] = rgb;
-        if step < 0 {
-            origin += (length - 1) * step;
-            step = -step;
-            r.reverse();
-            g.reverse();
-            b.reverse();
-        }
-        let rgb = [&*r, &*g, &*b];
+        let strides = if strides.step_i < 0 { strides.reversed(&mut rgb) } else { strides };
+        let (origin, step) = (strides.origin + j as isize * strides.step_j, strides.step_i);
+        let rgb = rgb.map(|row| &*row);
         let rgb = &rgb[..channels.count()];
         let (origin, step) = (origin as usize, step as usize);
         match &self.tables {
@@ -400,6 +421,17 @@ fn build_element_table<const BYTES: usize>(
     table
 }
 
+/// Writes the element of each code from the tables in turn.
+#[inline(always)]
+fn look_up<const BYTES: usize>(codes: &[u8], tables: [&[[u8; BYTES]; 256]; 3], out: &mut [u8]) {
+    let (elements, _) = out.as_chunks_mut::<BYTES>();
+    for (codes, elements) in codes.chunks(3).zip(elements.chunks_mut(3)) {
+        for ((element, &code), table) in elements.iter_mut().zip(codes).zip(tables) {
+            *element = table[usize::from(code)];
+        }
+    }
+}
+
 #[inline(always)]
 fn write_elements<const BYTES: usize>(
     rgb: &[&[u8]],
@@ -434,53 +466,4 @@ fn write_elements<const BYTES: usize>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn float_without_normalize_runs_from_0_to_1() {
-        let writer = ElementWriter::new(Dtype::F32, None).unwrap();
-        assert_eq!(f32::from_ne_bytes(writer.element_of_u8(0, 0)), 0.0);
-        assert_eq!(f32::from_ne_bytes(writer.element_of_u8(2, 255)), 1.0);
-    }
-
-    #[test]
-    fn normalize_is_one_fused_multiply_add() {
-        let n = Normalize { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
-        let writer = ElementWriter::new(Dtype::F32, Some(n)).unwrap();
-        for value in 0..=255 {
-            let exact = (f64::from(value) / 255.0 - 0.456) / 0.224;
-            assert!((f64::from(f32::from_ne_bytes(writer.element_of_u8(1, value))) - exact).abs() < 1e-6);
-        }
-    }
-
-    #[test]
-    fn noise_has_mean_0_and_deviation_1() {
-        let writer = ElementWriter::new(Dtype::F32, None).unwrap();
-        let draw = |n: u64| {
-            f32::from_ne_bytes(
-                writer.noise_element(
-                    (n + 1)
-                        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-                        .rotate_left(17)
-                        .wrapping_mul(0xD6E8_FEB8_6659_FD93),
-                ),
-            )
-        };
-        let values: Vec<f64> = (0..100_000).map(|n| f64::from(draw(n))).collect();
-        let mean = values.iter().sum::<f64>() / 1e5;
-        let deviation = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 1e5).sqrt();
-        assert!(mean.abs() < 0.02 && (deviation - 1.0).abs() < 0.02, "{mean} {deviation}");
-    }
-
-    #[test]
-    fn a_zero_std_and_a_normalized_u8_are_refused() {
-        let n = Normalize { mean: [0.0; 3], std: [1.0, 0.0, 1.0] };
-        assert_eq!(
-            ElementWriter::new(Dtype::F32, Some(n)).err(),
-            Some(PassError::InvalidNormalize { channel: 1, mean: 0.0, std: 0.0 })
-        );
-        let n = Normalize { mean: [0.0; 3], std: [1.0; 3] };
-        assert_eq!(ElementWriter::new(Dtype::U8, Some(n)).err(), Some(PassError::NormalizeNeedsFloat));
-    }
-}
+mod tests;

@@ -1,9 +1,13 @@
-//! Computes the components of a window row: vertical pass, then horizontal pass, one row or sixteen at a time.
+//! Computes the components of a window row: vertical pass, then horizontal pass, one row or sixteen at a time. Finds rows of the slot
+//! that can be written directly.
 
 use super::{grow_to, FrameSource, PixelPass, PlaneTables, Scratch};
 use crate::frame::{CheckedPlane, FrameView, Plane};
+use crate::output_spec::OutputSpec;
 use crate::resample::SampleFormat;
 use crate::simd::{RowBlock16, BLOCK_ROWS};
+use crate::types::{Channels, OutputStrides};
+use crate::write::{Dtype, OutputSlot};
 
 impl PixelPass {
     /// Fills `scratch.components` with row j; rows must be requested in ascending order.
@@ -148,5 +152,39 @@ impl PixelPass {
             let format = SampleFormat { depth_bits: frame.depth_bits, shift: frame.shift };
             self.backend.filter_vertical_u16(dst, src, stride, weights, format);
         }
+    }
+
+    /// The bytes of row j in the slot, if its pixels are consecutive codes in forward order.
+    pub(super) fn packed_row<'b>(
+        &self,
+        strides: OutputStrides,
+        j: usize,
+        width: usize,
+        out: &'b mut OutputSlot<'_>,
+    ) -> Option<&'b mut [u8]> {
+        let OutputSpec { dtype, channels, .. } = *self.spec;
+        let packed = strides.step_i == 3 && out.channel_stride == 1;
+        let codes = dtype == Dtype::U8 && channels == Channels::Three;
+        let begin = strides.forward(j, width).filter(|_| packed && codes)?;
+        Some(&mut out.data[begin..][..3 * width])
+    }
+
+    /// The bytes of row j of each channel in the slot, if they are consecutive codes in forward order and go through the caches.
+    pub(super) fn planar_rows<'b>(
+        &self,
+        strides: OutputStrides,
+        j: usize,
+        width: usize,
+        out: &'b mut OutputSlot<'_>,
+    ) -> Option<[&'b mut [u8]; 3]> {
+        let OutputSpec { dtype, channels, .. } = *self.spec;
+        let codes = dtype == Dtype::U8 && channels == Channels::Three;
+        let begin =
+            strides.forward(j, width).filter(|_| strides.step_i == 1 && codes && !strides.streaming)?;
+        let rows = [0, 1, 2].map(|channel| {
+            let first = begin + channel * out.channel_stride;
+            first..first + width
+        });
+        out.data.get_disjoint_mut(rows).ok()
     }
 }

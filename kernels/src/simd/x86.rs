@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+pub(super) mod elements;
 pub(super) mod horizontal;
 pub(super) mod vertical;
 
@@ -106,7 +107,21 @@ pub(super) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameC
 
 /// [`unscaled_row`] directly to interleaved R, G, B.
 #[target_feature(enable = "avx2")]
-pub(super) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
+pub(super) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients, streaming: bool) {
+    if streaming && elements::has_whole_lines(out) {
+        unscaled_packed_blocks::<true>(out, yuv, colors);
+    } else {
+        unscaled_packed_blocks::<false>(out, yuv, colors);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn unscaled_packed_blocks<const STREAMING: bool>(
+    out: &mut [u8],
+    yuv: [&[u8]; 3],
+    colors: &FrameCoefficients,
+) {
     let [y, u, v] = yuv;
     let whole = y.len().min(2 * u.len()).min(2 * v.len()) / 32 * 32;
     let f = BroadcastFactors::new(colors);
@@ -115,7 +130,8 @@ pub(super) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoe
         let u16s: &[u8; 16] = u[at / 2..][..16].try_into().expect("16 long");
         let v16s: &[u8; 16] = v[at / 2..][..16].try_into().expect("16 long");
         let [red, green, blue] = unscaled_group(y, u16s, v16s, &f);
-        store_packed((&mut out[3 * at..][..96]).try_into().expect("96 long"), red, green, blue);
+        let out = (&mut out[3 * at..][..96]).try_into().expect("96 long");
+        store_packed::<STREAMING>(out, red, green, blue);
     }
     color::unscaled_packed_from(whole, out, yuv, colors);
 }
@@ -172,31 +188,36 @@ fn unscaled_channel(light: &[__m256i; 4], first: __m256i, second: __m256i, facto
     )
 }
 
-/// Interleaves R, G, B rows; returns the number of pixels converted: complete groups of 32.
+/// Interleaves R, G, B rows.
 #[target_feature(enable = "avx2")]
-fn interleave(out: &mut [u8], rgb: [&[u8]; 3]) -> usize {
+fn interleave(out: &mut [u8], rgb: [&[u8]; 3]) {
     let [r, g, b] = rgb;
     let whole = r.len() / 32 * 32;
     for at in (0..whole).step_by(32) {
         let r = load_u8(r[at..][..32].try_into().expect("32 long"));
         let g = load_u8(g[at..][..32].try_into().expect("32 long"));
         let b = load_u8(b[at..][..32].try_into().expect("32 long"));
-        store_packed((&mut out[3 * at..][..96]).try_into().expect("96 long"), r, g, b);
+        store_packed::<false>((&mut out[3 * at..][..96]).try_into().expect("96 long"), r, g, b);
     }
-    whole
+    for i in whole..r.len() {
+        out[3 * i..][..3].copy_from_slice(&rgb.map(|row| row[i]));
+    }
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn store_packed(out: &mut [u8; 96], r: __m256i, g: __m256i, b: __m256i) {
+fn store_packed<const STREAMING: bool>(out: &mut [u8; 96], r: __m256i, g: __m256i, b: __m256i) {
     let (first, rest) = out.split_at_mut(32);
     let (second, third) = rest.split_at_mut(32);
     // Each contains a third of pixels 0-15 in its low half and of 16-31 in its high half.
     let (x, y, z) =
         (interleave_third(r, g, b, 0), interleave_third(r, g, b, 1), interleave_third(r, g, b, 2));
-    store_u8(first.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x20>(x, y));
-    store_u8(second.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x30>(z, x));
-    store_u8(third.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x31>(y, z));
+    elements::store::<STREAMING>(first.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x20>(x, y));
+    elements::store::<STREAMING>(
+        second.try_into().expect("32 long"),
+        _mm256_permute2x128_si256::<0x30>(z, x),
+    );
+    elements::store::<STREAMING>(third.try_into().expect("32 long"), _mm256_permute2x128_si256::<0x31>(y, z));
 }
 
 /// For each 16 bytes of three times 16 pixels, the positions of the bytes of R, G, B; -1 gives zero.
@@ -303,37 +324,53 @@ fn lerp_pairs(pairs: __m256i, weights: __m256i) -> __m256i {
     _mm256_srai_epi32::<14>(_mm256_add_epi32(_mm256_madd_epi16(pairs, weights), _mm256_set1_epi32(1 << 13)))
 }
 
-/// [`ElementWriter::write_row`], with R, G, B interleaved by shuffles if they are adjacent, and single precision computed
-/// instead of looked up.
-#[target_feature(enable = "avx2,fma")]
+/// Pixels that [`write_row`] interleaves at a time: a multiple of 32 whose elements fill whole vectors for all dtypes.
+const INTERLEAVED_PIXELS: usize = 256;
+
+/// [`ElementWriter::write_row`], with consecutive elements computed instead of looked up, and R, G, B interleaved by shuffles.
+#[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn write_row(
     writer: &ElementWriter,
-    rgb: [&mut [u8]; 3],
+    mut rgb: [&mut [u8]; 3],
     channels: Channels,
     slot: &mut OutputSlot<'_>,
     strides: OutputStrides,
     j: usize,
 ) {
     let length = rgb[0].len();
+    let packed = channels == Channels::Three && slot.channel_stride == 1;
+    if writer.dtype() == Dtype::U8 && !strides.streaming {
+        return match strides.forward(j, length) {
+            Some(origin) if packed && strides.step_i == 3 => {
+                interleave(&mut slot.data[origin..][..3 * length], rgb.map(|row| &*row))
+            }
+            // The compiler's own vectors are as fast for these.
+            _ => writer.write_row(rgb, channels, slot, strides, j),
+        };
+    }
+    let strides = if strides.step_i < 0 { strides.reversed(&mut rgb) } else { strides };
     let Some(origin) = strides.forward(j, length) else {
         return writer.write_row(rgb, channels, slot, strides, j);
     };
-    match (writer.dtype(), channels, slot.channel_stride, strides.step_i) {
-        (Dtype::U8, Channels::Three, 1, 3) => {
+    let (size, streaming) = (writer.dtype().bytes(), strides.streaming);
+    match strides.step_i {
+        3 if packed => {
             let rgb = rgb.map(|row| &*row);
-            let out = &mut slot.data[origin..][..3 * length];
-            let whole = interleave(out, rgb);
-            for i in whole..length {
-                out[3 * i..][..3].copy_from_slice(&rgb.map(|row| row[i]));
+            let out = &mut slot.data[origin * size..][..3 * length * size];
+            let mut codes = [0; 3 * INTERLEAVED_PIXELS];
+            for (part, out) in out.chunks_mut(3 * INTERLEAVED_PIXELS * size).enumerate() {
+                let first = part * INTERLEAVED_PIXELS;
+                let last = length.min(first + INTERLEAVED_PIXELS);
+                let codes = &mut codes[..3 * (last - first)];
+                interleave(codes, rgb.map(|row| &row[first..last]));
+                elements::write_codes(writer, codes, (0, 3), out, streaming);
             }
         }
-        (Dtype::F32, _, _, 1) => {
+        1 => {
             for (channel, row) in rgb.into_iter().enumerate().take(channels.count()) {
-                let out = &mut slot.data[4 * (origin + channel * slot.channel_stride)..][..4 * length];
-                let (scale, bias) = writer.scale_and_bias(channel);
-                for (out, &value) in out.chunks_exact_mut(4).zip(&*row) {
-                    out.copy_from_slice(&f32::from(value).mul_add(scale, bias).to_ne_bytes());
-                }
+                let first = (origin + channel * slot.channel_stride) * size;
+                let out = &mut slot.data[first..][..length * size];
+                elements::write_codes(writer, row, (channel, 1), out, streaming);
             }
         }
         _ => writer.write_row(rgb, channels, slot, strides, j),

@@ -206,3 +206,48 @@ fn backends_equal_the_reference_with_partial_coverage() {
         assert_eq!(run_with_spec(&picture.view(), &geometry, &spec, backend).as_ref(), Ok(&expected));
     }
 }
+
+/// Long rows have whole vectors and a rest; frames of several MB are stored past the caches if their rows are whole cache lines.
+#[test]
+fn large_frames_equal_the_portable_backend() {
+    let normalize = Normalize { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
+    let sizes =
+        [(1920, 1080, 8), (1920, 1080, 10), (1921, 1102, 8), (1921, 1102, 10), (331, 7, 8), (331, 7, 10)];
+    let large = (3840, 2160, 8);
+    let cases = sizes
+        .into_iter()
+        .flat_map(|size| {
+            [Dtype::U16, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::U8].map(|dtype| (size, dtype))
+        })
+        .chain([(large, Dtype::U8)]);
+    for ((width, height, depth_bits), dtype) in cases {
+        let picture = noise(Format { depth_bits, ..Format::i420(width, height) }, u64::from(width));
+        let normalize = (!dtype.is_integer()).then_some(normalize);
+        let spec = OutputSpec { normalize, ..OutputSpec::new(dtype) };
+        let bytes = 3 * width as usize * height as usize * dtype.bytes();
+        for (flip_horizontal, channels_last) in [(false, true), (false, false), (true, true)] {
+            let geometry = Geometry { flip_horizontal, ..Geometry::identity(width, height) };
+            let run = |backend: Backend, offset: usize| {
+                let mut data = vec![0xEE; bytes + 128];
+                let begin = data.as_ptr().align_offset(64) + offset;
+                let slot = &mut data[begin..begin + bytes];
+                let mut out = match channels_last {
+                    true => OutputSlot::hwc(slot, width as usize),
+                    false => OutputSlot::chw(slot, width as usize, height as usize),
+                };
+                let mut pass = PixelPass::new(geometry, spec.clone()).unwrap().with_backend(backend);
+                pass.run(&picture.view(), &mut out, &mut Scratch::new()).unwrap();
+                assert!(data[..begin].iter().chain(&data[begin + bytes..]).all(|&byte| byte == 0xEE));
+                data[begin..begin + bytes].to_vec()
+            };
+            let expected = run(Backend::portable(), 0);
+            for backend in Backend::available().into_iter().skip(1) {
+                for offset in [0, 4].into_iter().take(if flip_horizontal { 1 } else { 2 }) {
+                    let equal = run(backend, offset) == expected;
+                    let case = (width, depth_bits, dtype, flip_horizontal, channels_last, offset);
+                    assert!(equal, "{}: {case:?}", backend.name());
+                }
+            }
+        }
+    }
+}

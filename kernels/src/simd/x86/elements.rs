@@ -220,7 +220,7 @@ fn load_f32(from: &[f32; 8]) -> __m256 {
 pub(super) fn store<const STREAMING: bool>(to: &mut [u8; VECTOR_BYTES], value: __m256i) {
     let to = to.as_mut_ptr().cast::<__m256i>();
     if STREAMING && to.is_aligned() {
-        // SAFETY: 32 bytes are writable and aligned. `Backend::fence` orders the store before the frame is handed over.
+        // SAFETY: 32 bytes are writable and aligned. `Backend::fence` orders the store before other threads read the frame.
         unsafe { _mm256_stream_si256(to, value) }
     } else {
         // SAFETY: 32 bytes are writable, and the store has no alignment.

@@ -1,7 +1,7 @@
 //! What a clip costs against the least that it can cost: libavcodec fed only the needed packets, which lie in memory already,
 //! and the pixel pass. Both make the same bytes; both run in one thread, in turn.
 //!
-//! `cargo run --release --example minimal_clip_cost -- FILE...`
+//! `cargo run --release --example minimal_clip_cost -- [--frames N] [--stride N] FILE...`
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,17 +23,24 @@ use framespool::transforms::{Dtype, Filter, InputFrame, Layout, TransformExecuto
 use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, ClipOutput, LazyClipOutput, Video};
 
-const LENGTH: u32 = 16;
-const STRIDE: u32 = 4;
-const CLIPS: u64 = 12;
+const CLIPS: u64 = 60;
 
 fn main() -> Result<()> {
-    let files: Vec<String> = std::env::args().skip(1).collect();
-    assert!(!files.is_empty(), "give video files");
+    let (mut length, mut stride, mut files) = (16u32, 4u32, Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut number = || arguments.next().and_then(|n| n.parse().ok()).expect("a number after an option");
+        match argument.as_str() {
+            "--frames" => length = number(),
+            "--stride" => stride = number(),
+            _ => files.push(argument),
+        }
+    }
+    assert!(!files.is_empty() && length > 0, "give video files");
     let size = Size { height: 224, width: 224 };
     let resize = Transform::Resize { target: Target::Exact(size), filter: Filter::Triangle };
     let pipeline = TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc)?;
-    println!("clips of {LENGTH} frames, stride {STRIDE}, to 224x224; ms, median of {CLIPS} clips, and of the ratios");
+    println!("clips of {length} frames, stride {stride}, to 224x224; ms, median of {CLIPS} clips, and of the ratios");
     println!("{:44} {:>8} {:>8} {:>8} {:>9} {:>9}", "file", "floor", "clip", "ratio", "decoded", "skipped");
     for file in &files {
         let source: Arc<dyn ByteSource> = Arc::new(FileSource::open(Path::new(file))?);
@@ -47,12 +54,12 @@ fn main() -> Result<()> {
             frame: Frame::new(),
         };
         for clip in 0..CLIPS {
-            let span = (LENGTH - 1) * STRIDE + 1;
+            let span = (length - 1) * stride + 1;
             let mut rng = RngKey { seed: 0, epoch: 0, clip, occurrence: 0 }.rng(purpose::SAMPLING);
             let start = rng.next_below(u64::from(index.num_frames().saturating_sub(span)) + 1) as u32;
             let last = index.num_frames() - 1;
             let frames: Vec<_> =
-                (0..LENGTH).map(|i| PresentationIndex((start + i * STRIDE).min(last))).collect();
+                (0..length).map(|i| PresentationIndex((start + i * stride).min(last))).collect();
             let passes = required_packets(&source, &index, &frames)?;
             decoded += passes.iter().map(|p| p.packets.len()).sum::<usize>();
             skipped += passes.iter().map(|p| p.skipped).sum::<usize>();
@@ -85,7 +92,7 @@ fn main() -> Result<()> {
         let name = Path::new(file).file_name().unwrap_or_default().to_string_lossy();
         let (clips, decoded, skipped) = (CLIPS as f64, decoded as f64, skipped as f64);
         println!(
-            "{name:44} {:8.1} {:8.1} {:8.3} {:9.1} {:9.1}",
+            "{name:44} {:8.2} {:8.2} {:8.3} {:9.1} {:9.1}",
             median(|r| r.0),
             median(|r| r.1),
             median(|r| r.2),

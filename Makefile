@@ -3,11 +3,11 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON_CODE := python tests/python tests/media tests/adversarial demo benches examples scripts
-# A folder of videos for `make demo`, and options for `make bench`.
+# A folder of videos for `make demo`, and options for `make bench` and `make gpu-smoke`.
 VIDEOS ?=
 ARGS ?=
 
-.PHONY: help build wheel test test-all demo docs bench fmt lint clean gpu-bundle gpu-check gpu-bench
+.PHONY: help build wheel sdist test test-all demo docs bench fmt lint clean gpu-bundle gpu-smoke gpu-check gpu-bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,10 @@ build: ## set up everything and install framespool into .venv (first time: a few
 wheel: ## build the wheel into target/wheels
 	@bash scripts/setup.sh wheel
 	@ls -1 target/wheels/framespool-*.whl
+
+sdist: ## build the source distribution into target/sdist
+	@bash scripts/setup.sh tools
+	@source scripts/env.sh && maturin sdist --quiet --out target/sdist
 
 test: ## set up, then run the Rust and Python tests; generates the media they need
 	@bash scripts/test.sh
@@ -35,6 +39,10 @@ bench: build ## run all comparisons with peers, two hours; ARGS="--short" for a 
 gpu-bundle: ## pack wheel, checks, benchmarks and clips in one tar, for a GPU machine without a network
 	@scripts/gpu_bundle.sh
 
+gpu-smoke: ## run the checks of a GPU that take three minutes, on this machine's GPU
+	@bash scripts/setup.sh tests
+	@.venv/bin/python benches/gpu/plan.py smoke $(ARGS)
+
 gpu-check: build ## run the checklist on this machine's GPU
 	@.venv/bin/python benches/gpu/check.py
 
@@ -48,9 +56,9 @@ fmt: ## format Rust and Python
 	@bash scripts/setup.sh tools
 	@source scripts/env.sh && cargo fmt --all && ruff check --quiet --fix --select I $(PYTHON_CODE) && ruff format $(PYTHON_CODE)
 
-lint: ## clippy, ruff, and the check of names, prose and docstrings
+lint: ## clippy, ruff, the check of names, prose and docstrings, and that of the workflows
 	@bash scripts/setup.sh tools
-	@source scripts/env.sh && cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test -- -D warnings && ruff check $(PYTHON_CODE) && python scripts/prose_check.py
+	@source scripts/env.sh && cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test -- -D warnings && ruff check $(PYTHON_CODE) && python scripts/prose_check.py && scripts/check_workflows.sh
 
 clean: ## remove target, the virtual environments and demo-out (FFmpeg stays in its cache)
 	rm -rf target .venv .venv-* demo-out

@@ -76,6 +76,7 @@ lints() {
     step "ruff" ruff check $python_code
     step "ruff format" ruff format --check $python_code
     step "names and prose" python scripts/prose_check.py
+    step "workflows" scripts/check_workflows.sh
     # The test profile, so that FFmpeg's bindings are generated once for clippy and the tests, not once each.
     # With the feature `shim`, the CUDA kernels are compiled as C++ and compared with the reference.
     step "clippy" cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test $locked -- -D warnings

@@ -21,8 +21,8 @@ from pathlib import Path
 SITE_PACKAGES = Path(sysconfig.get_paths()["platlib"])
 FFMPEG_LINKS = Path(sys.prefix) / "lib" / "ffmpeg"
 
-GPU_LIBRARY = re.compile(r"lib(cu|nccl|nvrtc|nvshmem)")
-GPU_FUNCTION = re.compile(r"(__cuda|cu|nccl|nvrtc|nvshmem)")
+GPU_LIBRARY = re.compile(r"lib(cu|nccl|nvrtc|nvshmem|nvToolsExt)")
+GPU_FUNCTION = re.compile(r"(__cuda|cu|nccl|nvrtc|nvshmem|nvtx)")
 CUDA_ERROR_NO_DEVICE = 100
 #: Functions that return a message. PyTorch reads it for the exception of a failed call.
 GPU_MESSAGE = re.compile(r"(cuda|cudnn|cusparse|nccl|nvrtc)GetError(String|Name)")
@@ -82,6 +82,8 @@ def replace_gpu_libraries(folder: Path) -> None:
         )
     for library in libraries:
         link = folder / library
+        if link.is_file() and not link.is_symlink():
+            continue  # older wheels contain some of them
         link.unlink(missing_ok=True)
         link.symlink_to(placeholder.name)
 

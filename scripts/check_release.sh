@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Checks and publishes a release. The workflow release.yml calls it; the first two also run locally.
+#
+#   scripts/check_release.sh tag vX.Y.Z              the tag, Cargo.toml, CITATION.cff and the changelog have the same version
+#   scripts/check_release.sh wheel                   the wheel of `make wheel` is fit for release (scripts/check_wheel.py)
+#   scripts/check_release.sh publish vX.Y.Z FOLDER   creates the release page, with the files of FOLDER and the changelog; needs gh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+die() { echo "check_release: $*" >&2; exit 1; }
+usage() { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+
+# The section of the changelog for version $1, without its title.
+section() { awk -v title="## $1 " 'index($0 " ", title) == 1 { on = 1; next } /^## / { on = 0 } on' CHANGELOG.md; }
+
+same_version() {
+  local version=${1#v} cargo citation
+  [[ $1 =~ ^v[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "'$1' is not a tag of the form vX.Y.Z"
+  cargo=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+  citation=$(sed -n 's/^version: "\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' CITATION.cff)
+  [ "$cargo" = "$version" ] || die "the tag is $1, but Cargo.toml has version $cargo"
+  [ "$citation" = "$version" ] || die "the tag is $1, but CITATION.cff has version $citation"
+  grep -q '[^[:space:]]' <<<"$(section "$version")" || die "CHANGELOG.md has no section '## $version', or an empty one"
+}
+
+case ${1:-} in
+tag)
+  [ $# -eq 2 ] || usage
+  same_version "$2"
+  ;;
+wheel)
+  .venv/bin/python scripts/check_wheel.py target/wheels/framespool-*.whl
+  ;;
+publish)
+  [ $# -eq 3 ] || usage
+  same_version "$2"
+  section "${2#v}" | gh release create "$2" --verify-tag --title "framespool ${2#v}" --notes-file - "$3"/*
+  ;;
+*) usage ;;
+esac

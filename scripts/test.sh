@@ -127,6 +127,7 @@ else
   step "wheel" python scripts/check_wheel.py target/wheels/framespool-*.whl
   step "wheel in every Python" scripts/check_wheel_pythons.sh
   step "frameworks" scripts/test_frameworks.sh
+  step "frameworks, oldest versions" scripts/test_oldest.sh
   step "stubs" python -m mypy.stubtest --mypy-config-file pyproject.toml --allowlist tests/python/stubtest-allowlist.txt framespool
   step "docs" scripts/docs.sh
 fi

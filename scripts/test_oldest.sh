@@ -45,7 +45,7 @@ fi
 
 export FRAMESPOOL_INDEX=off
 tests=()
-for name in tensor jax map_dataset trainer torch torch_datasets lerobot_frames compat_transformers ray; do
+for name in tensor jax map_dataset trainer lerobot_frames compat_transformers ray; do
   tests+=("tests/python/test_$name.py")
 done
 [ $# -eq 0 ] || tests=("$@")

@@ -1,0 +1,193 @@
+"""The files about the project agree with each other: extras, versions, workflows, issue forms, scripts of a release."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+from framespool.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+FORMS = sorted(path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
+
+project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
+
+
+def minimum_versions(extra: str) -> dict[str, str]:
+    """The packages of an extra with their minimum versions, without other extras of framespool."""
+    found = {}
+    for requirement in project["optional-dependencies"][extra]:
+        if not requirement.startswith("framespool["):
+            name, minimum = requirement.split(">=")
+            found[name] = minimum
+    return found
+
+
+def pinned(file: str) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)==([\w.]+)", (ROOT / file).read_text(), re.MULTILINE))
+
+
+def test_extras_are_documented():
+    extras = list(project["optional-dependencies"])
+    start = (ROOT / "docs/start.md").read_text()
+    [sentence] = re.findall(r"extras of the wheel(.*?)\(\[versions\]", start, re.DOTALL)
+    assert re.findall(r"`(\w+)`", sentence) == extras
+    [table] = re.findall(
+        r"<!-- extras:begin -->(.*)<!-- extras:end -->", (ROOT / "docs/reference/versions.md").read_text(), re.DOTALL
+    )
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE))
+    assert list(rows) == extras
+    for extra in extras[:-1]:
+        shown = dict(re.findall(r"([\w\[\]-]+) (\d[\d.]*)", rows[extra]))
+        assert shown == minimum_versions(extra), extra
+    [everything] = project["optional-dependencies"]["all"]
+    assert re.findall(r"\w+", everything) == ["framespool", *extras[:-1]] and extras[-1] == "all"
+
+
+def test_minimum_versions_are_tested():
+    oldest, newest = pinned("requirements-oldest.txt"), pinned("requirements-frameworks.txt")
+    for extra in project["optional-dependencies"]:
+        for name, minimum in minimum_versions(extra).items():
+            # LeRobot does not accept the versions of other packages with which it would have to be tested.
+            tested = (newest if name == "lerobot" else oldest)[name.partition("[")[0]]
+            assert f"{tested}.".startswith(f"{minimum}."), (
+                f"{extra}: {name} {minimum} and later, but {tested} is tested"
+            )
+
+
+def test_supported_pythons_are_tested():
+    shown = [c.rpartition(" ")[2] for c in project["classifiers"] if re.search(r"Python :: 3\.\d+$", c)]
+    wheel = (ROOT / "scripts/check_wheel_pythons.sh").read_text()
+    assert re.findall(r"^for version in (.*); do$", wheel, re.MULTILINE) == [" ".join(shown)]
+    jobs = (ROOT / ".github/workflows/test.yml").read_text()
+    assert re.findall(r'python: "(3\.\d+)"', jobs) == shown
+    assert project["requires-python"] == f">={shown[0]}"
+
+
+def test_version_of_the_citation():
+    text = (ROOT / "CITATION.cff").read_text()
+    assert re.findall(r"^version: (.*)$", text, re.MULTILINE) == [cargo["version"]]
+    assert re.findall(r"^license: (.*)$", text, re.MULTILINE) == [cargo["license"]]
+    assert re.findall(r"^repository-code: (.*)$", text, re.MULTILINE) == [cargo["repository"]]
+    assert project["urls"]["Source"] == cargo["repository"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_call_only_what_runs_locally(path):
+    text = path.read_text()
+    steps = re.findall(r"\brun: *(.*)", text)
+    targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for step in steps:
+        program, *arguments = step.split()
+        if program == "make":
+            assert arguments[0] in targets, step
+        else:
+            script = ROOT / program
+            assert program.startswith("scripts/") and script.is_file() and script.stat().st_mode & 0o100, step
+            # A script rejects unknown arguments before it does anything.
+            if program == "scripts/check_release.sh":
+                assert f"\n{arguments[0]})\n" in script.read_text(), step
+    for called in re.findall(r"uses: \./(\S+)", text):
+        assert (ROOT / called).is_file(), called
+    assert f"`{path.stem}`" in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_actions_have_one_version_each():
+    """A tag can be moved to other code, a commit hash cannot. Comments name the release for readers."""
+    versions: dict[str, set[tuple[str, str]]] = {}
+    for path in WORKFLOWS:
+        for action, at in re.findall(r"uses: ([^.\s@]\S*?)@(.*)", path.read_text()):
+            found = re.fullmatch(r"([0-9a-f]{40}) # (v\d+\.\d+\.\d+)", at)
+            assert found, f"{path.name}: {action}@{at}"
+            versions.setdefault(action, set()).add((found[1], found[2]))
+    assert versions and all(len(each) == 1 for each in versions.values()), versions
+
+
+@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
+def test_issue_forms_request_output_of_existing_commands(path, capsys):
+    text = " ".join(path.read_text().split())
+    assert "Output of `framespool doctor --json`" in text
+    for command in set(re.findall(r"`framespool (\w+)", text)):
+        with pytest.raises(SystemExit, match="0"):
+            main([command, "--help"])
+        assert f"framespool {command}" in capsys.readouterr().out
+
+
+@pytest.fixture
+def release(tmp_path):
+    """A copy of the files that scripts/check_release.sh reads; a function runs it there."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/check_release.sh", tmp_path / "scripts")
+    (tmp_path / "Cargo.toml").write_text('[workspace.package]\nversion = "0.2.0"\n')
+    (tmp_path / "CITATION.cff").write_text("version: 0.2.0\n")
+    (tmp_path / "CHANGELOG.md").write_text(
+        "# Changelog\n\n## 0.2.0 — 2026-12-01\n\n- Faster.\n\n## 0.1.9\n\n- First.\n"
+    )
+
+    def check(tag: str) -> str:
+        command = ["bash", "scripts/check_release.sh", "tag", tag]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stderr
+
+    return tmp_path, check
+
+
+@pytest.mark.parametrize(
+    ("tag", "file", "text", "message"),
+    [
+        ("v0.2.0", None, None, ""),
+        ("0.2.0", None, None, "not a tag of the form"),
+        ("v0.2.1", None, None, "Cargo.toml has version 0.2.0"),
+        ("v0.2.0", "CITATION.cff", "version: 0.1.9\n", "CITATION.cff has version 0.1.9"),
+        ("v0.2.0", "CHANGELOG.md", "## 0.2.0\n\n## 0.1.9\n\n- First.\n", "no section '## 0.2.0'"),
+        ("v0.2.0", "CHANGELOG.md", "## 0.2.01\n\n- First.\n", "no section '## 0.2.0'"),
+    ],
+)
+def test_a_release_needs_equal_versions(release, tag, file, text, message):
+    folder, check = release
+    if file:
+        (folder / file).write_text(text)
+    said = check(tag)
+    assert message in said and bool(message) == bool(said)
+
+
+def test_sites_of_all_versions_are_one_site(tmp_path):
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/docs_versions.sh", tmp_path / "scripts")
+    site = tmp_path / "target" / "site"
+    site.mkdir(parents=True)
+
+    def run(*arguments: str) -> None:
+        command = ["bash", "scripts/docs_versions.sh", *arguments]
+        # Without GH_TOKEN, with which archives are downloaded.
+        subprocess.run(command, cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}, check=True, capture_output=True)
+
+    archives = tmp_path / "target" / "docs-archives"
+    archives.mkdir()
+    for version in ("0.9.0", "0.10.0"):
+        (site / "index.html").write_text(f"page of {version}")
+        run("archive", f"v{version}")
+        shutil.move(tmp_path / "target" / f"framespool-docs-{version}.tar.gz", archives)
+    with tarfile.open(archives / "framespool-docs-0.9.0.tar.gz") as archive:
+        assert "./index.html" in archive.getnames()
+
+    (site / "index.html").write_text("page of main")
+    run()
+    pages = tmp_path / "target" / "pages"
+    assert {path.parent.name: path.read_text() for path in pages.glob("*/index.html")} == {
+        "0.9.0": "page of 0.9.0",
+        "0.10.0": "page of 0.10.0",
+        "dev": "page of main",
+    }
+    assert "url=0.10.0/index.html" in (pages / "index.html").read_text()
+    assert re.findall(r'href="(.*?)/', (pages / "versions.html").read_text()) == ["0.10.0", "0.9.0", "dev"]
+
+    shutil.rmtree(archives)
+    run()
+    assert "url=dev/index.html" in (pages / "index.html").read_text()

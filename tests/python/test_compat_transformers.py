@@ -24,8 +24,9 @@ FILES = ["derived/base_640x360.mp4", "derived/rotate_cw90_640x360.mp4", "action/
 
 @pytest.fixture
 def installed(monkeypatch):
-    for module, name in ((video_processing_utils, "load_video"), (video_processing_utils, "is_torchcodec_usable")):
-        monkeypatch.setattr(module, name, getattr(module, name, None), raising=False)  # not in every version
+    for name in ("load_video", "is_torchcodec_usable", "is_torchcodec_available"):
+        if hasattr(video_processing_utils, name):  # the last two have replaced each other
+            monkeypatch.setattr(video_processing_utils, name, getattr(video_processing_utils, name))
     monkeypatch.setattr(video_utils, "VIDEO_DECODERS", dict(video_utils.VIDEO_DECODERS))
     compat.install()
 

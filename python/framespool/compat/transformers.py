@@ -46,8 +46,9 @@ def install() -> None:
         return utils.load_video(video, *arguments, **{**keywords, "backend": "framespool"})
 
     processing.load_video = load_video
-    # The processors check this before they select a backend.
-    processing.is_torchcodec_usable = lambda *arguments, **keywords: True
+    # The processors check this before they select a backend. Its name in Transformers 5.0 is the second one.
+    usable = "is_torchcodec_usable" if hasattr(processing, "is_torchcodec_usable") else "is_torchcodec_available"
+    setattr(processing, usable, lambda *arguments, **keywords: True)
 
 
 def read_video(video_path: Any, sample_indices_fn: Callable[..., Any], **kwargs: Any) -> tuple[Any, Any]:

@@ -21,7 +21,7 @@ wheel: ## build the wheel into target/wheels
 
 sdist: ## build the source distribution into target/sdist
 	@bash scripts/setup.sh tools
-	@source scripts/env.sh && maturin sdist --quiet --out target/sdist
+	@source scripts/env.sh && maturin sdist --out target/sdist
 
 test: ## set up, then run the Rust and Python tests; generates the media they need
 	@bash scripts/test.sh

@@ -33,7 +33,7 @@ if [ "$(cat $venv/requirements.sha256 2>/dev/null)" != "$key" ]; then
   rm -rf $venv
   "$base" -m venv $venv
   # Without dependencies: the file lists every package except the gigabytes of GPU libraries that torch requests.
-  $python -m pip install --quiet --disable-pip-version-check --no-deps --requirement requirements-oldest.txt </dev/null
+  $python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --requirement requirements-oldest.txt </dev/null
   $python benches/peers/link_libraries.py
   echo "$key" >$venv/requirements.sha256
   say "installing took $((SECONDS - began)) s, $(du -sm $venv | cut -f1) MB"

@@ -2,7 +2,7 @@
 # Checks and publishes a release. The workflow release.yml calls it; the first two also run locally.
 #
 #   scripts/check_release.sh tag vX.Y.Z              the tag, Cargo.toml, CITATION.cff and the changelog have the same version
-#   scripts/check_release.sh wheel                   the wheel of `make wheel` is fit for release (scripts/check_wheel.py)
+#   scripts/check_release.sh wheel                   the wheel of `make wheel` is fit for release, and passes the Python tests here
 #   scripts/check_release.sh publish vX.Y.Z FOLDER   creates the release page, with the files of FOLDER and the changelog; needs gh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,6 +30,9 @@ tag)
   ;;
 wheel)
   .venv/bin/python scripts/check_wheel.py target/wheels/framespool-*.whl
+  scripts/setup.sh tests
+  source scripts/env.sh
+  FRAMESPOOL_INDEX=off python -m pytest -n 2 tests/python --ignore tests/python/gpu
   ;;
 publish)
   [ $# -eq 3 ] || usage

@@ -45,8 +45,13 @@ fi
 
 export FRAMESPOOL_INDEX=off
 tests=()
-for name in tensor jax map_dataset trainer lerobot_frames compat_transformers ray; do
+for name in tensor jax map_dataset trainer lerobot_frames in_memory_tables compat_transformers ray; do
   tests+=("tests/python/test_$name.py")
+done
+# Of the tests that start several processes, those of the functions that only Lightning and Accelerate call.
+for name in "accelerate_delivers_every_clip_once[full]" "accelerate_saves_the_position_in_the_epoch[full]" \
+  "lightning_resumes_in_the_middle_of_an_epoch[lightning.pytorch-full]"; do
+  tests+=("tests/python/test_torch.py::test_$name")
 done
 [ $# -eq 0 ] || tests=("$@")
 exec $python -m pytest -n 2 --dist loadgroup "${tests[@]}"

@@ -35,6 +35,19 @@ pub const UNKNOWN: Code = 999;
 /// Maximum number of violations kept: one mistake in a loop repeats the same text.
 const MAX_VIOLATIONS: usize = 2000;
 
+/// Behaviors of inconvenient drivers. Each is enabled only by name, or by FRAMESPOOL_SIMULATED_MODES, which combines them.
+pub const MODES: [&str; 9] = [
+    "held_overwritten",
+    "status_after_map",
+    "pageable_waits",
+    "more_surfaces",
+    "hevc_padded",
+    "timestamp_queue",
+    "slow_create",
+    "failing_create",
+    "busy_map",
+];
+
 /// Errors after which the process's context is lost: every later call returns the same code.
 const STICKY: [Code; 8] = [700, 702, 710, 714, 715, 716, 717, 719];
 
@@ -45,6 +58,10 @@ pub struct CallLog {
     violations: Vec<String>,
     notes: Vec<String>,
     behaviors: BTreeMap<String, bool>,
+    /// Those of the environment, which another seed does not reset.
+    permanent_behaviors: BTreeMap<String, bool>,
+    /// Seed of a combination of `MODES`; 0 for none.
+    modes: u64,
 }
 
 static CALL_LOG: OnceLock<Mutex<CallLog>> = OnceLock::new();
@@ -62,6 +79,8 @@ fn from_environment() -> Mutex<CallLog> {
     SEED.store(variable("SEED").and_then(|s| s.parse().ok()).unwrap_or(0), Ordering::Relaxed);
     let mut call_log = CallLog::default();
     call_log.set_behaviors(&variable("BEHAVIORS").unwrap_or_default());
+    call_log.permanent_behaviors = call_log.behaviors.clone();
+    call_log.modes = variable("MODES").and_then(|s| s.parse().ok()).unwrap_or(0);
     if let Some(text) = variable("FAULT") {
         call_log.set_faults(&text);
     }
@@ -174,9 +193,15 @@ pub fn seed() -> u64 {
     SEED.load(Ordering::Relaxed)
 }
 
-/// A behavior that is enabled only by name.
+/// A behavior that is enabled only by name, or one of `MODES`.
 pub fn behavior_is_set(name: &str) -> bool {
-    call_log().behaviors.get(name).copied().unwrap_or(false)
+    let (set, modes) = {
+        let call_log = call_log();
+        (call_log.behaviors.get(name).copied(), call_log.modes)
+    };
+    // Another seed is another combination, so that a program that tries several seeds runs under several combinations.
+    let seed = splitmix64(modes) ^ SEED.load(Ordering::Relaxed);
+    set.unwrap_or(modes != 0 && MODES.contains(&name) && chosen(name, seed))
 }
 
 /// A yes/no choice of the driver's unspecified behavior: by the seed, or set by name.
@@ -189,8 +214,12 @@ pub fn behavior(name: &str) -> bool {
         ("early" | "oldest_index", 0) => return false,
         _ => (),
     }
+    chosen(name, SEED.load(Ordering::Relaxed))
+}
+
+fn chosen(name: &str, seed: u64) -> bool {
     let name = name.bytes().fold(0u64, |hash, b| splitmix64(hash ^ u64::from(b)));
-    splitmix64(name ^ SEED.load(Ordering::Relaxed)) & 1 == 1
+    splitmix64(name ^ seed) & 1 == 1
 }
 
 impl CallLog {
@@ -235,7 +264,12 @@ impl CallLog {
 
     /// Resets to the state of a new process: no counts, violations or faults, and the context is not lost.
     pub fn reset(&mut self) {
-        *self = CallLog { behaviors: std::mem::take(&mut self.behaviors), ..CallLog::default() };
+        *self = CallLog {
+            behaviors: std::mem::take(&mut self.behaviors),
+            permanent_behaviors: std::mem::take(&mut self.permanent_behaviors),
+            modes: self.modes,
+            ..CallLog::default()
+        };
         LOST_CONTEXT_CODE.store(0, Ordering::Relaxed);
     }
 
@@ -245,6 +279,6 @@ impl CallLog {
 
     pub fn set_seed(&mut self, seed: u64) {
         SEED.store(seed, Ordering::Relaxed);
-        self.behaviors.clear();
+        self.behaviors = self.permanent_behaviors.clone();
     }
 }

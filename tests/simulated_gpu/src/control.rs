@@ -5,7 +5,7 @@
 use std::ffi::{c_char, CString};
 use std::sync::Mutex;
 
-use crate::call_log::{call_log, report};
+use crate::call_log::{behavior_is_set, call_log, report, MODES};
 use crate::cuda::text;
 use crate::driver_state::driver_state;
 
@@ -50,7 +50,7 @@ pub extern "C" fn simulated_gpu_set_fault(fault: *const c_char) {
     call_log().set_faults(&fault);
 }
 
-/// Like FRAMESPOOL_SIMULATED_SEED; behaviors set by name are reset.
+/// Like FRAMESPOOL_SIMULATED_SEED; behaviors set by name are reset to those of the environment.
 #[no_mangle]
 pub extern "C" fn simulated_gpu_set_seed(seed: u64) {
     call_log().set_seed(seed);
@@ -62,6 +62,19 @@ pub extern "C" fn simulated_gpu_set_seed(seed: u64) {
 pub extern "C" fn simulated_gpu_set_behaviors(behaviors: *const c_char) {
     let behaviors = argument_text(behaviors);
     call_log().set_behaviors(&behaviors);
+}
+
+/// Whether a behavior that needs a name is enabled: 0 or 1.
+#[no_mangle]
+pub extern "C" fn simulated_gpu_behavior(name: *const c_char) -> u64 {
+    let name = argument_text(name);
+    u64::from(behavior_is_set(&name))
+}
+
+/// The names that FRAMESPOOL_SIMULATED_MODES combines, separated by commas.
+#[no_mangle]
+pub extern "C" fn simulated_gpu_modes() -> *const c_char {
+    static_text(&MODES.join(","))
 }
 
 /// Like FRAMESPOOL_SIMULATED_MEMORY.

@@ -12,6 +12,7 @@ mod pointers;
 mod streams;
 
 pub use context::is_forbidden;
+pub use copies::fill_bytes;
 pub use pointers::{read, slice, text, write};
 
 /// Exports functions under their C names; each body is a closure that ends in `Result<(), Code>`, run behind `call_log::api_call`.

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 pub mod abi;
 mod bit_reader;
@@ -19,7 +20,7 @@ mod picture_splitter;
 mod sequence_format;
 mod surface_indices;
 
-use crate::call_log::{refuse, Code, INVALID_HANDLE};
+use crate::call_log::{behavior_is_set, refuse, Code, INVALID_HANDLE, OUT_OF_MEMORY};
 use crate::cuda::{driver, read, write};
 use crate::driver_state::{current, driver_state};
 use decoder::Decoder;
@@ -80,6 +81,21 @@ fn context_lock(handle: usize, name: &str) -> Result<Arc<ContextLock>, Code> {
     }
 }
 
+/// Applies the behaviors that concern the creation of a decoder.
+fn delay_or_fail_creation() -> Result<(), Code> {
+    static CREATED: Mutex<u64> = Mutex::new(0);
+    const TIME: Duration = Duration::from_millis(30);
+    let mut created = lock(&CREATED);
+    *created += 1;
+    if behavior_is_set("slow_create") {
+        std::thread::sleep(TIME); // with the lock: one decoder after another
+    }
+    match created.is_multiple_of(3) && behavior_is_set("failing_create") {
+        true => Err(OUT_OF_MEMORY),
+        false => Ok(()),
+    }
+}
+
 driver! {
     fn cuvidGetDecoderCaps(caps: *mut abi::Caps) {
         current("cuvidGetDecoderCaps")?;
@@ -107,6 +123,7 @@ driver! {
     fn cuvidCreateDecoder(out: *mut usize, info: *const abi::CreateInfo) {
         let device = current("cuvidCreateDecoder")?;
         let info = read(info, "decoder parameters")?;
+        delay_or_fail_creation()?;
         let id = driver_state().handle();
         let decoder = Decoder::new(id, device, info)?;
         lock(&DECODERS).insert(id, Arc::new(Mutex::new(Some(decoder))));

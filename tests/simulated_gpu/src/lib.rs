@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `SEED=n` | selects everything that a driver leaves unspecified; with 0 (the default) work runs only when it is waited for |
 //! | `BEHAVIORS=name=0,name=1` | sets such choices by name, see below |
+//! | `MODES=n` | enables a combination of the behaviors marked "mode" below, chosen by n and the seed; with 0 (the default) none |
 //! | `FAULT=function:3=2,function:5+=700` | the 3rd call fails with CUresult 2; from the 5th on they fail with 700, which is sticky |
 //! | `MEMORY=bytes` | device memory, 8 GiB by default; decode surfaces count but use no memory |
 //! | `DEVICES=n`, `ENGINES=n` | 1 device with 7 engines by default |
@@ -30,6 +31,16 @@
 //! | `jpeg_wide` | nvJPEG writes complete rows of its planes, up to the pitch |
 //! | `minimum_zero` | announces 0 as the minimum number of surfaces (only when set by name) |
 //! | `captured` | a thread of the process captures a graph in mode "global": calls that this forbids fail (only when set by name) |
+//! | `held_overwritten` | mode: overwrites a surface when it is unmapped, before reads that wait for a stream to which nothing is mapped |
+//! | `unmapped_overwritten` | overwrites a surface when it is unmapped, before all reads that have not run (only when set by name) |
+//! | `status_after_map` | mode: reports "in progress" for a picture until it is mapped |
+//! | `pageable_waits` | mode: waits for the stream in an upload from pageable memory |
+//! | `more_surfaces` | mode: announces more surfaces than the stream needs |
+//! | `hevc_padded` | mode: rounds coded sizes of HEVC up to multiples of 16 |
+//! | `timestamp_queue` | mode: keeps 16 timestamps of pictures and fields that are not displayed yet; an older one becomes 0 |
+//! | `slow_create` | mode: creates decoders one after another, each in 30 ms |
+//! | `failing_create` | mode: has no memory for every third decoder |
+//! | `busy_map` | mode: decodes a picture in 0.3 ms, and waits for it in the map |
 //!
 //! Races are detected when work is enqueued, by vector clocks over streams, events and host waits: two operations on the same bytes,
 //! one of them a write, without a defined order. A kernel's accesses are the addresses in its arguments: each counts as "read or
@@ -37,7 +48,7 @@
 //!
 //! Less precise than the real driver: one decode callback for an AV1 temporal unit, even one that displays an older picture; P- and
 //! B-frames of a damaged stream are concealed as in libavcodec; nvJPEG's samples are libavcodec's, for every backend; engines need
-//! no time; there are only primary contexts.
+//! no time, except in `busy_map`; there are only primary contexts.
 
 mod call_log;
 mod control;

@@ -4,7 +4,7 @@
 #![allow(unsafe_code, non_snake_case)]
 
 use super::{driver, read, slice};
-use crate::call_log::{refuse, Code, INVALID_VALUE};
+use crate::call_log::{behavior_is_set, refuse, Code, INVALID_VALUE};
 use crate::driver_state::memory::AllocationKind;
 use crate::driver_state::race::{AccessKind, MemoryAccess};
 use crate::driver_state::streams::Work;
@@ -16,7 +16,7 @@ fn move_bytes(to: usize, from: usize, bytes: usize) {
     unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
 }
 
-fn fill_bytes(to: usize, byte: u8, bytes: usize) {
+pub fn fill_bytes(to: usize, byte: u8, bytes: usize) {
     // SAFETY: the range was checked when the fill was enqueued and is checked again before it runs.
     unsafe { std::ptr::write_bytes(to as *mut u8, byte, bytes) };
 }
@@ -75,7 +75,12 @@ fn upload(
             move_bytes(to, kept.as_ptr() as usize, kept.len());
             Ok(())
         });
-        driver_state.submit(id, label, accesses, work).map(drop)
+        driver_state.submit(id, label, accesses, work)?;
+        if behavior_is_set("pageable_waits") {
+            driver_state.synchronize(id)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -223,6 +228,7 @@ fn copy_2d(parameters: *const Copy2D, stream: usize, waits: bool, call: &str) ->
         Vec::new()
     };
     let into_pageable = target.2 && !pinned(&driver_state, target.0, 1);
+    let waits = waits || into_pageable || (!kept.is_empty() && behavior_is_set("pageable_waits"));
     let work: Work = Box::new(move || {
         let start = if kept.is_empty() { source.0 } else { kept.as_ptr() as usize };
         for row in 0..p.height {
@@ -236,7 +242,7 @@ fn copy_2d(parameters: *const Copy2D, stream: usize, waits: bool, call: &str) ->
         accesses,
         work,
     )?;
-    if waits || into_pageable {
+    if waits {
         driver_state.synchronize(id)
     } else {
         Ok(())

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use super::abi::{
     CreateInfo, DecodeStatus, PicParams, ProcParams, ReconfigureInfo, ShortRect, AV1, H264, HEVC,
@@ -12,7 +13,8 @@ use super::codec::{Codec, Picture};
 use super::convert::{convert, rows, sample_bytes, Target};
 use super::picture_context::{self, in_sequence_callback, PictureContext, PictureFormat};
 use crate::call_log::{
-    behavior, note, refuse, violation, Code, INVALID_VALUE, MAP_FAILED, NOT_SUPPORTED, OUT_OF_MEMORY,
+    behavior, behavior_is_set, note, refuse, violation, Code, INVALID_VALUE, MAP_FAILED, NOT_SUPPORTED,
+    OUT_OF_MEMORY,
 };
 use crate::driver_state::driver_state;
 use crate::driver_state::memory::AllocationKind;
@@ -23,6 +25,9 @@ use crate::driver_state::streams::{Failure, Work};
 const SUCCESS: i32 = 2;
 const ERROR: i32 = 8;
 const CONCEALED: i32 = 9;
+
+/// Time in which an engine decodes a picture, if that behavior is enabled.
+const PICTURE_TIME: Duration = Duration::from_micros(300);
 
 #[derive(Default)]
 struct Surface {
@@ -52,6 +57,8 @@ pub struct Decoder {
     reserved_bytes: u64,
     /// The stream whose pictures were decoded last, and the codec's current parameter sets.
     fed: Option<(usize, u64, u64)>,
+    /// When the engine is done with all pictures, if that takes time.
+    busy_until: Instant,
 }
 
 fn even(width: u64, height: u64) -> bool {
@@ -142,6 +149,7 @@ impl Decoder {
             pitch,
             reserved_bytes: 0,
             fed: None,
+            busy_until: Instant::now(),
         };
         let mut driver_state = driver_state();
         driver_state.memory.reserve(bytes)?;
@@ -220,6 +228,7 @@ impl Decoder {
         }
         context.submitted.store(true, Ordering::Relaxed);
         picture_context::set_stale(context.parser, context.index, false);
+        self.busy_until = self.busy_until.max(Instant::now()) + PICTURE_TIME;
         self.run(&context, index);
         Ok(())
     }
@@ -281,6 +290,9 @@ impl Decoder {
             ));
         }
         surface.waited_for = true;
+        if behavior_is_set("busy_map") {
+            std::thread::sleep(self.busy_until.saturating_duration_since(Instant::now()));
+        }
         let free: Vec<usize> = (0..self.outputs.len()).filter(|&n| self.outputs[n].index.is_none()).collect();
         if free.is_empty() {
             return refuse(
@@ -316,6 +328,9 @@ impl Decoder {
         }
         let work: Work = Box::new(move || convert(&picture, &target).map_err(Failure::Refused));
         let accesses = vec![MemoryAccess { from: target.address, bytes, kind: AccessKind::Write }];
+        if let Some(stream) = driver_state.streams.get_mut(&stream) {
+            stream.decodes = true;
+        }
         driver_state.submit(stream, format!("map of surface {index}"), accesses, work)?;
         Ok((target.address as u64, self.pitch as u32))
     }
@@ -329,8 +344,15 @@ impl Decoder {
             );
         };
         output.index = None;
-        if let Some(a) = driver_state().memory.find_mut(output.address) {
-            a.kind = AllocationKind::Surface { decoder: self.id, mapped: false };
+        let mut driver_state = driver_state();
+        let Some(a) = driver_state.memory.find_mut(output.address) else { return Ok(()) };
+        a.kind = AllocationKind::Surface { decoder: self.id, mapped: false };
+        let (base, bytes, held) = (a.base, a.bytes, behavior_is_set("held_overwritten"));
+        if held {
+            driver_state.run_decoder_work(base, bytes);
+        }
+        if held || behavior_is_set("unmapped_overwritten") {
+            driver_state.overwrite_before_reads(base, bytes);
         }
         Ok(())
     }
@@ -342,7 +364,7 @@ impl Decoder {
         };
         // Until the host has waited for the picture, or some time has passed between queries, it may still be in progress.
         surface.num_queries += 1;
-        surface.waited_for |= surface.num_queries > 3;
+        surface.waited_for |= surface.num_queries > 3 && !behavior_is_set("status_after_map");
         let status = if surface.status != 0 && !surface.waited_for { 1 } else { surface.status };
         Ok(DecodeStatus { status, reserved: [0; 31], reserved_pointers: [0; 8] })
     }

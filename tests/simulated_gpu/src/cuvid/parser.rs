@@ -15,13 +15,18 @@ use super::picture_context::{self, PictureContext, PictureFormat};
 use super::picture_splitter::{CodedPicture, PictureSplitter};
 use super::sequence_format;
 use super::surface_indices::{PictureInfo, SurfaceIndices};
-use crate::call_log::{behavior, note, violation, Code, INVALID_VALUE, NOT_SUPPORTED};
+use crate::call_log::{behavior, behavior_is_set, note, violation, Code, INVALID_VALUE, NOT_SUPPORTED};
 use crate::cuda::slice;
 
 /// The error code for a failed callback; the parser reports no other detail.
 const CALLBACK_FAILED: Code = INVALID_VALUE;
 /// AV1 pictures that keep their index: the number of reference slots.
 const AV1_NUM_REF_FRAMES: usize = 8;
+
+/// Surfaces that a parser announces in addition to the minimum, if that behavior is enabled.
+const MORE_SURFACES: u8 = 6;
+/// Timestamps that a parser keeps, if that behavior is enabled.
+const MAX_TIMESTAMPS: usize = 16;
 
 struct DisplayedPicture {
     _picture: Picture,
@@ -47,6 +52,8 @@ pub struct Parser {
     /// Displayable pictures that wait for the display delay.
     display_queue: VecDeque<DisplayedPicture>,
     last: Option<(i32, super::headers::Slice)>,
+    /// Timestamps of pictures and fields that are not displayed yet, in decode order.
+    waiting_timestamps: VecDeque<i64>,
     last_timestamp: i64,
     timestamp_step: i64,
     hidden: i64,
@@ -81,6 +88,7 @@ impl Parser {
             epoch: 0,
             display_queue: VecDeque::new(),
             last: None,
+            waiting_timestamps: VecDeque::new(),
             last_timestamp: 0,
             timestamp_step: 1,
             hidden: 0,
@@ -158,6 +166,7 @@ impl Parser {
         self.codec.flush();
         self.epoch += 1;
         self.last = None;
+        self.waiting_timestamps.clear();
     }
 
     /// Displays all remaining pictures.
@@ -213,7 +222,21 @@ impl Parser {
             self.timestamp_step = step;
         }
         self.last_timestamp = timestamp;
+        self.waiting_timestamps.push_back(timestamp);
+        if self.waiting_timestamps.len() > MAX_TIMESTAMPS {
+            self.waiting_timestamps.pop_front();
+        }
         timestamp
+    }
+
+    /// The timestamp with which a picture is displayed; 0 if more than 16 later ones waited at a time.
+    fn queued_timestamp(&mut self, timestamp: i64) -> i64 {
+        let waiting = self.waiting_timestamps.iter().position(|&waiting| waiting == timestamp);
+        match waiting {
+            None if behavior_is_set("timestamp_queue") => 0,
+            None => timestamp,
+            Some(at) => self.waiting_timestamps.remove(at).unwrap_or(timestamp),
+        }
     }
 
     fn decode(&mut self, coded: &CodedPicture, serial: Option<u64>, timestamp: i64) -> Result<(), Code> {
@@ -278,10 +301,14 @@ impl Parser {
         self.show(Vec::new(), true)?; // pictures that are already displayable come first
         self.sequence_due = false;
         (self.format, self.picture_format) = (Some(format), Some(picture_format));
-        self.minimum = i32::from(format.min_decode_surfaces);
         let mut announced = format;
-        if crate::call_log::behavior_is_set("minimum_zero") {
+        if behavior_is_set("more_surfaces") {
+            announced.min_decode_surfaces = (format.min_decode_surfaces + MORE_SURFACES).min(32);
+        }
+        self.minimum = i32::from(announced.min_decode_surfaces);
+        if behavior_is_set("minimum_zero") {
             announced.min_decode_surfaces = 0;
+            self.minimum = i32::from(format.min_decode_surfaces);
         }
         let Some(callback) = self.params.sequence else { return Ok(()) };
         // SAFETY: the caller's callback and user data; the format lives through the call.
@@ -390,12 +417,16 @@ impl Parser {
             let Some(DisplayedPicture { _picture, picture_info }) = self.display_queue.pop_front() else {
                 break;
             };
+            let timestamp = match self.params.codec {
+                H264 | HEVC => self.queued_timestamp(picture_info.timestamp),
+                _ => picture_info.timestamp,
+            };
             let mut info = DisplayInfo {
                 index: picture_info.index.unwrap_or(0),
                 progressive_frame: i32::from(picture_info.progressive),
                 top_field_first: i32::from(picture_info.top_first),
                 repeat_first_field: 0,
-                timestamp: picture_info.timestamp,
+                timestamp,
             };
             let Some(callback) = self.params.display else { continue };
             // SAFETY: the caller's callback and user data; the info lives through the call.

@@ -7,6 +7,7 @@ use ffmpeg_sys_next as ffi;
 use super::abi::{Format, Rect, AV1, H264, HEVC, VP8};
 use super::picture_context::PictureFormat;
 use super::picture_splitter::CodedPicture;
+use crate::call_log::behavior_is_set;
 
 /// cudaVideoChromaFormat (0 monochrome, 1 4:2:0, 2 4:2:2, 3 4:4:4) and bits of a pixel format.
 pub fn chroma_and_depth(format: i32) -> Option<(i32, u32)> {
@@ -43,7 +44,9 @@ pub fn describe(
     let sps = coded.sps.unwrap_or_default();
     let (width, height, area, surfaces) = match codec {
         H264 | HEVC => {
-            let (width, height) = (round_up(context.coded_width, 2), round_up(context.coded_height, 2));
+            let block = if codec == HEVC && behavior_is_set("hevc_padded") { 16 } else { 2 };
+            let (width, height) =
+                (round_up(context.coded_width, block), round_up(context.coded_height, block));
             let (left, top) = (sps.crop_left as i32, sps.crop_top as i32);
             let (right, bottom) = (left + context.width, top + context.height);
             (width, height, Rect { left, top, right, bottom }, sps.surfaces.clamp(4, 30))

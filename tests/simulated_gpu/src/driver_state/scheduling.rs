@@ -4,7 +4,7 @@
 use crate::call_log::{behavior, lose_context, lost_context_code, violation, Code, ILLEGAL_ADDRESS};
 
 use super::race::StreamId;
-use super::streams::Failure;
+use super::streams::{Failure, Stream};
 use super::DriverState;
 
 impl DriverState {
@@ -84,6 +84,23 @@ impl DriverState {
                 self.run_any();
             } else {
                 self.run_head(self.runnable_stream(id));
+            }
+        }
+    }
+
+    /// Runs the operations that touch this range, except those that wait for a stream to which no picture is mapped.
+    pub fn run_decoder_work(&mut self, base: usize, bytes: usize) {
+        let touching =
+            |s: &Stream| s.queue.iter().filter(|o| o.touches(base, bytes)).last().map(|o| o.op_index);
+        let pending: Vec<(StreamId, u64)> =
+            self.streams.iter().filter_map(|(&id, s)| Some((id, touching(s)?))).collect();
+        for (id, op_index) in pending {
+            while !self.is_complete(id, op_index) {
+                let runnable = self.runnable_stream(id);
+                if !self.streams.get(&runnable).is_some_and(|s| s.decodes) {
+                    break;
+                }
+                self.run_head(runnable);
             }
         }
     }

@@ -4,12 +4,16 @@
 use std::collections::VecDeque;
 
 use crate::call_log::{behavior, violation, Code};
+use crate::cuda::fill_bytes;
 
-use super::race::{record, MemoryAccess, StreamId, VectorClock};
+use super::race::{record, AccessKind, MemoryAccess, StreamId, VectorClock};
 use super::DriverState;
 
 /// Maximum depth of a queue before its oldest work runs: a driver blocks there.
 const MAX_QUEUE_DEPTH: usize = 1024;
+
+/// The samples of an overwritten surface.
+const OVERWRITTEN: u8 = 0xA5;
 
 /// The result of an operation: done, or the address at which it faulted.
 pub type Outcome = Result<(), Failure>;
@@ -30,10 +34,18 @@ pub struct Operation {
     pub work: Work,
 }
 
+impl Operation {
+    pub fn touches(&self, base: usize, bytes: usize) -> bool {
+        self.accesses.iter().any(|a| a.from < base + bytes && base < a.from + a.bytes)
+    }
+}
+
 pub struct Stream {
     pub device: usize,
     /// Whether it waits for the legacy default stream, and that one for it.
     pub blocking: bool,
+    /// Whether a decoded picture was mapped to it.
+    pub decodes: bool,
     pub priority: i32,
     pub destroyed: bool,
     pub queue: VecDeque<Operation>,
@@ -51,6 +63,7 @@ impl Stream {
         Stream {
             device,
             blocking,
+            decodes: false,
             priority: 0,
             destroyed: false,
             queue: VecDeque::new(),
@@ -132,9 +145,22 @@ impl DriverState {
 
     /// An operation that touches this range and has not run yet.
     pub fn pending_access(&self, base: usize, bytes: usize) -> Option<String> {
-        let waiting = self.streams.values().flat_map(|s| &s.queue);
-        let mut hit =
-            waiting.filter(|o| o.accesses.iter().any(|t| t.from < base + bytes && base < t.from + t.bytes));
-        hit.next().map(|o| o.label.clone())
+        let mut waiting = self.streams.values().flat_map(|s| &s.queue);
+        waiting.find(|o| o.touches(base, bytes)).map(|o| o.label.clone())
+    }
+
+    /// Writes a pattern over this range before each operation that reads it and has not run yet.
+    pub fn overwrite_before_reads(&mut self, base: usize, bytes: usize) {
+        for operation in self.streams.values_mut().flat_map(|s| &mut s.queue) {
+            let writes = operation.accesses.iter().any(|a| a.kind == AccessKind::Write && a.from == base);
+            if writes || !operation.touches(base, bytes) {
+                continue;
+            }
+            let work = std::mem::replace(&mut operation.work, Box::new(|| Ok(())));
+            operation.work = Box::new(move || {
+                fill_bytes(base, OVERWRITTEN, bytes);
+                work()
+            });
+        }
     }
 }

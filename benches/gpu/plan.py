@@ -32,6 +32,7 @@ SWITCHES = (
     "decoder-reuse",
     "skipping",
     "parallel-sessions",
+    "early-unmap",
     "nvjpeg-hardware",
     "locked-upload",
     "code-upload",

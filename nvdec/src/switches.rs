@@ -22,6 +22,8 @@ pub enum Mechanism {
     Skipping,
     /// Decoding with several sessions at a time.
     ParallelSessions,
+    /// Unmapping a picture when the work that reads it is enqueued, not when that work is done.
+    EarlyUnmap,
     /// nvJPEG's hardware backend.
     NvjpegHardware,
     /// Copying frames to the device from page-locked memory.
@@ -31,12 +33,13 @@ pub enum Mechanism {
 }
 
 /// All mechanisms with their names.
-const NAMES: [(Mechanism, &str); 8] = [
+const NAMES: [(Mechanism, &str); 9] = [
     (Mechanism::DecodeStatus, "decode-status"),
     (Mechanism::Reconfigure, "reconfigure"),
     (Mechanism::DecoderReuse, "decoder-reuse"),
     (Mechanism::Skipping, "skipping"),
     (Mechanism::ParallelSessions, "parallel-sessions"),
+    (Mechanism::EarlyUnmap, "early-unmap"),
     (Mechanism::NvjpegHardware, "nvjpeg-hardware"),
     (Mechanism::LockedUpload, "locked-upload"),
     (Mechanism::CodeUpload, "code-upload"),

@@ -84,6 +84,11 @@ impl SimulatedGpu {
         }
     }
 
+    /// Whether a mode of `tests/simulated_gpu` is enabled, whether by its name or by a combination.
+    pub fn behavior(&self, name: &str) -> bool {
+        self.number(c"simulated_gpu_behavior", Some(name)) != 0
+    }
+
     /// Sets the size of the device memory.
     #[allow(dead_code)]
     pub fn set_memory_bytes(&self, bytes: u64) {
@@ -94,6 +99,28 @@ impl SimulatedGpu {
     /// Returns the number of calls of a function since the last reset.
     pub fn calls(&self, function: &str) -> u64 {
         self.number(c"simulated_gpu_calls", Some(function))
+    }
+
+    /// Sets the numbers of calls to 0.
+    pub fn reset_counts(&self) {
+        // SAFETY: the type is that of `control.rs`.
+        unsafe { self.function::<extern "C" fn()>(c"simulated_gpu_reset_counts")() }
+    }
+
+    /// Returns the number of calls of every function that was called since the last reset.
+    pub fn all_calls(&self) -> Vec<(String, u64)> {
+        // SAFETY: the type is that of `control.rs`; the text is never freed.
+        let report = unsafe {
+            let report = self.function::<extern "C" fn() -> *const c_char>(c"simulated_gpu_report")();
+            CStr::from_ptr(report).to_string_lossy()
+        };
+        let calls = report.lines().find_map(|line| line.trim().strip_prefix("\"calls\": {"));
+        let calls = calls.expect("the report has calls").trim_end_matches("},").split(", ");
+        let call = |text: &str| {
+            let (function, count) = text.split_once(": ")?;
+            Some((function.trim_matches('"').to_owned(), count.parse().ok()?))
+        };
+        calls.filter_map(call).collect()
     }
 
     /// Returns the number of live objects of a kind, such as `allocations`, `streams` or `events`.

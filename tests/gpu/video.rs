@@ -2,6 +2,8 @@
 //! every kind. If a driver call fails, the result is the same or a clean error, without leaks or endless
 //! waits. Faults need the simulated GPU (`tests/simulated_gpu/build.sh`).
 
+#[path = "driver_calls.rs"]
+mod driver_calls;
 #[path = "fault_injection.rs"]
 mod fault_injection;
 #[path = "upload.rs"]
@@ -176,6 +178,12 @@ fn every_video_is_equal_on_gpu_and_cpu() {
         (crate::common::videos(), AtomicUsize::new(0), Mutex::new(ComparisonStats::default()));
     if let Ok(only) = std::env::var("FRAMESPOOL_GPU_ONLY") {
         entries.retain(|entry| entry.path.contains(&only));
+    }
+    // "2/12": the third of twelve parts, for tests of many modes that together test every video.
+    if let Ok(part) = std::env::var("FRAMESPOOL_GPU_PART") {
+        let (part, parts) = part.split_once('/').expect("part/parts");
+        let (part, parts): (usize, usize) = (part.parse().expect("a part"), parts.parse().expect("parts"));
+        entries = entries.into_iter().skip(part).step_by(parts).collect();
     }
     std::thread::scope(|scope| {
         for _ in 0..2 {

@@ -1,4 +1,5 @@
-//! Implements [`DecoderDriver`] with the driver and decoders from the pool. Never waits for the stream.
+//! Implements [`DecoderDriver`] with the driver and decoders from the pool. Waits for the stream only without
+//! [`Mechanism::EarlyUnmap`].
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -63,6 +64,11 @@ impl DecoderDriver for CuvidDriver {
     }
 
     fn unmap(&mut self, cached: &mut Self::Decoder, address: u64) -> Result<()> {
+        // A driver that does not order its next picture after the enqueued work needs the wait; tested with
+        // `unmapped_overwritten` of the simulated driver.
+        if !Mechanism::EarlyUnmap.is_enabled() {
+            self.stream.synchronize()?;
+        }
         cached.decoder.unmap(address)
     }
 

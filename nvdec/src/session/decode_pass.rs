@@ -26,6 +26,9 @@ const IN_PROGRESS: u32 = 1;
 /// Interval and time limit for polling the decode status. A picture whose status is still unknown is mapped.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_micros(100);
 const STATUS_TIMEOUT: Duration = Duration::from_millis(5);
+/// How often the status is queried at least: a thread that a busy host does not run for longer than the time limit
+/// has queried it only once, and would map every reference picture of the pass.
+const MIN_STATUS_QUERIES: u32 = 10;
 
 /// The GPU operations that a pass needs. Implemented by the hardware, and by a scripted fake in tests.
 pub(crate) trait DecoderDriver {
@@ -359,13 +362,13 @@ impl<B: DecoderDriver> DecodePass<B> {
             return Ok(false);
         }
         let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
-        let started = Instant::now();
+        let (started, mut queries) = (Instant::now(), 0);
         loop {
+            queries += 1;
+            let timed_out = queries >= MIN_STATUS_QUERIES && started.elapsed() >= STATUS_TIMEOUT;
             match self.driver.status(decoder, index)? {
                 status @ (8 | 9) => return Err(Error::DamagedPicture { id, status }.into()),
-                IN_PROGRESS if self.status_needs_map || started.elapsed() >= STATUS_TIMEOUT => {
-                    return Ok(true);
-                }
+                IN_PROGRESS if self.status_needs_map || timed_out => return Ok(true),
                 IN_PROGRESS => std::thread::sleep(STATUS_POLL_INTERVAL),
                 _ => return Ok(false),
             }

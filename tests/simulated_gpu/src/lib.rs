@@ -36,7 +36,7 @@
 //! | `status_after_map` | mode: reports "in progress" for a picture until it is mapped |
 //! | `pageable_waits` | mode: waits for the stream in an upload from pageable memory |
 //! | `more_surfaces` | mode: announces more surfaces than the stream needs |
-//! | `hevc_padded` | mode: rounds coded sizes of HEVC up to multiples of 16 |
+//! | `hevc_padded` | mode: rounds coded sizes of HEVC up to multiples of 32 (those of the test media are multiples of 16 already) |
 //! | `timestamp_queue` | mode: keeps 16 timestamps of pictures and fields that are not displayed yet; an older one becomes 0 |
 //! | `slow_create` | mode: creates decoders one after another, each in 30 ms |
 //! | `failing_create` | mode: has no memory for every third decoder |

@@ -44,7 +44,7 @@ pub fn describe(
     let sps = coded.sps.unwrap_or_default();
     let (width, height, area, surfaces) = match codec {
         H264 | HEVC => {
-            let block = if codec == HEVC && behavior_is_set("hevc_padded") { 16 } else { 2 };
+            let block = if codec == HEVC && behavior_is_set("hevc_padded") { 32 } else { 2 };
             let (width, height) =
                 (round_up(context.coded_width, block), round_up(context.coded_height, block));
             let (left, top) = (sps.crop_left as i32, sps.crop_top as i32);

@@ -4,7 +4,8 @@
 #   scripts/test.sh        setup, Rust tests, Python tests, the GPU path on a simulated driver; with the
 #                          generated media only, even if FRAMESPOOL_CORPUS is set
 #   scripts/test.sh rest   all other checks of a change: lints, licenses, PTX, sanitizers, the wheel in every Python,
-#                          PyTorch, JAX and Ray, stubs, documentation, 300 mutated files, and the additional corpus if FRAMESPOOL_CORPUS is set
+#                          PyTorch, JAX and Ray, stubs, documentation, 300 mutated files, the GPU path under each mode of the simulated
+#                          driver, and the additional corpus if FRAMESPOOL_CORPUS is set
 #
 # `make test` runs the first, `make test-all` both. The setup generates all test media. With CI set, Cargo.lock must be up to date.
 set -uo pipefail
@@ -117,6 +118,7 @@ if [ "$tier" = promised ]; then
 else
   lints
   corpus_tier
+  step "GPU path, modes of the simulated driver" scripts/test_gpu.sh modes
   step "base files of the odd files" python tests/adversarial/run.py --intact
   step "odd files" python tests/adversarial/run.py --cases 300 --seed 1
   step "loaders dropped while decoding mutated files" python tests/adversarial/leaks.py --loaders 1000

@@ -28,6 +28,12 @@ def batches(loader: fsp.ClipLoader) -> list[tuple[bytes, list[int], str]]:
     return [(b.frames.cpu().tobytes(), b.clip_ids.tolist(), b.frames.device) for b in loader]
 
 
+def mode_is_on(name: str) -> bool:
+    """Whether the driver is the simulated one with this mode; see tests/simulated_gpu/src/lib.rs."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    return hasattr(driver, "simulated_gpu_behavior") and bool(driver.simulated_gpu_behavior(name.encode()))
+
+
 def loader(short_clips, **more) -> fsp.ClipLoader:
     T = fsp.transforms
     transforms = [T.RandomResizedCrop(48), T.RandomHorizontalFlip(), T.Normalize([0.5] * 3, [0.25] * 3)]
@@ -64,7 +70,11 @@ def test_batches_do_not_depend_on_device_or_backend(short_clips):
         assert [g[:2] for g in got] == [e[:2] for e in expected], more
         assert {g[2] for g in got} == {"cuda:0" if "device" in more else "cpu"}
         stats = made.stats()
-        assert stats["nvdec_threads"] > 0 and stats["frames_decoded_by_gpu"] > 0 and not stats["cpu_fallbacks"]
+        assert stats["nvdec_threads"] > 0 and stats["frames_decoded_by_gpu"] > 0
+        # Where every third decoder cannot be created, the CPU decodes in its place.
+        assert all("memory" in reason for reason in stats["cpu_fallbacks"]) and mode_is_on("failing_create") or not (
+            stats["cpu_fallbacks"]
+        )
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])

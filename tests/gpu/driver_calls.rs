@@ -26,8 +26,10 @@ const FRAME_BYTES: u64 = 224 * 224 * 3;
 const FRAMES: u32 = 16;
 
 /// The functions of the driver by what they are for. All others are in the group "other".
-const GROUPS: [(&str, &[&str]); 9] = [
-    ("submit", &["cuvidParseVideoData", "cuvidDecodePicture", "cuvidGetDecodeStatus"]),
+const GROUPS: [(&str, &[&str]); 12] = [
+    ("parse", &["cuvidParseVideoData"]),
+    ("decode", &["cuvidDecodePicture"]),
+    ("status", &["cuvidGetDecodeStatus"]),
     ("map", &["cuvidMapVideoFrame64", "cuvidUnmapVideoFrame64"]),
     ("launch", &["cuLaunchKernel"]),
     ("copy", &["cuMemcpyHtoDAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemcpy2DAsync_v2", "cuMemsetD8Async"]),
@@ -35,7 +37,8 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ("host wait", &["cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize"]),
     ("create", &["cuvidCreateDecoder", "cuvidReconfigureDecoder", "cuvidDestroyDecoder"]),
     ("parser", &["cuvidCreateVideoParser", "cuvidDestroyVideoParser"]),
-    ("context", &["cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"]),
+    ("context", &["cuCtxGetCurrent", "cuCtxSetCurrent"]),
+    ("capture mode", &["cuThreadExchangeStreamCaptureMode"]),
 ];
 
 /// Calls by group, with all other functions by their names.

@@ -64,6 +64,8 @@ pub struct FakeGpu {
     pub failing: Option<u32>,
     /// How many more times a status is "in progress".
     pub in_progress_answers: u32,
+    /// How long a query of a status takes.
+    pub status_query_time: std::time::Duration,
     /// The status of a picture is "in progress" until it was mapped.
     pub status_needs_map: bool,
 }
@@ -153,6 +155,7 @@ impl DecoderDriver for FakeDriver {
 
     fn status(&mut self, decoder: &mut FakeDecoder, index: i32) -> Result<u32> {
         self.0.borrow_mut().status_queries += 1;
+        std::thread::sleep(self.0.borrow().status_query_time);
         if self.0.borrow().in_progress_answers > 0 {
             self.0.borrow_mut().in_progress_answers -= 1;
             return Ok(1);

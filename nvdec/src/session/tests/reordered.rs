@@ -320,6 +320,18 @@ fn status_that_needs_a_map_is_asked_after_one() {
 }
 
 #[test]
+fn status_does_not_become_unknown_on_a_busy_host() {
+    let mut script = ScriptedPass::new(Codec::H264);
+    script.gpu.0.borrow_mut().in_progress_answers = 3;
+    script.gpu.0.borrow_mut().status_query_time = std::time::Duration::from_millis(6);
+    script.feed(unwanted(0, 0), &[Sequence(640, 480, 4), Decode(0, 100), Display(0, 0)]).unwrap();
+    script.feed(frame(1, 1), &[Decode(1, 101), Display(1, 1)]).unwrap();
+    script.finish(&[]).unwrap();
+    assert_eq!(script.log(), ["take 0", "decode 100", "decode 101", "map 101"]);
+    assert_eq!((script.stats().maps_for_status, script.gpu.0.borrow().status_queries), (0, 5));
+}
+
+#[test]
 fn callback_failure_is_seen_if_the_driver_succeeds() {
     let mut script = ScriptedPass::new(Codec::H264);
     script.gpu.0.borrow_mut().failing = Some(101);

@@ -26,7 +26,7 @@ const IN_PROGRESS: u32 = 1;
 /// Interval and time limit for polling the decode status. A picture whose status is still unknown is mapped.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_micros(100);
 const STATUS_TIMEOUT: Duration = Duration::from_millis(5);
-/// How often the status is queried at least: a thread that a busy host does not run for longer than the time limit
+/// Minimum number of queries of a status: a thread that a busy host does not run for longer than the time limit
 /// has queried it only once, and would map every reference picture of the pass.
 const MIN_STATUS_QUERIES: u32 = 10;
 

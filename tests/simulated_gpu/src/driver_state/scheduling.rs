@@ -90,8 +90,7 @@ impl DriverState {
 
     /// Runs the operations that touch this range, except those that wait for a stream to which no picture is mapped.
     pub fn run_decoder_work(&mut self, base: usize, bytes: usize) {
-        let touching =
-            |s: &Stream| s.queue.iter().filter(|o| o.touches(base, bytes)).last().map(|o| o.op_index);
+        let touching = |s: &Stream| s.queue.iter().rfind(|o| o.touches(base, bytes)).map(|o| o.op_index);
         let pending: Vec<(StreamId, u64)> =
             self.streams.iter().filter_map(|(&id, s)| Some((id, touching(s)?))).collect();
         for (id, op_index) in pending {

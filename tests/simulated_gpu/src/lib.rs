@@ -32,11 +32,11 @@
 //! | `minimum_zero` | announces 0 as the minimum number of surfaces (only when set by name) |
 //! | `captured` | a thread of the process captures a graph in mode "global": calls that this forbids fail (only when set by name) |
 //! | `held_overwritten` | mode: overwrites a surface when it is unmapped, before reads that wait for a stream to which nothing is mapped |
-//! | `unmapped_overwritten` | overwrites a surface when it is unmapped, before all reads that have not run (only when set by name) |
+//! | `unmapped_overwritten` | overwrites a surface when it is unmapped, before all reads that are left (only when set by name) |
 //! | `status_after_map` | mode: reports "in progress" for a picture until it is mapped |
 //! | `pageable_waits` | mode: waits for the stream in an upload from pageable memory |
 //! | `more_surfaces` | mode: announces more surfaces than the stream needs |
-//! | `hevc_padded` | mode: rounds coded sizes of HEVC up to multiples of 32 (those of the test media are multiples of 16 already) |
+//! | `hevc_padded` | mode: rounds coded sizes of HEVC up to multiples of 32, since those of the test media are multiples of 16 |
 //! | `timestamp_queue` | mode: keeps 16 timestamps of pictures and fields that are not displayed yet; an older one becomes 0 |
 //! | `slow_create` | mode: creates decoders one after another, each in 30 ms |
 //! | `failing_create` | mode: has no memory for every third decoder |

@@ -187,7 +187,7 @@ ffmpeg() {
 wheel_key() {
   {
     find Cargo.toml Cargo.lock build.rs pyproject.toml README.md LICENSE THIRD_PARTY.md licenses src kernels nvdec datasets python \
-      scripts/link_library.sh scripts/sbom.py \
+      scripts/link_library.sh scripts/newer_glibc.c scripts/sbom.py \
       -type f ! -name '*.pyc' ! -name '*.so' -print0 2>/dev/null | sort -z | xargs -0 sha256sum
     cargo --version
     cat .venv/ffmpeg-prefix

@@ -5,7 +5,7 @@
 # object_store) export their functions, and have no switch to disable that when another crate uses them.
 #
 # Functions of which glibc has a newer version than 2.28 are bound to the older version, which newer releases of glibc still have,
-# so that the wheel runs with glibc 2.28 (RHEL 8, Debian 10), whatever this machine has.
+# so that the wheel runs with glibc 2.28 (RHEL 8, Debian 10) although this machine has a newer one.
 set -euo pipefail
 
 # Creates stub libraries in folder $1 that define the older versions, and prints what to link. The linker binds each function to

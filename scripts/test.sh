@@ -110,6 +110,7 @@ corpus_tier() {
   step "corpus: GPU path, simulated driver" scripts/test_gpu.sh corpus
   step "corpus: Python tests" "${pytest[@]}" tests/python/test_errors.py tests/python/test_analyze_access.py \
     tests/python/test_docs.py::test_figures_are_those_of_the_script
+  step "corpus: recipes" scripts/test_frameworks.sh tests/python/test_recipes.py -k camera_recordings
   unset FRAMESPOOL_CORPUS
 }
 

@@ -48,6 +48,23 @@ def test_qwen_vl(videos, reader):
     assert all(float(row.split()[-3]) > 0 for row in rows)
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("recipe", ["qwen_vl", "torchvision_references", "embeddings"])
+def test_on_camera_recordings(corpus, recipe):
+    for package in ("torch", "torchvision", "torchcodec", "qwen_vl_utils", "av"):
+        pytest.importorskip(package)
+    names = ("arm_wrestling_k400_340x256", "pool_k400_340x256", "basketball_426x240", "bikes_640x272")
+    files = [corpus / "video" / "action" / f"{name}.mp4" for name in names]
+    done = run(RECIPES / recipe / "compare.py", *files, FORCE_QWENVL_VIDEO_READER="torchcodec")
+    assert done.returncode == 0, done.stderr
+    said = {
+        "qwen_vl": f"{len(files)} samples: the same frames, sizes and captions\n",
+        "torchvision_references": f" of {len(files)} videos: the same frames, sizes and labels\n",
+        "embeddings": f" of {len(files)} videos: the same chunks and presentation times\n",
+    }
+    assert said[recipe] in done.stdout
+
+
 @pytest.mark.timeout(120)
 def test_webdataset(videos):
     for package in ("torch", "torchvision", "torchcodec", "webdataset"):

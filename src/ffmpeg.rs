@@ -21,3 +21,8 @@ pub use parser::{ParsedPicture, Parser};
 pub fn version() -> String {
     decoder::version()
 }
+
+/// Whether the decoders of the linked FFmpeg use its assembly code on this machine.
+pub fn uses_assembly() -> bool {
+    decoder::uses_assembly()
+}

@@ -152,12 +152,43 @@ def nvdec_finding(loader: BaseLoader[Any]) -> Finding | None:
 def _library() -> Finding:
     version = _framespool.ffmpeg_version
     python = f"Python {platform.python_version()}, {platform.machine()} {platform.system()}"
-    text = f"{__version__}, FFmpeg {version} included, SIMD: {_framespool.simd_backend}; {python}"
+    assembly = "" if _framespool.ffmpeg_uses_assembly else " without assembly"
+    text = f"{__version__}, FFmpeg {version} included{assembly}, SIMD: {_framespool.simd_backend}; {python}"
+    if (build := _build_id(Path(_framespool.__file__))) is not None:
+        text += f"; build {build}"
+    if assembly:
+        return Finding(
+            "framespool", "note", f"{text}; videos are decoded slowly", "install the wheel, or nasm and build again"
+        )
     # scripts/build_ffmpeg.sh appends it to the version if it could fetch none of the pinned releases.
     if version.endswith("-unpinned"):
         remedy = "for a tested version, set FRAMESPOOL_FFMPEG_TARBALL to its release tarball and build again"
         return Finding("framespool", "note", f"{text}; FFmpeg or dav1d is unpinned: not a tested version", remedy)
     return Finding("framespool", "ok", text)
+
+
+def _build_id(library: Path) -> str | None:
+    """The identifier that the linker writes into a library, which finds its debug information.
+
+    Its place is defined by the ELF format: a note named "GNU" of type 3 (`NT_GNU_BUILD_ID`) in a segment of type 4.
+    """
+    with library.open("rb") as file:
+        head = file.read(64)
+        if head[:6] != b"\x7fELF\x02\x01":  # 64 bits, little endian
+            return None
+        first, size, count = struct.unpack("<32xQ14xHH6x", head[:64])
+        for number in range(count):
+            file.seek(first + number * size)
+            kind, offset, length = struct.unpack("<I4xQ16xQ", file.read(40))
+            file.seek(offset)
+            notes = file.read(length) if kind == 4 else b""
+            while len(notes) >= 16:
+                name_size, data_size, note = struct.unpack("<III", notes[:12])
+                begin = 12 + (name_size + 3) // 4 * 4
+                if notes[12:16] == b"GNU\0" and note == 3:
+                    return notes[begin : begin + data_size].hex()
+                notes = notes[begin + (data_size + 3) // 4 * 4 :]
+    return None
 
 
 def _contents() -> Finding:

@@ -23,6 +23,7 @@ __all__ = [
     "cores",
     "display_name",
     "sample_transform_params",
+    "ffmpeg_uses_assembly",
     "ffmpeg_version",
     "flush_index",
     "gpu_decode_throughput",
@@ -63,6 +64,8 @@ __all__ = [
 ]
 
 __version__: str
+#: Whether the bundled FFmpeg uses its assembly code on this machine.
+ffmpeg_uses_assembly: bool
 #: Version of the bundled FFmpeg.
 ffmpeg_version: str
 #: File extensions of images and of videos, without the dot.

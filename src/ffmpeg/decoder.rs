@@ -259,6 +259,13 @@ pub fn is_intra_only(params: &CodecParams) -> bool {
     }
 }
 
+pub(super) fn uses_assembly() -> bool {
+    // SAFETY: returns a static string; the other function has no arguments and may be called at any time.
+    let (configuration, flags) =
+        unsafe { (CStr::from_ptr(ffi::avcodec_configuration()).to_string_lossy(), ffi::av_get_cpu_flags()) };
+    flags != 0 && !["--disable-asm", "--disable-x86asm"].iter().any(|option| configuration.contains(option))
+}
+
 pub(super) fn version() -> String {
     // SAFETY: returns a static string.
     unsafe { CStr::from_ptr(ffi::av_version_info()) }.to_string_lossy().into_owned()

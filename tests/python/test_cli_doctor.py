@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
-from pathlib import PurePosixPath
+import subprocess
+from pathlib import Path, PurePosixPath
 
 import framespool as fsp
 import pytest
@@ -43,6 +45,21 @@ def test_an_unpinned_ffmpeg_is_noted(capsys, monkeypatch):
     assert code == 0 and findings["framespool"]["state"] == "note"
     assert "FFmpeg 9.0.3-unpinned included" in findings["framespool"]["text"]
     assert "FRAMESPOOL_FFMPEG_TARBALL" in findings["framespool"]["remedy"]
+
+
+def test_the_build_is_identified(capsys, monkeypatch, tmp_path):
+    library = Path(_doctor._framespool.__file__)
+    notes = subprocess.run(["readelf", "-n", library], capture_output=True, text=True, check=True).stdout
+    [build] = re.findall(r"Build ID: ([0-9a-f]+)", notes)
+    _, findings = found(capsys)
+    assert findings["framespool"]["text"].endswith(f"; build {build}")
+    assert "assembly" not in findings["framespool"]["text"]
+    for content in (b"", b"\x7fELF\x02\x01".ljust(64, b"\0"), b"text" * 99):
+        (tmp_path / "library.so").write_bytes(content)
+        assert _doctor._build_id(tmp_path / "library.so") is None
+    monkeypatch.setattr(_doctor._framespool, "ffmpeg_uses_assembly", False)
+    code, findings = found(capsys)
+    assert code == 0 and findings["framespool"]["state"] == "note" and "nasm" in findings["framespool"]["remedy"]
 
 
 def test_what_is_inside_is_listed(capsys, monkeypatch, tmp_path):

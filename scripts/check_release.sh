@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Checks and publishes a release. The workflow release.yml calls it; the first two also run locally.
+# Checks and publishes a release. The workflow release.yml calls it; all but the last also run locally.
 #
 #   scripts/check_release.sh tag vX.Y.Z              the tag, Cargo.toml, CITATION.cff and the changelog have the same version
 #   scripts/check_release.sh wheel                   the wheel of `make wheel` is fit for release, and passes the Python tests here
+#   scripts/check_release.sh twice                   a second build of the committed state, in another folder, has the same bytes
 #   scripts/check_release.sh publish vX.Y.Z FOLDER   creates the release page, with the files of FOLDER and the changelog; needs gh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 die() { echo "check_release: $*" >&2; exit 1; }
-usage() { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 # The section of the changelog for version $1, without its title.
 section() { awk -v title="## $1 " 'index($0 " ", title) == 1 { on = 1; next } /^## / { on = 0 } on' CHANGELOG.md; }
@@ -33,6 +34,26 @@ wheel)
   scripts/setup.sh tests
   source scripts/env.sh
   FRAMESPOOL_INDEX=off python -m pytest -n 2 tests/python --ignore tests/python/gpu
+  ;;
+twice)
+  [ -z "$(git status --porcelain)" ] || die "there are changes that are not committed; commit them, so that both builds have the same sources"
+  scripts/setup.sh wheel
+  again=$(mktemp -d)
+  trap 'rm -rf "$again"' EXIT
+  git clone --quiet . "$again/sources"
+  (cd "$again/sources" && scripts/setup.sh wheel)
+  .venv/bin/python - target/wheels/framespool-*.whl "$again"/sources/target/wheels/framespool-*.whl <<'PROGRAM'
+import sys, zipfile
+first, second = sys.argv[1:]
+if open(first, "rb").read() == open(second, "rb").read():
+    print("check_release: both wheels have the same bytes")
+    sys.exit()
+a, b = zipfile.ZipFile(first), zipfile.ZipFile(second)
+for name in sorted({*a.namelist(), *b.namelist()}):
+    if name not in a.namelist() or name not in b.namelist() or a.read(name) != b.read(name):
+        print("differs:", name)
+sys.exit("check_release: the wheels differ")
+PROGRAM
   ;;
 publish)
   [ $# -eq 3 ] || usage

@@ -13,12 +13,12 @@ use framespool::index::cache::{default_dir, AccessMode, IndexCache, Progress, Tr
 use framespool::source::{as_url, display_name};
 use framespool::Error;
 use pyo3::call::PyCallArgs;
-use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::OrRaise;
 use crate::interrupt::{interrupt, or_raise_pending, POLL_INTERVAL};
+use crate::log_records::report_exception;
 
 /// The keyword `index`. `False`: no cache. `None` or `True`: the cache at the default path. Otherwise a
 /// folder.
@@ -71,11 +71,7 @@ impl IndexCacheHandle {
 
 /// Calls a function of `framespool._logs`. An exception of a user's log handler is reported, but does not lose a batch.
 pub fn log<'py>(py: Python<'py>, function: &str, args: impl PyCallArgs<'py>) -> PyResult<()> {
-    match py.import("framespool._logs").and_then(|logs| logs.call_method1(function, args)) {
-        Err(error) if error.is_instance_of::<PyException>(py) => error.write_unraisable(py, None),
-        other => drop(other?),
-    }
-    Ok(())
+    report_exception(py, py.import("framespool._logs").and_then(|logs| logs.call_method1(function, args)))
 }
 
 fn open(place: PathBuf) -> framespool::Result<Arc<IndexCache>> {

@@ -80,10 +80,19 @@ pub fn emit_log_records(py: Python<'_>) -> PyResult<()> {
             .import("logging")
             .and_then(|logging| logging.call_method1("getLogger", (target,)))
             .and_then(|logger| logger.call_method1("log", (level, "%s", message)));
-        match emitted {
-            Err(error) if error.is_instance_of::<PyException>(py) => error.write_unraisable(py, None),
-            other => drop(other?),
-        }
+        report_exception(py, emitted)?;
+    }
+    Ok(())
+}
+
+/// Reports an exception of a user's log handler, which must not lose a batch.
+///
+/// # Errors
+/// `KeyboardInterrupt` and others that end the program.
+pub fn report_exception<T>(py: Python<'_>, logged: PyResult<T>) -> PyResult<()> {
+    match logged {
+        Err(error) if error.is_instance_of::<PyException>(py) => error.write_unraisable(py, None),
+        other => drop(other?),
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 #
 # Each system has Python and pip alone. The wheel is installed by pip, and used by a user without privileges whose home is
 # read-only: the smoke test of the wheel, also with another FFmpeg in LD_LIBRARY_PATH, `framespool doctor`, the program of
-# README.md; then `framespool preview`, which needs NumPy and Pillow, and decoding beside PyAV and OpenCV in one process, in
+# README.md; then `framespool preview`, which needs NumPy and Pillow, and decoding next to PyAV and OpenCV in one process, in
 # every order of imports. The wheel and the test media are those of scripts/setup.sh tests. Prints a table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -83,7 +83,7 @@ for suite; do
   check "with another FFmpeg in LD_LIBRARY_PATH" "LD_LIBRARY_PATH=/usr/lib/$(uname -m)-linux-gnu python /srv/check_wheel_smoke.py /srv/expected.json"
   chroot "$root" env $(env | grep '^PIP_') /venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: av numpy opencv-python-headless pillow
   check "framespool preview" framespool preview /srv/videos --frames 4 --out /tmp/sheet.png
-  cat >"$root/srv/beside.py" <<'PROGRAM'
+  cat >"$root/srv/together.py" <<'PROGRAM'
 import sys
 
 def decode(name):
@@ -101,7 +101,7 @@ first = {name: decode(name) for name in sys.argv[2:]}
 assert all(first.values()) and {name: decode(name) for name in first} == first, first
 PROGRAM
   for order in "framespool av cv2" "av framespool cv2" "cv2 av framespool" "framespool cv2 av" "av cv2 framespool" "cv2 framespool av"; do
-    check "beside others: $order" python /srv/beside.py /srv/videos/street/street_426x240.mp4 $order
+    check "with others: $order" python /srv/together.py /srv/videos/street/street_426x240.mp4 $order
   done
   clean
 done

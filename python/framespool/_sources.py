@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field, fields
-from fractions import Fraction
 from typing import Any
 
 from framespool._validate_args import as_sequence, display_repr, integer, number
@@ -89,6 +88,8 @@ def _rate(fps: float) -> tuple[int, int]:
     """Returns a frame rate as a fraction of 32-bit integers."""
     if fps.is_integer():
         return int(fps), 1
+    from fractions import Fraction  # imported here, as it takes a while and few need it
+
     value = Fraction(fps)
     # 29.97 and 23.976 are rounded rates over 1001. No other usual rate is that close to one.
     ntsc = Fraction(round(value * 1001 / 1000) * 1000, 1001)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -105,6 +104,8 @@ def write_failures(path: str | os.PathLike[str], failures: Iterable[Mapping[str,
     Returns:
         The number of failures written.
     """
+    import json
+
     kept = [failure for failure in failures if failure["path"] is not None]
     with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.writelines(json.dumps(failure) + "\n" for failure in kept)
@@ -123,6 +124,8 @@ def read_failures(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str]
     Raises:
         ArgumentError: If a line is not a JSON object with a `path`.
     """
+    import json
+
     with open(path, encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():

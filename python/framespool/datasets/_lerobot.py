@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from framespool import _framespool
@@ -128,6 +126,9 @@ class LeRobotFrames(Dataset):
         delta_timestamps: Mapping[str, Sequence[float]] | None,
         tolerance_s: float,
     ) -> None:
+        import json
+        from pathlib import Path
+
         self._root = Path(root)
         try:
             info = json.loads((self._root / "meta/info.json").read_text())

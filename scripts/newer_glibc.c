@@ -22,7 +22,7 @@ int fstat64(int file, struct stat64 *result) { return (int)syscall(SYS_fstat, fi
 
 pid_t gettid(void) { return (pid_t)syscall(SYS_gettid); }
 
-// Rust's library refers to it for programs that it starts in another folder; this library starts none.
+// Rust's library refers to it for programs that are started in another folder, which this library never requests.
 int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions, const char *path) {
   (void)actions, (void)path;
   return ENOSYS;

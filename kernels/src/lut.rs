@@ -57,7 +57,9 @@ mod tests {
             }
             let mut plane = vec![0; codes.len() * n];
             expand.run(codes, (2, 1), &mut plane);
-            assert_eq!(plane[..n], writer.element_of_u8(2, codes[0])[..n]);
+            for (element, &code) in plane.chunks(n).zip(codes) {
+                assert_eq!(element, &writer.element_of_u8(2, code)[..n], "{dtype:?}");
+            }
         }
         let mut same = [0; 3];
         ElementLut::new(Dtype::U8, None).unwrap().run(&[7, 8, 9], (0, 3), &mut same);

@@ -109,7 +109,7 @@ impl PixelPass {
         match self.geometry.placement {
             Placement::Warp(warp) => self.run_warp(source, &warp, &coefficients, out, scratch),
             _ if self.spec.needs_mean() => self.run_buffered(source, &coefficients, out, scratch),
-            _ => self.run_streaming(source, &coefficients.without_mean(), out, scratch),
+            _ => self.run_by_rows(source, &coefficients.without_mean(), out, scratch),
         }
         if self.streams() {
             self.backend.fence();
@@ -126,7 +126,7 @@ impl PixelPass {
     }
 
     /// Processes the frame row by row.
-    fn run_streaming(
+    fn run_by_rows(
         &self,
         source: FrameSource<'_>,
         colors: &FrameCoefficients,

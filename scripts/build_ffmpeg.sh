@@ -5,6 +5,7 @@
 #
 # FRAMESPOOL_FFMPEG_TARBALL, FRAMESPOOL_DAV1D_TARBALL   local release tarballs, for a machine without network
 # FRAMESPOOL_RELEASE                                    if set, pinned versions only, for a release wheel
+# FRAMESPOOL_TARGET=aarch64-unknown-linux-gnu           compiles for that Rust target, with Debian's cross compiler
 # FRAMESPOOL_SANITIZE=address                           instruments FFmpeg's C code, without assembly (scripts/dynamic_analysis.sh asan)
 # FRAMESPOOL_CACHE                                      default: ${XDG_CACHE_HOME:-~/.cache}/framespool
 #
@@ -45,6 +46,14 @@ CONFIGURE=(
   --enable-libdav1d --pkg-config-flags=--static
 )
 [ "${FRAMESPOOL_SANITIZE:-}" != address ] || CONFIGURE+=(--toolchain=gcc-asan --disable-asm)
+
+# The prefix of the cross compiler's programs; empty to compile for this machine.
+cross=
+case ${FRAMESPOOL_TARGET:-} in
+"" | "$(uname -m)-unknown-linux-gnu") ;;
+aarch64-unknown-linux-gnu) cross=aarch64-linux-gnu- ;;
+*) echo "build_ffmpeg: FRAMESPOOL_TARGET=$FRAMESPOOL_TARGET: this script compiles for aarch64-unknown-linux-gnu only; build on the target itself" >&2; exit 1 ;;
+esac
 
 say() { printf 'build_ffmpeg: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -149,12 +158,14 @@ apt_src() {
     -o APT::Get::List-Cleanup=0 -o Acquire::Check-Valid-Until=false -o APT::Sandbox::User=root "$@"
 }
 
+# The Debian mirror that this machine already uses; empty if there is none.
+mirror() { apt-get indextargets --format '$(SITE)' 2>/dev/null | grep -E '/debian/?$' | head -n 1 || true; }
+
 # Whether apt can fetch Debian's source packages. Checked once, and only if something is needed from there.
 debian_ready() {
   local mirror suite
   if [ -z "$debian" ]; then
-    # The mirror that this machine already uses.
-    mirror=$(apt-get indextargets --format '$(SITE)' 2>/dev/null | grep -E '/debian/?$' | head -n 1) || true
+    mirror=$(mirror)
     if ! command -v apt-get >/dev/null; then
       debian="no apt-get here"
     elif [ -z "$mirror" ]; then
@@ -257,23 +268,43 @@ unpack() {
 
 # ---- build -----------------------------------------------------------------------------------------------------
 
+# Debian's zlib for the target: its headers and its shared library, into $work/prefix.
+target_zlib() {
+  local package architecture=arm64 suite
+  suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+  debian_ready || die "zlib for $FRAMESPOOL_TARGET is taken from Debian: $debian"
+  echo "deb [arch=$architecture signed-by=$KEYRING] $(mirror) $suite main" >>"$work/src.list"
+  apt_src apt-get -qq -o APT::Architectures::="$architecture" update >&2 || true
+  for package in zlib1g zlib1g-dev; do
+    (cd "$work" && apt_src apt-get -qq -o APT::Architectures::="$architecture" download "$package:$architecture" >&2) &&
+      dpkg-deb -x "$work/$package"_*.deb "$work/zlib" || die "Debian's $package for $architecture cannot be fetched"
+  done
+  mkdir -p "$work/prefix/include" "$work/prefix/lib"
+  cp "$work"/zlib/usr/include/z*.h "$work"/zlib/usr/include/*/z*.h "$work/prefix/include/" 2>/dev/null || true
+  cp "$(find "$work/zlib" -name 'libz.so.1.*' -type f)" "$work/prefix/lib/libz.so"
+}
+
 # The text of the build_* functions is part of the cache key. Both install into $work/prefix.
 build_dav1d() {
-  (cd "$work/dav1d" && meson setup build --prefix="$work/prefix" --libdir=lib --buildtype=release --default-library=static \
+  local options=()
+  if [ -n "$cross" ]; then
+    printf "[binaries]\nc = '%sgcc'\nar = '%sar'\nstrip = '%sstrip'\n[host_machine]\nsystem = 'linux'\ncpu_family = 'aarch64'\ncpu = 'aarch64'\nendian = 'little'\n" \
+      "$cross" "$cross" "$cross" >"$work/target.ini"
+    options=(--cross-file "$work/target.ini")
+  fi
+  (cd "$work/dav1d" && meson setup build "${options[@]}" --prefix="$work/prefix" --libdir=lib --buildtype=release --default-library=static \
     -Denable_tools=false -Denable_tests=false && ninja -C build install) >"$work/dav1d.log" 2>&1
 }
 
 build_ffmpeg() {
   local extra=("$@")
+  if [ -n "$cross" ]; then
+    # The libraries contain their configure line, which must not contain this machine's folders.
+    extra+=(--enable-cross-compile --arch=aarch64 --target-os=linux --cross-prefix="$cross" --pkg-config=pkg-config
+      --extra-cflags=-I../prefix/include --extra-ldflags=-L../prefix/lib)
+  fi
   patch --directory="$work/ffmpeg" --strip=1 --forward --fuzz=3 <"$PATCH" >"$work/ffmpeg.log" 2>&1 || return 1
-  # glibc 2.35 has a new hypot, the only symbol for which the wheel would need more than glibc 2.34 (RHEL 9); use the older one.
-  cat >"$work/ffmpeg/older_hypot.h" <<'HEADER'
-#ifdef __x86_64__
-__asm__(".symver hypot, hypot@GLIBC_2.2.5");
-#endif
-HEADER
-  # The libraries contain their configure line, which must not contain this machine's folders.
-  (cd "$work/ffmpeg" && PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig" ./configure --prefix=/ffmpeg --extra-cflags="-include older_hypot.h" "${CONFIGURE[@]}" "${extra[@]}" &&
+  (cd "$work/ffmpeg" && PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig" ./configure --prefix=/ffmpeg "${CONFIGURE[@]}" "${extra[@]}" &&
     make -j"$(nproc)" && make install DESTDIR="$work/installed") >>"$work/ffmpeg.log" 2>&1 &&
     cp -r "$work/installed/ffmpeg/." "$work/prefix/"
 }
@@ -282,7 +313,7 @@ HEADER
 # everything that determines the result, and the list of pins, so that a changed list never reuses an older build.
 prefix_of() {
   printf '%s/ffmpeg-%s\n' "$cache" "$(printf '%s\n' "$1" "$2" "${FFMPEG_PINS[@]}" "${DAV1D_PINS[@]}" "${CONFIGURE[@]}" \
-    "$(declare -f build_dav1d build_ffmpeg)" "$(cat "$PATCH")" "$(gcc -dumpfullversion)" "$(uname -m)" | sha256sum | cut -c1-12)"
+    "$(declare -f build_dav1d build_ffmpeg)" "$(cat "$PATCH")" "$("${cross}gcc" -dumpfullversion)" "${FRAMESPOOL_TARGET:-$(uname -m)}" | sha256sum | cut -c1-12)"
 }
 
 # SHA-256 sums of package $1 whose builds may be in the cache, in the order of preference.
@@ -319,7 +350,7 @@ described() {
 
 main() {
   local tool prefix mark=()
-  command -v gcc >/dev/null || die "gcc is missing; 'make build' installs it if it is allowed to, else see CONTRIBUTING.md"
+  command -v "${cross}gcc" >/dev/null || die "${cross}gcc is missing; 'make build' installs it if it is allowed to, else see CONTRIBUTING.md"
   take_given ffmpeg
   take_given dav1d
   cached && return
@@ -334,6 +365,7 @@ main() {
   fetch dav1d
   prefix=$(prefix_of "${sha[ffmpeg]}" "${sha[dav1d]}")
 
+  [ -z "$cross" ] || target_zlib
   unpack dav1d
   say "building dav1d ${version[dav1d]}"
   build_dav1d || { tail -n 30 "$work/dav1d.log" >&2; die "dav1d did not build"; }

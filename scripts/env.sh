@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # The environment for cargo, maturin and the tests. Source it from bash: source scripts/env.sh
 # It only sets paths, to things that scripts/setup.sh creates. Sourcing it twice changes nothing.
+# FRAMESPOOL_TARGET=aarch64-unknown-linux-gnu makes cargo and maturin compile for that target, with Debian's cross compiler.
 
 framespool_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -24,7 +25,7 @@ export PATH
 [ -x "$framespool_root/.venv/bin/python" ] && export PYO3_PYTHON=$framespool_root/.venv/bin/python
 
 # FFmpeg: the user's own prefix, else the one that scripts/setup.sh built or found.
-framespool_ffmpeg=${FRAMESPOOL_FFMPEG:-$(cat "$framespool_root/.venv/ffmpeg-prefix" 2>/dev/null || true)}
+framespool_ffmpeg=${FRAMESPOOL_FFMPEG:-$(cat "$framespool_root/.venv/ffmpeg-prefix${FRAMESPOOL_TARGET:+-$FRAMESPOOL_TARGET}" 2>/dev/null || true)}
 if [ -n "$framespool_ffmpeg" ]; then
   case "${PKG_CONFIG_PATH:-}" in
   "$framespool_ffmpeg/lib/pkgconfig"*) ;;
@@ -54,6 +55,11 @@ if command -v rustc >/dev/null; then
   CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f' ${RUSTFLAGS:-} "--remap-path-prefix=$framespool_root=/framespool" \
     "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=/crates")
   export CARGO_ENCODED_RUSTFLAGS=${CARGO_ENCODED_RUSTFLAGS%$'\x1f'}
-  framespool_triple=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
-  export "CARGO_TARGET_${framespool_triple}_LINKER=$framespool_root/scripts/link_library.sh"
+  framespool_triple=${FRAMESPOOL_TARGET:-$(rustc -vV | sed -n 's/^host: //p')}
+  export "CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$framespool_triple")_LINKER=$framespool_root/scripts/link_library.sh"
+  if [ -n "${FRAMESPOOL_TARGET:-}" ]; then
+    export CARGO_BUILD_TARGET=$FRAMESPOOL_TARGET PKG_CONFIG_ALLOW_CROSS=1
+    # Tests of this target run in an emulator.
+    export "CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$framespool_triple")_RUNNER=qemu-aarch64-static -L /usr/aarch64-linux-gnu"
+  fi
 fi

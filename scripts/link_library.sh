@@ -8,6 +8,9 @@
 # so that the wheel runs with glibc 2.28 (RHEL 8, Debian 10) although this machine has a newer one.
 set -euo pipefail
 
+compiler=${CC:-cc}
+[ -z "${FRAMESPOOL_TARGET:-}" ] || compiler=aarch64-linux-gnu-gcc
+
 # Creates stub libraries in folder $1 that define the older versions, and prints what to link. The linker binds each function to
 # the first library that defines it, and records that library's name and the version.
 older_glibc() {
@@ -22,7 +25,7 @@ older_glibc() {
   # The version of glibc's first release for the architecture, and functions that were added later.
   local base=GLIBC_2.17
   local -A added=()
-  if [ "$(uname -m)" = x86_64 ]; then
+  if [ "${FRAMESPOOL_TARGET:-$(uname -m)}" = x86_64 ]; then
     base=GLIBC_2.2.5
     added=([pthread_getaffinity_np]=GLIBC_2.3.4 [pthread_setname_np]=GLIBC_2.12)
   fi
@@ -37,10 +40,10 @@ older_glibc() {
       fi
     done
     echo "$base { global:$names };" >>"$folder/$library.map"
-    "${CC:-cc}" -shared -nostdlib -Wl,-soname,"$library" -Wl,--version-script="$folder/$library.map" -o "$folder/$library" "$folder/$library.s"
+    "$compiler" -shared -nostdlib -Wl,-soname,"$library" -Wl,--version-script="$folder/$library.map" -o "$folder/$library" "$folder/$library.s"
     echo "$folder/$library"
   done
-  "${CC:-cc}" -O2 -fPIC -fvisibility=hidden -c -o "$folder/newer_glibc.o" "$(dirname "$0")/newer_glibc.c"
+  "$compiler" -O2 -fPIC -fvisibility=hidden -c -o "$folder/newer_glibc.o" "$(dirname "$0")/newer_glibc.c"
   echo "$folder/newer_glibc.o"
 }
 
@@ -59,4 +62,4 @@ for argument in "$@"; do
     ;;
   esac
 done
-"${CC:-cc}" "${more[@]}" "$@"
+"$compiler" "${more[@]}" "$@"

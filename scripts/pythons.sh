@@ -8,6 +8,7 @@
 # has this Python are fetched, with the C library that they were built for, and unpacked into
 # ${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/framespool}/python-VERSION. apt checks their signatures. It uses a private
 # list of sources and private state, so the system stays unchanged. Exit code 3: no Debian release has this Python.
+# With FRAMESPOOL_TARGET=aarch64-unknown-linux-gnu it is one for that target, which runs in qemu-aarch64-static.
 set -euo pipefail
 
 fetch=true
@@ -18,7 +19,14 @@ fi
 [ $# -eq 1 ] || { echo "usage: scripts/pythons.sh [--here] VERSION, for instance 3.14" >&2; exit 2; }
 version=$1
 cache=${FRAMESPOOL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/framespool}
-prefix=$cache/python-$version
+architecture=
+emulator=
+case ${FRAMESPOOL_TARGET:-} in
+"" | "$(uname -m)-unknown-linux-gnu") ;;
+aarch64-unknown-linux-gnu) architecture=arm64 emulator=qemu-aarch64-static ;;
+*) echo "pythons: FRAMESPOOL_TARGET is '$FRAMESPOOL_TARGET'; only aarch64-unknown-linux-gnu is supported" >&2; exit 2 ;;
+esac
+prefix=$cache/python-$version${architecture:+-$architecture}
 
 say() { printf 'pythons: %s\n' "$*" >&2; }
 die() {
@@ -39,8 +47,10 @@ runs() {
   [ -x "$1" ] && "$1" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '${version%t}')" 2>/dev/null
 }
 
-for python in "$(command -v "python$version" || true)" "/usr/bin/python$version" \
-  "$HOME"/.pyenv/versions/"${version%t}".*/bin/"python$version" "$prefix/usr/bin/python$version"; do
+places=("$prefix/usr/bin/python$version")
+[ -n "$architecture" ] ||
+  places=("$(command -v "python$version" || true)" "/usr/bin/python$version" "$HOME"/.pyenv/versions/"${version%t}".*/bin/"python$version" "${places[@]}")
+for python in "${places[@]}"; do
   if runs "$python"; then
     echo "$python"
     exit 0
@@ -48,7 +58,7 @@ for python in "$(command -v "python$version" || true)" "/usr/bin/python$version"
 done
 $fetch || exit 1
 [ -n "$releases" ] || { say "no Python $version here, and no Debian release has it"; exit 3; }
-for tool in apt-get dpkg-deb; do
+for tool in apt-get dpkg-deb $emulator; do
   command -v "$tool" >/dev/null || die "the command $tool is missing"
 done
 
@@ -67,11 +77,12 @@ prepare() {
   apt=$work/apt-$1
   mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
   : >"$apt/status"
-  echo "deb [signed-by=$keyring target=Packages lang=none] $mirror $1 main" >"$apt/list"
+  echo "deb [${architecture:+arch=$architecture }signed-by=$keyring target=Packages lang=none] $mirror $1 main" >"$apt/list"
   # A mirror's list of a moving release may have expired; its signature is still checked.
   options=(-qq -o Dir::Etc::sourcelist="$apt/list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$apt/lists"
     -o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache" -o Debug::NoLocking=true -o APT::Sandbox::User=root
     -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2 -o APT::Update::Error-Mode=any)
+  [ -z "$architecture" ] || options+=(-o APT::Architecture="$architecture" -o APT::Architectures::="$architecture")
   apt-get "${options[@]}" update >>"$log" 2>&1
 }
 
@@ -107,7 +118,7 @@ mv "$interpreter" "$interpreter.elf"
 cat >"$interpreter" <<SCRIPT
 #!/bin/sh
 root=\$(cd "\$(dirname "\$0")/../.." && pwd -P)
-exec "\$root/$loader" --library-path "\$root/usr/$libraries:\$root/$libraries" --argv0 "\$0" "\$0.elf" "\$@"
+exec $emulator "\$root/$loader" --library-path "\$root/usr/$libraries:\$root/$libraries" --argv0 "\$0" "\$0.elf" "\$@"
 SCRIPT
 chmod +x "$interpreter"
 "$interpreter" -c "import hashlib, zlib" >>"$log" 2>&1 && runs "$interpreter" ||

@@ -49,20 +49,23 @@ LOCKED = [] if (ROOT / "PKG-INFO").is_file() else ["--locked"]
 
 
 @cache
-def _host() -> str:
+def _target() -> str:
+    """The target that is compiled for, as set by scripts/env.sh."""
+    if target := os.environ.get("FRAMESPOOL_TARGET"):
+        return target
     return dict(line.split(": ", 1) for line in _run("rustc", "-vV").splitlines() if ": " in line)["host"]
 
 
 @cache
 def _metadata() -> dict[str, Any]:
-    return json.loads(_run("cargo", "metadata", *LOCKED, "--format-version=1", f"--filter-platform={_host()}"))
+    return json.loads(_run("cargo", "metadata", *LOCKED, "--format-version=1", f"--filter-platform={_target()}"))
 
 
 @cache
 def crates() -> dict[tuple[str, str], dict[str, Any]]:
     """cargo's metadata of each crate whose code is in the library, by name and version."""
     edges = "--edges=normal,no-proc-macro"
-    tree = _run("cargo", "tree", *LOCKED, f"--package={PACKAGE}", edges, f"--target={_host()}", "--prefix=none")
+    tree = _run("cargo", "tree", *LOCKED, f"--package={PACKAGE}", edges, f"--target={_target()}", "--prefix=none")
     wanted = {(words[0], words[1].removeprefix("v")) for line in tree.splitlines() if (words := line.split())}
     known = {(package["name"], package["version"]): package for package in _metadata()["packages"]}
     return {key: known[key] for key in sorted(wanted)}
@@ -88,7 +91,8 @@ def spdx(licence: str) -> str:
 def _prefix() -> Path:
     """The linked FFmpeg's prefix, as set by scripts/env.sh."""
     named = os.environ.get("FRAMESPOOL_FFMPEG")
-    noted = ROOT / ".venv" / "ffmpeg-prefix"
+    target = os.environ.get("FRAMESPOOL_TARGET")
+    noted = ROOT / ".venv" / ("ffmpeg-prefix" + (f"-{target}" if target else ""))
     if not named and not noted.is_file():
         raise SystemExit("sbom: no FFmpeg is set up; run scripts/setup.sh tools first, or set FRAMESPOOL_FFMPEG")
     return Path(named or noted.read_text().strip())

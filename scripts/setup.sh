@@ -8,12 +8,20 @@
 #
 # PYTHON is the interpreter for .venv (default: the first usual name that is 3.11 or newer).
 # FRAMESPOOL_FFMPEG is the prefix of your own FFmpeg; without it scripts/build_ffmpeg.sh builds one.
+# FRAMESPOOL_TARGET=aarch64-unknown-linux-gnu makes tools and wheel for that target, with Debian's cross compiler; the wheel is then
+# in target/aarch64-unknown-linux-gnu/wheels.
 # FRAMESPOOL_RELEASE, if set, marks a release wheel: it must contain a pinned FFmpeg.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 goal=${1:-all}
 case $goal in all | tools | wheel | tests) ;; *) echo "setup: unknown goal '$goal'; one of all, tools, wheel, tests" >&2; exit 2 ;; esac
+case ${FRAMESPOOL_TARGET:-}:$goal in
+:* | aarch64-unknown-linux-gnu:tools | aarch64-unknown-linux-gnu:wheel) ;;
+aarch64-unknown-linux-gnu:*) echo "setup: with FRAMESPOOL_TARGET the goal must be tools or wheel, not '$goal'" >&2; exit 2 ;;
+*) echo "setup: FRAMESPOOL_TARGET is '$FRAMESPOOL_TARGET'; only aarch64-unknown-linux-gnu is supported" >&2; exit 2 ;;
+esac
+wheels=target/${FRAMESPOOL_TARGET:+$FRAMESPOOL_TARGET/}wheels
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -61,6 +69,9 @@ tar tar tar
 find findutils findutils
 cmp diffutils diffutils
 LIST
+  if [ -n "${FRAMESPOOL_TARGET:-}" ]; then
+    command -v aarch64-linux-gnu-g++ >/dev/null || echo "g++-aarch64-linux-gnu (the cross compiler)"
+  fi
   if [ "$goal" = tests ]; then
     # It is in /usr/sbin, which is not on the PATH of a user without root.
     command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || lacking nginx-light nginx "nginx, against which videos by URL are tested"
@@ -147,6 +158,8 @@ rust() {
   [ -n "$have" ] || die "$(command -v cargo) does not run: $(cargo --version 2>&1 | head -n 1); 'rustup default stable' usually fixes it"
   at_least "$have" "$want" ||
     die "cargo is $have, and $want or newer is needed: $(if command -v rustup >/dev/null; then echo "rustup update stable"; else rust_advice "$want"; fi)"
+  [ -z "${FRAMESPOOL_TARGET:-}" ] || [ -d "$(rustc --print target-libdir --target "$FRAMESPOOL_TARGET")" ] || rustup -q target add "$FRAMESPOOL_TARGET" >&2 ||
+    die "Rust's standard library for $FRAMESPOOL_TARGET is missing: rustup target add $FRAMESPOOL_TARGET"
 }
 
 # ---- .venv -----------------------------------------------------------------------------------------------------
@@ -168,7 +181,7 @@ venv() {
 # ---- FFmpeg ----------------------------------------------------------------------------------------------------
 
 ffmpeg() {
-  local prefix=${FRAMESPOOL_FFMPEG:-}
+  local prefix=${FRAMESPOOL_FFMPEG:-} noted=.venv/ffmpeg-prefix${FRAMESPOOL_TARGET:+-$FRAMESPOOL_TARGET}
   if [ -z "$prefix" ]; then
     prefix=$(scripts/build_ffmpeg.sh </dev/null | tail -n 1)
   fi
@@ -178,7 +191,7 @@ ffmpeg() {
     [ -e "$prefix/BUILT" ] && ! grep -q unpinned "$prefix/BUILT" ||
       die "FRAMESPOOL_RELEASE is set, and '$prefix' is not a build of pinned versions: unset FRAMESPOOL_FFMPEG, so that scripts/build_ffmpeg.sh builds one"
   fi
-  [ "$(cat .venv/ffmpeg-prefix 2>/dev/null)" = "$prefix" ] || echo "$prefix" >.venv/ffmpeg-prefix
+  [ "$(cat "$noted" 2>/dev/null)" = "$prefix" ] || echo "$prefix" >"$noted"
 }
 
 # ---- wheel -----------------------------------------------------------------------------------------------------
@@ -190,19 +203,19 @@ wheel_key() {
       scripts/link_library.sh scripts/newer_glibc.c scripts/sbom.py \
       -type f ! -name '*.pyc' ! -name '*.so' -print0 2>/dev/null | sort -z | xargs -0 sha256sum
     cargo --version
-    cat .venv/ffmpeg-prefix
+    echo "$framespool_ffmpeg"
     env | grep -E '^CARGO_(ENCODED_RUSTFLAGS|TARGET_[A-Z0-9_]+_LINKER)=' | sort
   } | sha256sum
 }
 
 wheel() {
-  local key stamp=target/wheels/built
+  local key stamp=$wheels/built
   key=$(wheel_key)
-  [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && compgen -G 'target/wheels/framespool-*.whl' >/dev/null && return 0
+  [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && compgen -G "$wheels/framespool-*.whl" >/dev/null && return 0
   say "building the wheel"
-  rm -f target/wheels/framespool-*.whl "$stamp"
+  rm -f $wheels/framespool-*.whl "$stamp"
   .venv/bin/python scripts/sbom.py list target/sbom/framespool.cdx.json
-  maturin build --profile dev --out target/wheels --interpreter .venv/bin/python --sbom-include target/sbom/framespool.cdx.json \
+  maturin build --profile dev --out "$wheels" --interpreter .venv/bin/python --sbom-include target/sbom/framespool.cdx.json \
     ${CI:+--locked} </dev/null >&2
   echo "$key" >"$stamp"
 }

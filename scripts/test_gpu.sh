@@ -49,6 +49,8 @@ test_mode() {
       for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) passed += $(i - 1); if ($i ~ /^failed/) failed += $(i - 1) }
     } END { printf "%6d  %6d", passed, failed }' "$log")
   printf '%-22s %s  %7d  %s\n' "$name" "$counts" $((SECONDS - begun)) "$([ $code = 0 ] && echo ok || echo "FAILED, see $log")"
+  # What failed, for a reader of this output alone.
+  [ $code = 0 ] || grep -nE -A4 '\.\.\. FAILED|panicked at|^(FAILED|ERROR|E ) ' "$log" | head -n 60 >&2
   return $code
 }
 

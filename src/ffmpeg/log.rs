@@ -73,11 +73,17 @@ pub(crate) fn with_logged_error(what: &str) -> String {
     }
 }
 
+/// C's `va_list` as a parameter. On x86-64 it is an array, which C passes as a pointer; elsewhere it is passed as it is.
+#[cfg(target_arch = "x86_64")]
+type VaList = *mut ffi::__va_list_tag;
+#[cfg(not(target_arch = "x86_64"))]
+type VaList = ffi::va_list;
+
 unsafe extern "C" fn on_log(
     class: *mut c_void,
     level: c_int,
     format: *const c_char,
-    args: *mut ffi::__va_list_tag,
+    args: VaList,
 ) {
     // Where a slice ends too early, this line is the only report in time, and libavcodec does not log it as
     // an error: the error flag comes with the frame, after B pictures that refer to it.

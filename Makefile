@@ -15,9 +15,9 @@ help: ## list the targets
 build: ## set up everything and install framespool into .venv (first time: a few minutes, mostly to compile FFmpeg)
 	@bash scripts/setup.sh
 
-wheel: ## build the wheel into target/wheels
+wheel: ## build the wheel into target/wheels; FRAMESPOOL_TARGET=aarch64-unknown-linux-gnu compiles for aarch64 on x86-64
 	@bash scripts/setup.sh wheel
-	@ls -1 target/wheels/framespool-*.whl
+	@ls -1 target/$(if $(FRAMESPOOL_TARGET),$(FRAMESPOOL_TARGET)/)wheels/framespool-*.whl
 
 sdist: ## build the source distribution into target/sdist
 	@bash scripts/setup.sh tools

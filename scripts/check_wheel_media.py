@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Prints hashes of what framespool decodes from the test media, to compare two platforms; run by scripts/test_aarch64.sh.
+"""Prints hashes of what framespool decodes from the test media, so that platforms can be compared.
 
     check_wheel_media.py MEDIA [FRAMES]
 
-Of every video: the number of frames, the RGB of the first FRAMES frames (12), of one in the middle and of the last one, and
-clips in each dtype and layout, some of them resized with each filter. Of every image: its RGB. A file that cannot be decoded
-gives the error. Needs the standard library only.
+Run by scripts/test_emulated.sh. Of every video: the number of frames, the RGB of the first FRAMES frames (12), of one
+in the middle and of the last one, and clips in each dtype and layout, some of them resized with each filter. Of every
+image: its RGB. A file that cannot be decoded gives the error. Needs the standard library only.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@
 #
 # Functions of which glibc has a newer version than 2.28 are bound to the older version, which newer releases of glibc still have,
 # so that the wheel runs with glibc 2.28 (RHEL 8, Debian 10) although this machine has a newer one.
+#
+# The symbols of a stripped library are kept in target/symbols/<build ID>.debug, for backtraces and profiles of the wheel.
 set -euo pipefail
 
 compiler=${CC:-cc}
@@ -48,8 +50,11 @@ older_glibc() {
 }
 
 more=()
+arguments=()
+stripped=
 for argument in "$@"; do
   case $argument in
+  -Wl,--strip-all) stripped=yes && continue ;;
   -Wl,--version-script=*)
     list=${argument#-Wl,--version-script=}
     if grep -q '^ *PyInit_' "$list"; then
@@ -61,5 +66,21 @@ for argument in "$@"; do
     fi
     ;;
   esac
+  arguments+=("$argument")
 done
-"$compiler" "${more[@]}" "$@"
+if [ ${#more[@]} = 0 ] || [ -z "$stripped" ]; then
+  "$compiler" "${more[@]}" "$@"
+  exit
+fi
+
+"$compiler" "${more[@]}" "${arguments[@]}"
+output=
+for ((i = 0; i < ${#arguments[@]}; i++)); do [ "${arguments[i]}" != -o ] || output=${arguments[i + 1]}; done
+tools=${compiler%gcc}
+[ "$tools" != "$compiler" ] || tools=
+build_id=$(readelf -n "$output" | sed -n 's/^ *Build ID: //p')
+[ -n "$build_id" ] || { echo "link_library: the linker gave $output no build ID; link with -Wl,--build-id" >&2; exit 1; }
+symbols=$(dirname "$0")/../target/symbols
+mkdir -p "$symbols"
+"${tools}objcopy" --only-keep-debug --compress-debug-sections=zlib "$output" "$symbols/$build_id.debug"
+"${tools}strip" --strip-all "$output"

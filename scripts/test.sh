@@ -69,6 +69,16 @@ python_code="python tests/python tests/media tests/adversarial demo benches exam
 rust=(cargo test --workspace --features framespool-kernels/shim $locked)
 pytest=(python -m pytest -n 2)
 
+# The crates without C libraries, for platforms that are not built here.
+other_platforms() {
+  local target
+  for target in aarch64-unknown-linux-gnu aarch64-apple-darwin; do
+    rustup -q target add "$target" || { left_out "clippy for $target" "its standard library cannot be fetched"; continue; }
+    # shellcheck disable=SC2086
+    cargo clippy -p framespool-kernels -p framespool-nvdec --target "$target" $locked -- -D warnings || return 1
+  done
+}
+
 lints() {
   # shellcheck disable=SC2086
   {
@@ -81,6 +91,11 @@ lints() {
     # The test profile, so that FFmpeg's bindings are generated once for clippy and the tests, not once each.
     # With the feature `shim`, the CUDA kernels are compiled as C++ and compared with the reference.
     step "clippy" cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test $locked -- -D warnings
+    if command -v rustup >/dev/null; then
+      step "clippy, other platforms" other_platforms
+    else
+      left_out "clippy for other platforms" "no rustup, which has their standard libraries"
+    fi
   }
 }
 

@@ -281,3 +281,20 @@ def test_record_is_read_as_installers_read_it(wheel):
         record = archive.read(one(dict.fromkeys(archive.namelist(), b""), "RECORD")).decode()
         listed = {row[0] for row in csv.reader(io.StringIO(record))}
         assert listed == set(archive.namelist())
+
+
+def test_symbols_of_the_library_are_kept(check_wheel, wheel):
+    elf = check_wheel.Wheel(wheel).elf
+    assert elf.get_section_by_name(".symtab") is None, "the wheel itself is stripped"
+    (build_id,) = [
+        note["n_desc"]
+        for note in elf.get_section_by_name(".note.gnu.build-id").iter_notes()
+        if note["n_type"] == "NT_GNU_BUILD_ID"
+    ]
+    file = ROOT / "target" / "symbols" / f"{build_id}.debug"
+    if not file.is_file():
+        pytest.skip("the wheel was not built here")
+    with file.open("rb") as stream:
+        names = {symbol.name for symbol in check_wheel.ELFFile(stream).get_section_by_name(".symtab").iter_symbols()}
+    assert "PyInit__framespool" in names and "avcodec_send_packet" in names
+    assert any("framespool_kernels" in name for name in names)

@@ -131,10 +131,14 @@ impl BroadcastFactors {
 #[target_feature(enable = "neon")]
 pub(super) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
     let [r, g, b] = rgb;
-    let whole = whole_groups(yuv);
+    let [y, u, v] = yuv;
+    let whole = y.len().min(2 * u.len()).min(2 * v.len()) / 16 * 16;
     let f = BroadcastFactors::new(colors);
     for at in (0..whole).step_by(16) {
-        let [red, green, blue] = unscaled_group(yuv, at, &f);
+        let y: &[u8; 16] = y[at..][..16].try_into().expect("16 long");
+        let u: &[u8; 8] = u[at / 2..][..8].try_into().expect("8 long");
+        let v: &[u8; 8] = v[at / 2..][..8].try_into().expect("8 long");
+        let [red, green, blue] = unscaled_group(y, u, v, &f);
         store_bytes((&mut r[at..][..16]).try_into().expect("16 long"), red);
         store_bytes((&mut g[at..][..16]).try_into().expect("16 long"), green);
         store_bytes((&mut b[at..][..16]).try_into().expect("16 long"), blue);
@@ -145,33 +149,30 @@ pub(super) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameC
 /// [`unscaled_row`] directly to interleaved R, G, B.
 #[target_feature(enable = "neon")]
 pub(super) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients, _streaming: bool) {
-    let whole = whole_groups(yuv);
+    let [y, u, v] = yuv;
+    let whole = y.len().min(2 * u.len()).min(2 * v.len()) / 16 * 16;
     let f = BroadcastFactors::new(colors);
     for at in (0..whole).step_by(16) {
+        let y: &[u8; 16] = y[at..][..16].try_into().expect("16 long");
+        let u: &[u8; 8] = u[at / 2..][..8].try_into().expect("8 long");
+        let v: &[u8; 8] = v[at / 2..][..8].try_into().expect("8 long");
         let out = (&mut out[3 * at..][..48]).try_into().expect("48 long");
-        store_packed(out, unscaled_group(yuv, at, &f));
+        store_packed(out, unscaled_group(y, u, v, &f));
     }
     color::unscaled_packed_from(whole, out, yuv, colors);
-}
-
-/// The pixels of whole groups of 16.
-fn whole_groups([y, u, v]: [&[u8]; 3]) -> usize {
-    y.len().min(2 * u.len()).min(2 * v.len()) / 16 * 16
 }
 
 /// 16 pixels of [`unscaled_row`].
 #[inline]
 #[target_feature(enable = "neon")]
-fn unscaled_group([y, u, v]: [&[u8]; 3], at: usize, f: &BroadcastFactors) -> [uint8x16_t; 3] {
-    let y = load_u8(y[at..][..16].try_into().expect("16 long"));
+fn unscaled_group(y: &[u8; 16], u: &[u8; 8], v: &[u8; 8], f: &BroadcastFactors) -> [uint8x16_t; 3] {
+    let y = load_u8(y);
     let y = [
         vreinterpretq_s16_u16(vshll_n_u8::<SAMPLE_SHIFT>(vget_low_u8(y))),
         vreinterpretq_s16_u16(vshll_high_n_u8::<SAMPLE_SHIFT>(y)),
     ];
-    let u = load_u8_half(u[at / 2..][..8].try_into().expect("8 long"));
-    let v = load_u8_half(v[at / 2..][..8].try_into().expect("8 long"));
-    let u = vreinterpretq_s16_u16(vshll_n_u8::<SAMPLE_SHIFT>(u));
-    let v = vreinterpretq_s16_u16(vshll_n_u8::<SAMPLE_SHIFT>(v));
+    let u = vreinterpretq_s16_u16(vshll_n_u8::<SAMPLE_SHIFT>(load_u8_half(u)));
+    let v = vreinterpretq_s16_u16(vshll_n_u8::<SAMPLE_SHIFT>(load_u8_half(v)));
     let [r, g, b] = f.bias;
     let red = [vmlal_n_s16(r, vget_low_s16(v), f.v_to_r), vmlal_high_n_s16(r, v, f.v_to_r)];
     let green = [

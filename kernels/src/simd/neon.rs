@@ -31,13 +31,6 @@ fn load_u8_half(from: &[u8; 8]) -> uint8x8_t {
 
 #[inline]
 #[target_feature(enable = "neon")]
-fn load_u16(from: &[u16; 8]) -> uint16x8_t {
-    // SAFETY: 16 bytes are readable.
-    unsafe { vld1q_u16(from.as_ptr()) }
-}
-
-#[inline]
-#[target_feature(enable = "neon")]
 fn load_i16(from: &[i16; 8]) -> int16x8_t {
     // SAFETY: 16 bytes are readable.
     unsafe { vld1q_s16(from.as_ptr()) }
@@ -79,6 +72,27 @@ fn store_packed(to: &mut [u8; 48], [r, g, b]: [uint8x16_t; 3]) {
     unsafe { vst3q_u8(to.as_mut_ptr(), uint8x16x3_t(r, g, b)) }
 }
 
+/// A color of 8 or 16 bits.
+trait Code: Copy {
+    fn load(from: &[Self; 8]) -> uint16x8_t;
+}
+
+impl Code for u8 {
+    #[inline(always)]
+    fn load(from: &[Self; 8]) -> uint16x8_t {
+        // SAFETY: every AArch64 processor has NEON.
+        unsafe { vmovl_u8(load_u8_half(from)) }
+    }
+}
+
+impl Code for u16 {
+    #[inline(always)]
+    fn load(from: &[Self; 8]) -> uint16x8_t {
+        // SAFETY: every AArch64 processor has NEON, and 16 bytes are readable.
+        unsafe { vld1q_u16(from.as_ptr()) }
+    }
+}
+
 /// Half precision, rounded to nearest even. The intrinsics of these instructions need a newer compiler.
 #[inline]
 #[target_feature(enable = "neon")]
@@ -98,31 +112,23 @@ fn round_to_f16(low: float32x4_t, high: float32x4_t) -> uint16x8_t {
     packed
 }
 
-/// The factors of [`unscaled_row`], each broadcast to every lane.
-struct BroadcastFactors {
+/// The factors of [`unscaled_row`], and the sample of black.
+struct SampleFactors {
+    zero: uint8x8_t,
     luma: i16,
     v_to_r: i16,
     u_to_g: i16,
     v_to_g: i16,
     u_to_b: i16,
-    /// Of R, G, B: the products of the zeros, and half for rounding.
-    bias: [int32x4_t; 3],
 }
 
-/// Samples are multiplied by 8 and factors have 13 bits of fraction, so the result is the upper half of a sum.
-const SAMPLE_SHIFT: i32 = 3;
-
-impl BroadcastFactors {
+impl SampleFactors {
     #[inline]
     #[target_feature(enable = "neon")]
     fn new(colors: &FrameCoefficients) -> Self {
         let [luma, v_to_r, u_to_g, v_to_g, u_to_b] = colors.sparse_factors();
-        // Components are samples times 128, and the zeros of 8-bit samples are multiples of that.
-        let [luma_zero, chroma_zero, _] = colors.zero().map(|zero| i32::from(zero) >> (7 - SAMPLE_SHIFT));
-        let bias = |chroma: i32| vdupq_n_s32((1 << 15) - luma_zero * i32::from(luma) - chroma_zero * chroma);
-        let bias =
-            [bias(i32::from(v_to_r)), bias(i32::from(u_to_g) + i32::from(v_to_g)), bias(i32::from(u_to_b))];
-        Self { luma, v_to_r, u_to_g, v_to_g, u_to_b, bias }
+        // Components of 8-bit samples are samples times 128.
+        Self { zero: vdup_n_u8((colors.zero()[0] >> 7) as u8), luma, v_to_r, u_to_g, v_to_g, u_to_b }
     }
 }
 
@@ -131,82 +137,90 @@ impl BroadcastFactors {
 #[target_feature(enable = "neon")]
 pub(super) fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameCoefficients) {
     let [r, g, b] = rgb;
-    let [y, u, v] = yuv;
-    let whole = y.len().min(2 * u.len()).min(2 * v.len()) / 16 * 16;
-    let f = BroadcastFactors::new(colors);
-    for at in (0..whole).step_by(16) {
-        let y: &[u8; 16] = y[at..][..16].try_into().expect("16 long");
-        let u: &[u8; 8] = u[at / 2..][..8].try_into().expect("8 long");
-        let v: &[u8; 8] = v[at / 2..][..8].try_into().expect("8 long");
-        let [red, green, blue] = unscaled_group(y, u, v, &f);
-        store_bytes((&mut r[at..][..16]).try_into().expect("16 long"), red);
-        store_bytes((&mut g[at..][..16]).try_into().expect("16 long"), green);
-        store_bytes((&mut b[at..][..16]).try_into().expect("16 long"), blue);
+    let groups = whole_groups(yuv);
+    let y = &yuv[0].as_chunks::<16>().0[..groups];
+    let [u, v] = [yuv[1], yuv[2]].map(|samples| &samples.as_chunks::<8>().0[..groups]);
+    let f = SampleFactors::new(colors);
+    let red = &mut r.as_chunks_mut::<16>().0[..groups];
+    let green = &mut g.as_chunks_mut::<16>().0[..groups];
+    let blue = &mut b.as_chunks_mut::<16>().0[..groups];
+    for i in 0..groups {
+        let colors = unscaled_group(&y[i], &u[i], &v[i], &f);
+        store_bytes(&mut red[i], colors[0]);
+        store_bytes(&mut green[i], colors[1]);
+        store_bytes(&mut blue[i], colors[2]);
     }
-    color::unscaled_row_from(whole, [r, g, b], yuv, colors);
+    color::unscaled_row_from(16 * groups, [r, g, b], yuv, colors);
 }
 
 /// [`unscaled_row`] directly to interleaved R, G, B.
 #[target_feature(enable = "neon")]
 pub(super) fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients, _streaming: bool) {
-    let [y, u, v] = yuv;
-    let whole = y.len().min(2 * u.len()).min(2 * v.len()) / 16 * 16;
-    let f = BroadcastFactors::new(colors);
-    for at in (0..whole).step_by(16) {
-        let y: &[u8; 16] = y[at..][..16].try_into().expect("16 long");
-        let u: &[u8; 8] = u[at / 2..][..8].try_into().expect("8 long");
-        let v: &[u8; 8] = v[at / 2..][..8].try_into().expect("8 long");
-        let out = (&mut out[3 * at..][..48]).try_into().expect("48 long");
-        store_packed(out, unscaled_group(y, u, v, &f));
+    let groups = whole_groups(yuv);
+    let y = &yuv[0].as_chunks::<16>().0[..groups];
+    let [u, v] = [yuv[1], yuv[2]].map(|samples| &samples.as_chunks::<8>().0[..groups]);
+    let f = SampleFactors::new(colors);
+    let packed = &mut out.as_chunks_mut::<48>().0[..groups];
+    for i in 0..groups {
+        store_packed(&mut packed[i], unscaled_group(&y[i], &u[i], &v[i], &f));
     }
-    color::unscaled_packed_from(whole, out, yuv, colors);
+    color::unscaled_packed_from(16 * groups, out, yuv, colors);
+}
+
+/// The number of whole groups of 16 pixels.
+fn whole_groups([y, u, v]: [&[u8]; 3]) -> usize {
+    (y.len() / 16).min(u.len() / 8).min(v.len() / 8)
 }
 
 /// 16 pixels of [`unscaled_row`].
 #[inline]
 #[target_feature(enable = "neon")]
-fn unscaled_group(y: &[u8; 16], u: &[u8; 8], v: &[u8; 8], f: &BroadcastFactors) -> [uint8x16_t; 3] {
+fn unscaled_group(y: &[u8; 16], u: &[u8; 8], v: &[u8; 8], f: &SampleFactors) -> [uint8x16_t; 3] {
     let y = load_u8(y);
-    let y = [
-        vreinterpretq_s16_u16(vshll_n_u8::<SAMPLE_SHIFT>(vget_low_u8(y))),
-        vreinterpretq_s16_u16(vshll_high_n_u8::<SAMPLE_SHIFT>(y)),
+    let (y0, y1) = (difference(vget_low_u8(y), f.zero), difference(vget_high_u8(y), f.zero));
+    let (u, v) = (load_u8_half(u), load_u8_half(v));
+    let (u, v) = (difference(u, vdup_n_u8(128)), difference(v, vdup_n_u8(128)));
+    let light = [
+        vmull_n_s16(vget_low_s16(y0), f.luma),
+        vmull_high_n_s16(y0, f.luma),
+        vmull_n_s16(vget_low_s16(y1), f.luma),
+        vmull_high_n_s16(y1, f.luma),
     ];
-    let u = vreinterpretq_s16_u16(vshll_n_u8::<SAMPLE_SHIFT>(load_u8_half(u)));
-    let v = vreinterpretq_s16_u16(vshll_n_u8::<SAMPLE_SHIFT>(load_u8_half(v)));
-    let [r, g, b] = f.bias;
-    let red = [vmlal_n_s16(r, vget_low_s16(v), f.v_to_r), vmlal_high_n_s16(r, v, f.v_to_r)];
-    let green = [
-        vmlal_n_s16(vmlal_n_s16(g, vget_low_s16(u), f.u_to_g), vget_low_s16(v), f.v_to_g),
-        vmlal_high_n_s16(vmlal_high_n_s16(g, u, f.u_to_g), v, f.v_to_g),
-    ];
-    let blue = [vmlal_n_s16(b, vget_low_s16(u), f.u_to_b), vmlal_high_n_s16(b, u, f.u_to_b)];
-    [unscaled_channel(y, red, f.luma), unscaled_channel(y, green, f.luma), unscaled_channel(y, blue, f.luma)]
+    let red = [vmull_n_s16(vget_low_s16(v), f.v_to_r), vmull_high_n_s16(v, f.v_to_r)];
+    let green = [vmull_n_s16(vget_low_s16(u), f.u_to_g), vmull_high_n_s16(u, f.u_to_g)];
+    let green = [vmlal_n_s16(green[0], vget_low_s16(v), f.v_to_g), vmlal_high_n_s16(green[1], v, f.v_to_g)];
+    let blue = [vmull_n_s16(vget_low_s16(u), f.u_to_b), vmull_high_n_s16(u, f.u_to_b)];
+    [unscaled_channel(&light, red), unscaled_channel(&light, green), unscaled_channel(&light, blue)]
 }
 
-/// One channel of [`unscaled_group`]: the contributions of eight chroma samples, each repeated, plus luma, rounded and clamped.
+/// Samples minus their zero, times 8: as factors have 13 bits of fraction, results are the upper halves of sums of products.
 #[inline]
 #[target_feature(enable = "neon")]
-fn unscaled_channel([y0, y1]: [int16x8_t; 2], [first, second]: [int32x4_t; 2], luma: i16) -> uint8x16_t {
-    let a = vmlal_n_s16(vzip1q_s32(first, first), vget_low_s16(y0), luma);
-    let b = vmlal_high_n_s16(vzip2q_s32(first, first), y0, luma);
-    let c = vmlal_n_s16(vzip1q_s32(second, second), vget_low_s16(y1), luma);
-    let d = vmlal_high_n_s16(vzip2q_s32(second, second), y1, luma);
-    vqmovun_high_s16(vqmovun_s16(upper_halves(a, b)), upper_halves(c, d))
+fn difference(samples: uint8x8_t, zero: uint8x8_t) -> int16x8_t {
+    vshlq_n_s16::<3>(vreinterpretq_s16_u16(vsubl_u8(samples, zero)))
 }
 
-/// The upper 16 bits of each word.
+/// One channel of [`unscaled_group`]: luma plus the contributions of eight chroma samples, each repeated, rounded and clamped.
 #[inline]
 #[target_feature(enable = "neon")]
-fn upper_halves(low: int32x4_t, high: int32x4_t) -> int16x8_t {
-    vuzp2q_s16(vreinterpretq_s16_s32(low), vreinterpretq_s16_s32(high))
+fn unscaled_channel(light: &[int32x4_t; 4], [first, second]: [int32x4_t; 2]) -> uint8x16_t {
+    let low = vraddhn_s32(light[0], vzip1q_s32(first, first));
+    let low = vraddhn_high_s32(low, light[1], vzip2q_s32(first, first));
+    let high = vraddhn_s32(light[2], vzip1q_s32(second, second));
+    let high = vraddhn_high_s32(high, light[3], vzip2q_s32(second, second));
+    vqmovun_high_s16(vqmovun_s16(low), high)
 }
 
 /// Interleaves R, G, B rows.
 #[inline]
 #[target_feature(enable = "neon")]
 fn interleave(out: &mut [u8], rgb: [&[u8]; 3]) {
-    let (out, _) = out.as_chunks_mut::<3>();
-    for (i, pixel) in out.iter_mut().enumerate() {
+    let groups = out.len() / 48;
+    let [r, g, b] = rgb.map(|row| &row.as_chunks::<16>().0[..groups]);
+    for (i, out) in out.as_chunks_mut::<48>().0.iter_mut().enumerate() {
+        store_packed(out, [load_u8(&r[i]), load_u8(&g[i]), load_u8(&b[i])]);
+    }
+    for (i, pixel) in out.as_chunks_mut::<3>().0.iter_mut().enumerate().skip(16 * groups) {
         *pixel = rgb.map(|row| row[i]);
     }
 }

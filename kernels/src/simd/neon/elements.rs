@@ -2,7 +2,7 @@
 
 use std::arch::aarch64::*;
 
-use super::{interleave, load_f32, load_u16, round_to_f16, store_bytes};
+use super::{interleave, load_f32, round_to_f16, store_bytes, Code};
 use crate::types::{Channels, OutputStrides};
 use crate::write::{Dtype, ElementWriter, LaneFactors, OutputSlot};
 
@@ -114,15 +114,15 @@ pub(in crate::simd) fn write_row_u16(
 /// Writes the elements of at least a block of codes, `u8` or `u16`.
 #[inline]
 #[target_feature(enable = "neon")]
-fn write_blocks<Code: Copy + Into<u16>>(
+fn write_blocks<C: Code>(
     writer: &ElementWriter,
-    codes: &[Code],
+    codes: &[C],
     (first, channels): (usize, usize),
     out: &mut [u8],
 ) {
     let (dtype, size) = (writer.dtype(), writer.dtype().bytes());
     let whole = codes.len() / BLOCK * BLOCK;
-    let colors = writer.factors(size_of::<Code>() == 2);
+    let colors = writer.factors(size_of::<C>() == 2);
     let factors = colors.of_consecutive(first, channels);
     convert_blocks(dtype, factors, &codes[..whole], &mut out[..whole * size]);
     if whole < codes.len() {
@@ -136,19 +136,16 @@ fn write_blocks<Code: Copy + Into<u16>>(
 
 #[inline]
 #[target_feature(enable = "neon")]
-fn convert_blocks<Code: Copy + Into<u16>>(
-    dtype: Dtype,
-    factors: [&LaneFactors; 3],
-    codes: &[Code],
-    out: &mut [u8],
-) {
+fn convert_blocks<C: Code>(dtype: Dtype, factors: [&LaneFactors; 3], codes: &[C], out: &mut [u8]) {
     let (out, _) = out.as_chunks_mut::<16>();
+    let factors =
+        [VectorFactors::new(factors[0]), VectorFactors::new(factors[1]), VectorFactors::new(factors[2])];
     let blocks = codes.as_chunks::<8>().0.as_chunks::<3>().0.iter();
     match dtype {
         Dtype::F32 => {
             for (codes, out) in blocks.zip(out.as_chunks_mut::<6>().0) {
                 for n in 0..3 {
-                    let (low, high) = values(&codes[n], factors[n]);
+                    let (low, high) = values(&codes[n], &factors[n]);
                     store_bytes(&mut out[2 * n], vreinterpretq_u8_f32(low));
                     store_bytes(&mut out[2 * n + 1], vreinterpretq_u8_f32(high));
                 }
@@ -157,7 +154,7 @@ fn convert_blocks<Code: Copy + Into<u16>>(
         Dtype::F16 => {
             for (codes, out) in blocks.zip(out.as_chunks_mut::<3>().0) {
                 for n in 0..3 {
-                    let (low, high) = values(&codes[n], factors[n]);
+                    let (low, high) = values(&codes[n], &factors[n]);
                     store_bytes(&mut out[n], vreinterpretq_u8_u16(round_to_f16(low, high)));
                 }
             }
@@ -165,7 +162,7 @@ fn convert_blocks<Code: Copy + Into<u16>>(
         Dtype::BF16 => {
             for (codes, out) in blocks.zip(out.as_chunks_mut::<3>().0) {
                 for n in 0..3 {
-                    let (low, high) = values(&codes[n], factors[n]);
+                    let (low, high) = values(&codes[n], &factors[n]);
                     store_bytes(&mut out[n], vreinterpretq_u8_u16(round_to_bf16(low, high)));
                 }
             }
@@ -173,7 +170,7 @@ fn convert_blocks<Code: Copy + Into<u16>>(
         Dtype::U16 => {
             for (codes, out) in blocks.zip(out.as_chunks_mut::<3>().0) {
                 for n in 0..3 {
-                    let codes = load_u16(&codes[n].map(Into::into));
+                    let codes = C::load(&codes[n]);
                     // 257 times the code.
                     store_bytes(&mut out[n], vreinterpretq_u8_u16(vsliq_n_u16::<8>(codes, codes)));
                 }
@@ -183,14 +180,28 @@ fn convert_blocks<Code: Copy + Into<u16>>(
     }
 }
 
+/// Scales and biases of eight codes.
+struct VectorFactors {
+    scale: [float32x4_t; 2],
+    bias: [float32x4_t; 2],
+}
+
+impl VectorFactors {
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn new(factors: &LaneFactors) -> Self {
+        Self { scale: load_f32(&factors.scale), bias: load_f32(&factors.bias) }
+    }
+}
+
 /// `code * scale + bias`, rounded once.
 #[inline]
 #[target_feature(enable = "neon")]
-fn values<Code: Copy + Into<u16>>(codes: &[Code; 8], factors: &LaneFactors) -> (float32x4_t, float32x4_t) {
-    let codes = load_u16(&codes.map(Into::into));
+fn values<C: Code>(codes: &[C; 8], factors: &VectorFactors) -> (float32x4_t, float32x4_t) {
+    let codes = C::load(codes);
     let low = vcvtq_f32_u32(vmovl_u16(vget_low_u16(codes)));
     let high = vcvtq_f32_u32(vmovl_high_u16(codes));
-    let (scale, bias) = (load_f32(&factors.scale), load_f32(&factors.bias));
+    let VectorFactors { scale, bias } = factors;
     (vfmaq_f32(bias[0], low, scale[0]), vfmaq_f32(bias[1], high, scale[1]))
 }
 

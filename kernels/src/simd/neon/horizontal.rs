@@ -11,13 +11,15 @@ use crate::weights::{AxisTable, WEIGHT_BITS};
 /// Converts filtered rows (`stride` apart, a multiple of 16) to columns: sample k of all rows, then sample k + 1 of all rows.
 #[target_feature(enable = "neon")]
 pub(in crate::simd) fn transpose_rows(columns: &mut [i16], rows: &[i16], stride: usize) {
-    for (block, columns) in columns.chunks_exact_mut(8 * BLOCK_ROWS).enumerate() {
-        let (columns, _) = columns.as_chunks_mut::<8>();
+    let (rows, _) = rows.as_chunks::<8>();
+    let blocks = stride / 8;
+    let rows: [&[[i16; 8]]; BLOCK_ROWS] = std::array::from_fn(|r| &rows[r * blocks..][..blocks]);
+    let (columns, _) = columns.as_chunks_mut::<8>();
+    for (block, columns) in columns.as_chunks_mut::<BLOCK_ROWS>().0[..blocks].iter_mut().enumerate() {
         for half in 0..2 {
             let mut lines = [vdupq_n_s16(0); 8];
-            for (r, line) in lines.iter_mut().enumerate() {
-                let at = (8 * half + r) * stride + 8 * block;
-                *line = load_i16(rows[at..][..8].try_into().expect("8 long"));
+            for r in 0..8 {
+                lines[r] = load_i16(&rows[8 * half + r][block]);
             }
             let lines = transpose_8x8(lines);
             for k in 0..8 {

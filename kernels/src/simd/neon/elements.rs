@@ -38,16 +38,15 @@ pub(in crate::simd) fn write_row(
     strides: OutputStrides,
     j: usize,
 ) {
-    if writer.dtype() == Dtype::U8 {
-        // The compiler's own vectors are as fast for these.
-        return writer.write_row(rgb, channels, slot, strides, j);
-    }
     let strides = if strides.step_i < 0 { strides.reversed(&mut rgb) } else { strides };
     let (length, size) = (rgb[0].len(), writer.dtype().bytes());
     let is_packed = channels == Channels::Three && slot.channel_stride == 1 && strides.step_i == 3;
     let Some(origin) = strides.forward(j, length).filter(|_| is_packed || strides.step_i == 1) else {
         return writer.write_row(rgb, channels, slot, strides, j);
     };
+    if is_packed && writer.dtype() == Dtype::U8 {
+        return interleave(&mut slot.data[origin..][..3 * length], rgb.map(|row| &*row));
+    }
     if !is_packed {
         for (channel, row) in rgb.into_iter().enumerate().take(channels.count()) {
             let out = &mut slot.data[(origin + channel * slot.channel_stride) * size..][..length * size];

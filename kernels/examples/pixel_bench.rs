@@ -1,5 +1,6 @@
 //! Prints a table of milliseconds per frame (best of several rounds, one thread) for common uses of the pixel pass.
-//! Arguments filter the lines of the table (`avx2 nv12`). Frames are synthetic.
+//! Arguments filter the lines of the table (`avx2 nv12`). Frames are synthetic. To count instructions in an emulator, `ROUNDS` sets the
+//! number of rounds, and `SCALE` divides the sides of all frames.
 //! Compare runs on one machine only.
 
 use std::time::Instant;
@@ -27,15 +28,27 @@ fn turned_by(side: u32, degrees: f64, interpolation: Interpolation) -> Placement
     Placement::Warp(Warp { size: (side, side), to_x: fixed(cos, -sin), to_y: fixed(sin, cos), interpolation })
 }
 
+fn number_from_env(name: &str, default: u32) -> u32 {
+    std::env::var(name).map_or(default, |value| value.parse().expect("a number"))
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let (width, height) = (1920u32, 1080u32);
+    let (scale, rounds) = (number_from_env("SCALE", 1), number_from_env("ROUNDS", 48) as usize);
+    let clip_frames = CLIP_FRAMES.min(rounds);
+    let scaled = |x: u32, y: u32, width: u32, height: u32| Rect {
+        x: x / scale,
+        y: y / scale,
+        width: width / scale,
+        height: height / scale,
+    };
+    let (width, height) = (1920 / scale, 1080 / scale);
     let whole = Geometry::identity(width, height);
-    let small =
-        Geometry { resized: (455, 256), window: Rect { x: 115, y: 16, width: 224, height: 224 }, ..whole };
+    let resized = (455 / scale, 256 / scale);
+    let small = Geometry { resized, window: scaled(115, 16, 224, 224), ..whole };
     let turned = Orientation { mirror: false, quarter_turns_cw: 1 };
     let whole_turned = Geometry { orientation: turned, ..Geometry::identity(height, width) };
-    let all = Geometry { resized: (455, 256), window: Rect::from_size(455, 256), ..whole };
+    let all = Geometry { resized, window: scaled(0, 0, 455, 256), ..whole };
     let case = |name, geometry, dtype, channels_last| Case {
         name,
         geometry,
@@ -43,15 +56,16 @@ fn main() {
         channels_last,
         compiled: false,
     };
-    let square = Geometry { resized: (224, 224), window: Rect::from_size(224, 224), ..whole };
-    let part = Geometry { crop: Rect { x: 301, y: 203, width: 1111, height: 777 }, ..square };
+    let side = 224 / scale;
+    let square = Geometry { resized: (side, side), window: Rect::from_size(side, side), ..whole };
+    let part = Geometry { crop: scaled(301, 203, 1111, 777), ..square };
     let augmented = |geometry: Geometry, interpolation| Case {
         name: match interpolation {
             Interpolation::Nearest => "crop, turn (nearest), jitter, grid",
             Interpolation::Bilinear => "crop, turn (bilinear), jitter, grid",
         },
         geometry: Geometry {
-            placement: turned_by(224, 11.0, interpolation),
+            placement: turned_by(side, 11.0, interpolation),
             flip_horizontal: true,
             ..geometry
         },
@@ -121,17 +135,17 @@ fn main() {
     let sources = [("i420", 8, yuv), ("nv12", 8, nv12), ("i420 10 bit", 10, yuv10)];
     for (name, size) in [("u8", 1), ("f16, bf16", 2), ("f32", 4)] {
         let copied = vec![1u8; 3 * w * height as usize * size];
-        let mut clip = vec![1u8; copied.len() * CLIP_FRAMES];
+        let mut clip = vec![1u8; copied.len() * clip_frames];
         let mut best = f64::INFINITY;
-        for n in 0..48 {
+        for n in 0..rounds {
             let start = Instant::now();
-            let frame = &mut clip[n % CLIP_FRAMES * copied.len()..][..copied.len()];
+            let frame = &mut clip[n % clip_frames * copied.len()..][..copied.len()];
             std::hint::black_box(frame).copy_from_slice(std::hint::black_box(&copied));
             best = best.min(start.elapsed().as_secs_f64());
         }
         println!("{:57} {:8.3}", format!("memcpy of a full frame, {name}"), best * 1e3);
     }
-    println!("1920x1080, ms per frame ({} is the default backend)", backend_name());
+    println!("{width}x{height}, ms per frame ({} is the default backend)", backend_name());
     for backend in Backend::available() {
         for (source, depth_bits, planes) in sources {
             for Case { name, geometry, spec, channels_last, compiled } in &cases {
@@ -149,14 +163,14 @@ fn main() {
                 let (w, h) = (w as usize, h as usize);
                 let frame_bytes = w * h * 3 * spec.dtype.bytes();
                 // Batches begin at a cache line.
-                let mut clip = vec![1u8; frame_bytes * CLIP_FRAMES + 64];
+                let mut clip = vec![1u8; frame_bytes * clip_frames + 64];
                 let start_of_line = clip.as_ptr().align_offset(64);
                 let clip = &mut clip[start_of_line..];
                 let mut scratch = Scratch::new();
                 let mut best = f64::INFINITY;
-                for n in 0..48 {
+                for n in 0..rounds {
                     let start = Instant::now();
-                    let data = &mut clip[n % CLIP_FRAMES * frame_bytes..][..frame_bytes];
+                    let data = &mut clip[n % clip_frames * frame_bytes..][..frame_bytes];
                     if *compiled {
                         pass = compile();
                     }

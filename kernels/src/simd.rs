@@ -1,9 +1,11 @@
 //! Compiles the row functions for each instruction set, behind a `Backend` that guarantees the machine supports it.
-//! Some have an implementation with intrinsics (`x86`). All are compared with the integer reference.
+//! Some have an implementation with intrinsics (`x86`, `neon`). All are compared with the integer reference.
 
 // Calls functions compiled for more instructions than the build assumes.
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -23,6 +25,8 @@ pub struct Backend(InstructionSet);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InstructionSet {
     Portable,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
     #[cfg(target_arch = "x86_64")]
     Avx2,
     #[cfg(target_arch = "x86_64")]
@@ -42,8 +46,10 @@ impl Backend {
 
     /// All that this machine supports, slowest first.
     pub fn available() -> Vec<Self> {
-        #[allow(unused_mut)] // outside x86-64 there is only one
+        #[allow(unused_mut)] // on other processors there is only one
         let mut all = vec![Self::portable()];
+        #[cfg(target_arch = "aarch64")]
+        all.push(Self(InstructionSet::Neon));
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
@@ -59,10 +65,12 @@ impl Backend {
         all
     }
 
-    /// `portable`, `avx2` or `avx512`.
+    /// `portable`, `neon`, `avx2` or `avx512`.
     pub const fn name(self) -> &'static str {
         match self.0 {
             InstructionSet::Portable => "portable",
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::Neon => "neon",
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
@@ -76,14 +84,23 @@ pub fn backend_name() -> &'static str {
     Backend::detect().name()
 }
 
-/// Compiles a function for every backend and selects one at run time. Functions listed after it implement AVX2 and AVX-512, or
-/// AVX-512 alone.
+/// Compiles a function for every backend and selects one at run time. Functions listed after it implement AVX2 and AVX-512, AVX-512
+/// alone, or NEON.
 macro_rules! dispatch_to_backends {
-    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:path $(, x86 $special:path)? $(, avx512 $wide:path)?;)*) => {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:path $(, x86 $special:path)? $(, avx512 $wide:path)? $(, neon $neon:path)?;)*) => {
         impl Backend {
             $(pub(crate) fn $name(self, $($arg: $type),*) {
                 match self.0 {
                     InstructionSet::Portable => $body($($arg),*),
+                    #[cfg(target_arch = "aarch64")]
+                    InstructionSet::Neon => {
+                        #[target_feature(enable = "neon")]
+                        fn neon($($arg: $type),*) {
+                            dispatch_to_backends!(@pick $body $(, $neon)?)($($arg),*)
+                        }
+                        // SAFETY: every AArch64 processor has NEON.
+                        unsafe { neon($($arg),*) }
+                    }
                     #[cfg(target_arch = "x86_64")]
                     InstructionSet::Avx2 => {
                         #[target_feature(enable = "avx2,fma,f16c")]
@@ -112,27 +129,27 @@ macro_rules! dispatch_to_backends {
 }
 
 dispatch_to_backends! {
-    fn filter_vertical_u8(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i16], ahead: usize) = resample::filter_vertical_u8, x86 x86::vertical::filter_vertical_u8, avx512 x86::vertical::filter_vertical_u8_avx512;
-    fn filter_vertical_u16(dst: &mut [i16], src: &[u8], stride_bytes: usize, weights: &[i16], format: SampleFormat) = resample::filter_vertical_u16, x86 x86::vertical::filter_vertical_u16;
+    fn filter_vertical_u8(dst: &mut [i16], src: &[u8], stride: usize, weights: &[i16], ahead: usize) = resample::filter_vertical_u8, x86 x86::vertical::filter_vertical_u8, avx512 x86::vertical::filter_vertical_u8_avx512, neon neon::vertical::filter_vertical_u8;
+    fn filter_vertical_u16(dst: &mut [i16], src: &[u8], stride_bytes: usize, weights: &[i16], format: SampleFormat) = resample::filter_vertical_u16, x86 x86::vertical::filter_vertical_u16, neon neon::vertical::filter_vertical_u16;
     fn extract_component(dst: &mut [i16], src: &[i16], step: usize, offset: usize) = resample::extract_component;
     fn filter_horizontal(dst: &mut [i16], src: &[i16], table: &AxisTable) = resample::filter_horizontal;
     fn yuv_row(rgb: [&mut [u8]; 3], yuv: [&[i16]; 3], colors: &FrameCoefficients) = color::yuv_row;
-    fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameCoefficients) = color::unscaled_row, x86 x86::unscaled_row;
-    fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients, streaming: bool) = color::unscaled_packed, x86 x86::unscaled_packed;
+    fn unscaled_row(rgb: [&mut [u8]; 3], yuv: [&[u8]; 3], colors: &FrameCoefficients) = color::unscaled_row, x86 x86::unscaled_row, neon neon::unscaled_row;
+    fn unscaled_packed(out: &mut [u8], yuv: [&[u8]; 3], colors: &FrameCoefficients, streaming: bool) = color::unscaled_packed, x86 x86::unscaled_packed, neon neon::unscaled_packed;
     fn matrix_row(rgb: [&mut [u8]; 3], components: [&[i16]; 3], colors: &FrameCoefficients) = color::matrix_row;
     fn matrix_row_u16(rgb: [&mut [u16]; 3], components: [&[i16]; 3], colors: &FrameCoefficients) = color::matrix_row_u16;
     fn map_row(out: [&mut [i16]; 3], codes: [&[u16]; 3], tone: &ToneTables) = tone_map::map_row;
-    fn write_row_u16(writer: &ElementWriter, rgb: [&[u16]; 3], channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_row_u16, x86 x86::elements::write_row_u16;
+    fn write_row_u16(writer: &ElementWriter, rgb: [&[u16]; 3], channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_row_u16, x86 x86::elements::write_row_u16, neon neon::elements::write_row_u16;
     fn expand_range_row(out: &mut [u8], values: &[i16], colors: &FrameCoefficients) = color::expand_range_row;
     fn nearest_row(out: [&mut [i16]; 3], window: &WindowPlanes<'_>, line: &WarpRow, first: usize, components: usize) = warp::nearest_row;
-    fn bilinear_row(out: [&mut [i16]; 3], window: &WindowPlanes<'_>, line: &WarpRow, first: usize, components: usize) = warp::bilinear_row, x86 x86::bilinear_row;
-    fn write_row(writer: &ElementWriter, rgb: [&mut [u8]; 3], channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_row, x86 x86::write_row;
-    fn write_codes(writer: &ElementWriter, codes: &[u8], channels: (usize, usize), out: &mut [u8], streaming: bool) = ElementWriter::write_codes, x86 x86::elements::write_codes;
+    fn bilinear_row(out: [&mut [i16]; 3], window: &WindowPlanes<'_>, line: &WarpRow, first: usize, components: usize) = warp::bilinear_row, x86 x86::bilinear_row, neon neon::bilinear_row;
+    fn write_row(writer: &ElementWriter, rgb: [&mut [u8]; 3], channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_row, x86 x86::write_row, neon neon::elements::write_row;
+    fn write_codes(writer: &ElementWriter, codes: &[u8], channels: (usize, usize), out: &mut [u8], streaming: bool) = ElementWriter::write_codes, x86 x86::elements::write_codes, neon neon::elements::write_codes;
     fn rotate_hue(rgb: [&mut [u8]; 3], shift: i32) = rgb_operation::rotate_hue;
     fn sharpen_row(out: &mut [u8], rows: [&[u8]; 3], amount: i32) = rgb_operation::sharpen_row;
     fn blur_row(out: &mut [u16], padded: &[u8], weights: &[u32]) = rgb_operation::blur_row;
     fn blur_column(out: &mut [u8], plane: &[u16], span: (isize, usize), weights: &[u32]) = rgb_operation::blur_column;
-    fn write_transposed(writer: &ElementWriter, tile: TransposeTile<'_>, channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_transposed, x86 x86::write_transposed;
+    fn write_transposed(writer: &ElementWriter, tile: TransposeTile<'_>, channels: Channels, slot: &mut OutputSlot<'_>, strides: OutputStrides, j: usize) = ElementWriter::write_transposed, x86 x86::write_transposed, neon neon::write_transposed;
 }
 
 /// Number of rows that [`RowBlock16`] filters together.
@@ -142,31 +159,39 @@ pub(crate) const BLOCK_ROWS: usize = 16;
 #[derive(Clone, Copy)]
 pub(crate) struct RowBlock16(InstructionSet);
 
-#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+#[cfg_attr(not(any(target_arch = "aarch64", target_arch = "x86_64")), allow(unused_variables))]
 impl RowBlock16 {
-    /// Converts rows `stride` apart (a multiple of 16) to pairs of neighbors, as [`filter_horizontal`](Self::filter_horizontal) reads them.
-    pub(crate) fn interleave_pairs(self, pairs: &mut [i16], rows: &[i16], stride: usize) {
+    /// Interleaves rows `stride` apart (a multiple of 16) as [`filter_horizontal`](Self::filter_horizontal) reads them.
+    pub(crate) fn interleave(self, block: &mut [i16], rows: &[i16], stride: usize) {
         match self.0 {
             InstructionSet::Portable => unreachable!("`row_block` returns none"),
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: every AArch64 processor has NEON.
+            InstructionSet::Neon => unsafe { neon::horizontal::transpose_rows(block, rows, stride) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: both are made only by `available`, after the machine reported AVX2.
             InstructionSet::Avx2 | InstructionSet::Avx512 => unsafe {
-                x86::horizontal::interleave_pairs(pairs, rows, stride)
+                x86::horizontal::interleave_pairs(block, rows, stride)
             },
         }
     }
 
     /// The horizontal pass, to rows `stride` apart, a multiple of 8 that is at least the number of positions.
-    pub(crate) fn filter_horizontal(self, rows: &mut [i16], stride: usize, pairs: &[i16], table: &AxisTable) {
+    pub(crate) fn filter_horizontal(self, rows: &mut [i16], stride: usize, block: &[i16], table: &AxisTable) {
         match self.0 {
             InstructionSet::Portable => unreachable!("`row_block` returns none"),
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: every AArch64 processor has NEON.
+            InstructionSet::Neon => unsafe {
+                neon::horizontal::filter_horizontal(rows, stride, block, table)
+            },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `InstructionSet::Avx2` is made only by `available`, after the machine reported AVX2.
-            InstructionSet::Avx2 => unsafe { x86::horizontal::filter_horizontal(rows, stride, pairs, table) },
+            InstructionSet::Avx2 => unsafe { x86::horizontal::filter_horizontal(rows, stride, block, table) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `InstructionSet::Avx512` is made only by `available`, after the machine reported all that is used.
             InstructionSet::Avx512 => unsafe {
-                x86::horizontal::filter_horizontal_avx512(rows, stride, pairs, table)
+                x86::horizontal::filter_horizontal_avx512(rows, stride, block, table)
             },
         }
     }

@@ -43,8 +43,10 @@ pub(crate) struct AxisTable {
     /// See `first`.
     pub end: u32,
     /// The same weights for pairs of neighbors from `first`: offset and weights of position i, two per word, the first in its lower
-    /// half. Empty without resizing.
+    /// half. Empty without resizing. Only the functions for x86-64 read them.
+    #[cfg(target_arch = "x86_64")]
     pairs: Vec<(u32, u32)>,
+    #[cfg(target_arch = "x86_64")]
     pair_weights: Vec<i32>,
 }
 
@@ -79,9 +81,12 @@ impl AxisTable {
             end: starts.last().zip(counts.last()).map_or(0, |(start, count)| start + count),
             starts,
             counts,
+            #[cfg(target_arch = "x86_64")]
             pairs: Vec::new(),
+            #[cfg(target_arch = "x86_64")]
             pair_weights: Vec::new(),
         };
+        #[cfg(target_arch = "x86_64")]
         if table.repeat.is_none() {
             table.build_pairs(&all);
         }
@@ -95,6 +100,7 @@ impl AxisTable {
     }
 
     /// `all`: the weights, position by position.
+    #[cfg(target_arch = "x86_64")]
     fn build_pairs(&mut self, all: &[i16]) {
         self.pairs.reserve(self.starts.len());
         self.pair_weights.reserve(all.len() / 2 + self.starts.len());
@@ -119,6 +125,7 @@ impl AxisTable {
     }
 
     /// First pair and weights of a position, two in a word.
+    #[cfg(target_arch = "x86_64")]
     pub fn pairs_at(&self, position: usize) -> (usize, &[i32]) {
         let (start, begin) = self.pairs[position];
         let end = self.pairs.get(position + 1).map_or(self.pair_weights.len(), |&(_, next)| next as usize);

@@ -80,11 +80,12 @@ impl PixelPass {
             let span = plane_tables.columns.sample_count();
             let row_stride = span.next_multiple_of(16);
             let all = BLOCK_ROWS * row_stride;
-            let Scratch { interleaved, block: [rows, pairs], block_components, .. } = &mut *scratch;
+            let Scratch { interleaved, block: [rows, interleaved_rows], block_components, .. } =
+                &mut *scratch;
             let components =
                 plane.offsets.iter().enumerate().filter_map(|(c, offset)| offset.map(|offset| (c, offset)));
             grow_to(rows, components.clone().count() * all);
-            grow_to(pairs, all);
+            grow_to(interleaved_rows, all);
             for r in 0..count {
                 if plane.step == 1 {
                     self.filter_vertical(
@@ -116,11 +117,11 @@ impl PixelPass {
             }
             for (place, (component, _)) in components.enumerate() {
                 grow_to(&mut block_components[component], BLOCK_ROWS * stride);
-                blocks.interleave_pairs(&mut pairs[..all], &rows[place * all..][..all], row_stride);
+                blocks.interleave(&mut interleaved_rows[..all], &rows[place * all..][..all], row_stride);
                 blocks.filter_horizontal(
                     &mut block_components[component],
                     stride,
-                    &pairs[..all],
+                    &interleaved_rows[..all],
                     &plane_tables.columns,
                 );
             }

@@ -10,7 +10,7 @@ pub struct Scratch {
     pub(super) components: [Vec<i16>; 3],
     /// A tone-mapped row.
     pub(super) tone_mapped: [Vec<i16>; 3],
-    /// Sixteen filtered rows, the same as pairs of neighbors, and sixteen rows of each component: used if rows are computed in blocks.
+    /// Sixteen filtered rows, the same interleaved, and sixteen rows of each component: used if rows are computed in blocks.
     pub(super) block: [Vec<i16>; 2],
     pub(super) block_components: [Vec<i16>; 3],
     /// The components of the complete window, if a warp or a mean needs them.

@@ -2,7 +2,7 @@
 
 use framespool_kernels::*;
 
-use crate::support::{gray, noise, run_u8, run_with_spec, Format, PlaneLayout, TestFrame};
+use crate::support::{gray, hash, noise, run_u8, run_with_spec, Format, PlaneLayout, TestFrame};
 
 #[test]
 fn overflowing_color_matrix_product_is_refused() {
@@ -135,5 +135,20 @@ fn cubic_overshoot_is_clamped_to_black_and_white() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn words_above_the_depth_count_as_white() {
+    let format = Format { depth_bits: 10, ..Format::i420(67, 9) };
+    let word =
+        |component: usize, column: u32, row: u32| hash(7, component as u64, column.into(), row.into()) as u16;
+    let damaged = TestFrame::new(format, |component, column, row| word(component, column, row).into());
+    let limited =
+        TestFrame::new(format, |component, column, row| word(component, column, row).min(1023).into());
+    let geometry = Geometry { resized: (50, 7), window: Rect::from_size(50, 7), ..Geometry::identity(67, 9) };
+    for backend in Backend::available() {
+        let expected = run_u8(&limited.view(), geometry, backend);
+        assert_eq!(run_u8(&damaged.view(), geometry, backend), expected, "{}", backend.name());
     }
 }

@@ -79,12 +79,7 @@ type VaList = *mut ffi::__va_list_tag;
 #[cfg(not(target_arch = "x86_64"))]
 type VaList = ffi::va_list;
 
-unsafe extern "C" fn on_log(
-    class: *mut c_void,
-    level: c_int,
-    format: *const c_char,
-    args: VaList,
-) {
+unsafe extern "C" fn on_log(class: *mut c_void, level: c_int, format: *const c_char, args: VaList) {
     // Where a slice ends too early, this line is the only report in time, and libavcodec does not log it as
     // an error: the error flag comes with the frame, after B pictures that refer to it.
     // SAFETY: libav's formats are C strings.

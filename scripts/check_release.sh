@@ -4,12 +4,13 @@
 #   scripts/check_release.sh tag vX.Y.Z              the tag, Cargo.toml, CITATION.cff and the changelog have the same version
 #   scripts/check_release.sh wheel                   the wheel of `make wheel` is fit for release, and passes the Python tests here
 #   scripts/check_release.sh twice                   a second build of the committed state, in another folder, has the same bytes
+#   scripts/check_release.sh relink                  the wheel can be linked with another FFmpeg (LGPL) and decodes the same bytes
 #   scripts/check_release.sh publish vX.Y.Z FOLDER   creates the release page, with the files of FOLDER and the changelog; needs gh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 die() { echo "check_release: $*" >&2; exit 1; }
-usage() { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 # The section of the changelog for version $1, without its title.
 section() { awk -v title="## $1 " 'index($0 " ", title) == 1 { on = 1; next } /^## / { on = 0 } on' CHANGELOG.md; }
@@ -54,6 +55,25 @@ for name in sorted({*a.namelist(), *b.namelist()}):
         print("differs:", name)
 sys.exit("check_release: the wheels differ")
 PROGRAM
+  ;;
+relink)
+  scripts/setup.sh tests
+  source scripts/env.sh
+  # The older one of the pinned versions.
+  other=$(bash -c 'source scripts/build_ffmpeg.sh && FFMPEG_PINS=("${FFMPEG_PINS[1]}") && main' | tail -n 1)
+  again=$(mktemp -d)
+  trap 'rm -rf "$again"' EXIT
+  git clone --quiet . "$again/sources"
+  (cd "$again/sources" && FRAMESPOOL_FFMPEG=$other make wheel)
+  decode() {
+    python -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --target "$again/$1" "$2"/framespool-*.whl
+    FRAMESPOOL_INDEX=off PYTHONPATH=$again/$1 python -s -W ignore scripts/check_wheel_media.py target/media >"$again/$1.txt"
+    FRAMESPOOL_INDEX=off PYTHONPATH=$again/$1 python -s -m framespool doctor | head -n 1
+  }
+  decode own target/wheels
+  decode relinked "$again/sources/target/wheels"
+  diff "$again/own.txt" "$again/relinked.txt"
+  echo "check_release: $(wc -l <"$again/own.txt") files decode to the same bytes"
   ;;
 publish)
   [ $# -eq 3 ] || usage

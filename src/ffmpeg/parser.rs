@@ -33,11 +33,11 @@ unsafe impl Send for Parser {}
 impl Parser {
     /// `None` for codecs without a parser.
     pub fn open(site: &Site, params: &CodecParams) -> Result<Option<Self>> {
-        // SAFETY: the number goes through the C type; any number is allowed, null means no parser.
+        // Through a pointer, because the parameter is an enum in FFmpeg 9 and an integer in FFmpeg 8.
+        let init = ffi::av_parser_init as *const ();
+        // SAFETY: C's enum is an integer of 32 bits; any number is allowed, null means no parser.
         let parser = unsafe {
-            let init: unsafe extern "C" fn(u32) -> *mut ffi::AVCodecParserContext = std::mem::transmute(
-                ffi::av_parser_init as unsafe extern "C" fn(ffi::AVCodecID) -> *mut ffi::AVCodecParserContext,
-            );
+            let init: unsafe extern "C" fn(u32) -> *mut ffi::AVCodecParserContext = std::mem::transmute(init);
             init(params.codec.id)
         };
         let Some(parser) = NonNull::new(parser) else { return Ok(None) };

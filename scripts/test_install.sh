@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the wheel as a user does, in new Debian systems, and runs it there. Needs root (or sudo), apt and a network.
 #
-#   scripts/test_install.sh                 Debian 11, 12 and 13
+#   scripts/test_install.sh                 Debian 11, 12, 13 and 14 (testing)
 #   scripts/test_install.sh bookworm        one of them
 #
 # Each system has Python and pip alone. The wheel is installed by pip, and used by a user without privileges whose home is
@@ -11,7 +11,7 @@
 # (2.31). The wheel and the test media are those of scripts/setup.sh tests. Prints a table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- bullseye bookworm trixie
+[ $# -gt 0 ] || set -- bullseye bookworm trixie forky
 [ "$(id -u)" = 0 ] || exec sudo -n --preserve-env=HOME,PATH "$0" "$@"
 command -v debootstrap >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends debootstrap </dev/null >&2
 wheel=$(compgen -G 'target/wheels/framespool-*.whl' | head -n 1 || true)
@@ -31,6 +31,7 @@ PYTHONWARNINGS=ignore .venv/bin/python -m pip install --quiet --no-deps --no-com
 cp -rL target/media "$work/media"
 FRAMESPOOL_INDEX=off PYTHONPATH=$work/reference .venv/bin/python scripts/check_wheel_reference.py "$work/media" >"$work/expected.json"
 
+mirror=$(apt-get indextargets --format '$(SITE)' 2>/dev/null | grep -E '/debian/?$' | head -n 1 || true)
 failed=0
 row() { printf '%-22s %-8s %-6s %-44s %s\n' "$@"; }
 # Runs a command of the user; the output is shown if it fails.
@@ -48,9 +49,13 @@ check() {
 
 for suite; do
   root=$work/$suite
-  debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates "$suite" "$root" >"$work/$suite.log" 2>&1 ||
+  # A debootstrap that is older than the release has no script of its name; that of unstable is the same.
+  script=/usr/share/debootstrap/scripts/$suite
+  [ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid
+  debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates "$suite" "$root" "${mirror:-http://deb.debian.org/debian}" "$script" \
+    >"$work/$suite.log" 2>&1 ||
     { tail -n 5 "$work/$suite.log" >&2; exit 1; }
-  system=$(. "$root/etc/os-release" && echo "Debian $VERSION_ID")
+  system=$(. "$root/etc/os-release" && echo "Debian ${VERSION_ID:-$suite}")
   glibc=$(chroot "$root" ldd --version | sed -n '1s/.* //p')
   row system Python glibc check result
   if ! chroot "$root" python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
@@ -92,7 +97,8 @@ for suite; do
   check "smoke test" python /srv/check_wheel_smoke.py /srv/expected.json
   check "framespool doctor" FRAMESPOOL_INDEX=off framespool doctor --json
   check "README.md" python /srv/readme.py
-  chroot "$root" apt-get -qq update
+  # A mirror's list of a moving release may have expired; its signature is still checked.
+  chroot "$root" apt-get -qq -o Acquire::Check-Valid-Until=false update
   chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends ffmpeg </dev/null >/dev/null 2>&1
   check "with another FFmpeg in LD_LIBRARY_PATH" "LD_LIBRARY_PATH=/usr/lib/$(uname -m)-linux-gnu python /srv/check_wheel_smoke.py /srv/expected.json"
   chroot "$root" env $(env | grep '^PIP_') /venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: av numpy opencv-python-headless pillow

@@ -55,7 +55,12 @@ if command -v rustc >/dev/null; then
   CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f' ${RUSTFLAGS:-} "--remap-path-prefix=$framespool_root=/framespool" \
     "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=/crates")
   export CARGO_ENCODED_RUSTFLAGS=${CARGO_ENCODED_RUSTFLAGS%$'\x1f'}
-  framespool_triple=${FRAMESPOOL_TARGET:-$(rustc -vV | sed -n 's/^host: //p')}
+  framespool_triple=$(rustc -vV | sed -n 's/^host: //p')
+  if [ -n "${FRAMESPOOL_TARGET:-}" ]; then
+    # Build scripts and macros are for this machine and need nothing from the linker script.
+    unset "CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$framespool_triple")_LINKER"
+    framespool_triple=$FRAMESPOOL_TARGET
+  fi
   export "CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$framespool_triple")_LINKER=$framespool_root/scripts/link_library.sh"
   if [ -n "${FRAMESPOOL_TARGET:-}" ]; then
     export CARGO_BUILD_TARGET=$FRAMESPOOL_TARGET PKG_CONFIG_ALLOW_CROSS=1

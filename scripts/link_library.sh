@@ -50,11 +50,10 @@ older_glibc() {
 }
 
 more=()
-arguments=()
-stripped=
+unstripped=()
 for argument in "$@"; do
+  [ "$argument" = -Wl,--strip-all ] || unstripped+=("$argument")
   case $argument in
-  -Wl,--strip-all) stripped=yes && continue ;;
   -Wl,--version-script=*)
     list=${argument#-Wl,--version-script=}
     if grep -q '^ *PyInit_' "$list"; then
@@ -66,21 +65,20 @@ for argument in "$@"; do
     fi
     ;;
   esac
-  arguments+=("$argument")
 done
-if [ ${#more[@]} = 0 ] || [ -z "$stripped" ]; then
-  "$compiler" "${more[@]}" "$@"
-  exit
-fi
+"$compiler" "${more[@]}" "$@"
+[ ${#more[@]} -gt 0 ] && [ ${#unstripped[@]} -lt $# ] || exit 0
 
-"$compiler" "${more[@]}" "${arguments[@]}"
-output=
-for ((i = 0; i < ${#arguments[@]}; i++)); do [ "${arguments[i]}" != -o ] || output=${arguments[i + 1]}; done
-tools=${compiler%gcc}
-[ "$tools" != "$compiler" ] || tools=
+# Symbols and debug information contain the paths of this machine, so they must not be part of what the build ID is computed from:
+# the library is linked a second time, with symbols and with the build ID of the first.
+for ((i = 0; i < ${#unstripped[@]}; i++)); do
+  [ "${unstripped[i]}" != -o ] || { output=${unstripped[i + 1]} && unstripped[i + 1]=$stubs/library.so; }
+done
 build_id=$(readelf -n "$output" | sed -n 's/^ *Build ID: //p')
 [ -n "$build_id" ] || { echo "link_library: the linker gave $output no build ID; link with -Wl,--build-id" >&2; exit 1; }
+tools=${compiler%gcc}
+[ "$tools" != "$compiler" ] || tools=
 symbols=$(dirname "$0")/../target/symbols
 mkdir -p "$symbols"
-"${tools}objcopy" --only-keep-debug --compress-debug-sections=zlib "$output" "$symbols/$build_id.debug"
-"${tools}strip" --strip-all "$output"
+"$compiler" "${more[@]}" "${unstripped[@]}" "-Wl,--build-id=0x$build_id"
+"${tools}objcopy" --only-keep-debug --compress-debug-sections=zlib "$stubs/library.so" "$symbols/$build_id.debug"

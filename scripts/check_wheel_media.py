@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Prints hashes of what framespool decodes from the test media, so that platforms can be compared.
 
-    check_wheel_media.py MEDIA [FRAMES]
+    check_wheel_media.py MEDIA
 
-Run by scripts/test_emulated.sh. Of every video: the number of frames, the RGB of the first FRAMES frames (12), of one
-in the middle and of the last one, and clips in each dtype and layout, some of them resized with each filter. Of every
+Run by scripts/test_emulated.sh and scripts/check_release.sh. Of every video: the number of frames, the RGB of the first
+12 frames, of one in the middle and of the last one, and clips of different dtypes, layouts and transforms. Of every
 image: its RGB. A file that cannot be decoded gives the error. Needs the standard library only.
 """
 
@@ -37,11 +37,11 @@ def md5(data: bytes) -> str:
     return hashlib.md5(data).hexdigest()[:16]
 
 
-def video_lines(path: Path, count: int) -> Iterator[str]:
+def video_lines(path: Path) -> Iterator[str]:
     """What is compared of a video, in parts."""
     video = fsp.Video(path)
     yield f"{len(video)} frames"
-    for index in sorted({*range(min(count, len(video))), len(video) // 2, len(video) - 1}):
+    for index in sorted({*range(min(12, len(video))), len(video) // 2, len(video) - 1}):
         try:
             yield md5(video[index].tobytes())
         except fsp.Error as error:
@@ -69,11 +69,11 @@ def image_lines(path: Path) -> Iterator[str]:
 
 def main() -> None:
     """Prints one line per file."""
-    media, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 12
+    media = Path(sys.argv[1])
     for entry in json.loads((media / "manifest.json").read_text())["files"]:
         path, parts = media / entry["path"], []
         try:
-            for part in image_lines(path) if entry["path"].startswith("images/") else video_lines(path, count):
+            for part in image_lines(path) if entry["path"].startswith("images/") else video_lines(path):
                 parts.append(part)
         except (fsp.Error, ValueError) as error:
             parts.append(type(error).__name__)

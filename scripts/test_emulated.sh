@@ -27,7 +27,7 @@ check() {
 }
 
 pixel_pass() (
-  FRAMESPOOL_TARGET=$target scripts/setup.sh tools
+  FRAMESPOOL_TARGET=$target scripts/setup.sh tools || exit
   export FRAMESPOOL_TARGET=$target PROPTEST_CASES=${PROPTEST_CASES:-16}
   source scripts/env.sh
   cargo test -q ${CI:+--locked} -p framespool-kernels

@@ -54,7 +54,7 @@ if [ -n "$peers" ]; then
   cp "$peers"/*.whl "$bundle/wheels/"
   [ ! -d "$peers/ffmpeg" ] || cp -r "$peers/ffmpeg" "$bundle/ffmpeg"
 fi
-cp -r benches/gpu "$bundle/benches/gpu"
+cp -r benches/gpu benches/harness "$bundle/benches/"
 cp docs/gpu-verification.md "$bundle/" 2>/dev/null || true
 if [ -d tests/python/gpu ]; then
   cp -r tests/python/gpu "$bundle/tests/python/gpu"

@@ -18,6 +18,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+
+from harness.record_format import record_text  # noqa: E402
+
 #: The repository, or the folder of an unpacked bundle.
 ROOT = HERE.parents[1]
 NO_GPU = 3
@@ -203,7 +207,7 @@ def write(place: Path, record: dict[str, Any]) -> None:
     """Writes a record atomically."""
     place.parent.mkdir(parents=True, exist_ok=True)
     unfinished = place.with_name(place.name + ".part")
-    unfinished.write_text(json.dumps(record, indent=1, sort_keys=False) + "\n")
+    unfinished.write_text(record_text(record), encoding="utf-8")
     unfinished.rename(place)
 
 

@@ -1,1 +1,1 @@
-"""What the comparisons share: worker processes, and the folders of videos and encodes."""
+"""What the comparisons share: worker processes, the folders of videos and encodes, and the text of records."""

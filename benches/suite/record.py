@@ -30,6 +30,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.record_format import record_text
+
 SCHEMA = 1
 FOLDER = Path(__file__).resolve().parents[1] / "record"
 #: With fewer values than this, a range is shown instead of quartiles.
@@ -190,22 +192,7 @@ def write(path: Path, record: dict[str, Any]) -> None:
     found = problems(record)
     if found:
         raise ValueError(f"{path.name}: not a record: {'; '.join(found)}")
-    path.write_text(_text(record), encoding="utf-8")
-
-
-def _text(record: dict[str, Any]) -> str:
-    """JSON with one line per row, readable and easy to compare."""
-
-    def inner(value: Any, indent: int) -> str:
-        return json.dumps(value, indent=1, ensure_ascii=False).replace("\n", "\n" + " " * indent)
-
-    tables = []
-    for table in record["tables"]:
-        head = inner({name: value for name, value in table.items() if name != "rows"}, 2)
-        rows = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in table["rows"])
-        tables.append(f'  {head.removesuffix("}").rstrip()},\n   "rows": [\n{rows}\n   ]\n  }}')
-    head = inner({name: value for name, value in record.items() if name != "tables"}, 0)
-    return head.removesuffix("}").rstrip() + ',\n "tables": [\n' + ",\n".join(tables) + "\n ]\n}\n"
+    path.write_text(record_text(record), encoding="utf-8")
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -24,6 +24,7 @@ sys.path.append(str(ROOT / "benches"))
 import bench as program  # noqa: E402
 import plots  # noqa: E402
 import readme_table  # noqa: E402
+from harness.record_format import record_text  # noqa: E402
 from suite import machine, record, running  # noqa: E402
 from suite.benches import BENCHES  # noqa: E402
 from suite.environments import Environment, Missing  # noqa: E402
@@ -48,6 +49,19 @@ def test_records_are_valid_and_contain_no_host_name(records):
         assert (path.parent / kept["text"]).is_file(), path.name
         assert path.name.startswith(f"{kept['date']}-"), path.name
         assert not any(f'"{folder}/' in text or f" {folder}/" in text for folder in ("/home", "/root", "/work", "/tmp"))
+
+
+def test_records_have_one_line_per_row():
+    """Records of benches and of GPUs; also those that were corrected by hand."""
+    paths = sorted(record.FOLDER.rglob("*.json"))
+    assert paths
+    for path in paths:
+        text = path.read_text()
+        kept = json.loads(text)
+        assert text == record_text(kept), f"{path.name}: write it with benches/harness/record_format.py"
+        lines = {line.strip().removesuffix(",") for line in text.splitlines()}
+        rows = [row for table in kept.get("tables", [kept]) for row in table["rows"]]
+        assert [row for row in rows if json.dumps(row, ensure_ascii=False) not in lines] == [], path.name
 
 
 @pytest.mark.parametrize("name", readme_table.FILES)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compiles the CUDA kernels to PTX and checks them without a GPU.
 
-    scripts/kernels.py generate    compiles kernels/cuda/pixel_pass.cu to kernels/cuda/gen/pixel_pass.ptx
-    scripts/kernels.py check       compiles again elsewhere; the result must equal the committed file byte for byte
+    scripts/kernels.py generate    compiles kernels/cuda/pixel_pass.cu to kernels/cuda/gen/pixel_pass.ptx.gz
+    scripts/kernels.py check       compiles again elsewhere; the result must equal the committed PTX byte for byte
     scripts/kernels.py ptxas       assembles the PTX for GPUs of ptxas 11.8; fails if a kernel spills registers
     scripts/kernels.py ptxas all   the same with ptxas 11.8, 12.9 and 13.5, for all GPUs from sm_70 to sm_121
     scripts/kernels.py count       counts the instructions of each kernel in the PTX, by kind
@@ -15,6 +15,8 @@ They run from there and are not installed. Only the standard library is needed, 
 
 import collections
 import ctypes
+import gzip
+import hashlib
 import os
 import re
 import shutil
@@ -25,7 +27,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CUDA = ROOT / "kernels" / "cuda"
-PTX = CUDA / "gen" / "pixel_pass.ptx"
+PTX = CUDA / "gen" / "pixel_pass.ptx.gz"
+SOURCES_HASH = CUDA / "gen" / "sources.sha256"
 
 # Every driver from release 520 on accepts the PTX of 11.8, which is why this version is pinned.
 NVRTC = ("nvidia-cuda-nvrtc-cu11", "11.8.89")
@@ -132,19 +135,38 @@ class Nvrtc:
         return self.text(program, "PTX")
 
 
+def headers():
+    """The text of each header by its name."""
+    return {header.name: header.read_text() for header in sorted(CUDA.glob("*.h"))}
+
+
 def compile_ptx():
-    headers = {header.name: header.read_text() for header in sorted(CUDA.glob("*.h"))}
-    return Nvrtc().compile((CUDA / "pixel_pass.cu").read_text(), headers)
+    return Nvrtc().compile((CUDA / "pixel_pass.cu").read_text(), headers())
+
+
+def sources_hash():
+    """SHA-256 of all that the PTX depends on: the compiler, its options and the sources."""
+    parts = [*NVRTC, *NVRTC_OPTIONS, (CUDA / "pixel_pass.cu").read_text()]
+    parts += [text for header in headers().items() for text in header]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def committed_ptx():
+    return gzip.decompress(PTX.read_bytes()).decode()
 
 
 def generate():
-    PTX.parent.mkdir(exist_ok=True)
-    PTX.write_text(compile_ptx())
-    print(f"{PTX.relative_to(ROOT)}: {PTX.stat().st_size} bytes")
+    ptx = compile_ptx()
+    # zlib's releases compress to different bytes: unchanged PTX keeps its file.
+    if not PTX.is_file() or committed_ptx() != ptx:
+        PTX.parent.mkdir(exist_ok=True)
+        PTX.write_bytes(gzip.compress(ptx.encode(), mtime=0))
+    SOURCES_HASH.write_text(sources_hash() + "\n")
+    print(f"{PTX.relative_to(ROOT)}: {len(ptx)} bytes, compressed {PTX.stat().st_size}")
 
 
 def check():
-    if PTX.read_text() != compile_ptx():
+    if committed_ptx() != compile_ptx() or SOURCES_HASH.read_text() != sources_hash() + "\n":
         fail(f"{PTX.relative_to(ROOT)} does not match its sources; run scripts/kernels.py generate")
     print(f"{PTX.relative_to(ROOT)} matches its sources, compiled with NVRTC {NVRTC[1]}")
 
@@ -153,8 +175,11 @@ def assemble(which, sm):
     """(kernel, registers, static shared bytes, stack bytes, spilled bytes) of each kernel."""
     ptxas = find_one(fetch_package(*which), "ptxas")
     ptxas.chmod(0o755)
+    ptx = committed_ptx()
     with tempfile.TemporaryDirectory() as folder:
-        command = [str(ptxas), f"-arch=sm_{sm}", "-v", "-o", f"{folder}/out", str(PTX)]
+        source = Path(folder) / "pixel_pass.ptx"
+        source.write_text(ptx)
+        command = [str(ptxas), f"-arch=sm_{sm}", "-v", "-o", f"{folder}/out", str(source)]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         fail(f"ptxas {which[1]} rejects the PTX for sm_{sm}:\n{done.stderr}")
@@ -167,7 +192,7 @@ def assemble(which, sm):
         elif found := re.search(r"Used (\d+) registers", line):
             shared = re.search(r"(\d+) bytes smem", line)
             rows.append((name, int(found[1]), int(shared[1]) if shared else 0, stack, spills))
-    if len(rows) != PTX.read_text().count(".entry"):
+    if len(rows) != ptx.count(".entry"):
         fail(f"ptxas {which[1]} for sm_{sm} did not report every kernel:\n{done.stderr}")
     return rows
 
@@ -187,7 +212,7 @@ def assemble_all(all_versions):
 
 def count_instructions():
     """Static count of each kind of instruction in each kernel: an instruction in a loop counts once."""
-    for kernel in re.split(r"(?=\.visible \.entry )", PTX.read_text())[1:]:
+    for kernel in re.split(r"(?=\.visible \.entry )", committed_ptx())[1:]:
         name = re.match(r"\.visible \.entry (\w+)", kernel)[1]
         kinds = collections.Counter()
         for line in kernel.splitlines():

@@ -14,8 +14,8 @@ pub use launch::DevicePass;
 pub use lut::DeviceLut;
 pub use rgb_operation::DeviceOperation;
 
-/// The kernels as PTX, which the driver compiles for any GPU from compute capability 7.0.
-pub const PTX: &str = include_str!("../cuda/gen/pixel_pass.ptx");
+/// The kernels as PTX, which the driver compiles for any GPU from compute capability 7.0. `build.rs` decompresses it.
+pub const PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/pixel_pass.ptx"));
 
 /// Threads of every block: as `TILE_WIDTH` and `TILE_HEIGHT` in `cuda/args.h`.
 pub(crate) const BLOCK_DIM: (u32, u32) = (32, 8);

@@ -217,6 +217,15 @@ def sources(tmp_path_factory) -> Path:
     return unpacked
 
 
+def test_ptx_is_that_of_the_kernel_sources():
+    """By a hash; scripts/kernels.py check, a step of make test-all, compiles them again."""
+    spec = importlib.util.spec_from_file_location("kernels", ROOT / "scripts" / "kernels.py")
+    kernels = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(kernels)
+    assert kernels.SOURCES_HASH.read_text().strip() == kernels.sources_hash(), "run scripts/kernels.py generate"
+    assert re.findall(r"\.entry (\w+)\(", kernels.committed_ptx()), "the compressed PTX has kernels"
+
+
 def test_sdist_has_everything_for_a_build(sources):
     needed = ["LICENSE", "THIRD_PARTY.md", "SECURITY.md", "Cargo.lock", ".cargo/config.toml", "scripts/build_ffmpeg.sh"]
     needed += [
@@ -229,7 +238,7 @@ def test_sdist_has_everything_for_a_build(sources):
     ]
     needed += [
         "src/image/libjpeg.c",
-        "kernels/cuda/gen/pixel_pass.ptx",
+        "kernels/cuda/gen/pixel_pass.ptx.gz",
         "requirements-dev.txt",
         "python/framespool/py.typed",
     ]

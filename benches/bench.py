@@ -7,7 +7,8 @@
     benches/bench.py --again --only scaling     repeats it
 
 Results, text and log of each bench are in target/bench/RUN. A finished one is recorded as benches/record/DATE-NAME.json
-and .txt. Then plots and tables are regenerated from the newest records. docs/benchmarks.md describes the measurements.
+and .txt. Then README's plot and the tables are regenerated from the newest records. docs/benchmarks.md describes the
+measurements.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--run", help="name of the run (default: today's date, with -short for a trial)")
     parser.add_argument("--again", action="store_true", help="repeat benches that already have a result in this run")
     parser.add_argument("--no-setup", action="store_true", help="use the environments without updating them")
-    parser.add_argument("--no-record", action="store_true", help="do not update benches/record, plots, README and docs")
+    parser.add_argument("--no-record", action="store_true", help="do not update benches/record, README and docs")
     parser.add_argument("--list", action="store_true", help="print what would run and its expected duration, and exit")
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.only or ()) - set(BENCHES)):
@@ -85,10 +86,9 @@ def keep(run: running.Run, results: list[Path]) -> None:
         target.with_suffix(".txt").write_text(result.with_suffix(".txt").read_text())
         print(f"record: {target.relative_to(ROOT)}")
         run.mark_kept(result)
-    python = environments()["peers"].python
-    for program in ([str(python), "benches/plots.py"], [sys.executable, "benches/readme_table.py"]):
-        if not running.call(program):
-            print(f"{program[1]} failed; run it again separately", file=sys.stderr)
+    for program in ("benches/plots.py", "benches/readme_table.py"):
+        if not running.call([sys.executable, program]):
+            print(f"{program} failed; run it again separately", file=sys.stderr)
 
 
 def main() -> int:

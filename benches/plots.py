@@ -1,43 +1,39 @@
-"""Plots the newest records: docs/benchmarks/NAME.svg.
+"""Plots the newest records as SVG.
 
-    benches/peers/.venv/bin/python benches/plots.py                 plots whose record has changed
-    benches/peers/.venv/bin/python benches/plots.py --only images --png target/plots
-    benches/plots.py --check                                        exits with 1 if one is missing or out of date
+    benches/plots.py                   draws README.md's plot, the only committed one, into docs/benchmarks
+    benches/plots.py --out FOLDER      draws all plots into a folder, to look at them
 
-matplotlib is in benches/peers/requirements.txt. A plot contains a checksum of its figures.
+The build of the documentation draws the others (scripts/docs_hooks.py). Only the standard library is needed. The same
+records give the same bytes.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import io
-import json
-import re
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from suite import machine
 from suite.benches import BENCHES
 from suite.environments import ROOT
-from suite.published_tables import PLOTS
-from suite.record import FOLDER, Found, Records
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from suite.published_tables import PLOTS, README_PLOT
+from suite.record import Found, Records
+from suite.svg import HATCH, Drawing
 
 DOCS = ROOT / "docs" / "benchmarks"
 # Readable on white and on dark pages: a contrast of 4 : 1 with either.
 TEXT = "#7c7c7c"
 # Colors of Okabe and Ito, distinguishable for color-blind readers; wrong output is also hatched.
 OWN, PEER, WRONG = "#0a7fc2", "#b4b4b4", "#d55e00"
-WIDTH_INCHES = 8.0
-ROW_INCHES = 0.24
-# Of a panel's title and axis.
-PANEL_INCHES = 0.95
-LONGEST_TITLE = 78
+WIDTH = 768
+#: Heights of a row, of a line of text, and between two panels.
+ROW, LINE, GAP = 22, 16, 24
+#: Width of a letter of the labels, in the widest of the usual fonts.
+LETTER = 6.6
+LONGEST_TITLE = 110
 
 
 @dataclass(frozen=True)
@@ -48,17 +44,8 @@ class Picture:
     panels: list[Found]
 
     @property
-    def target(self) -> Path:
-        """The plot's file in the documentation."""
-        return DOCS / f"{self.bench.replace('_', '-')}.svg"
-
-    @property
-    def checksum(self) -> str:
-        shown = [[each.path.name, each.table, each.record["machine"], each.record["load"]] for each in self.panels]
-        return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
-
-    def is_drawn(self) -> bool:
-        return self.target.exists() and self.checksum in self.target.read_text(encoding="utf-8")
+    def file_name(self) -> str:
+        return f"{self.bench.replace('_', '-')}.svg"
 
 
 def pictures(records: Records) -> list[Picture]:
@@ -67,17 +54,6 @@ def pictures(records: Records) -> list[Picture]:
         panels = [found for table in tables if (found := records.newest(bench, table))]
         made += [Picture(bench, panels)] if panels else []
     return made
-
-
-def folded(text: str, width: int = LONGEST_TITLE) -> str:
-    """Wraps at this number of characters."""
-    lines: list[str] = []
-    for word in text.split():
-        if lines and len(lines[-1]) + len(word) < width:
-            lines[-1] += " " + word
-        else:
-            lines.append(word)
-    return "\n".join(lines)
 
 
 def caption(found: Found) -> str:
@@ -92,7 +68,7 @@ def value_words(row: dict[str, Any]) -> str:
     ratio = row["ratio"]
     if row["right"] is False:
         return f"{words}, {row['answers']}"
-    return words + (f"  (x {ratio['median']:.3g})" if ratio else "")
+    return words + (f" (x {ratio['median']:.3g})" if ratio else "")
 
 
 def in_order(found: Found) -> list[dict[str, Any]]:
@@ -105,104 +81,66 @@ def in_order(found: Found) -> list[dict[str, Any]]:
     return sorted(found.table["rows"], key=place)
 
 
-def slim(svg: str) -> str:
-    """Reduces the size to a third: common attributes are written once, with two decimals."""
-    styles: dict[str, str] = {}
+def draw(picture: Picture) -> str:
+    """The plot as SVG: a panel for each table, with a bar for each row."""
+    rows = [row for found in picture.panels for row in found.table["rows"]]
+    left = LETTER * max(len(row["label"]) for row in rows) + 14
+    names = [found.table["title"] for found in picture.panels]
+    titles = [textwrap.wrap(name[0].upper() + name[1:], LONGEST_TITLE) for name in names]
+    heights = [
+        LINE * (len(title) + 2) + ROW * len(found.table["rows"]) + GAP
+        for title, found in zip(titles, picture.panels, strict=True)
+    ]
+    drawing = Drawing(WIDTH, sum(heights), BENCHES[picture.bench].title, background=None)
+    if any(row["right"] is False for row in rows):
+        drawing.hatch(WRONG)
+    top = 0.0
+    for title, found, height in zip(titles, picture.panels, heights, strict=True):
+        for number, line in enumerate([*title, caption(found)]):
+            drawing.text(4, top + LINE * (number + 1), line, size=12, color=TEXT)
+        draw_bars(drawing, found, left, top + LINE * (len(title) + 1) + 6)
+        top += height
+    return str(drawing)
 
-    def classed(match: re.Match[str]) -> str:
-        return f'class="{styles.setdefault(match[1], f"s{len(styles)}")}"'
 
-    svg = re.sub(r' style="([^"]*)"', lambda match: " " + classed(match), svg)
-    # Only in tags: the text between them contains figures.
-    svg = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d+\.\d\d)\d+", r"\1", tag[0]), svg)
-    svg = re.sub(r"\n\s*", "\n", svg)
-    rules = "".join(f".{name}{{{style}}}" for style, name in styles.items())
-    return svg.replace("</style>", f"{rules}</style>", 1)
-
-
-def draw_panel(axes: Axes, found: Found) -> None:
+def draw_bars(drawing: Drawing, found: Found, left: float, top: float) -> None:
+    """A bar for each row with its value, a line for its spread, and the axis."""
     rows = in_order(found)
-    places = range(len(rows))
-    for place, row in zip(places, rows, strict=True):
-        wrong = row["right"] is False
-        color = WRONG if wrong else OWN if row["own"] else PEER
-        value = row["value"]
-        axes.barh(place, value["median"], 0.72, color=color, hatch="////" if wrong else None, edgecolor="none")
-        most = value["median"]
-        if value["low"] is not None:
-            apart = [[value["median"] - value["low"]], [value["high"] - value["median"]]]
-            axes.errorbar(value["median"], place, xerr=apart, color=TEXT, capsize=2.5, linewidth=1.4)
-            most = value["high"]
-        axes.annotate(
-            value_words(row), (most, place), (5, 0), textcoords="offset points", va="center", color=TEXT, fontsize=8
-        )
-    highest = max(row["value"]["high"] or row["value"]["median"] for row in rows)
-    axes.set_xlim(0, highest * 1.32)
-    axes.set_yticks(list(places), [row["label"] for row in rows], fontsize=8)
-    axes.invert_yaxis()
-    better = {"lower": "lower is better", "higher": "higher is better"}[found.table["better"]]
-    spreads = {row["value"]["spread"] for row in rows} - {None}
-    lines = {"quartiles": "lines: the middle half", "range": "lines: minimum to maximum"}
-    drawn = "".join(f"; {lines[spread]}" for spread in sorted(spreads))
-    drawn += "; hatched: wrong output, or none" if any(row["right"] is False for row in rows) else ""
-    axes.set_xlabel(f"{found.table['unit']}, {better}{drawn}", fontsize=8, color=TEXT)
-    title = found.table["title"][0].upper() + found.table["title"][1:]
-    axes.set_title(f"{folded(title)}\n{caption(found)}", fontsize=9, color=TEXT, loc="left", x=0.0)
-    axes.tick_params(colors=TEXT, labelsize=8, length=2)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side == "left")
-        spine.set_color(TEXT)
-
-
-def draw(picture: Picture, png: Path | None) -> None:
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    # The same bytes for the same figures; text stays text.
-    matplotlib.rcParams.update({"svg.hashsalt": picture.bench, "svg.fonttype": "none", "font.family": "sans-serif"})
-    heights = [PANEL_INCHES + ROW_INCHES * len(found.table["rows"]) for found in picture.panels]
-    figure, panels = pyplot.subplots(
-        len(heights),
-        1,
-        figsize=(WIDTH_INCHES, sum(heights)),
-        height_ratios=heights,
-        squeeze=False,
-        layout="constrained",
+    # Each bar must fit with its words.
+    scale = min(
+        (WIDTH - left - LETTER * len(value_words(row)) - 8) / (row["value"]["high"] or row["value"]["median"] or 1)
+        for row in rows
     )
-    for axes, found in zip(panels[:, 0], picture.panels, strict=True):
-        axes.patch.set_alpha(0)
-        draw_panel(axes, found)
-    picture.target.parent.mkdir(parents=True, exist_ok=True)
-    described = {"Date": None, "Title": BENCHES[picture.bench].title, "Description": f"figures: {picture.checksum}"}
-    written = io.StringIO()
-    figure.savefig(written, format="svg", transparent=True, metadata=described)
-    picture.target.write_text(slim(written.getvalue()), encoding="utf-8")
-    if png:
-        png.mkdir(parents=True, exist_ok=True)
-        for name, color in (("light", "white"), ("dark", "#0d1117")):
-            figure.savefig(png / f"{picture.bench}-{name}.png", dpi=90, facecolor=color)
-    pyplot.close(figure)
+    for number, row in enumerate(rows):
+        value, y = row["value"], top + ROW * number
+        middle = y + ROW / 2
+        color = HATCH if row["right"] is False else OWN if row["own"] else PEER
+        drawing.text(left - 7, middle + 4, row["label"], size=11, color=TEXT, at="end")
+        drawing.box(left, y + 3, scale * value["median"], ROW - 6, color)
+        end = left + scale * value["median"]
+        if value["low"] is not None:
+            drawing.spread(left + scale * value["low"], left + scale * value["high"], middle, TEXT)
+            end = left + scale * value["high"]
+        drawing.text(end + 6, middle + 4, value_words(row), size=11, color=TEXT)
+    bottom = top + ROW * len(rows)
+    drawing.line(left, top, left, bottom, TEXT)
+    better = {"lower": "lower is better", "higher": "higher is better"}[found.table["better"]]
+    lines = {"quartiles": "lines: the middle half", "range": "lines: minimum to maximum"}
+    legend = "".join(f"; {lines[spread]}" for spread in sorted({row["value"]["spread"] for row in rows} - {None}))
+    legend += "; hatched: wrong output, or none" if any(row["right"] is False for row in rows) else ""
+    drawing.text(left, bottom + 15, f"{found.table['unit']}, {better}{legend}", size=11, color=TEXT)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="draw nothing; report missing or outdated plots")
-    parser.add_argument("--only", choices=PLOTS, help="this bench's alone")
-    parser.add_argument("--records", type=Path, default=FOLDER, help="another folder of records")
-    parser.add_argument("--again", action="store_true", help="also plots that are up to date")
-    parser.add_argument("--png", type=Path, help="also write PNGs, on light and on dark, to this folder")
+    parser.add_argument("--out", type=Path, help="draw all plots, into this folder")
     arguments = parser.parse_args()
-    wanted = [each for each in pictures(Records(arguments.records)) if arguments.only in (None, each.bench)]
-    stale = [picture for picture in wanted if not picture.is_drawn()]
-    if arguments.check:
-        for picture in stale:
-            print(f"{picture.target.name} does not show the newest figures: run benches/plots.py", file=sys.stderr)
-        return 1 if stale else 0
-    for picture in wanted if arguments.again or arguments.png else stale:
-        draw(picture, arguments.png)
-        print(f"drawn: {picture.target.name}")
+    folder = arguments.out or DOCS
+    folder.mkdir(parents=True, exist_ok=True)
+    for picture in pictures(Records()):
+        if arguments.out or picture.bench == README_PLOT:
+            (folder / picture.file_name).write_text(draw(picture), encoding="utf-8")
+            print(f"drawn: {picture.file_name}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""MkDocs hooks: links to files of the repository, marks of code blocks, generated help texts.
+"""MkDocs hooks: links to files of the repository, marks of code blocks, generated help texts and plots.
 
 The pages are also read in the repository. They therefore link to its files by relative paths, and their code blocks
 have marks for the tests (tests/python/docs_snippets.py). These hooks convert both for MkDocs.
@@ -11,6 +11,7 @@ import os
 import posixpath
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,13 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "benches"))
+
+import plots  # noqa: E402
+from suite.benches import BENCHES  # noqa: E402
+from suite.published_tables import PLOTS_MARK, README_PLOT  # noqa: E402
+from suite.record import Records  # noqa: E402
+
 #: Folder of the site with copies of repository files.
 _COPIES = "repository"
 #: An inline link, or the definition of one that is referred to by name.
@@ -31,7 +39,9 @@ _BIN = ROOT / ".venv" / "bin"
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Copies the files outside docs/ that pages link to into the site, as text."""
+    """Draws the plots, and copies the files outside docs/ that pages link to into the site, as text."""
+    for picture in _other_plots():
+        files.append(File.generated(config, f"benchmarks/{picture.file_name}", content=plots.draw(picture)))
     docs = Path(config.docs_dir)
     for page in [file for file in files if file.is_documentation_page()]:
         text = (docs / page.src_uri).read_text()
@@ -61,7 +71,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         # Anchors for the links in docstrings.
         markdown = "[](){#framespool.errors.Error}\n\n" + markdown
         markdown = re.sub(r"^## `(\w+)`$", r"[](){#framespool.errors.\1}\n\n\g<0>", markdown, flags=re.MULTILINE)
-    for mark, text in ((_HELP, _help), (_PRESETS, _presets)):
+    for mark, text in ((_HELP, _help), (_PRESETS, _presets), (PLOTS_MARK, _plots)):
         if mark in markdown:
             markdown = markdown.replace(mark, text())
     return markdown
@@ -105,6 +115,16 @@ def _presets() -> str:
         _output("python", "-c", "import framespool, json; print(json.dumps(framespool.samplers.presets()))")
     )
     return "\n\n".join(f"### `{name}`\n\n{text}" for name, text in sorted(texts.items()))
+
+
+def _other_plots() -> list[plots.Picture]:
+    """Those that docs/ does not contain."""
+    return [picture for picture in plots.pictures(Records()) if picture.bench != README_PLOT]
+
+
+def _plots() -> str:
+    """The images of these plots."""
+    return "\n\n".join(f"![{BENCHES[each.bench].title}](benchmarks/{each.file_name})" for each in _other_plots())
 
 
 def _output(program: str, *words: str) -> str:

@@ -189,3 +189,8 @@ PLOTS = {
     "ray": ("1 cores", "2 cores"),
     "start_up": ("seconds",),
 }
+
+#: The plot that README.md shows. It is committed; the build of the documentation draws the others.
+README_PLOT = "shuffled_epochs"
+#: The line of docs/benchmarks.md that the build replaces with them.
+PLOTS_MARK = "<!-- every other plot -->"

@@ -15,6 +15,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -29,8 +30,9 @@ from suite import machine, record, running  # noqa: E402
 from suite.benches import BENCHES  # noqa: E402
 from suite.environments import Environment, Missing  # noqa: E402
 from suite.parsers import clips, epochs, images  # noqa: E402
-from suite.published_tables import HEADLINES, PLOTS, SENTENCES, Headline  # noqa: E402
+from suite.published_tables import HEADLINES, PLOTS, README_PLOT, SENTENCES, Headline  # noqa: E402
 from suite.record import Row, Spread, Table  # noqa: E402
+from suite.svg import HATCH  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +73,25 @@ def test_readme_and_docs_tables_match_the_records(name, records):
     assert text[begin:end] == readme_table.block(records, *readme_table.FILES[name]), "run benches/readme_table.py"
 
 
-def test_the_plots_show_the_newest_records(records):
+def test_readme_plot_is_drawn_from_the_newest_records(records):
+    (picture,) = [each for each in plots.pictures(records) if each.bench == README_PLOT]
+    assert (plots.DOCS / picture.file_name).read_text() == plots.draw(picture), "run benches/plots.py"
+    assert f"](docs/benchmarks/{picture.file_name})" in (ROOT / "README.md").read_text()
+
+
+def test_plots_show_every_row_of_their_tables(records):
+    """The build of the documentation draws them; they are not committed."""
     made = plots.pictures(records)
-    assert made and [picture.target.name for picture in made if not picture.is_drawn()] == [], "run benches/plots.py"
+    assert [picture.bench for picture in made] == list(PLOTS)
+    for picture in made:
+        drawn = ElementTree.fromstring(plots.draw(picture))
+        texts = {element.text for element in drawn.iter() if element.tag.endswith("}text")}
+        rows = [row for found in picture.panels for row in found.table["rows"]]
+        assert {word for row in rows for word in (row["label"], plots.value_words(row))} <= texts, picture.bench
+        bars = [e for e in drawn.iter() if e.tag.endswith("}rect") and e.get("y")]
+        assert len(bars) == len(rows), picture.bench
+        hatched = [bar for bar in bars if bar.get("fill") == HATCH]
+        assert len(hatched) == sum(row["right"] is False for row in rows), picture.bench
 
 
 def test_what_headlines_name_is_measured(records):

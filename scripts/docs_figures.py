@@ -13,85 +13,25 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import framespool as fsp
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "benches"))
+
+from suite.svg import BLUE, GREEN, INK, ORANGE, RED, SKY, Drawing  # noqa: E402
+
 if not os.environ.get("FRAMESPOOL_CORPUS"):
     raise SystemExit("docs_figures: FRAMESPOOL_CORPUS is not set; set it to the folder of the corpus")
 CORPUS = Path(os.environ["FRAMESPOOL_CORPUS"])
 
-# Okabe and Ito's palette, distinguishable with color blindness. The background is white, also on dark pages.
-BLUE, ORANGE, GREEN, RED, SKY, GRAY, INK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#9a9a9a", "#222222"
 LIGHT = "#eef3f7"
-
-
-class Drawing:
-    """An SVG under construction."""
-
-    def __init__(self, width: float, height: float, title: str) -> None:
-        self.parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
-            f'height="{height:g}" font-family="Helvetica, Arial, sans-serif" font-size="13" role="img">',
-            f"<title>{escape(title)}</title>",
-            f'<rect width="{width:g}" height="{height:g}" rx="8" fill="#ffffff"/>',
-        ]
-
-    def box(self, x: float, y: float, w: float, h: float, fill: str, *, edge: str = "none", rx: float = 0) -> None:
-        """A rectangle."""
-        self.parts.append(
-            f'<rect x="{x:.2f}" y="{y:.2f}" width="{w:.2f}" height="{h:.2f}" rx="{rx:g}" '
-            f'fill="{fill}" stroke="{edge}"/>'
-        )
-
-    def line(self, x1: float, y1: float, x2: float, y2: float, color: str = GRAY, *, wide: float = 1) -> None:
-        """A line."""
-        self.parts.append(
-            f'<line x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}" stroke="{color}" stroke-width="{wide:g}"/>'
-        )
-
-    def arrow(self, x1: float, y1: float, x2: float, y2: float, color: str = INK) -> None:
-        """A straight arrow, to the right or downwards."""
-        self.line(x1, y1, x2, y2, color, wide=1.5)
-        tip = [(-7, -4), (-7, 4)] if y1 == y2 else [(-4, -7), (4, -7)]
-        points = f"{x2:.2f},{y2:.2f} " + " ".join(f"{x2 + dx:.2f},{y2 + dy:.2f}" for dx, dy in tip)
-        self.parts.append(f'<polygon points="{points}" fill="{color}"/>')
-
-    def dot(self, x: float, y: float, radius: float, color: str) -> None:
-        """A dot."""
-        self.parts.append(f'<circle cx="{x:.2f}" cy="{y:.2f}" r="{radius:g}" fill="{color}"/>')
-
-    def dots(self, points: list[tuple[float, float]]) -> None:
-        """Many small dots, as one path of zero-length strokes."""
-        path = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in points)
-        self.parts.append(f'<path d="{path}" stroke="{BLUE}" stroke-width="2.2" stroke-linecap="round"/>')
-
-    def text(
-        self,
-        x: float,
-        y: float,
-        words: str,
-        *,
-        size: float = 13,
-        color: str = INK,
-        at: str = "start",
-        bold: bool = False,
-    ) -> None:
-        """A line of text; ``at``: ``start``, ``middle`` or ``end``."""
-        weight = ' font-weight="bold"' if bold else ""
-        self.parts.append(
-            f'<text x="{x:.2f}" y="{y:.2f}" font-size="{size:g}" fill="{color}" text-anchor="{at}"{weight}>'
-            f"{escape(words)}</text>"
-        )
-
-    def __str__(self) -> str:
-        return "\n".join([*self.parts, "</svg>\n"])
 
 
 def flow() -> Drawing:
@@ -160,23 +100,19 @@ def clips_of_one_video() -> Drawing:
         return left + (right - left) * frame / frames
 
     bottom = top + row * len(clips) + 56
-    for key in keys:
-        d.line(x_at(key), top - 10, x_at(key), bottom, RED, wide=1.2)
+    d.boxes([(x_at(key) - 0.6, top - 10, 1.2, bottom - top + 10) for key in keys], RED)
+    frame_width = max(1.6, x_at(1) - left)
     for number, (clip, count) in enumerate(zip(clips, alone, strict=True)):
         y = top + number * row
         d.text(left - 8, y + 15, f"clip {number}", size=11.5, at="end")
-        for first, last in _spans([clip], keys):
-            d.box(x_at(first), y + 3, x_at(last + 1) - x_at(first), 16, "#cfe3f1")
-        for frame in clip:
-            d.box(x_at(frame), y + 3, max(1.6, x_at(1) - left), 16, BLUE)
+        d.boxes([(x_at(a), y + 3, x_at(b + 1) - x_at(a), 16) for a, b in _spans([clip], keys)], "#cfe3f1")
+        d.boxes([(x_at(frame), y + 3, frame_width, 16) for frame in clip], BLUE)
         d.text(right + 12, y + 15, f"{count} decoded", size=12)
     y = top + len(clips) * row + 14
     d.line(left, y - 8, right, y - 8, "#cccccc")
     d.text(left - 8, y + 19, "one plan", size=11.5, at="end", bold=True)
-    for first, last in _spans(clips, keys):
-        d.box(x_at(first), y + 5, x_at(last + 1) - x_at(first), 20, "#cdebdf")
-    for frame in sorted({frame for clip in clips for frame in clip}):
-        d.box(x_at(frame), y + 5, max(1.6, x_at(1) - left), 20, GREEN)
+    d.boxes([(x_at(a), y + 5, x_at(b + 1) - x_at(a), 20) for a, b in _spans(clips, keys)], "#cdebdf")
+    d.boxes([(x_at(f), y + 5, frame_width, 20) for f in sorted({f for clip in clips for f in clip})], GREEN)
     d.text(right + 12, y + 20, f"{shared['frames_decoded']} decoded", size=12, bold=True)
     y = bottom + 22
     notes = [
@@ -244,8 +180,10 @@ def frame_times() -> Drawing:
         size=12,
         color="#555555",
     )
-    for number, (start, stop) in enumerate(zip(pts, [*pts[1:], end], strict=True)):
-        d.box(x_at(start), 72, max(0.8, x_at(stop) - x_at(start) - 0.6), 26, SKY if number % 2 else BLUE)
+    shown_until = [*pts[1:], end]
+    frame_boxes = [(x_at(a), 72, max(0.8, x_at(b) - x_at(a) - 0.6), 26) for a, b in zip(pts, shown_until, strict=True)]
+    d.boxes(frame_boxes[::2], BLUE)
+    d.boxes(frame_boxes[1::2], SKY)
     for name, frames, color, y in (
         ("get_frames_played_at(…), fps=…: frames on screen at evenly spaced times", shown, GREEN, 118),
         ("every n-th frame: not evenly spaced in time", spread, ORANGE, 174),
@@ -320,13 +258,19 @@ def shards() -> Drawing:
             for r in range(ranks)
         ]
         x = left + 10
+        cells: dict[tuple[str, str], list[tuple[float, float, float, float]]] = {}
+        labels = []
         for batch in range(len(orders[0])):
             for rank, order in enumerate(orders):
                 for clip, filled in zip(order.batch(batch), order.padding(batch), strict=True):
-                    d.box(x, y, cell, 28, "#ffffff" if filled else colors[rank], edge=colors[rank])
-                    d.text(x + cell / 2, y + 19, str(clip), size=11.5, at="middle")
+                    colors_of_cell = ("#ffffff" if filled else colors[rank], colors[rank])
+                    cells.setdefault(colors_of_cell, []).append((x, y, cell, 28))
+                    labels.append((x + cell / 2, y + 19, str(clip)))
                     x += cell
             x += 8
+        for (fill, edge), boxes in cells.items():
+            d.boxes(boxes, fill, edge=edge)
+        d.labels(labels, size=11.5)
     x = 20
     for rank in range(4):
         d.box(x, 212, 12, 12, colors[rank])

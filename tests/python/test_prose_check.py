@@ -105,7 +105,7 @@ def test_commit_messages(text, finding):
 
 def test_hook_ignores_what_git_removes(tmp_path):
     file = tmp_path / "COMMIT_EDITMSG"
-    scissors = "# ------------------------ >8 ------------------------\n# Do not modify this line.\ndiff --git a/a b/a\n"
+    scissors = "# ------------------------ >8 ------------------------\n# Do not modify this.\ndiff --git a/a b/a\n"
     file.write_text(f"\nRead AVI packets directly\n# Please enter the message.\n{scissors}")
     assert list(prose_check.messages(["--message", str(file)])) == []
     file.write_text(f"# Please enter the message.\nread AVI packets directly\n{scissors}")

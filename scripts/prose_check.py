@@ -43,8 +43,8 @@ LOWER_CASE = re.compile(r"[a-z]+(?:\(.*?\))?!?[:,]?(?:\s|$)")
 # First lines that git writes itself.
 WRITTEN_BY_GIT = re.compile(r'Merge |Revert "|(?:fixup|squash|amend)! ')
 
-# Pattern (in lower case; found in any case, without letters before or after it) and what to write instead. Words with an
-# ordinary meaning in the field are not listed.
+# Pattern (in lower case; found in any case, without letters before or after it) and what to write instead. Words with
+# an ordinary meaning in the field are not listed.
 WORDS = {
     # Metaphors that were names.
     r"desks?(?!_drawing)": "scheduler",

@@ -310,7 +310,7 @@ def messages(arguments: list[str]) -> Iterator[str]:
         yield from message("commit message", re.sub(r"^#.*\n?", "", text, flags=re.M))
         return
     log = ["git", "log", "--no-merges", "-z", "--format=%h%n%B", value]
-    listed = subprocess.run(log, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    listed = subprocess.run(log, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True).stdout
     for commit in filter(None, listed.split("\0")):
         name, _, text = commit.partition("\n")
         yield from message(f"commit {name}", text)

@@ -350,12 +350,12 @@ described() {
 
 main() {
   local tool prefix mark=()
-  command -v "${cross}gcc" >/dev/null || die "${cross}gcc is missing; 'make build' installs it if it is allowed to, else see CONTRIBUTING.md"
+  command -v "${cross}gcc" >/dev/null || die "${cross}gcc is missing; 'make build' installs it if it is allowed to, else see docs/development.md"
   take_given ffmpeg
   take_given dav1d
   cached && return
   for tool in make nasm patch pkg-config meson ninja xz; do
-    command -v "$tool" >/dev/null || die "$tool is missing; 'make build' installs it if it is allowed to, else see CONTRIBUTING.md"
+    command -v "$tool" >/dev/null || die "$tool is missing; 'make build' installs it if it is allowed to, else see docs/development.md"
   done
 
   mkdir -p "$cache"

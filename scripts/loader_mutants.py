@@ -174,14 +174,14 @@ def die(text: str) -> None:
     sys.exit(f"loader_mutants: {text}")
 
 
-def unapplicable() -> list[str]:
+def inapplicable() -> list[str]:
     """Mutants whose text no longer occurs in the sources, or occurs more than once."""
     return [m.name for m in MUTANTS if (ROOT / m.file).read_text().count(m.old) != 1]
 
 
 def copy_sources_with_mutants() -> None:
     """The sources with all mutants in them, each active only if it is selected."""
-    if lost := unapplicable():
+    if lost := inapplicable():
         die(f"the sources of these mutants have changed, update them: {', '.join(lost)}")
     shutil.rmtree(COPY, ignore_errors=True)
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout

@@ -10,7 +10,11 @@ Reports, with file and line:
 - Python functions and classes whose docstring lacks a Google-style section: `Args:`, `Returns:` and `Raises:` where
   the code has arguments, a result or a `raise`, and `Example:` for every name that a public module exports.
 
-Run it from anywhere: `scripts/prose_check.py [FILE...]`. It needs no package.
+Run it from anywhere. It needs no package:
+
+    scripts/prose_check.py [FILE...]            these files, or all files of the repository
+    scripts/prose_check.py --message FILE       the commit message in a file, as git's hook commit-msg passes it
+    scripts/prose_check.py --commits A..B       the messages of these commits, without merges
 """
 
 from __future__ import annotations
@@ -31,9 +35,16 @@ EXCLUDED = re.compile(r"benches/record/|licenses/|nvdec/src/sys/bindings\.rs|scr
 
 MAX_MARKDOWN_COLUMNS = 120
 MAX_PARAGRAPH_LINES = 5
+MAX_SUBJECT_CHARACTERS = 72
 
-# Pattern (in any case, without letters before or after it) and what to write instead. Words with an ordinary meaning in
-# the field are not listed.
+# A first word in lower case is the start of a phrase, or a prefix such as `fix:` or `feat(cli)!:`. Names of code differ
+# from it: `video_metadata()`, `env.sh:`.
+LOWER_CASE = re.compile(r"[a-z]+(?:\(.*?\))?!?[:,]?(?:\s|$)")
+# First lines that git writes itself.
+WRITTEN_BY_GIT = re.compile(r'Merge |Revert "|(?:fixup|squash|amend)! ')
+
+# Pattern (in lower case; found in any case, without letters before or after it) and what to write instead. Words with
+# an ordinary meaning in the field are not listed.
 WORDS = {
     # Metaphors that were names.
     r"desks?(?!_drawing)": "scheduler",
@@ -77,7 +88,7 @@ WORDS = {
     r"cut (?:short|off)": "truncated",
     r"(?:leav(?:e|es|ing)|left) (?:\w+ )?out": "omit or skip",
     r"ask(?:s|ed|ing)? for": "request",
-    r"^ *//! *(?:In|Out|Never):": "a plain sentence",
+    r"^ *//! *(?:in|out|never):": "a plain sentence",
     r"mend(?:s|ed|ing)?": "fix or repair",
     r"dear(?:er|est)?": "expensive",
     r"without a word": "silently",
@@ -103,10 +114,10 @@ WORDS = {
     r"colour": "color",
     r"most_[a-z]": "max_",
 }
-PATTERNS = [
-    (re.compile(rf"(?<![A-Za-z])(?:{pattern})(?![a-z])", re.IGNORECASE), advice) for pattern, advice in WORDS.items()
-]
-ANY = re.compile("|".join(pattern.pattern for pattern, _ in PATTERNS), re.IGNORECASE)
+WORD = r"(?<![A-Za-z])(?:{})(?![a-z])"
+PATTERNS = [(re.compile(WORD.format(pattern), re.IGNORECASE), advice) for pattern, advice in WORDS.items()]
+# Most lines match none of them, which one search shows. It reads the line in lower case, because ignoring case is slow.
+ANY = re.compile(WORD.format("|".join(WORDS)))
 # Where a word begins within a camel-case identifier, and the escapes that would hide one.
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 ESCAPE = re.compile(r"\\[nrt]")
@@ -120,7 +131,7 @@ def words(path: Path, lines: list[str]) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         split = HUMP.sub(" ", ESCAPE.sub(" ", line))
         for text in dict.fromkeys((line, split)):
-            if not ANY.search(text):
+            if not ANY.search(text.lower()):
                 continue
             for pattern, advice in PATTERNS:
                 for found in pattern.finditer(text):
@@ -273,7 +284,50 @@ def check(path: Path) -> Iterator[str]:
                 yield from sections(shown, tree)
 
 
+def message(name: str, text: str) -> Iterator[str]:
+    """Checks the first line of a commit message, and that the second one is empty."""
+    first, second = [*text.strip("\n").split("\n"), ""][:2]
+    if WRITTEN_BY_GIT.match(first):
+        return
+    if not first.strip():
+        yield f"{name}: the first line is empty"
+    if len(first) > MAX_SUBJECT_CHARACTERS:
+        yield f"{name}: the first line has {len(first)} characters; at most {MAX_SUBJECT_CHARACTERS}"
+    if LOWER_CASE.match(first):
+        yield f"{name}: '{first.split()[0]}': start with a capital letter or a name of the code, without a prefix"
+    if first.rstrip().endswith("."):
+        yield f"{name}: the first line ends with a period"
+    if second.strip():
+        yield f"{name}: the second line is not empty"
+
+
+def messages(arguments: list[str]) -> Iterator[str]:
+    option, value = arguments
+    if option == "--message":
+        text = Path(value).read_text(encoding="utf-8")
+        # What git adds for the editor, and removes afterwards.
+        text = re.split(r"^# -+ >8 -+$", text, maxsplit=1, flags=re.M)[0]
+        yield from message("commit message", re.sub(r"^#.*\n?", "", text, flags=re.M))
+        return
+    log = ["git", "log", "--no-merges", "-z", "--format=%h%n%B", value]
+    listed = subprocess.run(log, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True).stdout
+    for commit in filter(None, listed.split("\0")):
+        name, _, text = commit.partition("\n")
+        yield from message(f"commit {name}", text)
+
+
+def report(findings: list[str], rule: str) -> int:
+    if findings:
+        print("\n".join(findings))
+        print(f"prose_check: {len(findings)} findings; {rule}")
+    return bool(findings)
+
+
 def main() -> int:
+    if sys.argv[1:2] in (["--message"], ["--commits"]):
+        if len(sys.argv) != 3:
+            sys.exit("prose_check: --message needs a file, --commits a range of commits")
+        return report([*messages(sys.argv[1:])], "CONTRIBUTING.md has the rule under Commits")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
     files = [Path(f).resolve() for f in sys.argv[1:]] or [ROOT / f for f in listed.split("\0") if f]
     findings = [
@@ -284,10 +338,7 @@ def main() -> int:
         and not EXCLUDED.search(file.relative_to(ROOT).as_posix())
         for finding in check(file)
     ]
-    print("\n".join(findings))
-    if findings:
-        print(f"prose_check: {len(findings)} findings; the word list and its replacements are in {Path(__file__).name}")
-    return bool(findings)
+    return report(findings, f"the word list and its replacements are in {Path(__file__).name}")
 
 
 if __name__ == "__main__":

@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(checksum(&permutation(100_000, 7)), 8023667447378198044);
     }
 
-    // Expected values computed by NumPy's MT19937 and a Python loop; benches/peers/check_order.py compares
+    // Expected values computed by NumPy's MT19937 and a Python loop. benches/record/2026-11-22-orders.txt compares
     // with torch itself, on both sides of the length from which this variant is used.
     #[test]
     fn long_lists_are_shuffled_inside_out() {

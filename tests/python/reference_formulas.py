@@ -1,7 +1,7 @@
 """Tools for published formulas: torch's arithmetic in NumPy, videos, and the comparison of many cases.
 
 Nothing here comes from framespool: fused multiply-adds are computed with fractions, everything else with NumPy or plain
-Python. benches/peers/check_sampling_times.py compares the torch functions with torch itself.
+Python. test_installed_peers.py compares the torch functions with torch itself.
 """
 
 from __future__ import annotations

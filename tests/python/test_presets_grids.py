@@ -189,23 +189,6 @@ def test_frames_are_those_recorded_from_transformers(total, rate, options, old, 
             assert rule.frames(total, fps=rate).indices == expected
 
 
-def test_default_version_equals_the_installed_transformers():
-    utils = pytest.importorskip("transformers.video_utils")
-
-    def one(random, comparison):
-        total, rate = random.randint(1, 900), random.choice([24.0, 25.0, 29.97, 60.0])
-        options = random.choice([{"num_frames": random.randint(1, 80)}, {"fps": random.choice([1, 2, 0.5, 30.0])}])
-        metadata = utils.VideoMetadata(total_num_frames=total, fps=rate)
-        try:
-            expected = utils.default_sample_indices_fn(metadata, **options).tolist()
-        except ValueError:
-            expected = None
-        full = {"num_frames": None, "fps": None, **options}
-        comparison.check("hf", full, steady(total, rate), [expected and real(expected)])
-
-    run(697, one, failing=0.4)
-
-
 def test_transformers_quirks():
     rule = fsp.samplers.preset("hf", num_frames=7, version="4.57")
     assert rule.frames(17).indices == [0, 2, 4, 7, 9, 12, 14]  # and not frame 17

@@ -96,7 +96,7 @@ def test_workflows_call_only_what_runs_locally(path):
                 assert f"\n{arguments[0]})\n" in script.read_text(), step
     for called in re.findall(r"uses: \./(\S+)", text):
         assert (ROOT / called).is_file(), called
-    assert f"`{path.stem}`" in (ROOT / "CONTRIBUTING.md").read_text()
+    assert f"`{path.stem}`" in (ROOT / "docs/development.md").read_text()
 
 
 def test_actions_have_one_version_each():

@@ -1,6 +1,7 @@
 """scripts/prose_check.py: each of its checks finds a violation and accepts the corrected text."""
 
 import importlib.util
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,53 @@ def test_exported_names_have_an_example(tmp_path, monkeypatch, suffix):
         found.append([line.partition(": ")[2] for line in prose_check.check(module)])
     prose_check.exported.cache_clear()
     assert found == [["cut: no section 'Example:'"], []]
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("Read AVI packets directly", None),
+        ("Read AVI packets directly\n\nThe demuxer copied each packet.\n", None),
+        ("R" * 72, None),
+        ("R" * 73, "73 characters"),
+        ("video_metadata() of a segment counts within it", None),
+        ("env.sh: build scripts use the default linker", None),
+        ("GPU: a status is read again", None),
+        ("fix: read AVI packets directly", "'fix:'"),
+        ("feat(avi)!: read packets directly", "'feat(avi)!:'"),
+        ("read AVI packets directly", "'read'"),
+        ("Read AVI packets directly.", "period"),
+        ("Read AVI packets directly\nThe demuxer copied each packet.\n", "second line"),
+        ("", "empty"),
+        ("Merge branch 'avi' of " + "x" * 72, None),
+        ('Revert "' + "x" * 72 + '"', None),
+        ("fixup! Read AVI packets directly", None),
+    ],
+)
+def test_commit_messages(text, finding):
+    found = list(prose_check.message("commit", text))
+    assert (finding is None and not found) or any(finding in line for line in found), found
+
+
+def test_hook_ignores_what_git_removes(tmp_path):
+    file = tmp_path / "COMMIT_EDITMSG"
+    scissors = "# ------------------------ >8 ------------------------\n# Do not modify this.\ndiff --git a/a b/a\n"
+    file.write_text(f"\nRead AVI packets directly\n# Please enter the message.\n{scissors}")
+    assert list(prose_check.messages(["--message", str(file)])) == []
+    file.write_text(f"# Please enter the message.\nread AVI packets directly\n{scissors}")
+    assert len(list(prose_check.messages(["--message", str(file)]))) == 1
+
+
+def test_commits_of_a_range_without_merges(tmp_path, monkeypatch):
+    def git(*arguments):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "core.hooksPath=/dev/null"]
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "--initial-branch=main")
+    for text in ("before the range.", "Good", "bad"):
+        git("commit", "--allow-empty", "--message", text)
+    git("checkout", "-b", "side", "HEAD~1")
+    git("commit", "--allow-empty", "--message", "Good\n\n# Not a comment\n")
+    git("merge", "--no-ff", "--message", "merged by hand", "main")
+    monkeypatch.setattr(prose_check, "ROOT", tmp_path)
+    assert [line.partition(": ")[2][:5] for line in prose_check.messages(["--commits", "main~2..HEAD"])] == ["'bad'"]

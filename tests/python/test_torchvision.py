@@ -107,7 +107,7 @@ def test_normalize_of_codes(clip):
     (v2.RandomErasing(value="random"), t.RandomErasing(value="random")),
 ], ids=lambda transform: type(transform).__name__)  # fmt: skip
 def test_random_transforms_keep_their_arguments(theirs, ours):
-    """That framespool's draw and apply the same as torchvision's is shown in test_transforms.py."""
+    """That the drawn parameters are applied as torchvision does is shown in test_torchvision_drawn.py."""
     assert _compose.split([theirs], "uint8") == _compose.split([ours], "uint8")
 
 

@@ -1,62 +1,24 @@
-"""The steps of a list of framespool's transforms with torchvision's functions, and images to apply them to."""
+"""Each transform of framespool by torchvision's functions, with parameters that framespool has drawn."""
 
 from __future__ import annotations
 
-import itertools
 import math
-import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-import av
 import numpy as np
 import torch
 from framespool import transforms as t
-from PIL import Image
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as F
 
-# Appended to the path: modules that all benches share.
-sys.path.append(str(Path(__file__).resolve().parents[1]))
-from harness.folders import corpus  # noqa: E402
-
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-TENSOR, PIL, FORMULA = "torchvision", "PIL", "formula"
 Drawn = dict[str, Any]
-
-
-# --- Images ---------------------------------------------------------------------------------------------------------
-
-
-def decoded(frames: int) -> np.ndarray:
-    """Consecutive frames of a video, (T, H, W, 3)."""
-    path = corpus() / "video" / "action" / "dog_fetch_720p.mp4"
-    with av.open(str(path)) as container:
-        wanted = itertools.islice(container.decode(video=0), 20, 20 + frames)
-        return np.stack([frame.to_ndarray(format="rgb24") for frame in wanted])
-
-
-def made(height: int = 251, width: int = 333) -> np.ndarray:
-    """Ramps, saturated patches, fine lines and noise, (H, W, 3)."""
-    y, x = np.mgrid[0:height, 0:width]
-    picture = np.stack([x * 255 / (width - 1), y * 255 / (height - 1), (x + y) % 256], axis=-1)
-    colors = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0), (255, 0, 255), (0, 255, 255), (255,) * 3, (0,) * 3]
-    for i, color in enumerate(colors):
-        picture[20 + 25 * i : 40 + 25 * i, 30:120] = color
-    picture[60:120, 150:220] = ((x + y)[60:120, 150:220, None] % 2) * 255
-    picture[130:190, 150:220] = ((x // 3)[130:190, 150:220, None] % 2) * 255
-    picture[40:200, 240:310] = np.random.default_rng(0).integers(0, 256, (160, 70, 3))
-    return picture.round().astype(np.uint8)
-
-
-# --- torchvision's result for a transform and its parameters ---------------------------------------------------------
 
 
 def mode(transform: Any, *, resizes: bool) -> InterpolationMode:
     if transform.interpolation == "bilinear":
         return InterpolationMode.BILINEAR
-    # For resizing, torchvision's NEAREST takes another pixel than its NEAREST_EXACT and PIL.
+    # For resizing, torchvision's NEAREST takes another pixel than its NEAREST_EXACT.
     return InterpolationMode.NEAREST_EXACT if resizes else InterpolationMode.NEAREST
 
 
@@ -107,25 +69,9 @@ def letterbox(picture: Any, transform: t.Letterbox) -> Any:
     return F.pad(picture, padding, fill=whole(transform.fill))
 
 
-def jitter(picture: Any, drawn: Drawn) -> Any:
-    changes: list[tuple[str, Callable[[Any, float], Any]]] = [
-        ("brightness", F.adjust_brightness),
-        ("contrast", F.adjust_contrast),
-        ("saturation", F.adjust_saturation),
-        ("hue", F.adjust_hue),
-    ]
-    for index in whole(drawn.get("order", range(4))):
-        name, change = changes[index]
-        if drawn.get(name) is not None:
-            picture = change(picture, drawn[name])
-    return picture
-
-
 def erase(picture: Any, holes: Sequence[float], value: Sequence[float]) -> Any:
     rows, columns = size_of(picture)
-    fill_color = torch.tensor(value)[:, None, None]
-    if isinstance(picture, torch.Tensor):
-        fill_color = fill_color.to(picture.dtype)
+    fill_color = torch.tensor(value)[:, None, None].to(picture.dtype)
     for top, left, height, width in zip(*[iter(whole(holes))] * 4, strict=True):
         bottom, right = min(rows, top + height), min(columns, left + width)
         top, left = max(0, top), max(0, left)
@@ -154,13 +100,13 @@ def color_twist(picture: torch.Tensor, transform: t.ColorTwist) -> torch.Tensor:
     to_yiq = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
     cos, sin = math.cos(math.radians(hue)) * saturation, math.sin(math.radians(hue)) * saturation
     matrix = np.linalg.inv(to_yiq) @ np.array([[1, 0, 0], [0, cos, sin], [0, -sin, cos]]) @ to_yiq
-    turned = np.einsum("rk,khw->rhw", matrix, picture.numpy())
+    turned = np.einsum("rk,tkhw->trhw", matrix, picture.numpy())
     twisted = ((turned - 128) * contrast + 128) * brightness
     return torch.from_numpy(np.clip(np.rint(twisted), 0, 255).astype(np.uint8))
 
 
 def one_step(picture: Any, transform: t.Transform, drawn: Drawn) -> Any:
-    """The image after one transform; a list of images for a transform that makes views."""
+    """Frames (T, C, H, W) after one transform; a list of them for a transform that makes views."""
     applied = drawn.get("applied", 1.0) > 0.5
     match transform:
         case t.Resize():
@@ -200,8 +146,6 @@ def one_step(picture: Any, transform: t.Transform, drawn: Drawn) -> Any:
             return F.pad(picture, list(transform.padding), fill=whole(transform.fill))
         case t.Letterbox():
             return letterbox(picture, transform)
-        case t.ColorJitter():
-            return jitter(picture, drawn)
         case t.ColorTwist():
             return color_twist(picture, transform)
         case t.RandomGrayscale() | t.Grayscale():
@@ -213,20 +157,14 @@ def one_step(picture: Any, transform: t.Transform, drawn: Drawn) -> Any:
         case t.GridMask():
             return grid_mask(picture, transform)
         case t.Normalize():
-            tensor = picture if isinstance(picture, torch.Tensor) else F.pil_to_tensor(picture)
-            return F.normalize(F.to_dtype(tensor, torch.float32, scale=True), transform.mean, transform.std)
+            return F.normalize(F.to_dtype(picture, torch.float32, scale=True), transform.mean, transform.std)
     raise NotImplementedError(transform)
 
 
-def theirs(frames: np.ndarray, transforms: list[t.Transform], drawn: list[Drawn], against: str) -> np.ndarray:
-    """(views, T, H, W, 3) from torchvision or PIL."""
-    made_of_each = []
-    for frame in frames:
-        views = [Image.fromarray(frame) if against == PIL else torch.from_numpy(frame).permute(2, 0, 1)]
-        for transform, numbers in zip(transforms, drawn, strict=True):
-            after = [one_step(view, transform, numbers) for view in views]
-            views = [each for one in after for each in (one if isinstance(one, list) else [one])]
-        made_of_each.append(
-            [np.asarray(v.permute(1, 2, 0) if isinstance(v, torch.Tensor) else v).astype(np.float32) for v in views]
-        )
-    return np.stack([np.stack(view) for view in zip(*made_of_each, strict=True)])
+def theirs(frames: np.ndarray, transforms: list[t.Transform], drawn: list[Drawn]) -> np.ndarray:
+    """The views of all frames, (views * T, C, H, W), of frames (T, H, W, C)."""
+    views = [torch.from_numpy(frames).permute(0, 3, 1, 2)]
+    for transform, numbers in zip(transforms, drawn, strict=True):
+        after = [one_step(view, transform, numbers) for view in views]
+        views = [each for one in after for each in (one if isinstance(one, list) else [one])]
+    return torch.cat(views).numpy().astype(np.float32)

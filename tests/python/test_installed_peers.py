@@ -1,0 +1,249 @@
+"""Orders and presets that reproduce other libraries, compared with the installed ones; skipped where they are not.
+
+The other tests of presets compare with formulas in NumPy and plain Python (``reference_formulas.py``), which these
+tests compare with PyTorch itself.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from typing import Any
+from unittest.mock import patch
+
+import framespool as fsp
+import numpy as np
+import presets_golden
+import pytest
+import reference_formulas
+from framespool import _framespool
+from reference_formulas import real, run, steady
+
+torch = pytest.importorskip("torch")
+
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, IterableDataset, get_worker_info  # noqa: E402
+
+# PyTorch chooses its routines by the processor. With AVX2, AVX-512 and on Arm they round a product and a sum once, as
+# the presets do.
+rounds_once = pytest.mark.skipif(
+    torch.backends.cpu.get_cpu_capability() == "DEFAULT", reason="PyTorch has no AVX2 here and rounds differently"
+)
+
+LENGTHS = [*range(0, 14), 63, 64, 65, 100, 999, 1000, 1023, 1024, 1025, 9973, 100_001]
+SEEDS = [0, 1, 42, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 7, 2**63 - 2**34]
+
+
+def test_batches_are_those_of_distributed_sampler():
+    draw = random.Random(0)
+    compared = 0
+    for _ in range(150):
+        n, shards, batch = draw.choice(LENGTHS), draw.choice([1, 1, 2, 3, 7, 16, 100]), draw.choice([1, 2, 3, 8, 1000])
+        rank, seed, epoch = draw.randrange(shards), draw.choice(SEEDS), draw.choice([0, 1, 17, 2**31, 2**33])
+        shuffle, drop = draw.random() < 0.8, draw.random() < 0.5
+        ours = fsp.BatchSampler(
+            order="torch",
+            num_clips=n,
+            batch_size=batch,
+            shuffle="full" if shuffle else False,
+            shard_id=rank,
+            num_shards=shards,
+            seed=seed,
+            last_batch="drop" if drop else "partial",
+        )
+        theirs = DistributedSampler(range(n), shards, rank, shuffle=shuffle, seed=seed, drop_last=drop)
+        theirs.set_epoch(epoch)
+        if n > 200:
+            expected = list(BatchSampler(theirs, batch, drop))  # the batches of DataLoader, without fetching
+        else:
+            expected = list(DataLoader(range(n), batch, sampler=theirs, drop_last=drop, collate_fn=list))
+        assert list(ours.epoch(epoch)) == expected, ours
+        compared += len(expected)
+    assert compared > 10_000
+
+
+class Batches(IterableDataset):
+    """An order in the workers of a DataLoader, each with its own part."""
+
+    def __init__(self, **keywords: Any) -> None:
+        self.keywords = keywords
+
+    def __iter__(self):
+        worker = get_worker_info()
+        return iter(fsp.BatchSampler(**self.keywords, worker_id=worker.id, num_workers=worker.num_workers).epoch(3))
+
+
+@pytest.mark.parametrize(("order", "clips", "workers"), [("framespool", 101, 3), ("torch", 100, 2), ("torch", 7, 4)])
+def test_workers_of_a_data_loader_give_the_order_of_one_process(order, clips, workers):
+    keywords = {"num_clips": clips, "batch_size": 8, "order": order, "seed": 5}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "This DataLoader will create")  # more workers than cores
+        found = list(DataLoader(Batches(**keywords), batch_size=None, num_workers=workers))
+    assert found == list(fsp.BatchSampler(**keywords).epoch(3))
+
+
+@rounds_once
+def test_formulas_in_numpy_are_those_of_torch():
+    draw = random.Random(0)
+    for _ in range(150):
+        start, stop, n = (
+            draw.randint(0, 3000),
+            draw.randint(0, 4000),
+            draw.choice([1, 2, 3, 8, 16, draw.randint(1, 300)]),
+        )
+        expected = torch.linspace(start, stop, n).tolist()
+        assert reference_formulas.torch_linspace(start, stop, n).tolist() == expected, (start, stop, n)
+        expected = torch.linspace(start, stop, n, dtype=torch.int).tolist()
+        assert reference_formulas.torch_linspace_int(start, stop, n) == expected, (start, stop, n)
+        start, span = draw.choice([0.0, draw.uniform(0, 5000)]), draw.uniform(0, 500)
+        expected = torch.linspace(start, start + span, n).numpy()
+        assert np.array_equal(presets_golden.torch_linspace(start, start + span, n), expected), (start, span, n)
+        start, step = draw.choice([0.0, draw.uniform(0, 20)]), draw.choice([0.04, 1 / 30, draw.uniform(0.01, 2)])
+        stop = start + draw.uniform(0.001, 10)
+        for ours, theirs in ((np.float64, torch.float64), (np.float32, torch.float32)):
+            expected = torch.arange(start, stop, step, dtype=theirs).tolist()
+            assert reference_formulas.torch_arange(start, stop, step, ours).tolist() == expected, (start, stop, step)
+
+
+def test_randperm_swaps_with_what_it_draws():
+    """So that the draws of a preset can be numbers below a bound."""
+    for seed in range(300):
+        n = seed % 200 + 1
+        torch.manual_seed(seed)
+        expected = torch.randperm(n).tolist()
+        torch.manual_seed(seed)
+        order = list(range(n))
+        for i in range(n - 1):
+            other = i + int(torch.randint(0, n - i, ()))
+            order[i], order[other] = order[other], order[i]
+        assert order == expected, (n, seed)
+
+
+@rounds_once
+def test_slowfast_selects_the_frames_that_torch_computes():
+    draw = random.Random(0)
+    for _ in range(5000):
+        count, rate, fps = (
+            draw.choice([1, 4, 8, 16, 32, 64]),
+            draw.choice([1, 2, 4, 8]),
+            draw.choice([12.5, 23.976, 24, 25, 29.97, 60]),
+        )
+        length, drawn = draw.randint(1, 2000), draw.random()
+        span = max(1.0, rate * count / 30 * fps)
+        start = max(length - span, 0) * drawn
+        expected = torch.clamp(torch.linspace(start, start + span - 1, count), 0, length - 1).long().tolist()
+        rule = fsp.samplers.preset("slowfast", num_frames=count, sampling_rate=rate)
+        assert rule.frames(length, fps=fps, draws=[drawn]).indices == expected, (length, fps, count, rate, drawn)
+
+
+def test_default_version_equals_the_installed_transformers():
+    utils = pytest.importorskip("transformers.video_utils")
+
+    def one(random, comparison):
+        total, rate = random.randint(1, 900), random.choice([24.0, 25.0, 29.97, 60.0])
+        options = random.choice([{"num_frames": random.randint(1, 80)}, {"fps": random.choice([1, 2, 0.5, 30.0])}])
+        metadata = utils.VideoMetadata(total_num_frames=total, fps=rate)
+        try:
+            expected = utils.default_sample_indices_fn(metadata, **options).tolist()
+        except ValueError:
+            expected = None
+        full = {"num_frames": None, "fps": None, **options}
+        comparison.check("hf", full, steady(total, rate), [expected and real(expected)])
+
+    run(697, one, failing=0.4)
+
+
+# --- torchcodec, whose samplers decode files
+
+
+class File:
+    """A video opened with torchcodec."""
+
+    def __init__(self, path: str) -> None:
+        decoders = pytest.importorskip("torchcodec.decoders")
+        self.decoder = decoders.VideoDecoder(path, num_ffmpeg_threads=1)
+        metadata = self.decoder.metadata
+        self.begin, self.end = metadata.begin_stream_seconds, metadata.end_stream_seconds
+        self.times = self.decoder.get_frames_in_range(0, len(self.decoder)).pts_seconds.tolist()
+
+    def sample(self, rule: fsp.samplers.Preset, clip: int, draws: list[Any] | None) -> list[int]:
+        """framespool's frames for these draws."""
+        return _framespool.sample(rule._sampler_args(), (self.times, self.end), clip, draws, (0, 0))[0]
+
+    def count(self, rule: fsp.samplers.Preset) -> int:
+        return _framespool.num_clips_of(rule._sampler_args(), (self.times, self.end))
+
+
+def draw_options(file: File, draw: random.Random) -> dict[str, dict[str, Any]]:
+    """Options of each sampler."""
+    frames, length = len(file.times), file.end - file.begin
+    within = [file.begin + draw.uniform(-0.05, 1.05) * length for _ in range(2)]
+    shared = {"num_frames_per_clip": draw.choice([1, 2, 4, 8]), "policy": draw.choice(["repeat_last", "wrap", "error"])}
+    clips = {"num_clips": draw.choice([1, 2, 4, 7])}
+    by_index = {
+        **shared,
+        **clips,
+        "num_indices_between_frames": draw.choice([1, 1, 2, 5]),
+        "sampling_range_start": draw.choice([0, 0, 3, -4, frames // 2]),
+        "sampling_range_end": draw.choice([None, None, frames, -1, frames // 2 + 1]),
+    }
+    by_time = {
+        **shared,
+        "seconds_between_frames": draw.choice([None, None, 0.04, 1 / 30, 0.1, 0.5]),
+        "sampling_range_start": draw.choice([None, None, file.begin, within[0]]),
+        "sampling_range_end": draw.choice([None, None, file.end, within[1]]),
+    }
+    apart = max(draw.choice([0.1, 0.04, 1 / 3, draw.uniform(0.05, 1.0)]), length / 20)
+    return {
+        "random_indices": by_index,
+        "regular_indices": by_index,
+        "random_timestamps": {**by_time, **clips},
+        "regular_timestamps": {**by_time, "seconds_between_clip_starts": apart},
+    }
+
+
+#: Rates that vary, milliseconds of Matroska, a first frame at 10 s, and a constant rate.
+FILES = ["derived/vfr_60_15_30_640x360.mp4", "action/words/again.mkv", "odd/first_pts_10s.mp4"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_clips_are_those_of_torchcodecs_samplers(videos, name):
+    samplers = pytest.importorskip("torchcodec.samplers")
+    file, draw = File(str(videos / name)), random.Random(name)
+    outcomes = {"clips": 0, "refused": 0}
+    for _ in range(5):
+        for kind, options in draw_options(file, draw).items():
+            rule = fsp.samplers.preset(f"torchcodec_{kind}", **options)
+            function = {"random_indices": "randint", "random_timestamps": "rand"}.get(kind, "zeros")
+            original, values = getattr(torch, function), []
+
+            def record(*arguments: Any, original=original, values=values, **keywords: Any) -> torch.Tensor:
+                values.append(original(*arguments, **keywords))
+                return values[-1]
+
+            try:
+                with patch.object(torch, function, record):
+                    batch = getattr(samplers, f"clips_at_{kind}")(file.decoder, **options)
+            except ValueError:
+                batch = None
+            draws = None
+            if values and function == "rand":
+                draws = values[0].tolist()
+            elif values and function == "randint":
+                start = options["sampling_range_start"]
+                draws = [value - start % len(file.times) for value in values[0].tolist()]
+            if batch is None:
+                # One failing clip is enough for the original. Here each fails on its own; regular ones do not exist.
+                refused = []
+                for clip in range(file.count(rule)):
+                    try:
+                        file.sample(rule, clip, draws)
+                    except fsp.ArgumentError:
+                        refused.append(clip)
+                assert refused or not file.count(rule), options
+                outcomes["refused"] += 1
+                continue
+            expected = [[file.times.index(time) for time in clip] for clip in batch.pts_seconds.tolist()]
+            assert file.count(rule) == len(expected), options
+            assert [file.sample(rule, clip, draws) for clip in range(len(expected))] == expected, options
+            outcomes["clips"] += len(expected)
+    assert min(outcomes.values()) > 0, outcomes

@@ -1,13 +1,14 @@
 # `make` alone lists the targets. The recipes are in scripts/; every target can be run again at any time.
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 SHELL := /bin/bash
 PYTHON_CODE := python tests/python tests/media tests/adversarial demo benches examples scripts
 # A folder of videos for `make demo`, and options for `make bench` and `make gpu-smoke`.
 VIDEOS ?=
 ARGS ?=
 
-.PHONY: help build wheel sdist test test-all demo docs bench fmt lint clean gpu-bundle gpu-smoke gpu-check gpu-bench
+.PHONY: help build wheel sdist check test test-all demo docs bench fmt clean gpu-bundle gpu-smoke gpu-check gpu-bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,10 +24,13 @@ sdist: ## build the source distribution into target/sdist
 	@bash scripts/setup.sh tools
 	@source scripts/env.sh && maturin sdist --out target/sdist
 
+check: ## within a minute: formatting, lints, unit tests, layers, prose, a Python smoke test
+	@bash scripts/test.sh check
+
 test: ## set up, then run the Rust and Python tests; generates the media they need
 	@bash scripts/test.sh
 
-test-all: test ## test, then every other check of a change: lints, wheel, PyTorch, JAX, Ray, docs
+test-all: check test ## check and test, then every other check of a change: wheel, PyTorch, JAX, Ray, docs
 	@bash scripts/test.sh rest
 
 demo: build ## run the demo; VIDEOS=folder uses your own videos
@@ -55,10 +59,6 @@ docs: build ## build the documentation into target/site, check every link
 fmt: ## format Rust and Python
 	@bash scripts/setup.sh tools
 	@source scripts/env.sh && cargo fmt --all && ruff check --quiet --fix --select I $(PYTHON_CODE) && ruff format $(PYTHON_CODE)
-
-lint: ## clippy, ruff, the check of names, prose and docstrings, and that of the workflows
-	@bash scripts/setup.sh tools
-	@source scripts/env.sh && cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test -- -D warnings && ruff check $(PYTHON_CODE) && python scripts/prose_check.py && scripts/check_workflows.sh
 
 clean: ## remove target, the virtual environments and demo-out (FFmpeg stays in its cache)
 	rm -rf target .venv .venv-* demo-out

@@ -3,7 +3,8 @@
 #
 #   scripts/setup.sh           system packages, .venv, FFmpeg, the wheel, and the wheel installed into .venv
 #   scripts/setup.sh tools     system packages, .venv, FFmpeg: enough for cargo and ruff
-#   scripts/setup.sh wheel     the same, and the wheel in target/wheels, not installed
+#   scripts/setup.sh media     the same, and the test media in target/media: enough for unit tests
+#   scripts/setup.sh wheel     as tools, and the wheel in target/wheels, not installed
 #   scripts/setup.sh tests     everything, the programs that tests run (nginx, zsh, fish), and the test media in target/media
 #
 # PYTHON is the interpreter for .venv (default: the first usual name that is 3.11 or newer).
@@ -15,7 +16,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 goal=${1:-all}
-case $goal in all | tools | wheel | tests) ;; *) echo "setup: unknown goal '$goal'; one of all, tools, wheel, tests" >&2; exit 2 ;; esac
+case $goal in all | tools | media | wheel | tests) ;; *) echo "setup: unknown goal '$goal'; one of all, tools, media, wheel, tests" >&2; exit 2 ;; esac
 case ${FRAMESPOOL_TARGET:-}:$goal in
 :* | aarch64-unknown-linux-gnu:tools | aarch64-unknown-linux-gnu:wheel) ;;
 aarch64-unknown-linux-gnu:*) echo "setup: with FRAMESPOOL_TARGET the goal must be tools or wheel, not '$goal'" >&2; exit 2 ;;
@@ -233,11 +234,13 @@ rust
 timed ".venv" venv
 timed "FFmpeg" ffmpeg
 source scripts/env.sh # again, now that .venv and FFmpeg exist
-if [ "$goal" != tools ]; then
-  timed "the wheel" wheel
-fi
-if [ "$goal" = all ] || [ "$goal" = tests ]; then
+case $goal in media | tests) timed "the test media" .venv/bin/python tests/media/make.py >/dev/null ;; esac
+case $goal in
+all | wheel | tests) timed "the wheel" wheel ;;
+esac
+case $goal in
+all | tests)
   timed "installing the wheel" install_wheel
-  [ "$goal" != tests ] || timed "the test media" .venv/bin/python tests/media/make.py >/dev/null
   say "ready: .venv/bin/python -c 'import framespool'"
-fi
+  ;;
+esac

@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# Runs the tests, in two tiers. Each step is timed; the first failure ends the run. A summary lists skipped tests with reasons.
+# Runs the tests, in three tiers. Each step is timed; the first failure ends the run. A summary lists skipped tests with reasons.
 #
+#   scripts/test.sh check  within a minute, for each small change: formatting, lints, the unit tests of the crates, layering, prose,
+#                          and a smoke test of the Python package
 #   scripts/test.sh        setup, Rust tests, Python tests, the GPU path on a simulated driver; with the
 #                          generated media only, even if FRAMESPOOL_CORPUS is set
 #   scripts/test.sh rest   all other checks of a change: lints, licenses, PTX, sanitizers, the wheel in every Python,
 #                          PyTorch, JAX and Ray, stubs, documentation, 300 mutated files, the GPU path under each mode of the simulated
 #                          driver, and the additional corpus if FRAMESPOOL_CORPUS is set
 #
-# `make test` runs the first, `make test-all` both. The setup generates all test media. With CI set, Cargo.lock must be up to date.
+# `make check` runs the first, `make test` the second, `make test-all` the second and the third. The setup generates all test media.
+# With CI set, Cargo.lock must be up to date.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 tier=${1:-promised}
-case $tier in promised | rest) ;; *) echo "test: unknown tier '$tier'; nothing, or rest" >&2; exit 2 ;; esac
+case $tier in promised | check | rest) ;; *) echo "test: unknown tier '$tier'; nothing, check, or rest" >&2; exit 2 ;; esac
 corpus=${FRAMESPOOL_CORPUS:-}
 unset FRAMESPOOL_CORPUS
 
@@ -24,10 +27,17 @@ export FRAMESPOOL_OUTCOMES=$PWD/target/test-outcomes.tsv
 [ "$tier" = rest ] || : >"$FRAMESPOOL_OUTCOMES"
 left_out() { printf 'skipped\t%s\t%s\n' "$1" "$2" >>"$FRAMESPOOL_OUTCOMES"; }
 
+# Seconds of processor time of all steps so far, which other load on the machine changes little.
+cpu_seconds() {
+  local ticks
+  ticks=$(awk '{ print $16 + $17 }' "/proc/$$/stat")
+  echo $((ticks / $(getconf CLK_TCK)))
+}
+
 summary() {
-  printf '\n%8s  %-6s  %s\n' seconds result step
+  printf '\n%8s %8s  %-6s  %s\n' seconds cpu result step
   printf '%s\n' "${table[@]}"
-  printf '%8d  in all\n' "$SECONDS"
+  printf '%8d %8d  in all\n' "$SECONDS" "$(cpu_seconds)"
   awk -F '\t' '
     $1 == "passed" { passed[$2] = 1 }
     $1 == "skipped" { reason[$2] = $3 }
@@ -46,12 +56,13 @@ summary() {
 }
 
 step() {
-  local name=$1 began=$SECONDS code
+  local name=$1 began=$SECONDS cpu_began code
+  cpu_began=$(cpu_seconds)
   shift
   printf '\n== %s\n   %s\n' "$name" "$*"
   "$@" </dev/null
   code=$?
-  table+=("$(printf '%8d  %-6s  %s' $((SECONDS - began)) "$([ $code -eq 0 ] && echo ok || echo FAILED)" "$name")")
+  table+=("$(printf '%8d %8d  %-6s  %s' $((SECONDS - began)) $(($(cpu_seconds) - cpu_began)) "$([ $code -eq 0 ] && echo ok || echo FAILED)" "$name")")
   if [ $code -ne 0 ]; then
     summary
     echo "stopped at '$name', with exit code $code"
@@ -59,14 +70,17 @@ step() {
   fi
 }
 
-step "set-up" scripts/setup.sh tests
+# check needs no wheel: it builds what changed. Without media it makes them, like the other tiers.
+step "set-up" scripts/setup.sh "$([ "$tier" = check ] && echo media || echo tests)"
 source scripts/env.sh
 # Tests build what they test, and do not touch the user's cache.
 export FRAMESPOOL_INDEX=off
 
 locked=${CI:+--locked}
 python_code="python tests/python tests/media tests/adversarial demo benches examples scripts"
-rust=(cargo test --workspace --features framespool-kernels/shim $locked)
+workspace=(--workspace --features framespool-kernels/shim $locked)
+# Without the tests that need a GPU, which scripts/test_gpu.sh runs.
+rust=(cargo nextest run "${workspace[@]}" -E 'not binary(gpu)')
 pytest=(python -m pytest -n 2)
 
 # The crates without C libraries, for platforms that are not built here.
@@ -79,24 +93,35 @@ other_platforms() {
   done
 }
 
+# What reads the sources without running them.
 lints() {
   # shellcheck disable=SC2086
   {
-    step "crates of others" scripts/audit.sh
     step "rustfmt" cargo fmt --all --check
     step "ruff" ruff check $python_code
     step "ruff format" ruff format --check $python_code
+    step "typos" typos
     step "names and prose" python scripts/prose_check.py
-    step "workflows" scripts/check_workflows.sh
+    step "layers of Python" env PYTHONPATH=python lint-imports pyproject.toml --no-cache
     # The test profile, so that FFmpeg's bindings are generated once for clippy and the tests, not once each.
     # With the feature `shim`, the CUDA kernels are compiled as C++ and compared with the reference.
-    step "clippy" cargo clippy --workspace --all-targets --features framespool-kernels/shim --profile test $locked -- -D warnings
-    if command -v rustup >/dev/null; then
-      step "clippy, other platforms" other_platforms
-    else
-      left_out "clippy for other platforms" "no rustup, which has their standard libraries"
-    fi
+    step "clippy" cargo clippy "${workspace[@]}" --all-targets --profile test -- -D warnings
   }
+}
+
+# The Python sources of the working tree with the extension of the test profile, in target/check.
+python_smoke() {
+  local folder=$PWD/target/check
+  cargo build -p framespool-python --profile test $locked &&
+    rm -rf "$folder" && mkdir -p "$folder" && cp -rs "$PWD/python/framespool" "$folder" &&
+    ln -s ../../debug/lib_framespool.so "$folder/framespool/_framespool.abi3.so" &&
+    PYTHONPATH=$folder python -m pytest -q -p no:cacheprovider tests/python/test_smoke.py
+}
+
+check() {
+  lints
+  step "unit tests and layers of Rust" cargo nextest run "${workspace[@]}" --lib --test layering
+  step "Python smoke test" python_smoke
 }
 
 promised() {
@@ -115,13 +140,10 @@ corpus_tier() {
     return
   fi
   export FRAMESPOOL_CORPUS=$corpus
-  # Without the tests of single generated files, which the first tier has run.
-  local tests_of_one_file=()
-  for name in corruption_ts:: dali_order:: image::corruption:: image::png_decoding:: index_cache_processes:: layering:: \
-    loader_invariance:: parameter_sets:: timestamps:: is_detected missing_reference truncated_p; do
-    tests_of_one_file+=(--skip "$name")
-  done
-  step "corpus: Rust tests" "${rust[@]}" --test engine -- "${tests_of_one_file[@]}"
+  # Without the tests of single generated files, which make test has run.
+  local of_one_file='corruption_ts::|dali_order::|image::corruption::|image::png_decoding::|index_cache_processes::'
+  of_one_file+='|loader_invariance::|parameter_sets::|timestamps::|is_detected|missing_reference|truncated_p'
+  step "corpus: Rust tests" cargo nextest run "${workspace[@]}" -E "binary(engine) - test(/$of_one_file/)"
   step "corpus: GPU path, simulated driver" scripts/test_gpu.sh corpus
   step "corpus: Python tests" "${pytest[@]}" tests/python/test_errors.py tests/python/test_analyze_access.py \
     tests/python/test_docs.py::test_figures_are_those_of_the_script
@@ -129,10 +151,18 @@ corpus_tier() {
   unset FRAMESPOOL_CORPUS
 }
 
-if [ "$tier" = promised ]; then
-  promised
-else
-  lints
+case $tier in
+check) check ;;
+promised) promised ;;
+rest)
+  step "crates of others" scripts/audit.sh
+  step "workflows" scripts/check_workflows.sh
+  if command -v rustup >/dev/null; then
+    step "clippy, other platforms" other_platforms
+  else
+    left_out "clippy for other platforms" "no rustup, which has their standard libraries"
+  fi
+  step "examples of the Rust documentation" cargo test --doc "${workspace[@]}"
   corpus_tier
   step "GPU path, modes of the simulated driver" scripts/test_gpu.sh modes
   step "base files of the odd files" python tests/adversarial/run.py --intact
@@ -152,10 +182,11 @@ else
   fi
   step "stubs" python -m mypy.stubtest --mypy-config-file pyproject.toml --allowlist tests/python/stubtest-allowlist.txt framespool
   step "docs" scripts/docs.sh
-fi
+  ;;
+esac
 summary
-if [ "$tier" = promised ]; then
-  echo "all passed; run all other checks with: make test-all"
-else
-  echo "all passed"
-fi
+case $tier in
+check) echo "all passed; run the tests with: make test" ;;
+promised) echo "all passed; run all other checks with: make test-all" ;;
+rest) echo "all passed" ;;
+esac

@@ -13,7 +13,6 @@ mod disposable_frames;
 mod image;
 mod index_cache;
 mod index_cache_processes;
-mod layering;
 mod loader_invariance;
 mod mpeg_timestamps;
 mod ogg_timestamps;

@@ -21,7 +21,7 @@ RULE = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=2)
 
 #: Start of the programs below: a loader over the given files, and a digest of its batches.
 COMMON = """
-import hashlib, json, os, random, resource, signal, sys, threading
+import hashlib, json, os, random, resource, signal, sys, threading, time
 import framespool as fsp
 
 def loader(paths, **keywords):
@@ -99,11 +99,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs inhe
 draw = random.Random(9)
 expected = digests(loader(paths))
 resumed = finished = 0
-for _ in range(int(rounds)):
+for number in range(int(rounds)):
     one = epoch = None
-    fired = threading.Event()
+    begun = threading.Event()
+    if number % 2:
+        begun.set()  # at any time, also while the loader is created; in the other rounds within an epoch
     def fire(after=draw.random() ** 2 * 0.3):
-        fired.wait(after)
+        begun.wait()
+        time.sleep(after)
         os.kill(os.getpid(), signal.SIGINT)
     shot = threading.Thread(target=fire)
     threads = draw.choice([1, 3])
@@ -114,6 +117,7 @@ for _ in range(int(rounds)):
                 one = epoch = None
                 one = loader(paths, num_threads=threads)
                 epoch = iter(one)
+                begun.set()
                 list(epoch)
         finally:
             shot.join()

@@ -181,11 +181,11 @@ class FaultyResponse:
     status: int | None = None
     #: Body of a response with a status.
     body: bytes = b""
-    #: Sends nothing until the server is told to (``released``).
+    #: Sends nothing until the event ``released`` is set.
     held: bool = False
     #: Closes the connection after this many bytes of the body.
     cut_after: int | None = None
-    #: After this many bytes sends one byte a second, until the server is told to stop (``released``).
+    #: After this many bytes sends one byte a second, until the event ``released`` is set.
     stall_after: int | None = None
     #: Sends the complete file for every requested range.
     ignores_range: bool = False

@@ -49,8 +49,9 @@ FILL = ["1", "254"]
 WHOLE, POISONED = {"h264", "hevc", "vp9", "av1", "mpeg4", "mpeg12"}, 4
 #: Frames that a decoder may hold back for reordering.
 MAX_FRAMES_AFTER_ERROR = 8
-#: Limits of one step of a reader in seconds: of its processor time, and of wall-clock time.
-COMPUTED_SECONDS, ANY_SECONDS = compare.SECONDS, 120.0
+#: Limits of one step of a reader in seconds: of its processor time, and of wall-clock time, which only a process that
+#: hangs reaches (as `timeout` in pyproject.toml).
+COMPUTED_SECONDS, ANY_SECONDS = compare.SECONDS, 600.0
 
 
 class ReaderCrashed(Exception):

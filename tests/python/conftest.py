@@ -14,7 +14,7 @@ import docs_snippets
 import framespool as fsp
 import pytest
 from framespool._transcode import _ffmpeg
-from servers import S3, Nginx
+from servers import S3, Nginx, reserved_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -137,6 +137,23 @@ def short_clips(videos: Path) -> list[tuple[str, int]]:
 
 
 @pytest.fixture(scope="session")
+def tiny_clips(encoder: str, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, int]]:
+    """Videos with the numbers of frames and the random access points of ``short_clips``, and 100th of their pixels.
+
+    For tests that count frames of many videos: what they decode costs little.
+    """
+    folder = tmp_path_factory.mktemp("tiny")
+    command = [encoder, "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=64x48:rate=25"]
+    lengths = {77: 0, 63: 33, 109: 0, 65: 35, 47: 0, 58: 30, 49: 0, 61: 31, 51: 0, 68: 38, 66: 0, 73: 43, 72: 0}
+    for length, second in lengths.items():
+        command += ["-frames:v", str(length), "-g", "250", "-sc_threshold", "0", "-c:v", "libx264", "-threads", "1"]
+        command += ["-pix_fmt", "yuv420p", *(["-force_key_frames", f"expr:eq(n,{second})"] if second else [])]
+        command += [str(folder / f"{length}.mkv")]
+    subprocess.run(command, check=True)
+    return [(str(folder / f"{length}.mkv"), label) for label, length in enumerate(lengths)]
+
+
+@pytest.fixture(scope="session")
 def bad_file(videos: Path) -> str:
     return str(videos / "corrupt" / "broken.mp4")
 
@@ -170,6 +187,13 @@ def nginx(media: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ngi
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def refusing() -> Iterator[str]:
+    """Host and port of a server that refuses connections."""
+    with reserved_port() as reserved:
+        yield f"127.0.0.1:{reserved.getsockname()[1]}"
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import http.client
 import importlib.util
 import os
 import shutil
@@ -11,9 +12,9 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.parse
 import urllib.request
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,13 +23,18 @@ from pathlib import Path
 import framespool as fsp
 import numpy as np
 import pytest
+from processes import wait_until
 
 
-def free_port() -> int:
-    """An unused port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def reserved_port() -> socket.socket:
+    """A bound port that refuses connections; while this socket is open, nothing else gets the port by chance.
+
+    A server may listen on it, because ``SO_REUSEADDR`` lets two sockets share a port of which at most one listens.
+    """
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
 
 
 def needed(found: bool, what: str) -> None:
@@ -40,23 +46,19 @@ def needed(found: bool, what: str) -> None:
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(300):
+    def listens() -> bool:
         if process.poll() is not None:
-            break
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        time.sleep(0.1)
-    process.kill()
-    raise RuntimeError(f"{process.args!r} does not listen: {log.read_text(errors='replace')[-2000:]}")
+            raise RuntimeError(f"{process.args!r} does not listen: {log.read_text(errors='replace')[-2000:]}")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return True
+        return False
+
+    wait_until(listens)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    process.wait()
 
 
 @dataclass
@@ -65,8 +67,13 @@ class Nginx:
 
     root: Path
     place: Path
-    port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    marks: int = 0
+
+    def __post_init__(self) -> None:
+        reserved = reserved_port()  # while this object lives: a server that restarts finds its port free
+        weakref.finalize(self, reserved.close)
+        self.port = reserved.getsockname()[1]
 
     def start(self) -> None:
         program = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
@@ -102,11 +109,20 @@ class Nginx:
 
     def requests(self) -> list[tuple[int, int, str, str]]:
         """Status, bytes sent, path and range of each request so far."""
-        time.sleep(0.05)  # a request is logged after its last byte was sent
+        # nginx has one thread, and logs a request when it has sent its last byte: once this one is logged, so are all
+        # complete ones.
+        self.marks += 1
+        mark = f"/mark-{self.marks}"
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port)) as connection:
+            connection.request("GET", mark)
+            connection.getresponse().read()
+        log = self.place / "access.log"
+        wait_until(lambda: f" {mark} " in log.read_text())
         found = []
-        for line in (self.place / "access.log").read_text().splitlines():
+        for line in log.read_text().splitlines():
             status, sent, path, asked = line.split(" ", 3)
-            found.append((int(status), int(sent), path, asked))
+            if not path.startswith("/mark-"):
+                found.append((int(status), int(sent), path, asked))
         return found
 
 
@@ -115,8 +131,12 @@ class S3:
     """A moto server."""
 
     place: Path
-    port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        reserved = reserved_port()  # while this object lives: a server that restarts finds its port free
+        weakref.finalize(self, reserved.close)
+        self.port = reserved.getsockname()[1]
 
     @property
     def endpoint(self) -> str:
@@ -140,7 +160,7 @@ class S3:
         url = f"{self.endpoint}/{urllib.parse.quote(path)}"
         headers = {"Content-Type": "application/octet-stream", "x-amz-acl": acl}
         request = urllib.request.Request(url, data=content, headers=headers, method="PUT")
-        urllib.request.urlopen(request, timeout=30).close()
+        urllib.request.urlopen(request).close()
 
     def environment(self, **more: str) -> dict[str, str]:
         """Environment variables for AWS tools."""
@@ -161,11 +181,11 @@ class FaultyResponse:
     status: int | None = None
     #: Body of a response with a status.
     body: bytes = b""
-    #: Waits before the first byte, and between the pieces of a slow body.
-    delay_seconds: float = 0.0
+    #: Sends nothing until the event ``released`` is set.
+    held: bool = False
     #: Closes the connection after this many bytes of the body.
     cut_after: int | None = None
-    #: Sends nothing more after this many bytes.
+    #: After this many bytes sends one byte a second, until the event ``released`` is set.
     stall_after: int | None = None
     #: Sends the complete file for every requested range.
     ignores_range: bool = False
@@ -232,7 +252,8 @@ class FaultyServer:
         return f"http://127.0.0.1:{self.port}/{path}"
 
     def _answer(self, handler: BaseHTTPRequestHandler, answer: FaultyResponse, asked: str) -> None:
-        time.sleep(answer.delay_seconds)
+        if answer.held:
+            self.released.wait()
         if answer.status is not None:
             handler.send_response(answer.status)
             for name, value in answer.headers.items():
@@ -272,7 +293,11 @@ class FaultyServer:
         elif answer.stall_after is not None:
             handler.wfile.write(body[: answer.stall_after])
             handler.wfile.flush()
-            self.released.wait(60)
+            for at in range(answer.stall_after, len(body)):
+                if self.released.wait(1):
+                    break
+                handler.wfile.write(body[at : at + 1])
+            handler.close_connection = True
         else:
             handler.wfile.write(body)
 

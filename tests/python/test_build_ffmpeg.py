@@ -104,7 +104,7 @@ class Machine:
         environment = {"MIRROR": str(self.place / "mirror"), "FRAMESPOOL_CACHE": str(self.place / "cache")}
         environment |= {"PATH": os.environ["PATH"], "LC_ALL": "C"} | self.environment
         command = [shutil.which("bash") or "bash", "-c", "\n".join(lines)]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=self.place, timeout=30)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=self.place)
 
     def fetch(self) -> subprocess.CompletedProcess[str]:
         """Fetches FFmpeg; prints its version, its SHA-256 and its tarball."""

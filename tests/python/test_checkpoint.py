@@ -55,15 +55,15 @@ def check_resumed(make, state):
 
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-def test_an_interrupted_epoch_is_the_uninterrupted_one(short_clips, ranks, shuffle):
+def test_an_interrupted_epoch_is_the_uninterrupted_one(tiny_clips, ranks, shuffle):
     draw, options = random.Random(ranks), SHUFFLES[shuffle]
     for number in range(ranks):
-        whole = rank(short_clips, number, ranks, **options)
+        whole = rank(tiny_clips, number, ranks, **options)
         whole.set_epoch(3)
         expected = [digest(batch) for batch in whole]
         assert len(expected) == len(whole) == 7
         for prefetch_batches in (0, 3):
-            run = rank(short_clips, number, ranks, prefetch_batches=prefetch_batches, **options)
+            run = rank(tiny_clips, number, ranks, prefetch_batches=prefetch_batches, **options)
             run.set_epoch(3)
             got: list[str] = []
             while len(got) < len(expected):
@@ -72,45 +72,45 @@ def test_an_interrupted_epoch_is_the_uninterrupted_one(short_clips, ranks, shuff
                     got.append(digest(batch))
                 state = saved(run)
                 threads = draw.randint(1, 3)
-                run = check_resumed(lambda: rank(short_clips, number, ranks, num_threads=threads, **options), state)  # noqa: B023
+                run = check_resumed(lambda: rank(tiny_clips, number, ranks, num_threads=threads, **options), state)  # noqa: B023
                 if len(got) < len(expected):
                     assert (state["epoch"], state["batch"]) == (3, len(got))
             assert got == expected and (run.epoch, run.first_batch) == (4, 0)
 
 
-def test_a_state_goes_on_with_another_number_of_ranks(short_clips):
-    expected = [clips(batch) for batch in loader(short_clips)]
+def test_a_state_goes_on_with_another_number_of_ranks(tiny_clips):
+    expected = [clips(batch) for batch in loader(tiny_clips)]
     for before, after in [(1, 2), (2, 4), (4, 1), (1, 8)]:
-        old = [rank(short_clips, r, before) for r in range(before)]
+        old = [rank(tiny_clips, r, before) for r in range(before)]
         began = [iter(one) for one in old]
         got = [[clip for it in began for clip in clips(next(it))] for _ in range(3)]
         states = [saved(one) for one in old]
         assert all(state == states[0] for state in states), "one state is valid for all ranks"
-        new = [check_resumed(lambda: rank(short_clips, r, after), states[0]) for r in range(after)]  # noqa: B023
+        new = [check_resumed(lambda: rank(tiny_clips, r, after), states[0]) for r in range(after)]  # noqa: B023
         went_on = [iter(one) for one in new]
         for _ in range(4):
             got.append([clip for it in went_on for clip in clips(next(it))])
         assert got == expected and all(next(it, None) is None for it in went_on)
 
 
-def test_a_grouped_state_goes_on_with_another_number_of_ranks_and_the_same_bytes(short_clips):
+def test_a_grouped_state_goes_on_with_another_number_of_ranks_and_the_same_bytes(tiny_clips):
     for before, after in [(1, 2), (2, 4), (4, 1), (1, 8), (4, 2)]:
-        old = [rank(short_clips, r, before, **SHUFFLES["grouped"]) for r in range(before)]
+        old = [rank(tiny_clips, r, before, **SHUFFLES["grouped"]) for r in range(before)]
         # One rank that takes its streams from the state delivers the global batches.
-        whole = check_resumed(lambda: loader(short_clips, shuffle="grouped"), saved(old[0]))  # noqa: B023
+        whole = check_resumed(lambda: loader(tiny_clips, shuffle="grouped"), saved(old[0]))  # noqa: B023
         expected = [sorted(clips(batch)) for batch in whole]
         began = [iter(one) for one in old]
         got = [sorted(clip for it in began for clip in clips(next(it))) for _ in range(3)]
         states = [saved(one) for one in old]
         assert all(state == states[0] for state in states), "one state is valid for all ranks"
-        new = [check_resumed(lambda: rank(short_clips, r, after, shuffle="grouped"), states[0]) for r in range(after)]  # noqa: B023
+        new = [check_resumed(lambda: rank(tiny_clips, r, after, shuffle="grouped"), states[0]) for r in range(after)]  # noqa: B023
         went_on = [iter(one) for one in new]
         got += [sorted(clip for it in went_on for clip in clips(next(it))) for _ in range(4)]
         assert got == expected and all(next(it, None) is None for it in went_on)
 
 
-def test_state_after_last_batch_is_next_epoch(short_clips):
-    run = loader(short_clips)
+def test_state_after_last_batch_is_next_epoch(tiny_clips):
+    run = loader(tiny_clips)
     assert (run.epoch, run.state_dict()["batch"]) == (0, 0)
     batches = iter(run)
     for _ in range(len(run)):
@@ -119,12 +119,12 @@ def test_state_after_last_batch_is_next_epoch(short_clips):
     assert (state["epoch"], state["batch"]) == (1, 0)
     assert next(batches, None) is None and saved(run) == state
     expected = [digest(batch) for batch in run]
-    fresh = check_resumed(lambda: loader(short_clips), state)
+    fresh = check_resumed(lambda: loader(tiny_clips), state)
     assert [digest(batch) for batch in fresh] == expected
 
 
-def test_dropped_iterator_does_not_skip_an_epoch(short_clips):
-    run = loader(short_clips)
+def test_dropped_iterator_does_not_skip_an_epoch(tiny_clips):
+    run = loader(tiny_clips)
     expected = [digest(batch) for batch in run]
     run.set_epoch(0)
     for _ in range(3):
@@ -139,8 +139,8 @@ def test_dropped_iterator_does_not_skip_an_epoch(short_clips):
     assert [digest(batch) for batch in run] == expected[1:]
 
 
-def test_early_set_epoch_keeps_the_current_epoch(short_clips):
-    run = loader(short_clips)
+def test_early_set_epoch_keeps_the_current_epoch(tiny_clips):
+    run = loader(tiny_clips)
     batches = iter(run)
     next(batches)
     run.set_epoch(5)
@@ -150,24 +150,24 @@ def test_early_set_epoch_keeps_the_current_epoch(short_clips):
     assert run.epoch == 5 and len(list(run)) == len(run)
 
 
-def test_functions_and_mixes_are_distinguished(short_clips):
+def test_functions_and_mixes_are_distinguished(tiny_clips):
     def state(**keywords):
-        return loader(short_clips, **{"transforms": [*TRANSFORMS, functools.partial(max, **keywords)]}).state_dict()
+        return loader(tiny_clips, **{"transforms": [*TRANSFORMS, functools.partial(max, **keywords)]}).state_dict()
 
     assert state(key=1)["transforms"] != state(key=2)["transforms"] and state(key=1) == state(key=1)
-    mixes = [fsp.datasets.mix((short_clips[:n], 1), (short_clips[n:], 1)) for n in (4, 9)]
+    mixes = [fsp.datasets.mix((tiny_clips[:n], 1), (tiny_clips[n:], 1)) for n in (4, 9)]
     one, other = (loader(mix) for mix in mixes)
     with pytest.raises(fsp.ArgumentError, match="the order was"):
         other.load_state_dict(one.state_dict())
 
 
-def test_set_epoch_keeps_position_only_in_same_epoch(short_clips):
-    run = loader(short_clips)
+def test_set_epoch_keeps_position_only_in_same_epoch(tiny_clips):
+    run = loader(tiny_clips)
     run.set_epoch(2)
     for _, _ in zip(range(2), run, strict=False):
         pass
     state = saved(run)
-    fresh = check_resumed(lambda: loader(short_clips), state)
+    fresh = check_resumed(lambda: loader(tiny_clips), state)
     assert (fresh.epoch, fresh.first_batch) == (2, 2)
     fresh.set_epoch(2)
     assert len(list(fresh)) == len(fresh) - 2
@@ -176,9 +176,9 @@ def test_set_epoch_keeps_position_only_in_same_epoch(short_clips):
     assert fresh.first_batch == 0 and saved(fresh)["epoch"] == 5 and len(list(fresh)) == len(fresh)
 
 
-def test_resuming_decodes_no_skipped_batches(short_clips):
+def test_resuming_decodes_no_skipped_batches(tiny_clips):
     sampling = fsp.samplers.random(sequence_length=2, clips_per_video=2_000_000)
-    run = loader(short_clips, sampling, lookahead_clips=0)
+    run = loader(tiny_clips, sampling, lookahead_clips=0)
     counts = []
     for batch in (10, 10_000_000 // GLOBAL_BATCH):
         run.load_state_dict({**run.state_dict(), "epoch": 1, "batch": batch})
@@ -189,31 +189,31 @@ def test_resuming_decodes_no_skipped_batches(short_clips):
     assert counts == [GLOBAL_BATCH, GLOBAL_BATCH]
 
 
-def test_mismatched_state_is_rejected_with_difference(short_clips):
-    state = loader(short_clips).state_dict()
+def test_mismatched_state_is_rejected_with_difference(tiny_clips):
+    state = loader(tiny_clips).state_dict()
     others = [
-        (loader(short_clips[1:]), "the dataset"),
-        (loader([(path, label + 1) for path, label in short_clips]), "the dataset"),
+        (loader(tiny_clips[1:]), "the dataset"),
+        (loader([(path, label + 1) for path, label in tiny_clips]), "the dataset"),
         (
-            loader([(fsp.datasets.VideoSegment(path, start_frame=1), label) for path, label in short_clips]),
+            loader([(fsp.datasets.VideoSegment(path, start_frame=1), label) for path, label in tiny_clips]),
             "the dataset",
         ),
         (
-            loader(short_clips, fsp.samplers.random(sequence_length=3, stride=3, clips_per_video=4)),
+            loader(tiny_clips, fsp.samplers.random(sequence_length=3, stride=3, clips_per_video=4)),
             "clip sampler was .*stride",
         ),
-        (loader(short_clips, transforms=TRANSFORMS[:1]), "transforms was .*RandomHorizontalFlip"),
-        (loader(short_clips, seed=6), "seed was 5, is 6"),
-        (loader(short_clips, shuffle=False), "the order was .*full"),
-        (loader(short_clips, last_batch="drop"), "the order was .*partial"),
-        (loader(short_clips, batch_size=4), r"global batch size \(batch_size x num_shards\) was 8, is 4"),
+        (loader(tiny_clips, transforms=TRANSFORMS[:1]), "transforms was .*RandomHorizontalFlip"),
+        (loader(tiny_clips, seed=6), "seed was 5, is 6"),
+        (loader(tiny_clips, shuffle=False), "the order was .*full"),
+        (loader(tiny_clips, last_batch="drop"), "the order was .*partial"),
+        (loader(tiny_clips, batch_size=4), r"global batch size \(batch_size x num_shards\) was 8, is 4"),
     ]
     for other, message in others:
         with pytest.raises(fsp.ArgumentError, match=f"does not match this loader: .*{message}"):
             other.load_state_dict(state)
         assert (other.epoch, other.first_batch) == (0, 0), "a rejected state changes nothing"
     fits = loader(
-        short_clips,
+        tiny_clips,
         on_error="skip",
         num_threads=1,
         prefetch_batches=0,
@@ -235,17 +235,17 @@ def test_mismatched_state_is_rejected_with_difference(short_clips):
             fits.load_state_dict(wrong)
 
 
-def test_a_dataset_that_moved_is_the_same_dataset(short_clips, tmp_path):
+def test_a_dataset_that_moved_is_the_same_dataset(tiny_clips, tmp_path):
     moved = []
-    for path, label in short_clips:
+    for path, label in tiny_clips:
         link = tmp_path / path.rsplit("/", 1)[1]
         link.symlink_to(path)
         moved.append((str(link), label))
-    loader(moved).load_state_dict(loader(short_clips).state_dict())
+    loader(moved).load_state_dict(loader(tiny_clips).state_dict())
 
 
-def test_a_batch_that_failed_is_behind(short_clips, bad_file):
-    run = loader([*short_clips[:3], (bad_file, 0)], fsp.samplers.random(sequence_length=2), batch_size=1, shuffle=False)
+def test_a_batch_that_failed_is_behind(tiny_clips, bad_file):
+    run = loader([*tiny_clips[:3], (bad_file, 0)], fsp.samplers.random(sequence_length=2), batch_size=1, shuffle=False)
     batches = iter(run)
     for _ in range(3):
         next(batches)
@@ -254,8 +254,8 @@ def test_a_batch_that_failed_is_behind(short_clips, bad_file):
     assert (saved(run)["epoch"], saved(run)["batch"]) == (1, 0)
 
 
-def test_skipping_keeps_ranks_in_step(short_clips, bad_file):
-    dataset = [short_clips[0], (bad_file, 0), short_clips[1], short_clips[2]]
+def test_skipping_keeps_ranks_in_step(tiny_clips, bad_file):
+    dataset = [tiny_clips[0], (bad_file, 0), tiny_clips[1], tiny_clips[2]]
     one = fsp.samplers.random(sequence_length=2)
     run = loader(dataset, one, batch_size=1, shuffle=False, on_error="skip")
     batches = list(run)
@@ -271,8 +271,8 @@ def test_skipping_keeps_ranks_in_step(short_clips, bad_file):
     assert [digest(b) for b in run] == [digest(b) for b in batches[1:]]
 
 
-def test_a_replacement_is_recorded(short_clips, bad_file):
-    dataset = [*short_clips[:4], (bad_file, 0)]
+def test_a_replacement_is_recorded(tiny_clips, bad_file):
+    dataset = [*tiny_clips[:4], (bad_file, 0)]
     run = loader(dataset, fsp.samplers.random(sequence_length=2), on_error="replace")
     requested = [n for b in run for n in b.requested_ids.tolist()]
     assert sorted(requested) == list(range(5))
@@ -281,8 +281,8 @@ def test_a_replacement_is_recorded(short_clips, bad_file):
     assert {n for n, got in pairs if n != got} == {4}
 
 
-def test_failures_are_listed_and_can_be_excluded(short_clips, bad_file, tmp_path):
-    dataset = fsp.datasets.Dataset([*short_clips[:4], (bad_file, 0), (str(tmp_path / "gone.mp4"), 1)], ["a", "b"])
+def test_failures_are_listed_and_can_be_excluded(tiny_clips, bad_file, tmp_path):
+    dataset = fsp.datasets.Dataset([*tiny_clips[:4], (bad_file, 0), (str(tmp_path / "gone.mp4"), 1)], ["a", "b"])
     run = loader(dataset, fsp.samplers.random(sequence_length=2, clips_per_video=2), on_error="skip")
     list(run)
     failures = run.failures()
@@ -304,8 +304,8 @@ def test_failures_are_listed_and_can_be_excluded(short_clips, bad_file, tmp_path
         dataset.exclude(listed)
 
 
-def test_segments_equal_frames_of_the_full_video(short_clips):
-    path, label = short_clips[0]
+def test_segments_equal_frames_of_the_full_video(tiny_clips):
+    path, label = tiny_clips[0]
     whole = fsp.Video(path)
     times = whole.frames(range(len(whole))).pts_seconds
     windows = fsp.samplers.windows(sequence_length=4, stride=2, step=3)
@@ -325,8 +325,8 @@ def test_segments_equal_frames_of_the_full_video(short_clips):
         assert batches[0].frames[0].tobytes() == pictures.tobytes()
 
 
-def test_segments_of_a_file_share_index_and_decoding(short_clips):
-    path, _ = short_clips[0]
+def test_segments_of_a_file_share_index_and_decoding(tiny_clips):
+    path, _ = tiny_clips[0]
     one = fsp.samplers.windows(sequence_length=8, step=8)
     parts = [(fsp.datasets.VideoSegment(path, start_frame=s, end_frame=s + 8), s) for s in range(0, 40, 8)]
     shared = loader(parts, one, num_threads=1)
@@ -336,8 +336,8 @@ def test_segments_of_a_file_share_index_and_decoding(short_clips):
     assert stats["frames_decoded"] <= len(fsp.Video(path))
 
 
-def test_wrong_parts_are_refused(short_clips):
-    path, label = short_clips[0]
+def test_wrong_parts_are_refused(tiny_clips):
+    path, label = tiny_clips[0]
     for wrong in (
         {"start_frame": 3, "end_frame": 3},
         {"start_frame": -1},
@@ -349,12 +349,12 @@ def test_wrong_parts_are_refused(short_clips):
         with pytest.raises(fsp.ArgumentError):
             fsp.datasets.VideoSegment(path, **wrong)
     past = [(fsp.datasets.VideoSegment(path, start_frame=5000), label)]
-    dataset = fsp.datasets.Dataset([(fsp.datasets.VideoSegment(path, end_frame=20), 0), *past, short_clips[1]])
+    dataset = fsp.datasets.Dataset([(fsp.datasets.VideoSegment(path, end_frame=20), 0), *past, tiny_clips[1]])
     run = loader(dataset, fsp.samplers.random(sequence_length=2), on_error="skip")
     list(run)
     assert [f["part"] for f in run.failures()] == [{"start_frame": 5000}]
-    assert dataset.exclude(run.failures()).samples == [dataset.samples[0], short_clips[1]]
-    assert dataset.exclude([path]).samples == [short_clips[1]]
+    assert dataset.exclude(run.failures()).samples == [dataset.samples[0], tiny_clips[1]]
+    assert dataset.exclude([path]).samples == [tiny_clips[1]]
     with pytest.raises(
         fsp.ClipSamplingError, match=r"the segment from frame 5000 to the end contains no frame of the video, which has"
     ):
@@ -363,14 +363,14 @@ def test_wrong_parts_are_refused(short_clips):
         loader(past, fsp.samplers.windows(sequence_length=4))
 
 
-def test_discarded_iterator_keeps_the_state_position(short_clips):
-    run = loader(short_clips)
+def test_discarded_iterator_keeps_the_state_position(tiny_clips):
+    run = loader(tiny_clips)
     expected = [digest(batch) for batch in run]
     run.set_epoch(0)
     batches = iter(run)
     next(batches)
     state = saved(run)
-    fresh = loader(short_clips)
+    fresh = loader(tiny_clips)
     fresh.load_state_dict(state)
     iter(fresh)
     fresh.set_epoch(0)
@@ -378,8 +378,8 @@ def test_discarded_iterator_keeps_the_state_position(short_clips):
     assert [digest(batch) for batch in fresh] == expected[1:]
 
 
-def test_set_epoch_during_an_epoch_applies_to_the_next(short_clips):
-    run = loader(short_clips)
+def test_set_epoch_during_an_epoch_applies_to_the_next(tiny_clips):
+    run = loader(tiny_clips)
     batches = iter(run)
     next(batches)
     run.set_epoch(5)

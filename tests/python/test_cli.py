@@ -9,7 +9,6 @@ import select
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -126,7 +125,7 @@ def test_invalid_arguments_exit_with_2_before_any_work(short_clips, tmp_path, ca
 def test_a_reader_that_has_seen_enough_ends_it_quietly(short_clips):
     for words in (f"analyze {short_clips[0][0]} {short_clips[1][0]}", "--help", ""):
         command = f"{sys.executable} -m framespool {words} | head -n 0; exit ${{PIPESTATUS[0]}}"
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
         assert (done.stdout, done.stderr, done.returncode) == ("", "", 0), words
 
 
@@ -173,9 +172,8 @@ def words_of_zsh(script, line):
 
 def wait_for(terminal, found):
     """Reads a shell's output until a condition is true."""
-    shown, until = b"", time.monotonic() + 30
+    shown = b""
     while not found(shown):
-        assert time.monotonic() < until, shown
         if select.select([terminal], [], [], 0.05)[0]:
             shown += os.read(terminal, 1 << 12)
 

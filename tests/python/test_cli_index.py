@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import pty
@@ -18,6 +17,7 @@ from pathlib import Path
 import framespool as fsp
 import pytest
 from framespool.cli import main
+from processes import SETTLED_SECONDS, child_process, wait_until
 
 RULE = fsp.samplers.windows(sequence_length=4)
 
@@ -81,7 +81,7 @@ def test_indices_travel_with_the_videos(folder, tmp_path, capsys):
     assert (code, summary["exported"], summary["export_unfit"]) == (0, 9, [])
     assert str(tmp_path) not in lines.read_text(), "no paths of this machine"
     there = shutil.copytree(folder, tmp_path / "there", copy_function=shutil.copy)  # with other times
-    time.sleep(0.05)
+    time.sleep(SETTLED_SECONDS)
     code, summary = index(capsys, there, "--index", tmp_path / "place", "--import", lines)
     assert (code, summary["imported"], summary["import_unfit"]) == (0, 9, [])
     assert counts(summary) == (9, 9, 0, 0)
@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_named_and_not_imported(folder, short_clips, tmp_pa
     entries[names[5]]["format"] = 0
     entries[names[6]]["ffmpeg"] = "0.1"
     lines.write_text("".join(json.dumps(entry) + "\n" for entry in entries.values()) + "no JSON\n\n")
-    time.sleep(0.05)
+    time.sleep(SETTLED_SECONDS)
     code, summary = index(capsys, there, "--index", tmp_path / "place", "--import", lines)
     assert (code, summary["imported"]) == (0, 2)
     reasons = {Path(entry["path"]).name: entry["reason"] for entry in summary["import_unfit"]}
@@ -170,7 +170,7 @@ def many_links(short_clips, folder, count):
     shutil.copy(short_clips[0][0], first)
     for number in range(count):
         os.link(first, folder / f"{number:04}.mkv")
-    time.sleep(0.05)
+    time.sleep(SETTLED_SECONDS)
 
 
 def test_full_cache_removes_missing_files_then_the_least_recently_used(short_clips, tmp_path, capsys, monkeypatch):
@@ -279,15 +279,10 @@ def test_ctrl_c_ends_it_and_keeps_what_was_done(videos, tmp_path):
         (many / f"{n}.webm").symlink_to(videos / "codecs" / "av1_10bit_426x240.webm")
     place = tmp_path / "place"
     command = [sys.executable, "-m", "framespool", "index", many, "--index", place, "--threads", "1"]
-    # A test run in the background of a shell ignores the signal, and its children do.
-    accept_sigint = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, preexec_fn=accept_sigint) as process:
-        deadline = time.monotonic() + 60
-        while _kept(place) == 0 and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
+    with child_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: _kept(place) > 0 or process.poll() is not None)
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=20)
+        _, errors = process.communicate()
     assert process.returncode == 130, errors
     assert b"stopped" in errors and b"Traceback" not in errors
     assert 0 < _kept(place) < 12_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import pty
@@ -10,12 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import framespool as fsp
 import pytest
 from framespool.cli import main
+from processes import child_process, wait_until
 
 QUICK = ["--preset", "ultrafast", "--jobs", "2", "--size", "32"]
 
@@ -138,15 +137,11 @@ def test_it_can_be_ended_at_any_time(folder, videos, by, tmp_path):
     """A long video among short ones: all files are complete when it ends, and the next run creates the rest."""
     shutil.copy2(videos / "action" / "street_426x240.mp4", folder / "a")
     out = tmp_path / "out"
-    # A test run in the background of a shell ignores the signal, and its children do.
-    accept_sigint = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     words = [word if word != "32" else "240" for word in command(folder, out, "--yes", "--crf", "51")]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=accept_sigint) as process:
-        until = time.monotonic() + 50
-        while not list(out.glob("[ab]/*.mp4")) and time.monotonic() < until and process.poll() is None:
-            time.sleep(0.02)
+    with child_process(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: list(out.glob("[ab]/*.mp4")) or process.poll() is not None)
         process.send_signal(by)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate()
     if by == signal.SIGINT and process.returncode != 0:
         assert process.returncode == 130 and b"stopped" in errors and b"Traceback" not in errors
         assert not list((out / ".framespool-transcode").glob("half-*"))

@@ -11,8 +11,8 @@ SAMPLING = fsp.samplers.random(sequence_length=4, stride=2, clips_per_video=3)
 KEYWORDS = {"transforms": [T.RandomResizedCrop(24)], "seed": 4, "index": False}
 
 
-def clips_of(short_clips, epoch: int) -> dict[int, bytes]:
-    loader = fsp.ClipLoader(short_clips, SAMPLING, batch_size=5, **KEYWORDS)
+def clips_of(tiny_clips, epoch: int) -> dict[int, bytes]:
+    loader = fsp.ClipLoader(tiny_clips, SAMPLING, batch_size=5, **KEYWORDS)
     loader.set_epoch(epoch)
     return {
         clip: batch.frames[place].tobytes() for batch in loader for place, clip in enumerate(batch.clip_ids.tolist())
@@ -21,12 +21,12 @@ def clips_of(short_clips, epoch: int) -> dict[int, bytes]:
 
 @pytest.mark.parametrize("shuffle", [True, "full", "buffer", "grouped", False])
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_clips_of_a_video_are_one_row(short_clips, shuffle, ranks):
+def test_clips_of_a_video_are_one_row(tiny_clips, shuffle, ranks):
     for epoch in (0, 1):
-        right, seen, order = clips_of(short_clips, epoch), [], []
+        right, seen, order = clips_of(tiny_clips, epoch), [], []
         for rank in range(ranks):
             loader = fsp.ClipLoader(
-                short_clips,
+                tiny_clips,
                 SAMPLING,
                 batch_size=2,
                 shuffle=shuffle,
@@ -46,7 +46,7 @@ def test_clips_of_a_video_are_one_row(short_clips, shuffle, ranks):
                 assert batch.geometry.shape == (n, 3, 2, 3) and batch.mask.shape == (n, 3, 4)
                 assert np.array_equal(batch.clip_ids.numpy(), 3 * batch.video_ids.numpy()[:, None] + np.arange(3))
                 assert batch.view_ids.tolist() == [[0, 1, 2]] * n
-                assert [label for _, label in np.array(short_clips, object)[batch.video_ids.numpy()]] == (
+                assert [label for _, label in np.array(tiny_clips, object)[batch.video_ids.numpy()]] == (
                     batch.labels.tolist()
                 )
                 assert len(batch.video_metadata()) == n
@@ -60,8 +60,8 @@ def test_clips_of_a_video_are_one_row(short_clips, shuffle, ranks):
         assert (seen == sorted(seen)) == (not shuffle and ranks == 1) or shuffle == "buffer"
 
 
-def test_views_times_crops_repeats_and_columns(short_clips):
-    rows = fsp.datasets.Dataset(short_clips, columns={"name": [f"video {n}" for n in range(13)]})
+def test_views_times_crops_repeats_and_columns(tiny_clips):
+    rows = fsp.datasets.Dataset(tiny_clips, columns={"name": [f"video {n}" for n in range(13)]})
     loader = fsp.ClipLoader(
         rows,
         fsp.samplers.uniform(sequence_length=4, clips_per_video=2),
@@ -78,10 +78,10 @@ def test_views_times_crops_repeats_and_columns(short_clips):
     assert batch.clip_ids.tolist() == [[0, 1], [0, 1], [2, 3], [2, 3], [4, 5], [4, 5]]
 
 
-def test_resumes_within_an_epoch(short_clips):
+def test_resumes_within_an_epoch(tiny_clips):
     def make(**more):
         keywords = {"batch_size": 2, "shuffle": True, "group_clips": True, **KEYWORDS, **more}
-        return fsp.ClipLoader(short_clips, SAMPLING, **keywords)
+        return fsp.ClipLoader(tiny_clips, SAMPLING, **keywords)
 
     loader = make()
     iterator = iter(loader)
@@ -97,21 +97,21 @@ def test_resumes_within_an_epoch(short_clips):
         make(group_clips=False).load_state_dict(state)
 
 
-def test_last_batch_and_replacement(short_clips, bad_file):
+def test_last_batch_and_replacement(tiny_clips, bad_file):
     def make(files, **more):
         return fsp.ClipLoader(files, SAMPLING, batch_size=4, group_clips=True, **KEYWORDS, **more)
 
-    filled = list(make(short_clips, last_batch="fill"))
+    filled = list(make(tiny_clips, last_batch="fill"))
     assert [len(batch) for batch in filled] == [4] * 4 and filled[-1].padding.tolist() == [False, True, True, True]
-    assert sum(map(len, make(short_clips, last_batch="drop"))) == 12
-    replaced = list(make([*short_clips[:3], (bad_file, 9)], on_error="replace"))
+    assert sum(map(len, make(tiny_clips, last_batch="drop"))) == 12
+    replaced = list(make([*tiny_clips[:3], (bad_file, 9)], on_error="replace"))
     assert replaced[0].requested_ids.tolist()[3] == [9, 10, 11]
     assert all(clip < 9 for clip in replaced[0].clip_ids.tolist()[3])
     with pytest.raises(fsp.Error, match="broken"):
-        list(make([*short_clips[:3], (bad_file, 9)]))
+        list(make([*tiny_clips[:3], (bad_file, 9)]))
 
 
-def test_refused(short_clips):
+def test_refused(tiny_clips):
     for more, message in (
         ({"on_error": "skip"}, "cannot skip a clip of a video"),
         ({"transforms": [T.Resize(32)]}, "needs clips of one size"),
@@ -121,12 +121,12 @@ def test_refused(short_clips):
         (
             {
                 "dataset": fsp.datasets.mix(
-                    (fsp.datasets.Dataset(short_clips), 1.0), (fsp.datasets.Dataset(short_clips), 1.0)
+                    (fsp.datasets.Dataset(tiny_clips), 1.0), (fsp.datasets.Dataset(tiny_clips), 1.0)
                 )
             },
             "datasets without weights",
         ),
     ):
-        keywords = {"dataset": short_clips, "clip_sampler": SAMPLING, "batch_size": 2, **KEYWORDS, **more}
+        keywords = {"dataset": tiny_clips, "clip_sampler": SAMPLING, "batch_size": 2, **KEYWORDS, **more}
         with pytest.raises(fsp.ArgumentError, match=message):
             fsp.ClipLoader(keywords.pop("dataset"), keywords.pop("clip_sampler"), group_clips=True, **keywords)

@@ -12,6 +12,9 @@ import grouped_oracle
 import pytest
 
 SMALL = [fsp.transforms.Resize((16, 16))]
+# Clips so small that no budget for some of them has room for a suspended decoder: only clips are cached.
+TINY = {"transforms": [fsp.transforms.Resize((4, 4))]}
+CLIP_BYTES = 2 * 4 * 4 * 3
 WINDOWS = fsp.samplers.windows(sequence_length=2, step=4)
 
 
@@ -111,27 +114,28 @@ def test_dataset_that_fits_is_shuffled_fully_within_streams():
 
 
 @pytest.mark.filterwarnings("ignore:clips of one video")
-def test_a_loader_decodes_each_video_once(short_clips):
-    videos = short_clips * 12
-    # The budget is 78 clips, of which every thread holds some that it is making.
-    full = loader(videos, shuffle="full", memory_budget=120_000)
-    grouped = loader(videos, memory_budget=120_000)
+def test_a_loader_decodes_each_video_once(tiny_clips):
+    videos = tiny_clips * 12
+    # Of the cached clips, every thread holds some that it is making.
+    full = loader(videos, shuffle="full", memory_budget=78 * CLIP_BYTES, **TINY)
+    grouped = loader(videos, memory_budget=78 * CLIP_BYTES, **TINY)
     assert grouped._native.grouped is not None
     for run in (full, grouped):
         clips = [clip for batch in delivered(run) for clip in batch]
         assert sorted(clips) == list(range(run.num_clips))
-    ample = loader(videos, memory_budget="1GiB")
+    ample = loader(videos, memory_budget="1GiB", **TINY)
     delivered(ample)
     decoded = [run.stats()["frames_decoded"] for run in (full, grouped, ample)]
-    assert decoded[1] <= 1.2 * decoded[2] and decoded[0] > 3 * decoded[2], decoded
-    assert grouped.stats()["clip_cache_peak_bytes"] <= 120_000
+    # Which clips are evicted depends on how far the two threads are apart.
+    assert decoded[1] <= 1.5 * decoded[2] and decoded[0] > 3 * decoded[2], decoded
+    assert grouped.stats()["clip_cache_peak_bytes"] <= 78 * CLIP_BYTES
 
 
 @pytest.mark.filterwarnings("ignore:clips of one video")
 @pytest.mark.parametrize("shuffle", ["grouped", "full"])
-@pytest.mark.parametrize("budget", [200_000, 1_000_000])
-def test_estimated_cost_is_that_of_an_epoch(short_clips, shuffle, budget):
-    run = loader(short_clips * 12, shuffle=shuffle, memory_budget=budget, num_threads=1)
+@pytest.mark.parametrize("cached_clips", [130, 650])
+def test_estimated_cost_is_that_of_an_epoch(tiny_clips, shuffle, cached_clips):
+    run = loader(tiny_clips * 12, shuffle=shuffle, memory_budget=cached_clips * CLIP_BYTES, num_threads=1, **TINY)
     estimate = run.estimate_cost()["packets_per_clip"]
     delivered(run)
     stats = run.stats()
@@ -140,24 +144,24 @@ def test_estimated_cost_is_that_of_an_epoch(short_clips, shuffle, budget):
     assert estimate["grouped"] < estimate["full"] < estimate["single"]
 
 
-def test_cost_of_other_orders_is_not_estimated(short_clips):
+def test_cost_of_other_orders_is_not_estimated(tiny_clips):
     with pytest.raises(fsp.ArgumentError, match='order="framespool"'):
-        loader(short_clips, shuffle="full", order="torch").estimate_cost()
+        loader(tiny_clips, shuffle="full", order="torch").estimate_cost()
 
 
-def test_true_is_grouped_and_falls_back_to_full(short_clips):
-    many = loader(short_clips, shuffle=True)
-    assert delivered(many) == delivered(loader(short_clips))
+def test_true_is_grouped_and_falls_back_to_full(tiny_clips):
+    many = loader(tiny_clips, shuffle=True)
+    assert delivered(many) == delivered(loader(tiny_clips))
     one = {"clip_sampler": fsp.samplers.random(sequence_length=2), "batch_size": 4, "transforms": SMALL, "seed": 3}
-    run = fsp.ClipLoader(short_clips, shuffle=True, **one)
-    full = fsp.ClipLoader(short_clips, shuffle="full", **one)
+    run = fsp.ClipLoader(tiny_clips, shuffle=True, **one)
+    full = fsp.ClipLoader(tiny_clips, shuffle="full", **one)
     assert delivered(run) == delivered(full)
     full.load_state_dict(run.state_dict())
 
 
 @pytest.mark.filterwarnings("ignore:clips of one video")
-def test_checkpoint_resumes_on_other_ranks_with_other_memory(short_clips):
-    videos = short_clips * 4
+def test_checkpoint_resumes_on_other_ranks_with_other_memory(tiny_clips):
+    videos = tiny_clips * 4
     make = lambda rank, ranks, **more: loader(  # noqa: E731
         videos, shard_id=rank, num_shards=ranks, batch_size=8 // ranks, **more
     )
@@ -218,8 +222,8 @@ def test_mixing_is_the_share_of_different_videos():
     assert quality["repeats_per_batch"] > quality["full"]["repeats_per_batch"]
 
 
-def test_poor_mixing_is_a_warning_that_names_the_memory(short_clips):
-    videos = short_clips * 30
+def test_poor_mixing_is_a_warning_that_names_the_memory(tiny_clips):
+    videos = tiny_clips * 30
     with pytest.warns(UserWarning, match=r"of the different videos.*memory_budget=\d+MiB gives 90 %") as caught:
         loader(videos, memory_budget=60_000, batch_size=8)
     assert len(caught) == 1 and caught[0].filename == __file__
@@ -232,12 +236,12 @@ def test_poor_mixing_is_a_warning_that_names_the_memory(short_clips):
 
 
 @pytest.mark.filterwarnings("ignore:clips of one video")
-def test_mix_keeps_the_clips_of_a_video_together(short_clips):
-    mixed = fsp.datasets.mix((short_clips * 8, 3), (short_clips[:6] * 8, 1), epoch_clips=1600)
+def test_mix_keeps_the_clips_of_a_video_together(tiny_clips):
+    mixed = fsp.datasets.mix((tiny_clips * 8, 3), (tiny_clips[:6] * 8, 1), epoch_clips=1600)
     full = loader(mixed, shuffle="full", memory_budget=100_000)
     run = loader(mixed, shuffle=True, memory_budget=100_000)
     clips = [clip for batch in delivered(run) for clip in batch]
-    boundary = loader(short_clips * 8, shuffle=False).num_clips
+    boundary = loader(tiny_clips * 8, shuffle=False).num_clips
     assert len(clips) == 1600 and abs(sum(clip < boundary for clip in clips) - 1200) <= 8
     delivered(full)
     assert run.stats()["frames_decoded"] < 0.5 * full.stats()["frames_decoded"]
@@ -250,16 +254,16 @@ def test_mix_keeps_the_clips_of_a_video_together(short_clips):
         rest += [clip for batch in delivered(rank) for clip in batch]
     assert Counter(rest) == Counter(clips[400:])
     with pytest.raises(fsp.ArgumentError, match="replacement=True"):
-        loader(fsp.datasets.mix((short_clips, 1), replacement=True))
-    assert loader(fsp.datasets.mix((short_clips, 1), replacement=True), shuffle=True)._native.grouped is None
+        loader(fsp.datasets.mix((tiny_clips, 1), replacement=True))
+    assert loader(fsp.datasets.mix((tiny_clips, 1), replacement=True), shuffle=True)._native.grouped is None
 
 
-def test_repeats_have_the_same_frames_and_other_transforms(short_clips):
+def test_repeats_have_the_same_frames_and_other_transforms(tiny_clips):
     crops = [fsp.transforms.RandomResizedCrop((16, 16), scale=(0.2, 0.5))]
     options = {"transforms": crops, "batch_size": 2, "shuffle": "full"}
     sampling = fsp.samplers.random(sequence_length=3)
-    once = list(fsp.ClipLoader(short_clips, sampling, **options))
-    run = fsp.ClipLoader(short_clips, sampling, repeats=3, **options)
+    once = list(fsp.ClipLoader(tiny_clips, sampling, **options))
+    run = fsp.ClipLoader(tiny_clips, sampling, repeats=3, **options)
     thrice = list(run)
     assert len(thrice) == len(once) == len(run) and run.num_clips == 13
     for one, three in zip(once, thrice, strict=True):
@@ -269,22 +273,22 @@ def test_repeats_have_the_same_frames_and_other_transforms(short_clips):
         assert (pixels[::3] == single).all(), "the first repeat is the clip without repeats"
         assert all((pixels[n] != pixels[n + 1]).any() for n in range(0, len(pixels), 3))
     # The frames are decoded once for all repeats.
-    plain = fsp.ClipLoader(short_clips, sampling, **options)
+    plain = fsp.ClipLoader(tiny_clips, sampling, **options)
     list(plain)
     assert run.stats()["frames_decoded"] == plain.stats()["frames_decoded"]
     with pytest.raises(fsp.ArgumentError, match="does not match"):
         plain.load_state_dict(run.state_dict())
     assert fsp.BatchSampler(num_clips=4, batch_size=2, shuffle=False, repeats=2).batch(0) == [0, 0, 1, 1]
     with pytest.raises(fsp.ArgumentError, match="repeats"):
-        fsp.ClipLoader(short_clips, sampling, repeats=0, **options)
+        fsp.ClipLoader(tiny_clips, sampling, repeats=0, **options)
 
 
-def test_states_without_the_groups_are_rejected(short_clips):
-    run = loader(short_clips)
+def test_states_without_the_groups_are_rejected(tiny_clips):
+    run = loader(tiny_clips)
     state = run.state_dict()
     with pytest.raises(fsp.ArgumentError, match="grouped=None, expected three ints"):
         run.load_state_dict({key: value for key, value in state.items() if key != "grouped"})
     with pytest.raises(fsp.ArgumentError, match="does not match"):
-        loader(short_clips, shuffle="full").load_state_dict(state)
+        loader(tiny_clips, shuffle="full").load_state_dict(state)
     with pytest.raises(fsp.ArgumentError, match="num_streams"):
         run.load_state_dict({**state, "grouped": [0, 5, 5]})

@@ -33,7 +33,7 @@ def resident():
 def run(program: str, *arguments: object) -> Any:
     """The JSON that a program prints in a process of its own."""
     command = [sys.executable, "-c", COMMON + program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 

@@ -20,14 +20,26 @@ def write_png(path: Path, value: int, size: tuple[int, int] = (16, 12)) -> None:
     Image.new("RGB", size, (value, value, value)).save(path)
 
 
-@pytest.fixture
-def frames(tmp_path: Path) -> Path:
+def write_frames(folder: Path) -> Path:
     """Frames 1 to 6, each with a brightness of ten times its number."""
-    folder = tmp_path / "frames"
     folder.mkdir()
     for number in range(1, 7):
         write_png(folder / f"img_{number:05}.png", 10 * number)
     return folder
+
+
+@pytest.fixture
+def frames(tmp_path: Path) -> Path:
+    return write_frames(tmp_path / "frames")
+
+
+@pytest.fixture(scope="module")
+def rested(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two folders of frames whose times are trusted, so that they are listed once (`MIN_STABLE_AGE`)."""
+    folders = tmp_path_factory.mktemp("rested")
+    found = write_frames(folders / "one"), write_frames(folders / "two")
+    time.sleep(4.1)
+    return found
 
 
 def values(video: fsp.Video) -> list[int]:
@@ -151,10 +163,9 @@ def delivered(loader: fsp.ClipLoader) -> list[int]:
     return [int(value) for batch in loader for value in (clip.numpy().flat[0] for clip in batch.frames)]
 
 
-@pytest.mark.parametrize("rested", [False, True])
-def test_a_loader_sees_that_the_folder_changed(frames, rested):
-    if rested:
-        time.sleep(4.1)  # until the folder's times are trusted, and it is listed once
+@pytest.mark.parametrize("is_rested", [False, True])
+def test_a_loader_sees_that_the_folder_changed(request, is_rested):
+    frames = request.getfixturevalue("rested")[0] if is_rested else request.getfixturevalue("frames")
     windows = fsp.samplers.windows(sequence_length=1)
     loader = fsp.ClipLoader([ImageSequence(frames)], windows, batch_size=2, shuffle=False)
     assert delivered(loader) == [10, 20, 30, 40, 50, 60]
@@ -170,9 +181,9 @@ def test_a_loader_sees_that_the_folder_changed(frames, rested):
         delivered(loader)
 
 
-def test_changed_file_is_reported_then_relisted(frames):
+def test_changed_file_is_reported_then_relisted(rested):
+    frames = rested[1]
     video = fsp.Video(ImageSequence(frames))
-    time.sleep(4.1)  # as above
     windows = fsp.samplers.windows(sequence_length=1)
     loader = fsp.ClipLoader(
         [ImageSequence(frames)], windows, batch_size=1, shuffle=False, on_error="skip", num_threads=1

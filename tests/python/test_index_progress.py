@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import framespool as fsp
 import pytest
 from framespool import _index_progress, _progress
+from processes import wait_until
 
 WINDOWS = fsp.samplers.windows(sequence_length=8, step=8)
 RANDOM = fsp.samplers.random(sequence_length=4)
@@ -30,8 +31,8 @@ def terminal(monkeypatch):
     return shown
 
 
-def slow_loader(monkeypatch, dataset, seconds=0.3, **keywords):
-    """A loader whose first batch arrives late."""
+def slow_loader(monkeypatch, dataset, wait, **keywords):
+    """A loader whose batches arrive when ``wait`` returns."""
     loader = fsp.ClipLoader(dataset, RANDOM, batch_size=4, index=False, **keywords)
     native = loader._native.next_batch
 
@@ -41,7 +42,7 @@ def slow_loader(monkeypatch, dataset, seconds=0.3, **keywords):
 
         def next_batch(self, number):
             batch = native(number)
-            time.sleep(seconds)
+            wait()
             return batch
 
     loader_native = loader._native
@@ -98,12 +99,13 @@ def test_indexing_of_all_videos_is_shown_and_the_line_cleared(short_clips, termi
 
 
 def test_the_wait_for_the_first_batch_is_shown_and_leaves_no_thread(short_clips, terminal, monkeypatch):
-    loader = slow_loader(monkeypatch, short_clips)
+    is_shown = lambda: "waiting for the first batch: " in terminal.getvalue()  # noqa: E731
+    loader = slow_loader(monkeypatch, short_clips, lambda: wait_until(is_shown))
     before = threading.active_count()
     batches = iter(loader)
     next(batches)
     shown = terminal.getvalue()
-    assert "waiting for the first batch: " in shown and "videos indexed" in shown and shown.endswith("\r\x1b[K")
+    assert is_shown() and "videos indexed" in shown and shown.endswith("\r\x1b[K")
     assert threading.active_count() == before
     next(batches)
     del batches, loader
@@ -122,7 +124,8 @@ def test_known_indexes_are_not_shown(short_clips, terminal, monkeypatch, tmp_pat
 def test_nothing_is_written_where_stderr_is_no_terminal(short_clips, terminal, monkeypatch, option):
     monkeypatch.setattr(terminal, "isatty", lambda: option is False)
     fsp.ClipLoader(short_clips, WINDOWS, batch_size=4, index=False, index_progress=option)
-    next(iter(slow_loader(monkeypatch, short_clips, index_progress=option)))
+    wait = lambda: time.sleep(0.1)  # noqa: E731  # ten intervals of a display
+    next(iter(slow_loader(monkeypatch, short_clips, wait, index_progress=option)))
     assert terminal.getvalue() == ""
 
 
@@ -136,6 +139,7 @@ def test_true_shows_it_anywhere_and_other_ranks_are_quiet(short_clips, terminal,
 
 def test_fast_indexing_is_not_shown(short_clips, monkeypatch):
     monkeypatch.setattr(_progress, "sys", SimpleNamespace(stderr=Terminal()))
+    monkeypatch.setattr(_index_progress, "_DELAY_SECONDS", threading.TIMEOUT_MAX)
     next(iter(fsp.ClipLoader(short_clips[:2], WINDOWS, batch_size=1, index=False)))
     next(iter(fsp.ClipLoader(short_clips[:2], RANDOM, batch_size=1, index=False)))
     assert _progress.sys.stderr.getvalue() == ""

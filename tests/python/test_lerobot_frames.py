@@ -139,7 +139,6 @@ def check(batch, tables, videos, deltas) -> list[int]:
     return rows
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("shuffle", [True, "full", False])
 def test_batches_are_the_items_of_a_lerobot_dataset(tmp_path, videos, shuffle):
     tables = write(tmp_path, videos)

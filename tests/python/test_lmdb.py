@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import struct
-import time
 from pathlib import Path
 
 import framespool as fsp
@@ -235,7 +234,7 @@ def test_truncation_is_an_error_or_harmless(tmp_path):
 @pytest.mark.filterwarnings("ignore:.*skipped")
 def test_damage_is_an_error_or_values_of_the_file(tmp_path, on_error):
     intact, expected = small(tmp_path)
-    rng, path, outcomes, slowest = random.Random(11), tmp_path / "damaged.mdb", {"same": 0, "other": 0, "error": 0}, 0.0
+    rng, path, outcomes = random.Random(11), tmp_path / "damaged.mdb", {"same": 0, "other": 0, "error": 0}
     # Meta pages, branches and leaves: damage inside values is not detectable.
     pages = [at for at in range(0, len(intact), 4096) if at < 8192 or intact[at + 10] in (1, 2)]
     for _ in range(1000):
@@ -246,7 +245,6 @@ def test_damage_is_an_error_or_values_of_the_file(tmp_path, on_error):
             at = page + (rng.randrange(160) if rng.random() < 0.7 else rng.randrange(4096))
             damaged[at] = (damaged[at] + rng.randrange(1, 256)) % 256
         path.write_bytes(damaged)
-        begun = time.monotonic()
         try:
             dataset = fsp.datasets.lmdb(path, on_error=on_error, check=rng.random() < 0.5)
         except fsp.Error as error:
@@ -255,9 +253,8 @@ def test_damage_is_an_error_or_values_of_the_file(tmp_path, on_error):
         else:
             assert all(source.offset_bytes + source.num_bytes <= len(intact) for source, _ in dataset)
             outcomes["same" if values_of(dataset) == expected else "other"] += 1
-        slowest = max(slowest, time.monotonic() - begun)
-    assert slowest < 2 and outcomes["error"] > (100 if on_error == "raise" else 5)
-    print(f"{on_error}: {outcomes}, slowest {slowest:.3f} s")
+    assert outcomes["error"] > (100 if on_error == "raise" else 5)
+    print(f"{on_error}: {outcomes}")
 
 
 def test_other_kinds_of_files_are_named(tmp_path):

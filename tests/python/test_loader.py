@@ -9,12 +9,12 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import framespool as fsp
 import numpy as np
 import pytest
+from processes import wait_until
 
 SMALL = [fsp.transforms.Resize((32, 40))]
 
@@ -34,19 +34,19 @@ def digest(batches):
     return md5.hexdigest()
 
 
-def test_threads_and_prefetch_change_nothing(short_clips):
+def test_threads_and_prefetch_change_nothing(tiny_clips):
     digests = {
-        digest(loader(short_clips, num_threads=threads, prefetch_batches=prefetch_batches))
+        digest(loader(tiny_clips, num_threads=threads, prefetch_batches=prefetch_batches))
         for threads, prefetch_batches in [(1, 0), (1, 2), (4, 1), (4, 3), (3, 0)]
     }
     assert len(digests) == 1
 
 
-def test_memory_and_lookahead_do_not_change_batches(short_clips):
+def test_memory_and_lookahead_do_not_change_batches(tiny_clips):
     rule = fsp.samplers.windows(sequence_length=4, step=2)
     made = {}
     for budget, lookahead_clips in [(0, 65536), ("200 KB", 65536), ("2GiB", 65536), ("2GiB", 0)]:
-        batches = loader(short_clips[:6], rule, memory_budget=budget, lookahead_clips=lookahead_clips, num_threads=2)
+        batches = loader(tiny_clips[:6], rule, memory_budget=budget, lookahead_clips=lookahead_clips, num_threads=2)
         made[budget, lookahead_clips] = (digest(batches), batches.stats())
     assert len({digests for digests, _ in made.values()}) == 1
     none, some, ample, blind = (stats for _, stats in made.values())
@@ -58,50 +58,50 @@ def test_memory_and_lookahead_do_not_change_batches(short_clips):
     assert ample["frames_delivered"] < ample["frames"] * 0.6
 
 
-def test_lookahead_does_not_change_the_epoch(short_clips):
-    batches = loader(short_clips)
+def test_lookahead_does_not_change_the_epoch(tiny_clips):
+    batches = loader(tiny_clips)
     batches.set_epoch(3)
     ready = list(batches.cached_batches(2))
     assert len(ready) == len(batches) and ready[0] is ready[2] and ready[1] is ready[3]
     decoded = batches.stats()["frames_decoded"]
-    expected = loader(short_clips)
+    expected = loader(tiny_clips)
     expected.set_epoch(3)
     assert batches.epoch == 3 and digest(batches) == digest(expected)
     assert batches.stats()["frames_decoded"] > decoded
 
 
-def test_batch_metadata_matches_its_frames(short_clips):
-    for batch in loader(short_clips):
+def test_batch_metadata_matches_its_frames(tiny_clips):
+    for batch in loader(tiny_clips):
         n = len(batch)
         assert batch.frames.shape == (n, 4, 3, 32, 40) and batch.frames.dtype == "uint8"
-        assert batch.labels.tolist() == [short_clips[v][1] for v in batch.video_ids.tolist()]
+        assert batch.labels.tolist() == [tiny_clips[v][1] for v in batch.video_ids.tolist()]
         for i in range(n):
-            video = fsp.Video(short_clips[batch.video_ids.tolist()[i]][0])
+            video = fsp.Video(tiny_clips[batch.video_ids.tolist()[i]][0])
             frames = video.frames(batch.indices.tolist()[i], transforms=SMALL, layout="TCHW")
             assert np.array_equal(batch.frames[i].numpy(), frames.data.numpy())
             assert batch.pts_seconds.tolist()[i] == frames.pts_seconds
             assert np.diff(batch.indices.tolist()[i]).tolist() == [3, 3, 3]
 
 
-def test_seed_and_epoch_decide_the_order_and_the_clips(short_clips):
-    first = loader(short_clips)
+def test_seed_and_epoch_decide_the_order_and_the_clips(tiny_clips):
+    first = loader(tiny_clips)
     epoch0 = digest(first)
     epoch1 = digest(first)  # iterating again is the next epoch
     assert epoch0 != epoch1
     first.set_epoch(0)
     assert digest(first) == epoch0
-    assert digest(loader(short_clips)) == epoch0
-    assert digest(loader(short_clips, seed=8)) != epoch0
+    assert digest(loader(tiny_clips)) == epoch0
+    assert digest(loader(tiny_clips, seed=8)) != epoch0
 
 
-def test_without_shuffle_clips_come_as_in_the_dataset(short_clips):
-    ids = [i for b in loader(short_clips, shuffle=False) for i in b.clip_ids.tolist()]
+def test_without_shuffle_clips_come_as_in_the_dataset(tiny_clips):
+    ids = [i for b in loader(tiny_clips, shuffle=False) for i in b.clip_ids.tolist()]
     assert ids == list(range(13))
 
 
 @pytest.mark.parametrize("shards", [2, 3, 5])
-def test_shards_are_disjoint_complete_and_equally_long(short_clips, shards):
-    ranks = [list(loader(short_clips, shard_id=r, num_shards=shards)) for r in range(shards)]
+def test_shards_are_disjoint_complete_and_equally_long(tiny_clips, shards):
+    ranks = [list(loader(tiny_clips, shard_id=r, num_shards=shards)) for r in range(shards)]
     sizes = {tuple(len(b) for b in rank) for rank in ranks}
     assert len(sizes) == 1
     real = [
@@ -115,31 +115,31 @@ def test_shards_are_disjoint_complete_and_equally_long(short_clips, shards):
 
 
 @pytest.mark.parametrize(("policy", "sizes"), [("partial", [4, 4, 4, 1]), ("drop", [4, 4, 4]), ("fill", [4, 4, 4, 4])])
-def test_last_batch_policies(short_clips, policy, sizes):
-    batches = loader(short_clips, last_batch=policy)
+def test_last_batch_policies(tiny_clips, policy, sizes):
+    batches = loader(tiny_clips, last_batch=policy)
     assert len(batches) == len(sizes)
     got = list(batches)
     assert [len(b) for b in got] == sizes
     assert sum(sum(b.padding.tolist()) for b in got) == max(0, sum(sizes) - 13)
 
 
-def test_windows_cover_every_video(short_clips):
+def test_windows_cover_every_video(tiny_clips):
     rule = fsp.samplers.windows(sequence_length=8, stride=2, step=20)
-    batches = list(loader(short_clips, rule, shuffle=False))
-    lengths = [len(fsp.Video(path)) for path, _ in short_clips]
+    batches = list(loader(tiny_clips, rule, shuffle=False))
+    lengths = [len(fsp.Video(path)) for path, _ in tiny_clips]
     expected = [(v, start) for v, n in enumerate(lengths) for start in range(0, n, 20) if start + 7 * 2 + 1 <= n]
     got = [
         (v, indices[0]) for b in batches for v, indices in zip(b.video_ids.tolist(), b.indices.tolist(), strict=True)
     ]
     assert got == expected
-    assert sum(rule.clips_in(n) for n in lengths) == len(expected) == loader(short_clips, rule).num_clips
+    assert sum(rule.clips_in(n) for n in lengths) == len(expected) == loader(tiny_clips, rule).num_clips
 
 
-def test_constant_padding_is_black_and_masked(short_clips):
+def test_constant_padding_is_black_and_masked(tiny_clips):
     rule = fsp.samplers.windows(sequence_length=40, step=40, pad_mode="constant")
     for layout in ("NTHWC", "NTCHW", "NCTHW"):
         seen = 0
-        for batch in loader(short_clips, rule, layout=layout, shuffle=False):
+        for batch in loader(tiny_clips, rule, layout=layout, shuffle=False):
             frames, mask = batch.frames.numpy(), batch.mask.numpy()
             if layout == "NCTHW":
                 frames = frames.transpose(0, 2, 1, 3, 4)
@@ -155,15 +155,15 @@ def test_clips_of_different_sizes_come_as_a_list(short_clips, videos):
     assert [tensor.shape for tensor in batch.frames] == [(4, 3, 480, 640), (4, 3, 26, 34)]
 
 
-def test_layouts_and_dtypes(short_clips):
+def test_layouts_and_dtypes(tiny_clips):
     shapes = {"NTHWC": (4, 4, 32, 40, 3), "NTCHW": (4, 4, 3, 32, 40), "NCTHW": (4, 3, 4, 32, 40)}
     for layout, shape in shapes.items():
-        batch = next(iter(loader(short_clips, layout=layout, dtype="float32")))
+        batch = next(iter(loader(tiny_clips, layout=layout, dtype="float32")))
         assert batch.frames.shape == shape and batch.frames.dtype == "float32"
 
 
-def test_bad_file_raises_in_order(short_clips, bad_file):
-    dataset = [*short_clips[:5], (bad_file, 5), *short_clips[5:]]
+def test_bad_file_raises_in_order(tiny_clips, bad_file):
+    dataset = [*tiny_clips[:5], (bad_file, 5), *tiny_clips[5:]]
     batches, errors = 0, []
     epoch = iter(loader(dataset, shuffle=False))
     while True:
@@ -179,8 +179,8 @@ def test_bad_file_raises_in_order(short_clips, bad_file):
     assert at == 1 and error.file == bad_file and "broken.mp4" in str(error)
 
 
-def test_skip_leaves_the_bad_clip_out_and_counts_it(short_clips, bad_file):
-    dataset = [*short_clips[:5], (bad_file, 5), *short_clips[5:]]
+def test_skip_leaves_the_bad_clip_out_and_counts_it(tiny_clips, bad_file):
+    dataset = [*tiny_clips[:5], (bad_file, 5), *tiny_clips[5:]]
     bad = loader(dataset, shuffle=False, on_error="skip", num_threads=3)
     batches = list(bad)
     assert [len(b) for b in batches] == [4, 3, 4, 2]
@@ -190,8 +190,8 @@ def test_skip_leaves_the_bad_clip_out_and_counts_it(short_clips, bad_file):
     assert digest(batches) == digest(loader(dataset, shuffle=False, on_error="skip", num_threads=1))
 
 
-def test_replace_is_deterministic_and_counted(short_clips, bad_file):
-    dataset = [(bad_file, 99), *short_clips, (bad_file, 99)]
+def test_replace_is_deterministic_and_counted(tiny_clips, bad_file):
+    dataset = [(bad_file, 99), *tiny_clips, (bad_file, 99)]
     first = loader(dataset, on_error="replace", num_threads=4)
     batches = list(first)
     assert sum(len(b) for b in batches) == 15
@@ -223,17 +223,17 @@ def test_all_bad_files_raise_under_every_policy(bad_file):
         loader([(bad_file, 0)], windows, on_error="skip")
 
 
-def test_epoch_can_be_left_and_restarted(short_clips):
-    batches = loader(short_clips, num_threads=3, prefetch_batches=3)
+def test_epoch_can_be_left_and_restarted(tiny_clips):
+    batches = loader(tiny_clips, num_threads=3, prefetch_batches=3)
     for _ in range(5):
         batches.set_epoch(0)
         next(iter(batches))
     batches.set_epoch(0)
-    assert digest(batches) == digest(loader(short_clips))
+    assert digest(batches) == digest(loader(tiny_clips))
 
 
-def test_flat_stats_are_numbers_only(short_clips, bad_file):
-    made = loader([*short_clips[:3], (bad_file, 5)], on_error="skip")
+def test_flat_stats_are_numbers_only(tiny_clips, bad_file):
+    made = loader([*tiny_clips[:3], (bad_file, 5)], on_error="skip")
     list(made)
     flat, stats = made.stats(flat=True), made.stats()
     assert all(type(value) in (int, float) for value in flat.values())
@@ -243,8 +243,8 @@ def test_flat_stats_are_numbers_only(short_clips, bad_file):
     }
 
 
-def test_stats_count_what_was_done(short_clips):
-    batches = loader(short_clips)
+def test_stats_count_what_was_done(tiny_clips):
+    batches = loader(tiny_clips)
     list(batches)
     stats = batches.stats()
     assert (stats["batches"], stats["clips"], stats["frames"]) == (4, 13, 52)
@@ -274,29 +274,29 @@ def test_stats_count_what_was_done(short_clips):
         ({"transforms": [fsp.transforms.Normalize((0, 0, 0), (1, 1, 1))]}, "float32"),
     ],
 )
-def test_wrong_keywords_are_repeated_back(short_clips, keywords, message):
+def test_wrong_keywords_are_repeated_back(tiny_clips, keywords, message):
     with pytest.raises(fsp.ArgumentError, match=message):
-        loader(short_clips, **keywords)
+        loader(tiny_clips, **keywords)
 
 
-def test_datasets_and_rules_are_checked(short_clips):
+def test_datasets_and_rules_are_checked(tiny_clips):
     with pytest.raises(fsp.ArgumentError, match="empty"):
         loader([])
     with pytest.raises(fsp.ArgumentError, match="sample 1"):
-        loader([short_clips[0], ("x", "label")])
+        loader([tiny_clips[0], ("x", "label")])
     with pytest.raises(fsp.ArgumentError, match="folder"):
         loader("some/folder")
     with pytest.raises(fsp.ArgumentError, match="framespool.samplers"):
-        fsp.ClipLoader(short_clips, "random", batch_size=1)
+        fsp.ClipLoader(tiny_clips, "random", batch_size=1)
     with pytest.raises(fsp.ArgumentError, match="stride must be.*0"):
         fsp.samplers.random(sequence_length=4, stride=0)
     with pytest.raises(fsp.ArgumentError, match="pad_mode.*zeros"):
         fsp.samplers.windows(sequence_length=4, pad_mode="zeros")
 
 
-def test_specs_and_datasets_pickle(short_clips):
+def test_specs_and_datasets_pickle(tiny_clips):
     for thing in (
-        fsp.datasets.Dataset(short_clips, ["a"]),
+        fsp.datasets.Dataset(tiny_clips, ["a"]),
         fsp.samplers.random(sequence_length=4),
         fsp.samplers.windows(sequence_length=4, pad_mode="edge"),
         fsp.transforms.Resize((3, 4)),
@@ -306,44 +306,47 @@ def test_specs_and_datasets_pickle(short_clips):
         assert pickle.loads(pickle.dumps(thing)) == thing
 
 
-def test_videos_may_be_bytes(short_clips):
-    in_memory = [(Path(path).read_bytes(), label) for path, label in short_clips[:4]]
-    frames = [np.concatenate([b.frames.numpy() for b in loader(dataset)]) for dataset in (short_clips[:4], in_memory)]
+def test_videos_may_be_bytes(tiny_clips):
+    in_memory = [(Path(path).read_bytes(), label) for path, label in tiny_clips[:4]]
+    frames = [np.concatenate([b.frames.numpy() for b in loader(dataset)]) for dataset in (tiny_clips[:4], in_memory)]
     assert np.array_equal(*frames)
 
 
-def test_ctrl_c_stops_a_waiting_loader_within_a_second(videos):
+def test_ctrl_c_stops_a_waiting_loader(videos):
     # One batch needs thirty seconds of decoding; the interrupt comes while the consumer waits for it.
     program = textwrap.dedent("""
-        import signal, sys, framespool as fsp
+        import os, signal, sys, threading, time, framespool as fsp
         signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs inherit that it is ignored
+        main_thread = threading.main_thread().ident
+
+        def interrupt_the_wait():
+            while "framespool" not in sys._current_frames()[main_thread].f_code.co_filename:
+                time.sleep(0.001)
+            while not loader.stats()["frames_decoded"]:
+                time.sleep(0.001)
+            os.kill(os.getpid(), signal.SIGINT)
+
         path = sys.argv[1]
         rule = fsp.samplers.random(sequence_length=8, stride=4)
         loader = fsp.ClipLoader([path] * 300, rule, batch_size=300, num_threads=2,
                                 transforms=[fsp.transforms.Resize((64, 64))])
         epoch = iter(loader)
-        print("waiting", flush=True)
-        next(epoch)
+        threading.Thread(target=interrupt_the_wait, daemon=True).start()
+        try:
+            next(epoch)
+        finally:
+            print(loader.stats()["clips"])
     """)
     path = str(videos / "1080p" / "bunny_60p.mp4")
-    child = subprocess.Popen(
-        [sys.executable, "-c", program, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert child.stdout.readline() == "waiting\n"
-    time.sleep(1.0)
-    sent = time.monotonic()
-    child.send_signal(signal.SIGINT)
-    _, errors = child.communicate(timeout=30)
-    took = time.monotonic() - sent
-    assert "KeyboardInterrupt" in errors, errors
+    child = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True)
+    assert "KeyboardInterrupt" in child.stderr, child.stderr
     assert child.returncode in (1, -signal.SIGINT, 130)
-    # Not a speed test: a loader that swallows the signal would take half a minute.
-    assert took < 10, took
+    assert int(child.stdout) < 300, "the wait ended before the batch was complete"
 
 
-def test_use_after_fork_is_refused_with_the_way_out(short_clips):
-    batches = loader(short_clips)
-    video = fsp.Video(short_clips[0][0])
+def test_use_after_fork_is_refused_with_the_way_out(tiny_clips):
+    batches = loader(tiny_clips)
+    video = fsp.Video(tiny_clips[0][0])
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -363,7 +366,7 @@ def test_use_after_fork_is_refused_with_the_way_out(short_clips):
     assert len(next(iter(batches))) == 4  # the parent continues
 
 
-def test_a_dropped_loader_ends_its_threads(short_clips):
+def test_a_dropped_loader_ends_its_threads(tiny_clips):
     def workers():
         names = []
         for task in os.listdir("/proc/self/task"):
@@ -372,20 +375,17 @@ def test_a_dropped_loader_ends_its_threads(short_clips):
         return [name for name in names if name.startswith("fsp-worker")]
 
     before = len(workers())
-    batches = loader(short_clips, num_threads=3, prefetch_batches=3)
+    batches = loader(tiny_clips, num_threads=3, prefetch_batches=3)
     next(iter(batches))
     assert len(workers()) == before + 3
     del batches
-    deadline = time.monotonic() + 20
-    while len(workers()) > before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert len(workers()) == before
+    wait_until(lambda: len(workers()) <= before)
 
 
-def test_stats_are_readable_while_a_thread_waits(short_clips):
+def test_stats_are_readable_while_a_thread_waits(tiny_clips):
     import threading
 
-    batches = loader(short_clips, num_threads=1)
+    batches = loader(tiny_clips, num_threads=1)
     done = threading.Event()
     reads = []
 
@@ -399,11 +399,11 @@ def test_stats_are_readable_while_a_thread_waits(short_clips):
         assert sum(len(b) for b in batches) == 13
     finally:
         done.set()
-    poller.join(timeout=10)
-    assert not poller.is_alive() and reads[-1][1:] == (4, 13)
+    poller.join()
+    assert reads[-1][1:] == (4, 13)
 
 
-def test_too_many_open_files_is_not_a_file_error(short_clips):
+def test_too_many_open_files_is_not_a_file_error(tiny_clips):
     program = """
         import os, resource, sys, threading, time
         import framespool as fsp
@@ -421,7 +421,7 @@ def test_too_many_open_files_is_not_a_file_error(short_clips):
         except OSError:
             pass
         if sys.argv[1] == "for a moment":
-            threading.Timer(0.3, lambda: [os.close(file) for file in held]).start()
+            threading.Timer(0.05, lambda: [os.close(file) for file in held]).start()
         try:
             found = len([clip for batch in again for clip in batch.clip_ids.tolist()])
             print(found == expected, again.stats()["errors"])
@@ -429,13 +429,13 @@ def test_too_many_open_files_is_not_a_file_error(short_clips):
             print(type(error).__name__, "ulimit" in str(error), "not an error of the file" in str(error))
     """
     for how, said in (("for a moment", "True {}"), ("for ever", "ReadError True True")):
-        command = [sys.executable, "-c", textwrap.dedent(program), how, *(path for path, _ in short_clips[:4])]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        command = [sys.executable, "-c", textwrap.dedent(program), how, *(path for path, _ in tiny_clips[:4])]
+        done = subprocess.run(command, capture_output=True, text=True)
         assert done.stdout.strip() == said, (how, done.stdout, done.stderr)
 
 
-def test_a_new_iteration_ends_the_one_before(short_clips):
-    batches = loader(short_clips)
+def test_a_new_iteration_ends_the_one_before(tiny_clips):
+    batches = loader(tiny_clips)
     first = iter(batches)
     next(first)
     second = iter(batches)
@@ -445,35 +445,35 @@ def test_a_new_iteration_ends_the_one_before(short_clips):
     assert len(list(second)) == 3
 
 
-def test_absurd_numbers_under_way_are_refused(short_clips):
+def test_absurd_numbers_under_way_are_refused(tiny_clips):
     with pytest.raises(fsp.ArgumentError, match="prefetch_batches=100000 .*batch_size=1000"):
-        loader(short_clips, batch_size=1000, prefetch_batches=100_000)
+        loader(tiny_clips, batch_size=1000, prefetch_batches=100_000)
 
 
-def test_numpy_integers_are_accepted(short_clips):
+def test_numpy_integers_are_accepted(tiny_clips):
     rule = fsp.samplers.random(sequence_length=np.int64(4), stride=np.int32(3))
-    batches = loader(short_clips, rule, batch_size=np.int64(4), seed=np.uint32(7))
-    assert digest(batches) == digest(loader(short_clips))
+    batches = loader(tiny_clips, rule, batch_size=np.int64(4), seed=np.uint32(7))
+    assert digest(batches) == digest(loader(tiny_clips))
 
 
-def test_replaced_file_is_indexed_again(short_clips, tmp_path):
+def test_replaced_file_is_indexed_again(tiny_clips, tmp_path):
     path = tmp_path / "a.mkv"
-    path.write_bytes(Path(short_clips[0][0]).read_bytes())
+    path.write_bytes(Path(tiny_clips[0][0]).read_bytes())
     batches = loader([path], batch_size=1)
     list(batches)
     other = tmp_path / "b.mkv"
-    other.write_bytes(Path(short_clips[1][0]).read_bytes())
+    other.write_bytes(Path(tiny_clips[1][0]).read_bytes())
     other.rename(path)
     (batch,) = batches
-    expected = fsp.Video(short_clips[1][0]).frames(batch.indices.tolist()[0], transforms=SMALL, layout="TCHW")
+    expected = fsp.Video(tiny_clips[1][0]).frames(batch.indices.tolist()[0], transforms=SMALL, layout="TCHW")
     assert np.array_equal(batch.frames[0].numpy(), expected.data.numpy())
 
 
-def test_working_ahead_in_dataset_order_changes_no_batch(short_clips):
+def test_working_ahead_in_dataset_order_changes_no_batch(tiny_clips):
     windows, resize = fsp.samplers.windows(sequence_length=4, pad_mode="edge"), [fsp.transforms.Resize((16, 16))]
 
     def delivered(**options):
-        loader = fsp.ClipLoader(short_clips, windows, batch_size=4, transforms=resize, **options)
+        loader = fsp.ClipLoader(tiny_clips, windows, batch_size=4, transforms=resize, **options)
         return [(b.clip_ids.tolist(), b.frames.tobytes()) for b in loader], loader.stats()
 
     expected, alone = delivered(num_threads=1)
@@ -484,6 +484,6 @@ def test_working_ahead_in_dataset_order_changes_no_batch(short_clips):
     assert delivered(num_threads=4, prefetch_batches=0)[0] == expected
     small, stats = delivered(num_threads=4, memory_budget=10 * 4 * 16 * 16 * 3)
     assert small == expected and stats["clip_cache_peak_bytes"] <= 10 * 4 * 16 * 16 * 3
-    bad = [*short_clips[:2], ("missing.mp4", 0), *short_clips[2:]]
+    bad = [*tiny_clips[:2], ("missing.mp4", 0), *tiny_clips[2:]]
     loader = fsp.ClipLoader(bad, windows, batch_size=4, transforms=resize, num_threads=4, on_error="skip")
     assert sum(len(batch) for batch in loader) == sum(len(ids) for ids, _ in expected)

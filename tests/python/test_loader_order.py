@@ -24,8 +24,8 @@ def flat(lists):
 
 
 @pytest.fixture(scope="module")
-def videos_39(short_clips):
-    return short_clips * 3
+def videos_39(tiny_clips):
+    return tiny_clips * 3
 
 
 def test_shuffle_buffer_bounds_clip_displacement(videos_39):
@@ -83,18 +83,18 @@ def test_pytorchs_order_is_distributed_samplers(videos_39):
         assert flat(clips(run)) == expected[rank]
 
 
-def test_dalis_order_is_its_readers(short_clips):
+def test_dalis_order_is_its_readers(tiny_clips):
     # Recorded from DALI 2.4: fn.readers.file with random_shuffle and pad_last_batch, shard 0 of 2, rotating each epoch.
     recorded = [[2, 3, 0, 0, 0, 0], [6, 4, 5, 1, 1, 1], [0, 3, 2, 2, 2, 2], [6, 5, 4, 1, 1, 1]]
     keywords = {"order": "dali", "shuffle": "buffer", "initial_fill": 4, "seed": 11, "num_shards": 2}
-    run = loader(short_clips[:7], batch_size=3, last_batch="fill", **keywords)
+    run = loader(tiny_clips[:7], batch_size=3, last_batch="fill", **keywords)
     assert [flat(clips(run)) for _ in recorded] == recorded
     run.set_epoch(2)
     assert flat(clips(run)) == recorded[2]
 
 
-def test_endless_replay_of_an_epoch_is_rejected(short_clips):
-    run = loader(short_clips, order="dali", shuffle="buffer")
+def test_endless_replay_of_an_epoch_is_rejected(tiny_clips):
+    run = loader(tiny_clips, order="dali", shuffle="buffer")
     with pytest.raises(fsp.ArgumentError, match="epoch must be at most"):
         run.set_epoch(2**60)
     order = fsp.BatchSampler(num_clips=100_000, batch_size=8, shuffle="buffer", order="dali")
@@ -102,7 +102,7 @@ def test_endless_replay_of_an_epoch_is_rejected(short_clips):
         order.batch(0, epoch=2**60)
 
 
-def test_what_no_order_can_keep_is_refused(short_clips):
+def test_what_no_order_can_keep_is_refused(tiny_clips):
     for keywords, message in [
         ({"shuffle": "buffer", "initial_fill": 0}, "initial_fill must be at least 1"),
         ({"shuffle": "buffer", "order": "torch"}, 'order="torch"'),
@@ -115,11 +115,11 @@ def test_what_no_order_can_keep_is_refused(short_clips):
         ({"stick_to_shard": True, "num_shards": 20}, "at least num_shards=20"),
     ]:
         with pytest.raises(fsp.ArgumentError, match=message):
-            loader(short_clips, **keywords)
+            loader(tiny_clips, **keywords)
 
 
-def test_mix_follows_weights_with_equal_clip_counts(short_clips):
-    mixed = fsp.datasets.mix((short_clips[:4], 3), (short_clips[4:], 1), epoch_clips=40)
+def test_mix_follows_weights_with_equal_clip_counts(tiny_clips):
+    mixed = fsp.datasets.mix((tiny_clips[:4], 3), (tiny_clips[4:], 1), epoch_clips=40)
     run = loader(mixed, shuffle="full", batch_size=8)
     assert len(run) == 5 and run.num_clips == 13
     batches = list(run)
@@ -140,17 +140,17 @@ def test_mix_follows_weights_with_equal_clip_counts(short_clips):
     assert flat(clips(again)) == order
 
 
-def test_mix_over_windows_counts_existing_clips(short_clips):
+def test_mix_over_windows_counts_existing_clips(tiny_clips):
     windows = fsp.samplers.windows(sequence_length=8)
-    sizes = [loader(part, windows).num_clips for part in (short_clips[:4], short_clips[4:])]
-    run = loader(fsp.datasets.mix((short_clips[:4], 1), (short_clips[4:], 1)), windows, shuffle="full")
+    sizes = [loader(part, windows).num_clips for part in (tiny_clips[:4], tiny_clips[4:])]
+    run = loader(fsp.datasets.mix((tiny_clips[:4], 1), (tiny_clips[4:], 1)), windows, shuffle="full")
     order = flat(clips(run))
     assert len(order) == sum(sizes) == run.num_clips
     assert abs(sum(clip < sizes[0] for clip in order) - len(order) / 2) <= 1
 
 
-def test_mixes_are_checked_and_resume(short_clips):
-    mixed = fsp.datasets.mix((short_clips[:4], 3), (short_clips[4:], 1), replacement=True)
+def test_mixes_are_checked_and_resume(tiny_clips):
+    mixed = fsp.datasets.mix((tiny_clips[:4], 3), (tiny_clips[4:], 1), replacement=True)
     run = loader(mixed, shuffle="full")
     batches = iter(run)
     next(batches)
@@ -159,22 +159,22 @@ def test_mixes_are_checked_and_resume(short_clips):
     run.load_state_dict(state)
     assert clips(run) == rest
     with pytest.raises(fsp.ArgumentError, match="the order was .*mix"):
-        loader(short_clips, shuffle="full").load_state_dict(state)
+        loader(tiny_clips, shuffle="full").load_state_dict(state)
     with pytest.raises(fsp.ArgumentError, match='shuffle must be "full" or "grouped" with a mix'):
         loader(mixed)
     for wrong, message in [
         ((), "at least one"),
-        ((short_clips,), "pairs"),
-        (((short_clips, 0),), "greater than 0"),
-        (((short_clips[:0], 1),), "empty"),
+        ((tiny_clips,), "pairs"),
+        (((tiny_clips, 0),), "greater than 0"),
+        (((tiny_clips[:0], 1),), "empty"),
     ]:
         with pytest.raises(fsp.ArgumentError, match=message):
             fsp.datasets.mix(*wrong)
     with pytest.raises(fsp.ArgumentError, match="cannot be added to"):
-        mixed + fsp.datasets.Dataset(short_clips)
+        mixed + fsp.datasets.Dataset(tiny_clips)
     few = fsp.samplers.windows(sequence_length=80)
     with pytest.raises(fsp.ArgumentError, match="dataset 0 of the mix yields no clip"):
-        loader(fsp.datasets.mix((short_clips[:1], 1), (short_clips[1:], 1)), few, shuffle="full")
-    union = fsp.datasets.Dataset(short_clips[:4]) + fsp.datasets.Dataset(short_clips[4:])
-    assert union == fsp.datasets.Dataset(short_clips)
-    assert mixed.exclude([short_clips[0][0]]).lengths == [3, 9]
+        loader(fsp.datasets.mix((tiny_clips[:1], 1), (tiny_clips[1:], 1)), few, shuffle="full")
+    union = fsp.datasets.Dataset(tiny_clips[:4]) + fsp.datasets.Dataset(tiny_clips[4:])
+    assert union == fsp.datasets.Dataset(tiny_clips)
+    assert mixed.exclude([tiny_clips[0][0]]).lengths == [3, 9]

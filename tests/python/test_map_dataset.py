@@ -70,7 +70,6 @@ def test_clips_of_a_video_share_pictures(videos):
     assert counts[0] * 2 < counts[1]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("workers", "method"), [(0, None), (2, "fork"), (2, "spawn")])
 def test_data_loader(short_clips, workers, method):
     dataset = VideoDataset(short_clips, SAMPLING, **KEYWORDS)

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import framespool as fsp
 import pytest
+from processes import SETTLED_SECONDS
 
 SMALL = [fsp.transforms.Resize((24, 32))]
 RULE = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=2)
 
 #: Start of the programs below: a loader over the given files, and a digest of its batches.
 COMMON = """
-import hashlib, json, os, random, resource, signal, sys, threading
+import hashlib, json, os, random, resource, signal, sys, threading, time
 import framespool as fsp
 
 def loader(paths, **keywords):
@@ -88,7 +89,7 @@ def test_concurrent_loaders_deliver_the_same_batches(paths, expected):
     assert found == {number: expected for number in range(6)}
 
 
-# FRAMESPOOL_INTERRUPTS=500 tries more of them; give it time by --timeout.
+# FRAMESPOOL_INTERRUPTS=500 tries more of them; give it time with --timeout.
 def test_loader_resumes_from_state_after_ctrl_c(paths):
     program = """
 rounds, *paths = sys.argv[1:]
@@ -98,11 +99,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs inhe
 draw = random.Random(9)
 expected = digests(loader(paths))
 resumed = finished = 0
-for _ in range(int(rounds)):
+for number in range(int(rounds)):
     one = epoch = None
-    fired = threading.Event()
+    begun = threading.Event()
+    if number % 2:
+        begun.set()  # at any time, also while the loader is created; in the other rounds within an epoch
     def fire(after=draw.random() ** 2 * 0.3):
-        fired.wait(after)
+        begun.wait()
+        time.sleep(after)
         os.kill(os.getpid(), signal.SIGINT)
     shot = threading.Thread(target=fire)
     threads = draw.choice([1, 3])
@@ -113,6 +117,7 @@ for _ in range(int(rounds)):
                 one = epoch = None
                 one = loader(paths, num_threads=threads)
                 epoch = iter(one)
+                begun.set()
                 list(epoch)
         finally:
             shot.join()
@@ -333,7 +338,7 @@ def test_times_of_files_may_be_anything(paths, expected, tmp_path, seconds):
         os.utime(copy, (seconds, seconds))
         if os.stat(copy).st_mtime != seconds:
             pytest.skip(f"this file system does not keep the time {seconds}")
-    time.sleep(0.05)
+    time.sleep(SETTLED_SECONDS)
     program = """
 place, *paths = sys.argv[1:]
 one = loader(paths, index=place)
@@ -347,6 +352,6 @@ print(*found, one.stats()["index_hits"], one.stats()["videos_indexed"])
     # Another video under the same name and the same time is another video.
     shutil.copy(paths[1], copies[0])
     os.utime(copies[0], (seconds, seconds))
-    time.sleep(0.05)
+    time.sleep(SETTLED_SECONDS)
     others = digests(loader([paths[1], *paths[1:]]))
     assert run(program, tmp_path / "index", *copies) == [*others, str(number - 1), "1"]

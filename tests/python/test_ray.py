@@ -17,7 +17,7 @@ import pytest
 ray = pytest.importorskip("ray")
 # Ray's deprecations, and sockets that it leaves to the garbage collector.
 # Workers take seconds to start on few cores.
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 from ray_helpers import (  # noqa: E402, F401
     FIELDS,

@@ -13,7 +13,7 @@ ray = pytest.importorskip("ray")
 pytest.importorskip("pyarrow")
 # Ray's deprecations, and sockets that it leaves to the garbage collector.
 # Workers take seconds to start on few cores.
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 from ray_helpers import RANDOM, SIZED, WINDOWS, cluster, few  # noqa: E402, F401
 

@@ -18,7 +18,7 @@ import pytest
 ray = pytest.importorskip("ray")
 # Ray's deprecations, and sockets that it leaves to the garbage collector.
 # Workers take seconds to start on few cores.
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 from framespool.ray._errors import NoWorkersError  # noqa: E402
 from framespool.ray._worker_pool import WorkerPool  # noqa: E402

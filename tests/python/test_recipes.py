@@ -28,7 +28,6 @@ def run(program: Path, *words: object, **environment: str) -> subprocess.Complet
     )
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("reader", ["torchcodec", "decord"])
 def test_qwen_vl(videos, reader):
     for package in ("torch", "torchvision", "qwen_vl_utils", reader):
@@ -65,7 +64,6 @@ def test_on_camera_recordings(corpus, recipe):
     assert said[recipe] in done.stdout
 
 
-@pytest.mark.timeout(120)
 def test_webdataset(videos):
     for package in ("torch", "torchvision", "torchcodec", "webdataset"):
         pytest.importorskip(package)
@@ -85,7 +83,6 @@ def test_webdataset(videos):
     assert all(float(row.split()[-3]) > 0 for row in rows)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("reader", ["torchcodec", "av"])
 def test_embeddings(videos, reader):
     for package in ("torch", "torchvision", "torchcodec", "av"):
@@ -113,7 +110,6 @@ def speeds(table: str, *loaders: str) -> list[float]:
     return [float(row.split()[-3]) for row in rows]
 
 
-@pytest.mark.timeout(600)
 def test_torchvision_references(videos):
     for package in ("torch", "torchvision", "torchcodec"):
         pytest.importorskip(package)
@@ -130,7 +126,6 @@ def test_torchvision_references(videos):
         assert min(speeds(half, "torchvision", "torchcodec", "framespool")) > 0
 
 
-@pytest.mark.timeout(600)
 def test_videomae(videos):
     for package in ("torch", "decord"):
         pytest.importorskip(package)
@@ -146,7 +141,6 @@ def test_videomae(videos):
     assert min(speeds(table.stdout, "decord", "framespool")) > 0
 
 
-@pytest.mark.timeout(600)
 def test_vjepa2(videos):
     for package in ("torch", "decord"):
         pytest.importorskip(package)
@@ -163,7 +157,6 @@ def test_vjepa2(videos):
     assert min(speeds(table.stdout, "decord", "framespool")) > 0
 
 
-@pytest.mark.timeout(600)
 def test_llava_video(videos):
     for package in ("torch", "decord"):
         pytest.importorskip(package)
@@ -179,7 +172,6 @@ def test_llava_video(videos):
     assert min(speeds(table.stdout, "decord", "framespool")) > 0
 
 
-@pytest.mark.timeout(300)
 def test_lerobot(videos, tmp_path):
     for package in ("torch", "torchcodec", "lerobot"):
         pytest.importorskip(package)

@@ -4,7 +4,6 @@ never an endless wait."""
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import hashlib
 import io
@@ -23,15 +22,18 @@ from typing import Any
 import framespool as fsp
 import numpy as np
 import pytest
-from servers import FaultyResponse, FaultyServer, Nginx, free_port, hash_of, reads, spent
+from processes import child_process, wait_until
+from servers import FaultyResponse, FaultyServer, Nginx, hash_of, reads, spent
 
 KIB = 1 << 10
+#: A time to wait, in seconds, that no test run reaches.
+NEVER = "1e9"
 
 
 @pytest.fixture(autouse=True)
 def outage_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers that never answer again are an error soon."""
-    monkeypatch.setenv("FRAMESPOOL_REMOTE_TIMEOUT", "3")
+    """Servers that never answer again are an error after the first five attempts."""
+    monkeypatch.setenv("FRAMESPOOL_REMOTE_TIMEOUT", "0")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,10 @@ def outage_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_transient_failures_are_retried(fault: FaultyResponse, content: bytes) -> None:
     before = fsp.remote_stats()
-    with FaultyServer(content, lambda number, _: fault if number % 3 == 0 else FaultyResponse()).running() as server:
+    every = 1000 if "Retry-After" in fault.headers else 3  # the client waits a second each time
+    with FaultyServer(
+        content, lambda number, _: fault if number % every == 0 else FaultyResponse()
+    ).running() as server:
         reads(server, content)
     cost = spent(before)
     assert cost["retries"] >= 1 and cost["requests"] == len(server.ranges)
@@ -160,18 +165,40 @@ def test_two_users_of_one_url_see_each_their_own_file(videos: Path) -> None:
             fsp.Video(f"http://127.0.0.1:{server.port}/v.mp4")
 
 
-def test_reopened_file_uses_current_credentials(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    with FaultyServer(content).running() as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
-        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id-of-before")
-        fsp.Video("s3://keys/rotate.mp4")
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id-of-now")
-        time.sleep(5.5)  # answers are trusted for this long
-        asked = len(server.authorizations)
-        video = fsp.Video("s3://keys/rotate.mp4")
-        video[len(video) // 2]
+@pytest.fixture(scope="module")
+def opened_before(videos: Path, content: bytes) -> Iterator[tuple[FaultyServer, FaultyServer, bytes]]:
+    """Two servers with a file that was opened so long ago that their answers are not trusted any more (`METADATA_TTL`),
+    the first by the credentials "id-of-before", and another file."""
+    one, other = (sorted((videos / "action" / "words").iterdir())[at].read_bytes() for at in (0, 1))
+    with FaultyServer(content).running() as bucket, FaultyServer(one).running() as server:
+        with pytest.MonkeyPatch.context() as environment:
+            for name, value in credentials(bucket, "id-of-before").items():
+                environment.setenv(name, value)
+            fsp.Video("s3://keys/video.mp4")
+        assert len(fsp.Video(server.url())) == len(fsp.Video(one))
+        time.sleep(5.5)
+        yield bucket, server, other
+
+
+def credentials(server: FaultyServer, name: str) -> dict[str, str]:
+    """Environment variables for a bucket."""
+    return {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.port}",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_ACCESS_KEY_ID": name,
+    }
+
+
+def test_reopened_file_uses_current_credentials(
+    opened_before: tuple[FaultyServer, FaultyServer, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = opened_before[0]
+    for name, value in credentials(server, "id-of-now").items():
+        monkeypatch.setenv(name, value)
+    asked = len(server.authorizations)
+    video = fsp.Video("s3://keys/video.mp4")
+    video[len(video) // 2]
     later = server.authorizations[asked:]
     assert len(later) > 1 and all("id-of-now" in str(said) for said in later), later
 
@@ -179,10 +206,8 @@ def test_reopened_file_uses_current_credentials(content: bytes, monkeypatch: pyt
 def test_permanent_server_error_names_url_and_status(content: bytes) -> None:
     with FaultyServer(content, lambda *_: FaultyResponse(status=500)).running() as server:
         url = f"http://me:hush@127.0.0.1:{server.port}/a.mp4?X-Amz-Signature=hush"
-        begun = time.monotonic()
         with pytest.raises(fsp.ReadError) as caught:
             fsp.Video(url)
-    assert time.monotonic() - begun < 10
     text = str(caught.value)
     for part in (f"http://127.0.0.1:{server.port}/a.mp4?…", "status 500", "has been unavailable for", "try again"):
         assert part in text, text
@@ -222,16 +247,14 @@ def test_access_denied_names_credential_variables(content: bytes, monkeypatch: p
     assert "Credential=id-that-is-known" in str(server.authorizations[0])
 
 
-def test_empty_and_missing_servers(content: bytes) -> None:
+def test_empty_and_missing_servers(refusing: str) -> None:
     with (
         FaultyServer(b"", lambda *_: FaultyResponse(status=416)).running() as server,
         pytest.raises(fsp.Error, match="video.mp4"),
     ):
         fsp.Video(server.url())
-    begun = time.monotonic()
     with pytest.raises(fsp.ReadError, match="no response"):
-        fsp.Video(f"http://127.0.0.1:{free_port()}/gone.mp4")
-    assert time.monotonic() - begun < 10
+        fsp.Video(f"http://{refusing}/gone.mp4")
 
 
 def test_changed_remote_file_raises_instead_of_mixing(content: bytes) -> None:
@@ -246,14 +269,10 @@ def test_changed_remote_file_raises_instead_of_mixing(content: bytes) -> None:
         assert hash_of(fresh, [len(fresh) - 1]) == hash_of(fsp.Video(content), [len(fresh) - 1])
 
 
-def test_replaced_remote_file_is_reopened(videos: Path) -> None:
-    first, second = (sorted((videos / "action" / "words").iterdir())[at].read_bytes() for at in (0, 1))
-    server = FaultyServer(first)
-    with server.running():
-        assert len(fsp.Video(server.url())) == len(fsp.Video(first))
-        server.content, server.plan = second, lambda *_: FaultyResponse(etag='"two"')
-        time.sleep(5.5)  # answers are trusted for this long
-        reads(server, second)
+def test_replaced_remote_file_is_reopened(opened_before: tuple[FaultyServer, FaultyServer, bytes]) -> None:
+    _, server, second = opened_before
+    server.content, server.plan = second, lambda *_: FaultyResponse(etag='"two"')
+    reads(server, second)
 
 
 def _dead(entries: list[tuple[str, int]], server: Nginx, **settings: Any) -> tuple[fsp.ClipLoader, Iterator[fsp.Batch]]:
@@ -268,7 +287,7 @@ def _dead(entries: list[tuple[str, int]], server: Nginx, **settings: Any) -> tup
     return loader, iter(loader)
 
 
-def test_a_killed_server_is_an_error_within_seconds(content: bytes, tmp_path: Path) -> None:
+def test_a_killed_server_is_an_error(content: bytes, tmp_path: Path) -> None:
     root = (tmp_path / "root").resolve()
     root.mkdir()
     entries = [(str(root / f"{number}.mp4"), 0) for number in range(12)]
@@ -279,13 +298,11 @@ def test_a_killed_server_is_an_error_within_seconds(content: bytes, tmp_path: Pa
     loader, batches = _dead(entries, server)
     next(batches)
     server.stop()
-    begun = time.monotonic()
     with pytest.raises(fsp.ReadError, match="no response"):
         for _ in range(2):
             for _ in batches:
                 pass
             batches = iter(loader)
-    assert time.monotonic() - begun < 15
 
 
 def test_files_that_a_server_does_not_have_are_skipped(short_clips: list[tuple[str, int]], nginx: Nginx) -> None:
@@ -303,9 +320,13 @@ def test_files_that_a_server_does_not_have_are_skipped(short_clips: list[tuple[s
 # ---- stopping ------------------------------------------------------------------------------------------------------
 
 
-def test_dropped_loader_does_not_wait_for_network(content: bytes) -> None:
+def test_dropped_loader_does_not_wait_for_network(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAMESPOOL_REMOTE_TIMEOUT", NEVER)
+    delivered = threading.Event()
+
     def only_the_first(number: int, _: str) -> FaultyResponse:
-        return FaultyResponse() if server.paths[number] == "/0.mp4" else FaultyResponse(stall_after=100)
+        first = server.paths[number] == "/0.mp4" and not delivered.is_set()
+        return FaultyResponse() if first else FaultyResponse(held=True)
 
     server = FaultyServer(content, only_the_first)
     others = _lanes()
@@ -318,14 +339,10 @@ def test_dropped_loader_does_not_wait_for_network(content: bytes) -> None:
         )
         batches = iter(loader)
         next(batches)
-        deadline = time.monotonic() + 20
-        while "/1.mp4" not in server.paths and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert "/1.mp4" in server.paths, "no worker waits"
-        begun = time.monotonic()
+        delivered.set()
+        wait_until(lambda: "/1.mp4" in server.paths)  # a worker waits, and nothing will come
         del loader, batches
         gc.collect()
-        assert time.monotonic() - begun < 2
         assert not _lanes() - others
 
 
@@ -361,69 +378,56 @@ def test_ctrl_c_ends_waiting_for_a_server(work: str, content: bytes) -> None:
         input()
         {work}
     """
-    with FaultyServer(content).running() as server:
-        process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(program), server.url()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "FRAMESPOOL_REMOTE_CACHE": "0"},
-            # A test run in the background of a shell ignores the signal, and its children do.
-            preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-        )
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    environment = {**os.environ, "FRAMESPOOL_REMOTE_CACHE": "0", "FRAMESPOOL_REMOTE_TIMEOUT": NEVER}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with (
+        FaultyServer(content).running() as server,
+        child_process([*command, server.url()], **pipes, env=environment) as process,
+    ):
         assert process.stdout is not None and process.stdout.readline() == "go\n"
         assert process.stdin is not None
-        asked, server.plan = len(server.ranges), lambda *_: FaultyResponse(delay_seconds=8)
+        asked, server.plan = len(server.ranges), lambda *_: FaultyResponse(held=True)
         process.stdin.write("\n")
         process.stdin.flush()
-        deadline = time.monotonic() + 20
-        while len(server.ranges) == asked and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(0.2)
-        begun = time.monotonic()
+        wait_until(lambda: len(server.ranges) > asked or process.poll() is not None)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
-        took = time.monotonic() - begun  # ending the server takes a while of its own
-    assert took < 6 and "KeyboardInterrupt" in errors, errors
+        _, errors = process.communicate()
+    assert "KeyboardInterrupt" in errors, errors
 
 
 def test_dropped_iterator_does_not_wait_for_network(content: bytes) -> None:
     program = """
-        import sys, time, framespool as fsp
+        import sys, framespool as fsp
         video = fsp.Video(sys.argv[1])
-        if sys.argv[2] == "iterate":
-            frames = iter(video)
-            time.sleep(0.5)
-            begun = time.monotonic()
-            del frames
-            print(time.monotonic() - begun)
+        print("open", flush=True)
+        input()
+        frames = iter(video)
+        input()
+        del frames
+        print("dropped", flush=True)
     """
-
-    def run(server: FaultyServer, what: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(program), server.url(), what],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**os.environ, "FRAMESPOOL_REMOTE_CACHE": "0"},
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    with FaultyServer(content).running() as server:
-        run(server, "open")
-    quick = len(server.ranges)
-    with FaultyServer(
-        content, lambda number, _: FaultyResponse(delay_seconds=0 if number < quick else 6)
-    ).running() as server:
-        assert float(run(server, "iterate")) < 4  # less than the server's six
-        assert len(server.ranges) > quick
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    environment = {**os.environ, "FRAMESPOOL_REMOTE_CACHE": "0", "FRAMESPOOL_REMOTE_TIMEOUT": NEVER}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (
+        FaultyServer(content).running() as server,
+        child_process([*command, server.url()], **pipes, env=environment) as process,
+    ):
+        assert process.stdout is not None and process.stdout.readline() == "open\n"
+        assert process.stdin is not None
+        asked, server.plan = len(server.ranges), lambda *_: FaultyResponse(held=True)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        wait_until(lambda: len(server.ranges) > asked)  # the iterator's thread reads ahead, and waits
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "dropped\n"
 
 
 def test_an_iteration_that_was_interrupted_goes_on(content: bytes) -> None:
     program = """
-        import hashlib, signal, sys, framespool as fsp
+        import contextlib, hashlib, signal, sys, framespool as fsp
 
         def alarm(*_):
             raise TimeoutError
@@ -432,20 +436,15 @@ def test_an_iteration_that_was_interrupted_goes_on(content: bytes) -> None:
         video = fsp.Video(sys.argv[1])
         print("open", flush=True)
         input()
-        frames, alarms, digest = iter(video), 0, hashlib.sha256()
-        while True:
-            signal.setitimer(signal.ITIMER_REAL, 0.3 if alarms < 3 else 0)
-            try:
-                frame = next(frames, None)
-            except TimeoutError:
-                alarms += 1
-                if alarms == 3:
-                    print("interrupted", flush=True)
-                continue
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            if frame is None:
-                break
+        iterator, frames, digest = iter(video), [], hashlib.sha256()
+        for _ in range(3):
+            with contextlib.suppress(TimeoutError):
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
+                # No instruction of Python runs between two frames, at which an alarm would lose one.
+                frames.extend(iterator)
+        print("interrupted", flush=True)
+        frames.extend(iterator)
+        for frame in frames:
             digest.update(frame.tobytes())
         print(digest.hexdigest())
     """
@@ -454,7 +453,7 @@ def test_an_iteration_that_was_interrupted_goes_on(content: bytes) -> None:
         expected.update(frame.tobytes())
     with (
         FaultyServer(content).running() as server,
-        subprocess.Popen(
+        child_process(
             [sys.executable, "-c", textwrap.dedent(program), server.url()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -468,7 +467,7 @@ def test_an_iteration_that_was_interrupted_goes_on(content: bytes) -> None:
 
         def plan(number: int, _: str) -> FaultyResponse:
             if number >= first + 2:
-                answered.wait(30)
+                answered.wait()
             return FaultyResponse()
 
         server.plan = plan
@@ -481,4 +480,3 @@ def test_an_iteration_that_was_interrupted_goes_on(content: bytes) -> None:
             assert process.stdout.read().strip() == expected.hexdigest()
         finally:
             answered.set()
-            process.kill()

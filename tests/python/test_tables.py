@@ -218,9 +218,9 @@ def test_damage_is_an_error_or_bytes_of_the_file(tmp_path, compression):
     def read(on_error: str):
         return fsp.datasets.parquet(path, source="bin", on_error=on_error)
 
-    outcomes, slowest = damaged(path, rng, 400, place, read, 12)
-    print(f"{compression}: {outcomes}, slowest {slowest:.3f} s")
-    assert slowest < 10 and min(outcomes.values()) > 0 and outcomes["opened"] > 100 < outcomes["refused"]
+    outcomes = damaged(path, rng, 400, place, read, 12)
+    print(f"{compression}: {outcomes}")
+    assert min(outcomes.values()) > 0 and outcomes["opened"] > 100 < outcomes["refused"]
 
 
 def test_tables_are_read_where_they_are(tmp_path_factory, videos):

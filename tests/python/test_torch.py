@@ -173,7 +173,6 @@ def few_threads():
     return {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-@pytest.mark.timeout(200)
 def test_ranks_get_their_shard_in_any_process(short_clips, tmp_path):
     said = run_torchrun("ranks", short_clips, tmp_path, 180)
     for rank, own in enumerate(said):
@@ -186,7 +185,6 @@ def test_ranks_get_their_shard_in_any_process(short_clips, tmp_path):
     assert sorted(flat(said[0]["forked"]) + flat(said[1]["forked"])) == list(range(10))
 
 
-@pytest.mark.timeout(300)
 def test_killed_run_of_four_ranks_ends_on_two(short_clips, tmp_path):
     run_torchrun("training", short_clips, tmp_path, 140, 4, fails=True)
     state = torch.load(tmp_path / "checkpoint.pt")["loader"]
@@ -201,7 +199,6 @@ def test_killed_run_of_four_ranks_ends_on_two(short_clips, tmp_path):
     assert ended[0] == ended[1] and ended[0]["grouped"] == state["grouped"]
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("shuffle", ["full", "grouped"])
 def test_accelerate_delivers_every_clip_once(short_clips, tmp_path, shuffle):
     pytest.importorskip("accelerate")
@@ -214,7 +211,6 @@ def test_accelerate_delivers_every_clip_once(short_clips, tmp_path, shuffle):
     assert set(flat(said[0]["dispatched"])) | set(flat(said[1]["dispatched"])) == set(range(10))
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("shuffle", ["full", "grouped"])
 def test_lightning_trains_each_rank_on_its_own_part(short_clips, tmp_path, shuffle):
     pytest.importorskip("lightning")
@@ -251,7 +247,6 @@ def test_accelerate_saves_the_position_in_the_epoch(short_clips, tmp_path, shuff
     accelerator._custom_objects.clear()
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("shuffle", ["full", "grouped"])
 @pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
 def test_lightning_resumes_in_the_middle_of_an_epoch(short_clips, tmp_path, package, shuffle):

@@ -20,7 +20,6 @@ from framespool.torch._datasets import _EpochCounter, _warn_oversubscribed  # no
 from torch.utils.data import DataLoader  # noqa: E402
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
 def test_batches_do_not_depend_on_num_workers(short_clips, workers):
     dataset = ClipDataset(short_clips, SAMPLING, **KEYWORDS)
@@ -30,7 +29,6 @@ def test_batches_do_not_depend_on_num_workers(short_clips, workers):
         assert ids(batches) == expected(short_clips, epoch)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("workers", [0, 3])
 def test_grouped_shuffle_comes_through_workers(short_clips, workers):
     """With the streams given, workers do not change the order; by default each worker has streams of its own."""
@@ -85,7 +83,6 @@ def test_forked_worker_makes_its_own_loader(short_clips):
     assert ids(DataLoader(dataset, batch_size=None, num_workers=1)) == expected(short_clips, 1)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize(
     ("workers", "more"),
@@ -149,7 +146,6 @@ def test_too_many_worker_threads_are_reported():
         _warn_oversubscribed(2, cores)
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("workers", [0, 2, 3])
 def test_stateful_data_loader_resumes_anywhere(short_clips, workers):
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
@@ -237,7 +233,6 @@ def test_workers_do_not_report_how_many_videos_are_indexed(short_clips, tmp_path
     assert (tmp_path / "calls").read_text().endswith(f"{len(short_clips)}/{len(short_clips)} ")
 
 
-@pytest.mark.timeout(200)
 def test_batches_limited_by_tokens_come_through_workers(videos):
     """Batches of different numbers of clips, whose sizes differ."""
     names = ["derived/base_640x360.mp4", "action/phone_176x144.mp4", "action/street_426x240.mp4"]

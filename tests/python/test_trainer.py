@@ -89,7 +89,6 @@ def train(short_clips, folder, workers, resume=None, stop=None):
     return model, trainer
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_training_and_resuming_within_an_epoch(short_clips, tmp_path, workers):
     whole, trainer = train(short_clips, tmp_path / "whole", workers)

@@ -51,7 +51,6 @@ def videos(tmp_path_factory):
     return folder
 
 
-@pytest.mark.timeout(300)
 def test_model_learns_motion_from_clips(tmp_path):
     pytest.importorskip("imageio_ffmpeg")
     said = run("train_video.py", "--short", "--data", tmp_path)
@@ -59,13 +58,11 @@ def test_model_learns_motion_from_clips(tmp_path):
     assert reached[0] < 60 and reached[-1] > 85, said  # from single frames: at most 50 %, with eight classes in pairs
 
 
-@pytest.mark.timeout(300)
 def test_a_model_learns_from_images():
     said = run("train_images.py", "--short")
     assert accuracies(said)[-1] > 85, said
 
 
-@pytest.mark.timeout(300)
 def test_an_interrupted_run_ends_in_the_same_bits(videos, tmp_path):
     same = [*SMALL, "--data", videos]
     whole = run("train_video.py", *same, "--trace", tmp_path / "whole")
@@ -82,7 +79,6 @@ def test_an_interrupted_run_ends_in_the_same_bits(videos, tmp_path):
     ), "the epoch's loss and accuracy too"
 
 
-@pytest.mark.timeout(400)
 def test_two_ranks_share_epochs_and_resume_bit_exactly(videos, tmp_path):
     same = [*SMALL, "--data", videos]
     whole = run("train_video.py", *same, "--trace", tmp_path / "whole", ranks=2)
@@ -100,7 +96,6 @@ def test_two_ranks_share_epochs_and_resume_bit_exactly(videos, tmp_path):
     assert trace(tmp_path / "parts", 2) == both
 
 
-@pytest.mark.timeout(300)
 def test_two_ranks_resume_as_one_mid_epoch(videos, tmp_path):
     again = [*SMALL, "--data", videos, "--checkpoint", tmp_path / "run.pt"]
     run("train_video.py", *again, "--trace", tmp_path / "two", "--stop-after", 4, ranks=2)

@@ -254,15 +254,23 @@ def test_times_before_zero_are_kept(videos, tmp_path):
     assert times(tmp_path / "a.mp4") == [t / 1000 for t in (*clock.times, clock.end)]
 
 
-def test_work_that_is_stopped_leaves_nothing_behind(videos, tmp_path):
+def test_work_that_is_stopped_leaves_nothing_behind(videos, tmp_path, monkeypatch):
     stop = _ffmpeg.CancelToken()
     options = Options.checked(8, 0, None, None, "h264", None, "veryslow")
     source = str(videos / "1080p" / "bunny_60p.mp4")
-    timer = threading.Timer(1.0, stop.cancel)
-    timer.start()
+    canceling, write = threading.Thread(target=stop.cancel), _ffmpeg.EncoderProcess.write
+
+    def third_write_cancels(encoding, data):
+        written.append(len(data))
+        if len(written) == 3:
+            canceling.start()
+        write(encoding, data)
+
+    written: list[int] = []
+    monkeypatch.setattr(_ffmpeg.EncoderProcess, "write", third_write_cancels)
     with pytest.raises(_ffmpeg.TranscodeCancelled):
         _encode.encode(source, str(tmp_path / "a.mp4"), options, _ffmpeg.find(), 1, stop, False)
-    timer.join()
+    canceling.join()
     with pytest.raises(_ffmpeg.TranscodeCancelled):
         _encode.encode(source, str(tmp_path / "a.mp4"), options, _ffmpeg.find(), 1, stop, False)
 

@@ -275,9 +275,7 @@ def test_exhausted_file_descriptors_are_not_blamed_on_a_file(videos):
             print(attempt(lambda: fsp.Video(path, index=False).frames([0, 20])))
     """
     paths = [videos / "derived" / name for name in ("base_640x360.mp4", "live_no_cues_640x360.mkv")]
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), *paths], capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), *paths], capture_output=True, text=True)
     refused = "('ReadError', True)"
     assert done.stdout.split("\n")[:-1] == [refused, "fine", refused, "fine", "fine", "fine"], done
 
@@ -299,9 +297,10 @@ def test_times_are_numbers(video):
         video.get_frames_played_at([float("nan")])
 
 
-def test_a_request_beyond_memory_is_an_error(video):
+def test_a_request_beyond_memory_is_an_error(videos):
+    large = fsp.Video(videos / "1080p" / "bunny_25p.mp4")
     with pytest.raises(fsp.ArgumentError, match="memory"):
-        video.frames([0] * 30_000_000)
+        large.frames([0] * 3_300_000)  # 20 TB, as 30 million frames of 640x360
 
 
 def test_invalid_times_are_corrected_like_libavformat(videos):

@@ -39,7 +39,7 @@ def with_alpha(image: Image.Image) -> Image.Image:
     return image
 
 
-SIZES = [(640, 426), (97, 61), (16, 16), (2, 3), (1, 1)]
+SIZES = [(320, 214), (97, 61), (16, 16), (2, 3), (1, 1)]
 
 
 @pytest.mark.parametrize("size", SIZES)

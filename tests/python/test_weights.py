@@ -102,8 +102,8 @@ def loader(dataset, sampling=WINDOWS, **keywords):
     return fsp.ClipLoader(dataset, sampling, **options)
 
 
-def test_balanced_classes_come_equally_often(short_clips):
-    samples = [(path, int(number < 10)) for number, (path, _) in enumerate(short_clips)]
+def test_balanced_classes_come_equally_often(tiny_clips):
+    samples = [(path, int(number < 10)) for number, (path, _) in enumerate(tiny_clips)]
     dataset = fsp.datasets.balanced(samples, epoch_clips=240)
     sampling = fsp.samplers.random(sequence_length=2, clips_per_video=4)
     for shuffle in (True, "full"):
@@ -118,12 +118,12 @@ def test_balanced_classes_come_equally_often(short_clips):
     assert max(len(set(seen)) for seen in frames.values()) > 5
 
 
-def test_copies_of_a_video_are_decoded_once_each(short_clips):
+def test_copies_of_a_video_are_decoded_once_each(tiny_clips):
     weights = [3, 1, 0] * 12 + [1, 1, 1]
-    weighted = fsp.datasets.weighted(short_clips * 3, weights)
+    weighted = fsp.datasets.weighted(tiny_clips * 3, weights)
     runs = [loader(weighted, shuffle=shuffle, memory_budget=40 * CLIP_BYTES) for shuffle in ("grouped", "full")]
     # Without weights as many videos are decoded, each once.
-    runs.append(loader(short_clips * 3, memory_budget="1GiB"))
+    runs.append(loader(tiny_clips * 3, memory_budget="1GiB"))
     for run in runs:
         clips = [clip for batch in run for clip in batch.clip_ids.tolist()]
         assert len(clips) == run.num_clips
@@ -133,8 +133,8 @@ def test_copies_of_a_video_are_decoded_once_each(short_clips):
     assert estimate["grouped"] < estimate["full"] < estimate["single"]
 
 
-def test_checkpoint_resumes_a_weighted_epoch(short_clips):
-    weighted = fsp.datasets.weighted(short_clips, [1 + n % 3 for n in range(13)], epoch_clips=90)
+def test_checkpoint_resumes_a_weighted_epoch(tiny_clips):
+    weighted = fsp.datasets.weighted(tiny_clips, [1 + n % 3 for n in range(13)], epoch_clips=90)
     whole = [batch.frames.tobytes() for batch in loader(weighted)]
     run = loader(weighted)
     batches = iter(run)
@@ -143,16 +143,16 @@ def test_checkpoint_resumes_a_weighted_epoch(short_clips):
     again.load_state_dict(run.state_dict())
     assert first + [batch.frames.tobytes() for batch in again] == whole
     for other in (
-        short_clips,
-        fsp.datasets.weighted(short_clips, [1] * 13, epoch_clips=90),
-        fsp.datasets.weighted(short_clips, [1 + n % 3 for n in range(13)], epoch_clips=91),
+        tiny_clips,
+        fsp.datasets.weighted(tiny_clips, [1] * 13, epoch_clips=90),
+        fsp.datasets.weighted(tiny_clips, [1 + n % 3 for n in range(13)], epoch_clips=91),
     ):
         with pytest.raises(fsp.ArgumentError, match="does not match"):
             loader(other).load_state_dict(run.state_dict())
 
 
-def test_parts_of_a_file_have_weights_of_their_own(short_clips):
-    path = short_clips[0][0]
+def test_parts_of_a_file_have_weights_of_their_own(tiny_clips):
+    path = tiny_clips[0][0]
     parts = [fsp.datasets.VideoSegment(path, start_frame=start, end_frame=start + 10) for start in (0, 10, 20)]
     run = loader(fsp.datasets.weighted(parts, [1, 0, 3], epoch_clips=40), fsp.samplers.random(sequence_length=2))
     counts = Counter(clip for batch in run for clip in batch.clip_ids.tolist())
@@ -165,13 +165,13 @@ def test_images_are_weighted(photos):
     assert Counter(number for batch in run for number in batch.image_ids.tolist()) == {0: 4, 2: 8, 3: 4}
 
 
-def test_weighted_datasets_keep_their_weights(short_clips):
-    dataset = fsp.datasets.weighted(short_clips, range(13), epoch_clips=20)
-    assert dataset == fsp.datasets.weighted(short_clips, range(13), epoch_clips=20) != fsp.datasets.Dataset(short_clips)
+def test_weighted_datasets_keep_their_weights(tiny_clips):
+    dataset = fsp.datasets.weighted(tiny_clips, range(13), epoch_clips=20)
+    assert dataset == fsp.datasets.weighted(tiny_clips, range(13), epoch_clips=20) != fsp.datasets.Dataset(tiny_clips)
     kept = dataset.filter(lambda _, label, __: label % 2)
     assert kept.weights == [1.0, 3.0, 5.0, 7.0, 9.0, 11.0] and kept.columns == {} and kept.epoch_clips == 20
     assert not dataset[:2]._weighted and dataset.with_stream(0).weights == dataset.weights
-    for wrong in (lambda: dataset + dataset, lambda: fsp.datasets.Dataset(short_clips) + dataset):
+    for wrong in (lambda: dataset + dataset, lambda: fsp.datasets.Dataset(tiny_clips) + dataset):
         with pytest.raises(fsp.ArgumentError):
             wrong()
 
@@ -194,12 +194,12 @@ def test_wrong_arguments_are_named(keywords, message):
         sampler(**keywords)
 
 
-def test_wrong_weights_of_a_dataset_are_named(short_clips):
+def test_wrong_weights_of_a_dataset_are_named(tiny_clips):
     with pytest.raises(fsp.ArgumentError, match="one for each of 13 samples, got 2"):
-        fsp.datasets.weighted(short_clips, [1, 2])
+        fsp.datasets.weighted(tiny_clips, [1, 2])
     with pytest.raises(fsp.ArgumentError, match="weight must be at least 0"):
-        fsp.datasets.weighted(short_clips, [-1] * 13)
+        fsp.datasets.weighted(tiny_clips, [-1] * 13)
     with pytest.raises(fsp.ArgumentError, match="none for sample 0"):
-        fsp.datasets.balanced([path for path, _ in short_clips])
+        fsp.datasets.balanced([path for path, _ in tiny_clips])
     with pytest.raises(fsp.ArgumentError, match="mixture"):
-        fsp.datasets.weighted(fsp.datasets.mix((short_clips, 1)), [1] * 13)
+        fsp.datasets.weighted(fsp.datasets.mix((tiny_clips, 1)), [1] * 13)

@@ -215,6 +215,9 @@ pub(crate) fn read_files(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::sync::Barrier;
+
     use super::*;
 
     fn files(count: usize) -> Vec<PathBuf> {
@@ -254,25 +257,49 @@ mod tests {
         }
     }
 
-    #[test]
-    fn interrupt_stops_all_threads() {
-        let patient = |path: &Arc<Path>, check_interrupt: InterruptCheck| {
-            for _ in 0..1000 {
-                check_interrupt()?;
-                std::thread::sleep(std::time::Duration::from_millis(1));
-            }
-            Ok(packed(number(path)))
-        };
-        for threads in [1, 3] {
-            let begun = std::time::Instant::now();
-            let interrupt = || match begun.elapsed().as_millis() > 50 {
+    /// Reports a signal once, at call `moment`, as an interpreter does.
+    fn interrupt_at(moment: u32) -> impl Fn() -> Result<()> {
+        let calls = Cell::new(0);
+        move || {
+            calls.set(calls.get() + 1);
+            match calls.get() == moment {
                 true => Err(Error::Interrupted),
                 false => Ok(()),
-            };
-            let error = read_files(&files(9), threads, &interrupt, "", patient).unwrap_err();
-            assert_eq!(error.kind(), "cancelled");
-            assert!(begun.elapsed().as_millis() < 700, "took {:?}", begun.elapsed());
+            }
         }
+    }
+
+    /// Reads a file without an end: only an interrupt stops it.
+    fn read_forever(_: &Arc<Path>, check_interrupt: InterruptCheck) -> Result<ArchiveListing> {
+        loop {
+            check_interrupt()?;
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn interrupt_stops_all_threads() {
+        for threads in [1, 3] {
+            for moment in [1, 2, 9] {
+                let error =
+                    read_files(&files(9), threads, &interrupt_at(moment), "", read_forever).unwrap_err();
+                assert_eq!(error.kind(), "cancelled");
+            }
+        }
+    }
+
+    #[test]
+    fn interrupt_stops_the_last_file_of_another_thread() {
+        let (caller, both_read) = (std::thread::current().id(), Barrier::new(2));
+        let read = |path: &Arc<Path>, check_interrupt: InterruptCheck| {
+            both_read.wait();
+            match std::thread::current().id() == caller {
+                true => Ok(packed(number(path))),
+                false => read_forever(path, check_interrupt),
+            }
+        };
+        let error = read_files(&files(2), 2, &interrupt_at(5), "", read).unwrap_err();
+        assert_eq!(error.kind(), "cancelled");
     }
 
     #[test]

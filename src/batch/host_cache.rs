@@ -41,7 +41,7 @@ impl HostCache {
     /// memory.
     pub fn allocate(&self, len: usize) -> Option<HeapBlock> {
         let len = HeapBlock::size_class(len)?;
-        let mut block = self.take(len).or_else(|| HeapBlock::new(len)).or_else(|| {
+        let mut block = self.take(len, Instant::now()).or_else(|| HeapBlock::new(len)).or_else(|| {
             self.clear();
             HeapBlock::new(len)
         })?;
@@ -52,10 +52,10 @@ impl HostCache {
         Some(block)
     }
 
-    fn take(&self, len: usize) -> Option<HeapBlock> {
+    fn take(&self, len: usize, now: Instant) -> Option<HeapBlock> {
         let mut free = self.lock()?;
         // Small requests return old blocks too: there may be no others for a long time.
-        let expired = free.trim(Instant::now());
+        let expired = free.trim(now);
         let found = free.take(len);
         drop(free);
         drop(expired); // not under the lock
@@ -64,11 +64,15 @@ impl HostCache {
 
     /// Keeps a block for reuse, or frees it.
     pub fn release(&self, block: HeapBlock) {
+        self.keep(block, Instant::now());
+    }
+
+    fn keep(&self, block: HeapBlock, now: Instant) {
         if !HeapBlock::is_reusable(block.len()) {
             return;
         }
         if let Some(mut free) = self.lock() {
-            let freed = free.insert(block, Instant::now());
+            let freed = free.insert(block, now);
             drop(free);
             drop(freed); // not under the lock
         }
@@ -202,13 +206,15 @@ mod tests {
     #[test]
     fn a_released_block_is_reused_for_its_size_class() {
         let cache = HostCache { free: Mutex::new(FreeBlocks::new()) };
-        let mut released = cache.allocate(MIB).unwrap();
-        let start = released.start();
-        cache.release(released);
-        released = cache.allocate(MIB - 1000).unwrap();
-        assert_eq!((released.start(), released.len()), (start, MIB));
-        cache.release(released);
-        assert_ne!(cache.allocate(MIB + 1).unwrap().start(), start);
+        let released = cache.allocate(MIB - 1000).unwrap();
+        let (start, now) = (released.start(), Instant::now());
+        assert_eq!(released.len(), MIB);
+        cache.keep(released, now);
+        assert!(cache.take(HeapBlock::size_class(MIB + 1).unwrap(), now).is_none());
+        let taken = cache.take(MIB, now).unwrap();
+        assert_eq!((taken.start(), taken.len()), (start, MIB));
+        cache.release(taken);
+        assert_eq!(cache.lock().unwrap().bytes, MIB);
         cache.clear();
         assert_eq!(cache.lock().unwrap().bytes, 0);
         assert!(cache.allocate(1000).is_some() && cache.allocate(usize::MAX).is_none());

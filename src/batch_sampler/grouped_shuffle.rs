@@ -24,6 +24,7 @@ pub(in crate::batch_sampler) mod weighted;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 pub use chunks::VideoClips;
 pub use parameters::{Consumers, GroupedConfig, GroupedOptions, DEFAULT_CACHED_CLIPS, DEFAULT_MAX_CHUNK};
@@ -272,11 +273,11 @@ impl GroupedSampler {
         Self { shuffle: Arc::new(shuffle), config, seed, cached: Arc::default() }
     }
 
-    /// Prepares an epoch on a thread of its own, if it takes a pass over many chunks. Reading the epoch earlier does no
-    /// harm: it then makes the pass itself.
-    pub fn prepare(&self, epoch: u64) {
+    /// Prepares an epoch on a thread of its own, if it takes a pass over many chunks; returns the thread, which
+    /// need not be joined. Reading the epoch earlier does no harm: it then makes the pass itself.
+    pub fn prepare(&self, epoch: u64) -> Option<JoinHandle<()>> {
         if self.shuffle.chunks.equal_len.is_some() || self.shuffle.chunks.num_chunks < PREPARED_CHUNKS {
-            return;
+            return None;
         }
         let (shuffle, seed, cached) = (self.shuffle.clone(), self.seed, self.cached.clone());
         let prepare = move || {
@@ -292,7 +293,7 @@ impl GroupedSampler {
             }
         };
         // Without a thread, the first batch of the epoch waits for the pass.
-        let _ = std::thread::Builder::new().name("fsp-next-order".into()).spawn(prepare);
+        std::thread::Builder::new().name("fsp-next-order".into()).spawn(prepare).ok()
     }
 
     /// See [`GroupedShuffle::is_ungrouped`].

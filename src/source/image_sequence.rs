@@ -78,6 +78,12 @@ impl ImageSequenceSource {
     /// number, and for numbers that are too large; `Malformed` where there is no frame; `Io` for an entry
     /// that is not a file.
     pub fn open(frames: &ImageSequence) -> Result<Self> {
+        // Read before the folder's times, so that a later change counts as recent.
+        Self::open_at(frames, SystemTime::now())
+    }
+
+    /// Opens it as [`Self::open`] does at this time.
+    fn open_at(frames: &ImageSequence, now: SystemTime) -> Result<Self> {
         let name: Arc<str> = frames.folder.to_string_lossy().into();
         let site = Site::file(&name);
         let metadata = std::fs::metadata(&frames.folder).map_err(|e| Error::io(&site, e))?;
@@ -85,7 +91,7 @@ impl ImageSequenceSource {
             return Err(invalid_input(&site, "is a file; give the folder that holds the frames"));
         }
         // Read before the files are listed, so that a change during the listing is detected later.
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let stamp = is_stable(metadata.mtime().max(metadata.ctime()), now).then(|| stamp(&metadata));
         let mut found = match &frames.pattern {
             Some(pattern) => Self::collect(frames, name, &metadata, numbered_names(frames, pattern)?, true)?,
@@ -366,10 +372,14 @@ mod tests {
     fn listing_is_valid_until_the_folder_changes() {
         let folder = Folder::new("kept", &[("1.jpg", b"abc"), ("2.jpg", b"defg")]);
         let open = || {
-            let mut source = ImageSequenceSource::open(&folder.frames(None)).unwrap();
-            // The folder was made just now, so its timestamps are not trusted yet.
-            assert!(!source.is_current());
-            source.stamp = Some(stamp(&std::fs::metadata(&folder.0).unwrap()));
+            // Any change sets the current time, which differs, however coarse the times of the file system are.
+            let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
+            std::fs::File::open(&folder.0).unwrap().set_modified(long_ago).unwrap();
+            let changed = SystemTime::UNIX_EPOCH
+                + Duration::from_secs(std::fs::metadata(&folder.0).unwrap().ctime().unsigned_abs());
+            let open_after = |age| ImageSequenceSource::open_at(&folder.frames(None), changed + age).unwrap();
+            assert!(!open_after(MIN_STABLE_AGE).is_current(), "its times are not trusted yet");
+            let source = open_after(MIN_STABLE_AGE + Duration::from_secs(1));
             assert!(source.is_current());
             source
         };

@@ -12,7 +12,8 @@ use framespool::index::{build, VideoIndex};
 use framespool::limits::Limits;
 use framespool::source::{ByteSource, FileSource};
 
-pub const MINUTE: Duration = Duration::from_secs(60);
+/// A wait for the writer thread that ends only when everything is written.
+pub const UNLIMITED: Duration = Duration::MAX;
 
 /// SplitMix64, a pseudorandom generator with a fixed sequence.
 pub struct TestRng(pub u64);
@@ -85,7 +86,7 @@ pub fn put_all(store: &IndexCache, indices: &BTreeMap<PathBuf, Arc<VideoIndex>>)
     for (path, index) in indices {
         store.put_blocking(path, &*open(path), None, SystemTime::now(), index);
     }
-    store.flush(MINUTE);
+    assert!(store.flush(UNLIMITED));
 }
 
 /// Returns how many of the indices are stored; panics if a stored one differs.

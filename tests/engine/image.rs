@@ -8,7 +8,6 @@ mod png_decoding;
 mod png_encoder;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use crate::common::{corpus, digest, images, named, Entry};
 use framespool::error::{Error, Result, Site};

@@ -2,13 +2,14 @@
 //! or none. The processes are this test program, with a role in environment variables (see `child`). Files
 //! are written only below the build's folder for tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use crate::common::index_cache::{
-    count_stored, database, expected, folder, open, put_all, symlinks, TestRng, MINUTE,
+    count_stored, database, expected, folder, open, put_all, symlinks, TestRng, UNLIMITED,
 };
 use framespool::error::Error;
 use framespool::index::cache::{index_of, AccessMode, IndexCache};
@@ -32,33 +33,83 @@ fn num_rounds(usual: u64) -> u64 {
     std::env::var("FRAMESPOOL_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
 
+/// A process that writes until it is killed, and says what it does.
+struct WriterProcess {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    /// Links whose index was queued after the last flush, and before it.
+    queued: BTreeSet<usize>,
+    flushed: BTreeSet<usize>,
+}
+
+impl WriterProcess {
+    fn start(place: &Path, link: &Path, number: u64) -> Self {
+        let mut child = start("write", place, link, number);
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Self { child, lines, queued: BTreeSet::new(), flushed: BTreeSet::new() }
+    }
+
+    /// Waits for the next step; returns whether there was one before the end of the process.
+    fn step(&mut self) -> bool {
+        for line in self.lines.by_ref() {
+            match line.expect("text").split_once(": ") {
+                Some(("queues", number)) => self.queued.extend(number.parse::<usize>()),
+                Some(("flushed", _)) => self.flushed.append(&mut self.queued),
+                Some(("flushes", _)) => {}
+                _ => continue, // of the test harness
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Kills the process by SIGKILL. Returns all links whose index was written before.
+    fn kill(&mut self) -> &BTreeSet<usize> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        while self.step() {}
+        &self.flushed
+    }
+}
+
 #[test]
 fn killed_writers_leave_only_correct_entries() {
     let place = folder("killed");
     let links = symlinks(&folder("killed_links"), 300);
     let indices = expected(&links);
     let mut rng = TestRng(7);
+    let mut written: BTreeSet<usize> = BTreeSet::new();
     let mut counts = Vec::new();
     for round in 0..num_rounds(24) {
         // Two processes write; one of them is killed, sometimes both.
-        let mut writers = [0, 1].map(|n| start("write", &place, &links[0], round * 2 + n));
-        std::thread::sleep(Duration::from_millis(20 + rng.next_below(230) as u64));
+        let mut writers = [0, 1].map(|n| WriterProcess::start(&place, &links[0], round * 2 + n));
+        for writer in &mut writers {
+            for _ in 0..rng.next_below(60) {
+                assert!(writer.step(), "it ended: {:?}", writer.child.wait());
+            }
+        }
+        // Any part of a transaction.
+        std::thread::sleep(Duration::from_micros(rng.next_below(20_000) as u64));
         let survivor = rng.next_below(3);
         for (n, writer) in writers.iter_mut().enumerate() {
             if n != survivor {
-                writer.kill().unwrap(); // SIGKILL
+                written.extend(writer.kill());
             }
         }
         let store = IndexCache::open(&place, AccessMode::Write).unwrap();
         counts.push(count_stored(&store, &indices));
+        writers.iter_mut().for_each(|writer| written.extend(writer.kill()));
+        for link in written.iter().map(|&number| &links[number]) {
+            assert!(
+                store.get(link, &*open(link), None).is_some(),
+                "round {round}: {} is lost",
+                link.display()
+            );
+        }
         assert_eq!(store.last_error(), None);
-        writers.iter_mut().for_each(|w| {
-            w.kill().unwrap();
-            w.wait().unwrap();
-        });
     }
     println!("entries after each kill: {counts:?}");
-    assert!(counts.iter().any(|&n| n > 0));
+    assert!(written.len() > 50, "{} entries were written", written.len());
     let store = IndexCache::open(&place, AccessMode::Write).unwrap();
     put_all(&store, &indices);
     assert_eq!((count_stored(&store, &indices), store.last_error()), (indices.len(), None));
@@ -158,7 +209,7 @@ fn truncated_open_database_counts_as_empty() {
     let file = std::fs::File::options().write(true).open(database(&place)).unwrap();
     file.set_len(file.metadata().unwrap().len() / 3).unwrap();
     count_stored(&store, &indices);
-    store.flush(MINUTE);
+    assert!(store.flush(UNLIMITED));
     put_all(&store, &indices);
     assert_eq!(count_stored(&store, &indices), indices.len());
     assert!(store.last_error().is_some_and(|t| t.contains("emptied")));
@@ -202,18 +253,24 @@ fn child() {
                 assert_eq!(index, indices[link]);
             }
             put_all(&store, &indices);
-            assert_eq!(count_stored(&store, &indices), indices.len());
-            assert_eq!((store.last_error(), store.dropped_writes()), (None, 0));
+            // While others write: a lookup that waits too long for them counts the index as missing.
+            count_stored(&store, &indices);
+            assert_eq!(store.last_error(), None);
         }
         // Writes until it is killed.
         Some("write") => {
             let store = IndexCache::open(&place, AccessMode::Write).unwrap();
             let mut rng = TestRng(number);
+            println!();
             loop {
-                let link = &links[rng.next_below(links.len())];
+                let number = rng.next_below(links.len());
+                let link = &links[number];
                 store.put_blocking(link, &*open(link), None, SystemTime::now(), &indices[link]);
+                println!("queues: {number}");
                 if rng.next_below(10) == 0 {
-                    store.flush(MINUTE);
+                    println!("flushes: all");
+                    assert!(store.flush(UNLIMITED));
+                    println!("flushed: all");
                 }
             }
         }
@@ -235,11 +292,12 @@ fn child() {
             for link in indices.keys() {
                 index_of(Some(&store), link, &open(link), None, &|| Ok(())).unwrap();
             }
-            store.flush(MINUTE);
+            assert!(store.flush(UNLIMITED));
             // Reads may detect the damage only after entries were written, in which case those entries are
             // lost.
             put_all(&store, &indices);
             if count_stored(&store, &indices) < indices.len() {
+                assert!(store.flush(UNLIMITED)); // the writer repairs the database, and reports it
                 assert!(store.last_error().is_some(), "entries are missing and no damage was found");
                 put_all(&store, &indices);
             }

@@ -183,8 +183,14 @@ impl Writer {
     pub fn flush(&self, at_most: Duration) -> bool {
         let Some(queue) = &self.queue else { return true };
         let (done, wait) = bounded(1);
-        let deadline = Instant::now() + at_most;
-        queue.send_deadline(Message::Flush(done), deadline).is_ok() && wait.recv_deadline(deadline).is_ok()
+        let flush = Message::Flush(done);
+        match Instant::now().checked_add(at_most) {
+            Some(deadline) => {
+                queue.send_deadline(flush, deadline).is_ok() && wait.recv_deadline(deadline).is_ok()
+            }
+            // Beyond the range of the clock, such as `Duration::MAX`: without a limit.
+            None => queue.send(flush).is_ok() && wait.recv().is_ok(),
+        }
     }
 }
 

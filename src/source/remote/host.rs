@@ -213,7 +213,14 @@ pub(super) fn pause(failures: u32, retry_after: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{ready, Future};
+
+    use futures_util::FutureExt;
+
     use super::*;
+
+    /// Longer than any test can last.
+    const NEVER: Duration = Duration::from_secs(1 << 30);
 
     #[test]
     fn pauses_grow_to_a_limit_and_respect_the_server() {
@@ -226,29 +233,37 @@ mod tests {
     }
 
     fn runtime() -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
     }
 
+    /// Sets when the server may be tested next.
+    fn set_next_attempt(host: &Host, at: Instant) {
+        host.state().outage.as_mut().unwrap().next_attempt = at;
+    }
+
+    /// Runs a request for admission up to its first wait; `None` if it waits.
+    fn poll_once<'a>(request: &mut (impl Future<Output = Admission<'a>> + Unpin)) -> Option<Admission<'a>> {
+        match select(request, ready(())).now_or_never() {
+            Some(Either::Left((admission, _))) => Some(admission),
+            _ => None,
+        }
+    }
+
+    // `Duration::MAX`: an outage that is waited for without a limit.
     #[test]
     fn one_request_probes_while_others_wait() {
-        let host = Arc::new(Host::new("h:80".into()));
+        let host = Host::new("h:80".into());
         runtime().block_on(async {
             assert!(host.record_outage(Instant::now(), "refused", Duration::ZERO));
             assert!(!host.record_outage(Instant::now(), "refused", Duration::ZERO));
-            let Admission::Probe(permit) = host.admit(Duration::from_secs(60)).await else { panic!() };
-            let waiting: Vec<_> = (0..8)
-                .map(|_| {
-                    let host = host.clone();
-                    tokio::spawn(async move {
-                        matches!(host.admit(Duration::from_secs(60)).await, Admission::Send)
-                    })
-                })
-                .collect();
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            assert!(waiting.iter().all(|request| !request.is_finished()));
+            let Admission::Probe(permit) = host.admit(Duration::MAX).await else { panic!() };
+            let mut waiting: Vec<_> = (0..8).map(|_| Box::pin(host.admit(Duration::MAX))).collect();
+            for request in &mut waiting {
+                assert!(poll_once(request).is_none());
+            }
             host.record_answer(None);
-            for request in waiting {
-                assert!(request.await.unwrap());
+            for request in &mut waiting {
+                assert!(matches!(poll_once(request), Some(Admission::Send)), "it is notified");
             }
             drop(permit);
             assert!(matches!(host.admit(Duration::ZERO).await, Admission::Send));
@@ -256,24 +271,40 @@ mod tests {
     }
 
     #[test]
+    fn the_next_probe_waits_for_the_pause() {
+        let host = Host::new("h:80".into());
+        runtime().block_on(async {
+            let begun = Instant::now();
+            host.record_outage(begun, "refused", Duration::from_secs(20));
+            assert!(host.state().outage.as_ref().unwrap().next_attempt >= begun + Duration::from_secs(20));
+            set_next_attempt(&host, begun + NEVER);
+            let mut request = Box::pin(host.admit(Duration::MAX));
+            assert!(poll_once(&mut request).is_none());
+            drop(request); // gives its turn to the next one
+            set_next_attempt(&host, begun);
+            assert!(matches!(host.admit(Duration::MAX).await, Admission::Probe(_)));
+        });
+    }
+
+    #[test]
     fn after_a_long_outage_one_request_at_a_time_is_admitted() {
         let host = Host::new("h:80".into());
         runtime().block_on(async {
-            let long_ago = Instant::now() - Duration::from_secs(3);
-            host.record_outage(long_ago, "refused", Duration::ZERO);
-            tokio::time::sleep(INITIAL_BACKOFF).await;
-            let Admission::Probe(permit) = host.admit(Duration::from_secs(2)).await else { panic!() };
-            let Admission::TimedOut(lasted, reason) = host.admit(Duration::from_secs(2)).await else {
-                panic!()
-            };
-            assert!(lasted >= Duration::from_secs(3) && reason == "refused");
-            host.record_failed_probe("reset", Duration::from_secs(20));
-            drop(permit);
             let begun = Instant::now();
+            host.record_outage(begun, "refused", Duration::ZERO);
+            set_next_attempt(&host, begun);
+            // An outage of any length is too long: none of these requests waits.
+            let admit = || poll_once(&mut Box::pin(host.admit(Duration::ZERO))).expect("an answer at once");
+            let Admission::Probe(permit) = admit() else { panic!() };
+            assert!(matches!(admit(), Admission::TimedOut(_, reason) if reason == "refused"));
+            let failed = Instant::now();
+            host.record_failed_probe("reset", Duration::from_secs(20));
+            assert!(host.state().outage.as_ref().unwrap().next_attempt >= failed + Duration::from_secs(20));
+            set_next_attempt(&host, failed + NEVER);
+            drop(permit);
             for _ in 0..100 {
-                assert!(matches!(host.admit(Duration::ZERO).await, Admission::TimedOut(..)));
+                assert!(matches!(admit(), Admission::TimedOut(_, reason) if reason == "reset"));
             }
-            assert!(begun.elapsed() < Duration::from_secs(5));
         });
     }
 }

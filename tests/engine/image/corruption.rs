@@ -17,13 +17,11 @@ fn truncated_file_is_an_error_at_every_cut() {
         // Cuts at every 97th byte; in long files at a few hundred positions.
         for cut in (0..end).step_by(97 * (end / 20_000).max(1)).chain([end - 1, end]) {
             let file = File::new(&name, bytes[..cut].to_vec());
-            let begun = Instant::now();
             let outcome = file.outcome(&mut kept, DecodeOptions::default());
             assert!(outcome.contains(&name), "{name} cut to {cut} of {} bytes: decoded", bytes.len());
             if cut % 5 == 0 {
                 assert_eq!(outcome, file.outcome(&mut ImageDecoder::new(), DecodeOptions::default()));
             }
-            assert!(begun.elapsed() < Duration::from_secs(20));
         }
     }
 }
@@ -59,9 +57,7 @@ fn damage_gives_a_deterministic_image_or_error() {
                 }
             }
             let options = every_option().nth(rng.next_below(8)).unwrap();
-            let begun = Instant::now();
             let outcome = file.outcome(&mut kept, options);
-            assert!(begun.elapsed() < Duration::from_secs(20), "{name}, round {round}");
             assert_eq!(outcome, file.outcome(&mut ImageDecoder::new(), options), "{name}, round {round}");
             if outcome.contains(&name) {
                 refused += 1;

@@ -12,8 +12,12 @@ use framespool::batch_sampler::rng::RngKey;
 use crate::mutate::mutate;
 use crate::{resource_limits, Target};
 
-/// Time limit of one input, independent of the machine's load.
-const HANG_TIMEOUT: Duration = Duration::from_secs(120);
+/// An input hangs if it uses this much CPU time, more than any target permits.
+const HANG_PROCESSOR_SECONDS: f64 = 120.0;
+/// It also hangs if the process uses next to no CPU time in so many successive seconds: it waits for something that
+/// does not come. A thread that a busy machine runs now and then uses more.
+const HANG_IDLE_SECONDS: u32 = 120;
+const IDLE_PROCESSOR_SECONDS: f64 = 0.02;
 
 /// The extent of a run.
 #[derive(Clone, Copy, Debug)]
@@ -86,13 +90,18 @@ static CURRENT_INPUT: AtomicU64 = AtomicU64::new(0);
 /// If no thread can be created.
 pub fn watch_for_hangs(keep: PathBuf) -> Result<(), String> {
     let look = move || {
-        let (mut last, mut since) = (0, Instant::now());
+        let (mut last, mut at_begin, mut before, mut idle) = (0, 0.0, 0.0, 0);
         loop {
             std::thread::sleep(Duration::from_secs(1));
             let now = CURRENT_INPUT.load(Ordering::Relaxed);
+            let used = resource_limits::processor_seconds().unwrap_or(0.0);
             if now != last || now == 0 {
-                (last, since) = (now, Instant::now());
-            } else if since.elapsed() > HANG_TIMEOUT {
+                (last, at_begin, before, idle) = (now, used, used, 0);
+                continue;
+            }
+            idle = if used - before < IDLE_PROCESSOR_SECONDS { idle + 1 } else { 0 };
+            before = used;
+            if used - at_begin > HANG_PROCESSOR_SECONDS || idle > HANG_IDLE_SECONDS {
                 eprintln!("hangs: the input is in {}, as *.running", keep.display());
                 std::process::abort();
             }

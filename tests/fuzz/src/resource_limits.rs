@@ -89,7 +89,7 @@ fn peak() -> Option<usize> {
 }
 
 /// CPU time of this process; `None` if the system does not report it.
-fn processor_seconds() -> Option<f64> {
+pub fn processor_seconds() -> Option<f64> {
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // After the name, which may contain any character: the eleventh field and the next.

@@ -49,9 +49,13 @@ pub fn exclusive(behaviors: &str) -> MutexGuard<'static, ()> {
     let guard = ONE.lock().unwrap_or_else(|e| e.into_inner());
     control::<extern "C" fn()>("simulated_gpu_reset")();
     control::<extern "C" fn(u64)>("simulated_gpu_set_seed")(0);
+    set_behaviors(behaviors);
+    guard
+}
+
+pub fn set_behaviors(behaviors: &str) {
     let behaviors = CString::new(behaviors).unwrap();
     control::<extern "C" fn(*const c_char)>("simulated_gpu_set_behaviors")(behaviors.as_ptr());
-    guard
 }
 
 pub fn set_fault(fault: &str) {

@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 /// The next answer.
 static ANSWER: Mutex<Vec<u8>> = Mutex::new(Vec::new());
@@ -23,7 +22,6 @@ pub fn ask<T>(answer: &[u8], asked: impl FnOnce(&str) -> T) -> T {
 }
 
 fn serve(mut client: TcpStream) {
-    let _ = client.set_read_timeout(Some(Duration::from_secs(1)));
     let (mut request, mut some) = (Vec::<u8>::new(), [0; 2048]);
     while !request.windows(4).any(|four| four == b"\r\n\r\n".as_slice()) {
         match client.read(&mut some) {

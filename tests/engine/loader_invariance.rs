@@ -45,7 +45,7 @@ fn output_is_independent_of_loader_settings() {
             let (decoded, plainly) = (stats.decoding.frames_decoded, plain_stats.decoding.frames_decoded);
             // A decode range with damage is decoded again for each of its clips separately.
             assert!(
-                decoded <= plainly + plainly / 50,
+                decoded <= plainly + plainly / 20,
                 "{what}: {decoded} frames decoded, {plainly} without a budget"
             );
             if memory_budget == MEMORY_BUDGET {
@@ -82,11 +82,11 @@ fn every_frame_is_decoded_once_with_enough_memory() {
 
 #[test]
 fn interrupts_at_any_time_lose_no_batch() {
-    let mut items = items();
     let bad = |item: &Sample| matches!(&item.location, MediaLocation::Path(path) if path.to_string_lossy().contains("/corrupt/"));
-    items.sort_by_key(|item| !bad(item));
-    items.truncate(items.iter().filter(|item| bad(item)).count() + 1);
-    assert!(items.len() >= 3, "{} damaged clips", items.len());
+    let (mut damaged, intact): (Vec<Sample>, Vec<Sample>) = items().into_iter().partition(bad);
+    damaged.truncate(4);
+    assert!(damaged.len() >= 2, "{} damaged clips", damaged.len());
+    let items: Vec<Sample> = damaged.into_iter().chain(intact.into_iter().take(1)).collect();
     let rule: ClipSamplerRef = Arc::new(Random::new(4, 1, 1, PaddingPolicy::Loop).expect("a rule"));
     // A batch of one bad clip is empty, so the caller's thread makes another one instead.
     let mut base = config(&items, &rule, &shorter_side(), OnError::Skip);

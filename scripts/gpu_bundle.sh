@@ -58,7 +58,7 @@ cp -r benches/gpu benches/harness "$bundle/benches/"
 cp docs/gpu-verification.md "$bundle/" 2>/dev/null || true
 if [ -d tests/python/gpu ]; then
   cp -r tests/python/gpu "$bundle/tests/python/gpu"
-  cp tests/python/{conftest,docs_snippets,servers}.py "$bundle/tests/python/"
+  cp tests/python/{conftest,docs_snippets,processes,servers}.py "$bundle/tests/python/"
 fi
 mkdir "$bundle/examples" "$bundle/demo"
 cp examples/train_*.py "$bundle/examples/"

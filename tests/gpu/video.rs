@@ -12,7 +12,7 @@ mod upload;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::common::loaders::{config, deliver, normalized, resized_crop, shorter_side, try_deliver};
 use crate::exclusive;
@@ -388,12 +388,8 @@ fn failing_calls_give_an_error_or_the_same_result() {
                 simulated.reset();
                 let before = simulated.live_objects(&gpu);
                 simulated.set_fault(&fault);
-                let begun = Instant::now();
-                let interrupt = || match begun.elapsed() > Duration::from_secs(60) {
-                    true => Err(Error::Interrupted),
-                    false => Ok(()),
-                };
-                let delivered = try_deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec), &interrupt);
+                println!("{fault}"); // the last line if it hangs
+                let delivered = try_deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec), &|| Ok(()));
                 let calls = simulated.calls(function);
                 simulated.set_fault("");
                 match delivered {

@@ -124,5 +124,5 @@ def test_no_driver_is_loaded_without_a_gpu_in_use(short_clips, photos, images):
         else f"fsp.ClipLoader({short_clips[:2]!r}, fsp.samplers.uniform(sequence_length=2), batch_size=1)"
     )
     code = f"import framespool as fsp\nfor batch in {made}: pass\nprint('libcuda' in open('/proc/self/maps').read())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=os.environ)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)
     assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr

@@ -5,7 +5,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=../../scripts/env.sh
 source "$here/../../scripts/env.sh"
 target=${CARGO_TARGET_DIR:-$here/../../target}
-cargo build --quiet --manifest-path "$here/../../Cargo.toml" --profile test ${CI:+--locked} -p simulated-gpu >&2
+# All libraries, so that they have the features with which they were built for the tests: cargo would build them again for others.
+cargo build --quiet --manifest-path "$here/../../Cargo.toml" --profile test ${CI:+--locked} --workspace --features framespool-kernels/shim --lib >&2
 mkdir -p "$target/simulated_gpu"
 target=$(cd "$target" && pwd)
 for name in libcuda.so libcuda.so.1 libnvcuvid.so libnvcuvid.so.1 libnvjpeg.so.12; do

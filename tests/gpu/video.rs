@@ -368,8 +368,26 @@ const FUNCTIONS: [&str; 27] = [
     "cuvidDestroyDecoder",
 ];
 
-#[test]
-fn failing_calls_give_an_error_or_the_same_result() {
+/// A test of each kind of failure, so that they run at the same time.
+mod failing_calls_give_an_error_or_the_same_result {
+    #[test]
+    fn once() {
+        super::check_failing_calls(999, "");
+    }
+
+    #[test]
+    fn once_for_lack_of_memory() {
+        super::check_failing_calls(2, "");
+    }
+
+    #[test]
+    fn from_then_on() {
+        super::check_failing_calls(999, "+");
+    }
+}
+
+/// Makes several calls of each function fail, one in each loader, with a CUDA error code. `and_on`: "+" if all later calls fail too.
+fn check_failing_calls(code: u32, and_on: &str) {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
     let items = few_items();
@@ -380,40 +398,38 @@ fn failing_calls_give_an_error_or_the_same_result() {
     let (mut same, mut errors, mut untouched) = (0, 0, 0);
     for function in FUNCTIONS {
         for nth in [1, 2, 5, 20] {
-            for (code, and_on) in [(999, ""), (2, ""), (999, "+")] {
-                let fault = format!("{function}:{nth}{and_on}={code}");
-                if std::env::var("FRAMESPOOL_GPU_ONLY").is_ok_and(|only| !fault.contains(&only)) {
-                    continue;
-                }
-                simulated.reset();
-                let before = simulated.live_objects(&gpu);
-                simulated.set_fault(&fault);
-                println!("{fault}"); // the last line if it hangs
-                let delivered = try_deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec), &|| Ok(()));
-                let calls = simulated.calls(function);
-                simulated.set_fault("");
-                match delivered {
-                    Ok((lines, _)) if lines == expected => same += 1,
-                    Ok((lines, _)) => panic!("{fault}: other batches, and no error: {lines:?}"),
-                    Err(Error::Gpu { reason, .. }) => {
-                        assert!(!reason.is_empty());
-                        errors += 1;
-                    }
-                    Err(other) => panic!("{fault}: {other}"),
-                }
-                if calls < nth {
-                    untouched += 1;
-                }
-                // If the driver refuses to free an object, the object stays; a decoder whose frames cannot be
-                // unmapped is destroyed while they are mapped.
-                let refused =
-                    ["Free", "Destroy", "Unmap", "CtxSetCurrent"].iter().any(|word| function.contains(word));
-                let left = simulated.live_objects(&gpu);
-                if !refused {
-                    simulated.assert_clean(&fault);
-                }
-                assert!(left == before || refused, "{fault}: {left:?} left, {before:?} before");
+            let fault = format!("{function}:{nth}{and_on}={code}");
+            if std::env::var("FRAMESPOOL_GPU_ONLY").is_ok_and(|only| !fault.contains(&only)) {
+                continue;
             }
+            simulated.reset();
+            let before = simulated.live_objects(&gpu);
+            simulated.set_fault(&fault);
+            println!("{fault}"); // the last line if it hangs
+            let delivered = try_deliver(gpu_config(&base, Some(0), DecoderBackend::Nvdec), &|| Ok(()));
+            let calls = simulated.calls(function);
+            simulated.set_fault("");
+            match delivered {
+                Ok((lines, _)) if lines == expected => same += 1,
+                Ok((lines, _)) => panic!("{fault}: other batches, and no error: {lines:?}"),
+                Err(Error::Gpu { reason, .. }) => {
+                    assert!(!reason.is_empty());
+                    errors += 1;
+                }
+                Err(other) => panic!("{fault}: {other}"),
+            }
+            if calls < nth {
+                untouched += 1;
+            }
+            // If the driver refuses to free an object, the object stays; a decoder whose frames cannot be
+            // unmapped is destroyed while they are mapped.
+            let refused =
+                ["Free", "Destroy", "Unmap", "CtxSetCurrent"].iter().any(|word| function.contains(word));
+            let left = simulated.live_objects(&gpu);
+            if !refused {
+                simulated.assert_clean(&fault);
+            }
+            assert!(left == before || refused, "{fault}: {left:?} left, {before:?} before");
         }
     }
     println!(

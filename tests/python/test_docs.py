@@ -35,12 +35,12 @@ FILES = {
 
 
 @pytest.fixture
-def media_files(tmp_path, monkeypatch, videos, tiny_clips):
+def media_files(tmp_path, monkeypatch, videos, short_clips):
     """The files that README.md and docs/ mention, in the working directory."""
     for name, path in FILES.items():
         shutil.copy(videos / path, tmp_path / name)  # a link would go into a tar as a link
     (tmp_path / "cut.mp4").write_bytes((videos / "derived" / "faststart_640x360.mp4").read_bytes()[:-20000])
-    for name, (path, _) in zip(("again", "bird", "book"), tiny_clips, strict=False):
+    for name, (path, _) in zip(("again", "bird", "book"), short_clips, strict=False):
         folder = tmp_path / "videos" / name
         folder.mkdir(parents=True)
         (folder / f"{name}.mkv").symlink_to(path)

@@ -9,7 +9,7 @@
 #
 # FRAMESPOOL_GPU_LONG=1 tests more of every video.
 #
-# All tests under all modes take 40 minutes. So that they take two, each mode runs the tests on another part of the videos,
+# All tests under all modes take 40 minutes. So that they take about five, each mode runs the tests on another part of the videos,
 # and without those that inject a fault into each call, that count calls, or that compare transforms, which no mode
 # concerns; nvJPEG is tested in the one mode that concerns its uploads. In Python only test_gpu.py runs, since the other files
 # test the scripts for a GPU machine, images and page locks, and only where a loader differs in its results or counters.

@@ -117,17 +117,17 @@ def test_dataset_that_fits_is_shuffled_fully_within_streams():
 def test_a_loader_decodes_each_video_once(tiny_clips):
     videos = tiny_clips * 12
     # Of the cached clips, every thread holds some that it is making.
-    full = loader(videos, shuffle="full", memory_budget=78 * CLIP_BYTES, **TINY)
-    grouped = loader(videos, memory_budget=78 * CLIP_BYTES, **TINY)
+    full = loader(videos, shuffle="full", memory_budget=78 * CLIP_BYTES, num_threads=1, **TINY)
+    grouped = loader(videos, memory_budget=78 * CLIP_BYTES, num_threads=1, **TINY)
     assert grouped._native.grouped is not None
     for run in (full, grouped):
         clips = [clip for batch in delivered(run) for clip in batch]
         assert sorted(clips) == list(range(run.num_clips))
-    ample = loader(videos, memory_budget="1GiB", **TINY)
+    ample = loader(videos, memory_budget="1GiB", num_threads=1, **TINY)
     delivered(ample)
     decoded = [run.stats()["frames_decoded"] for run in (full, grouped, ample)]
-    # Which clips are evicted depends on how far the two threads are apart.
-    assert decoded[1] <= 1.5 * decoded[2] and decoded[0] > 3 * decoded[2], decoded
+    # With two threads, which clips are evicted depends on how far they are apart.
+    assert decoded[1] <= 1.2 * decoded[2] and decoded[0] > 3 * decoded[2], decoded
     assert grouped.stats()["clip_cache_peak_bytes"] <= 78 * CLIP_BYTES
 
 

@@ -10,6 +10,7 @@ mod io;
 pub mod log;
 pub mod packet;
 pub mod parser;
+mod signatures;
 
 pub use decoder::{Decoder, Received};
 pub use demuxer::Demuxer;

@@ -10,6 +10,7 @@ use ffmpeg_sys_next as ffi;
 
 use super::codec_params::{codec_name, codec_params, display_orientation, error_text, named, NameBy, NameOf};
 use super::io::AvioContext;
+use super::signatures::{self, Mismatch};
 use super::{log, Packet};
 use crate::error::{Error, Result, Site};
 use crate::limits::Limits;
@@ -41,7 +42,7 @@ impl Demuxer {
         if source.is_empty() {
             return Err(Error::malformed(&site, "the file is empty"));
         }
-        let mut io = AvioContext::new(source);
+        let mut io = AvioContext::new(source.clone());
         // SAFETY: a context of our own, freed below or by avformat_open_input on failure.
         let mut raw = unsafe { ffi::avformat_alloc_context() };
         if raw.is_null() {
@@ -55,10 +56,16 @@ impl Demuxer {
             ffi::avformat_open_input(&mut raw, ptr::null(), ptr::null(), ptr::null_mut())
         };
         if code < 0 {
-            return Err(open_error(&site, &mut io, code, "no known container starts like this"));
+            let error = open_error(&site, &mut io, code, "no known container starts like this");
+            return Err(match error {
+                Error::Malformed { .. } => signatures::unsupported_container(&read_head(&source)?)
+                    .map_or(error, |container| unsupported_container(&site, container)),
+                other => other,
+            });
         }
         let context = NonNull::new(raw).expect("avformat_open_input succeeded");
         let mut this = Self { context, io, site, stream: -1, skipped_corrupt: 0 };
+        this.check_format(&source)?;
         if probe {
             // SAFETY: the context is open.
             let code = unsafe { ffi::avformat_find_stream_info(this.raw(), ptr::null_mut()) };
@@ -74,6 +81,22 @@ impl Demuxer {
             }
         }
         Ok(this)
+    }
+
+    /// Checks that the file begins like the format for which libavformat takes it.
+    fn check_format(&self, source: &Arc<dyn ByteSource>) -> Result<()> {
+        let format = self.container();
+        if !signatures::is_detected_by_content(&format) {
+            return Ok(());
+        }
+        match signatures::check_format(&format, &read_head(source)?) {
+            Ok(()) => Ok(()),
+            Err(Mismatch::Container(container)) => Err(unsupported_container(&self.site, container)),
+            Err(Mismatch::RawStream(begin)) => Err(Error::malformed(
+                &self.site,
+                format!("no known container starts like this, and a raw {format} stream begins with {begin}"),
+            )),
+        }
     }
 
     fn raw(&self) -> *mut ffi::AVFormatContext {
@@ -339,6 +362,17 @@ unsafe extern "C" fn deny_external_open(
     _: *mut *mut ffi::AVDictionary,
 ) -> c_int {
     ffi::AVERROR(libc::EPERM)
+}
+
+fn read_head(source: &Arc<dyn ByteSource>) -> Result<Vec<u8>> {
+    let mut head = vec![0; signatures::HEAD_BYTES];
+    let len = source.read_at(0, &mut head)?;
+    head.truncate(len);
+    Ok(head)
+}
+
+fn unsupported_container(site: &Site, container: &str) -> Error {
+    Error::Unsupported { site: site.clone(), what: format!("the container {container}") }
 }
 
 fn open_error(site: &Site, io: &mut AvioContext, code: c_int, what: &str) -> Error {

@@ -4,11 +4,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::encryption::{self, ScramblingMonitor};
 use super::{PacketInfo, Track};
-use crate::error::{Result, Site};
+use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::limits::{check_index_allocatable, reserve, resize, Limits};
-use crate::media::StreamInfo;
+use crate::media::{StreamInfo, StreamKind};
 use crate::source::ByteSource;
 
 /// Maximum distance from the position that a demuxer reports to the payload (block and chunk headers).
@@ -23,9 +24,21 @@ pub fn read_packets(
     mut visit: impl FnMut(&StreamInfo, &Packet) -> Result<()>,
 ) -> Result<Track> {
     let site = Site::file(source.name());
-    let mut demuxer = Demuxer::open(source.clone(), true, stream)?;
-    let info = demuxer.info(limits)?;
+    let monitor = Arc::new(ScramblingMonitor::new(source.clone()));
+    let is_scrambled = |id: Option<i32>| match monitor.is_scrambled(id) {
+        true => Err(encryption::encrypted(&site, "transport stream scrambling")),
+        false => Ok(()),
+    };
+    let mut demuxer = Demuxer::open(monitor.clone(), true, stream).or_else(|error| match error {
+        // Nothing was found in packets that cannot be read.
+        Error::Malformed { .. } | Error::NoVideo { .. } => is_scrambled(None).and(Err(error)),
+        other => Err(other),
+    })?;
     let streams = demuxer.stream_summaries();
+    let (selected, id) = demuxer.selected_stream();
+    let before = streams.iter().take(selected as usize).filter(|stream| stream.kind == StreamKind::Video);
+    encryption::check_headers(&**source, &demuxer.container(), before.count())?;
+    let info = demuxer.info(limits)?;
     let mut packets: Vec<PacketInfo> = Vec::new();
     let mut skipped_corrupt = 0;
     let mut locator = Some(PayloadLocator::new(source.clone()));
@@ -41,6 +54,7 @@ pub fn read_packets(
             reserve(&site, &mut packets, 1)?;
         }
         Limits::check(&site, "packet size", packet.data().len() as u64, limits.packet_bytes)?;
+        encryption::check_packet(&**source, &container, &packet)?;
         let offset = match &mut locator {
             Some(f) if !packet.has_decoder_side_data() => f.find(&packet)?,
             _ => None,
@@ -69,6 +83,9 @@ pub fn read_packets(
             after_gap,
         });
         visit(&info, &packet)?;
+    }
+    if container == "mpegts" {
+        is_scrambled(Some(id))?;
     }
     if locator.is_none() {
         packets.iter_mut().for_each(|p| p.offset = None);

@@ -11,6 +11,7 @@ mod streams;
 
 use std::sync::Arc;
 
+use crate::demux::encryption::encrypted;
 use crate::demux::Track;
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::Demuxer;
@@ -39,15 +40,39 @@ pub fn read_track(
     let (site, limits) = (Site::file(source.name()), &limits.for_file_len(source.len()));
     let Some(top) = TopLevelBoxes::scan(&**source, &site, limits)? else { return Ok(None) };
     check_sample_counts(&top, &site, source.len())?;
+    let schemes = encryption_schemes(&top.moov);
+    if let Some((_, Some(scheme))) =
+        schemes.first().filter(|_| schemes.iter().all(|(_, scheme)| scheme.is_some()))
+    {
+        return Err(encrypted(&site, scheme));
+    }
     let Some(movie) = Movie::parse(&top.moov) else { return Ok(None) };
     if movie.traks.is_empty() {
         return Ok(None);
     }
     let Some(selected) = SelectedStream::select(source, &site, &top, stream)? else { return Ok(None) };
+    if let Some((_, Some(scheme))) =
+        schemes.iter().find(|(id, scheme)| *id == selected.track_id && scheme.is_some())
+    {
+        return Err(encrypted(&site, scheme));
+    }
     // Where two tracks have the same ID, the ID from libavformat does not identify one of them.
     let mut named = movie.traks.iter().filter(|trak| trak.id == selected.track_id);
     let (Some(chosen), None) = (named.next(), named.next()) else { return Ok(None) };
     build_track(&site, limits, &top, &movie, chosen, selected)
+}
+
+/// ID and encryption scheme of each video track.
+fn encryption_schemes(moov: &[u8]) -> Vec<(u32, Option<String>)> {
+    let traks = children(moov).filter(|(kind, _)| kind == b"trak").filter_map(|(_, trak)| {
+        let mdia = find(trak, b"mdia")?;
+        let is_video = find(mdia, b"hdlr").and_then(|hdlr| hdlr.get(8..12)) == Some(b"vide");
+        let stsd = find(find(find(mdia, b"minf")?, b"stbl")?, b"stsd").filter(|_| is_video)?;
+        let tkhd = find(trak, b"tkhd")?;
+        let id = read_u32_be(tkhd, if *tkhd.first()? == 1 { 20 } else { 12 })?;
+        Some((id, sample_entry::encryption_scheme(stsd)))
+    });
+    traks.collect()
 }
 
 /// Checks that the file can hold as many samples as all its tracks claim: libavformat, which reads the

@@ -123,6 +123,23 @@ impl Packet {
         }
     }
 
+    /// Four characters that name the scheme of an encrypted packet, as MP4's `schm` box has them.
+    pub fn encryption_scheme(&self) -> Option<String> {
+        let mut size = 0;
+        // SAFETY: a valid packet; the size is written. libav returns null or `size` readable bytes that live as long as
+        // the packet.
+        let bytes = unsafe {
+            let kind = ffi::AVPacketSideDataType::AV_PKT_DATA_ENCRYPTION_INFO;
+            let data = ffi::av_packet_get_side_data(self.get(), kind, &mut size);
+            if data.is_null() {
+                return None;
+            }
+            std::slice::from_raw_parts(data, size)
+        };
+        // The serialized information begins with the scheme.
+        Some(String::from_utf8_lossy(bytes.get(..4)?).into_owned())
+    }
+
     /// Whether it carries side data that the decoder needs (new extradata, a palette, changed parameters), so
     /// that its payload alone would not decode to the same picture.
     pub fn has_decoder_side_data(&self) -> bool {

@@ -37,6 +37,16 @@ pub(super) fn is_supported(stsd: &[u8]) -> bool {
     only_entry(stsd).is_some_and(|(kind, _)| video_codec(&kind).is_some())
 }
 
+/// Scheme of the first encrypted entry of a table (ISO/IEC 14496-12 8.12, ISO/IEC 23001-7), as its four characters.
+pub(super) fn encryption_scheme(stsd: &[u8]) -> Option<String> {
+    let (kind, body) = children(stsd.get(8..)?).find(|(kind, _)| [b"encv", b"drmi"].contains(&kind))?;
+    let scheme = || {
+        let inner = body.get(VISUAL_SAMPLE_ENTRY_BYTES..)?;
+        find(find(inner, b"sinf")?, b"schm")?.get(4..8)
+    };
+    Some(String::from_utf8_lossy(scheme().unwrap_or(&kind)).into_owned())
+}
+
 /// Width and height of the table's only entry.
 pub(super) fn size(stsd: &[u8]) -> Option<(u32, u32)> {
     let (_, body) = only_entry(stsd)?;

@@ -71,7 +71,7 @@ fn is_stateless_at_sync(kind: CodecKind) -> bool {
         | CodecKind::Av1
         | CodecKind::Mpeg12
         | CodecKind::Image => true,
-        CodecKind::Mpeg4 | CodecKind::Other => false,
+        CodecKind::Mpeg4 | CodecKind::Vc1 | CodecKind::Other => false,
     }
 }
 
@@ -134,7 +134,8 @@ impl SoftwareDecoder {
     pub fn begin(&mut self, index: &Arc<VideoIndex>, range: DecodeRange) -> Result<()> {
         self.stop();
         let kind = index.info.params.codec.kind;
-        let predicted_other = kind == CodecKind::Other && !is_intra_only(&index.info.params);
+        let predicted_other =
+            kind == CodecKind::Vc1 || kind == CodecKind::Other && !is_intra_only(&index.info.params);
         // For a few pictures, waking the threads costs more time than they save. In the codecs of `conceals_errors`,
         // libavcodec also conceals damage differently with several threads than with one, without reporting
         // it.

@@ -41,6 +41,7 @@ const SECOND_FIELD: u32 = 8;
 const CORRUPT: u32 = 16;
 const AFTER_GAP: u32 = 32;
 const CLOSED: u32 = 64;
+const UNPLACED: u32 = 128;
 
 impl PacketRecord {
     /// Decoding that starts here is exact for all frames that are shown at or after this picture.
@@ -69,9 +70,14 @@ impl PacketRecord {
         self.flags & SECOND_FIELD != 0
     }
 
-    /// Part of its payload is missing.
+    /// Part of its payload is missing or overwritten.
     pub fn is_corrupt(&self) -> bool {
         self.flags & CORRUPT != 0
+    }
+
+    /// Its frame may be another one than the index states, because a packet near it is damaged.
+    pub fn is_unplaced(&self) -> bool {
+        self.flags & UNPLACED != 0
     }
 
     /// Data before it is missing: pictures that refer to earlier ones are not reliable.
@@ -181,6 +187,12 @@ impl VideoIndex {
     pub fn last_packet_of_picture(&self, packet: DecodeIndex) -> DecodeIndex {
         let parts = self.packets[packet.as_usize() + 1..].iter().take_while(|p| p.is_second_field()).count();
         DecodeIndex(packet.0 + parts as u32)
+    }
+
+    /// Returns the packet of a picture's frame: the packet itself or, for a second field, that of the first.
+    pub fn first_packet_of_picture(&self, packet: DecodeIndex) -> DecodeIndex {
+        let is_second = self.packets[packet.as_usize()].is_second_field();
+        DecodeIndex(packet.0 - u32::from(is_second))
     }
 
     /// Returns the presentation time of a frame in ticks.

@@ -32,6 +32,8 @@ pub enum CodecKind {
     Mpeg4,
     /// MPEG-1 and MPEG-2 video.
     Mpeg12,
+    /// VC-1 and WMV3 (Windows Media Video 9).
+    Vc1,
     /// A file that is one image (JPEG, PNG, WebP, AVIF), read by `image`. Never the codec of a container's stream,
     /// for any name of it.
     Image,
@@ -50,6 +52,7 @@ impl CodecKind {
             "av1" => Self::Av1,
             "mpeg4" => Self::Mpeg4,
             "mpeg1video" | "mpeg2video" => Self::Mpeg12,
+            "vc1" | "wmv3" => Self::Vc1,
             _ => Self::Other,
         }
     }

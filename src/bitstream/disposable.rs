@@ -44,9 +44,12 @@ impl DependencyParser {
                 CodecDependencyParser::Jpeg(MjpegDependencyParser::default())
             }
             CodecKind::Other if packets_are_independent(params) => CodecDependencyParser::Intra,
-            CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Mpeg4 | CodecKind::Image | CodecKind::Other => {
-                CodecDependencyParser::NeverDisposable
-            }
+            CodecKind::Vp8
+            | CodecKind::Vp9
+            | CodecKind::Mpeg4
+            | CodecKind::Vc1
+            | CodecKind::Image
+            | CodecKind::Other => CodecDependencyParser::NeverDisposable,
         };
         Self { parser }
     }

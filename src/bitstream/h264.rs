@@ -12,9 +12,11 @@ pub(super) fn picture_info(framing: Framing, data: &[u8]) -> PictureInfo {
     let mut recovery = None;
     let (mut random_access, mut is_b_picture) = (RandomAccessPoint::None, false);
     let units = split_nal_units(framing, data);
-    // A packet of parameter sets alone shows nothing. A packet without any unit is damaged: it counts as a
-    // frame, so that requesting that frame is an error and the video is not one frame shorter.
-    let mut shown = units.is_empty() && !data.is_empty();
+    if !has_valid_units(&units) {
+        return PictureInfo::damaged();
+    }
+    // A packet of parameter sets alone shows nothing.
+    let mut shown = false;
     for unit in units {
         match unit[0] & 31 {
             6 => {
@@ -50,6 +52,11 @@ pub(super) fn picture_info(framing: Framing, data: &[u8]) -> PictureInfo {
     }
     let recovery_frames = recovery.map_or(0, |(frames, _)| frames);
     PictureInfo { random_access, shown, is_b_picture, recovery_frames, ..PictureInfo::default() }
+}
+
+/// Whether a packet has a unit without the forbidden bit (7.4.1), which overwritten data usually do not have.
+pub(super) fn has_valid_units(units: &[&[u8]]) -> bool {
+    units.iter().any(|unit| unit[0] & 0x80 == 0)
 }
 
 /// The user data SEI message of x264 in a packet, in the stream's framing; empty without one.

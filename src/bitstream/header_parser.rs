@@ -5,6 +5,7 @@
 use super::mpeg4::VopTracker;
 use super::nal::Framing;
 use super::picture_info::{PictureInfo, RandomAccessPoint};
+use super::vc1::Vc1Sequence;
 use super::{av1, h264, hevc, mpeg12, vp8, vp9};
 use crate::media::CodecKind;
 
@@ -13,6 +14,7 @@ pub struct HeaderParser {
     kind: CodecKind,
     framing: Framing,
     mpeg4: VopTracker,
+    vc1: Option<Vc1Sequence>,
 }
 
 impl HeaderParser {
@@ -20,7 +22,8 @@ impl HeaderParser {
     pub fn new(kind: CodecKind, extradata: &[u8]) -> Self {
         let mut mpeg4 = VopTracker::default();
         mpeg4.parse_vol(extradata);
-        Self { kind, framing: Framing::detect(kind == CodecKind::Hevc, extradata), mpeg4 }
+        let vc1 = Vc1Sequence::parse(extradata).filter(|_| kind == CodecKind::Vc1);
+        Self { kind, framing: Framing::detect(kind == CodecKind::Hevc, extradata), mpeg4, vc1 }
     }
 
     /// The stream's codec.
@@ -36,6 +39,16 @@ impl HeaderParser {
         if data.is_empty() {
             return PictureInfo { shown: false, ..PictureInfo::default() };
         }
+        let picture = self.parse_headers(data, container_key);
+        match picture.is_damaged && container_key {
+            // Frames that are decoded from it cause an error, but are not missing.
+            true => PictureInfo { random_access: RandomAccessPoint::Open, ..picture },
+            false => picture,
+        }
+    }
+
+    fn parse_headers(&mut self, data: &[u8], container_key: bool) -> PictureInfo {
+        let random_access = if container_key { RandomAccessPoint::Open } else { RandomAccessPoint::None };
         match self.kind {
             CodecKind::H264 => h264::picture_info(self.framing, data),
             CodecKind::Hevc => hevc::picture_info(self.framing, data),
@@ -44,11 +57,22 @@ impl HeaderParser {
             CodecKind::Av1 => av1::picture_info(data, container_key),
             CodecKind::Mpeg4 => self.mpeg4.parse(data),
             CodecKind::Mpeg12 => mpeg12::picture_info(data),
-            CodecKind::Other | CodecKind::Image => PictureInfo {
-                // Leading pictures are possible (VC-1 has B pictures), so `Open` is the safe choice.
-                random_access: if container_key { RandomAccessPoint::Open } else { RandomAccessPoint::None },
+            CodecKind::Vc1 => PictureInfo {
+                random_access,
+                is_b_picture: self.vc1.and_then(|sequence| sequence.is_b_picture(data)).unwrap_or(false),
                 ..PictureInfo::default()
             },
+            // Leading pictures are possible, so `Open` is the safe choice.
+            CodecKind::Other | CodecKind::Image => PictureInfo { random_access, ..PictureInfo::default() },
+        }
+    }
+
+    /// Whether picture headers give the type of each picture.
+    pub fn knows_picture_types(&self) -> bool {
+        match self.kind {
+            CodecKind::Mpeg4 | CodecKind::Mpeg12 => true,
+            CodecKind::Vc1 => self.vc1.is_some(),
+            _ => false,
         }
     }
 

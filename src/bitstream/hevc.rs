@@ -14,7 +14,10 @@ use super::picture_info::{PictureInfo, RandomAccessPoint};
 /// Reads a packet's picture from the type of its first NAL unit of the base layer.
 pub(super) fn picture_info(framing: Framing, data: &[u8]) -> PictureInfo {
     let units = split_nal_units(framing, data);
-    let damaged = units.is_empty() && !data.is_empty();
+    // H.265 7.3.1.2 has the same forbidden bit.
+    if !super::h264::has_valid_units(&units) {
+        return PictureInfo::damaged();
+    }
     for unit in units {
         let kind = unit[0] >> 1 & 63;
         // Layers above the base layer are not decoded.
@@ -34,7 +37,7 @@ pub(super) fn picture_info(framing: Framing, data: &[u8]) -> PictureInfo {
             ..PictureInfo::default()
         };
     }
-    PictureInfo { shown: damaged, ..PictureInfo::default() }
+    PictureInfo { shown: false, ..PictureInfo::default() }
 }
 
 /// Whether a NAL unit is an SPS with a crop offset on the left or top.

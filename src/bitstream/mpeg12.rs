@@ -2,8 +2,8 @@
 //! affects later packets.
 //! B pictures are never references; only quantizer matrices sent with one would stay in force.
 
-use super::nal::{find_start_code, BitReader};
-use super::picture_info::{Dependency, PictureInfo, RandomAccessPoint};
+use super::nal::{find_start_code, holds_only_headers, BitReader};
+use super::picture_info::{Dependency, FieldInfo, PictureInfo, RandomAccessPoint};
 
 /// Reads a packet's picture from its sequence, group and picture headers (ISO/IEC 13818-2 6.2.2 to 6.2.3).
 pub(super) fn picture_info(data: &[u8]) -> PictureInfo {
@@ -11,10 +11,16 @@ pub(super) fn picture_info(data: &[u8]) -> PictureInfo {
     const BIDIRECTIONAL: u8 = 3;
     const CLOSED: u8 = 0x40;
     const BROKEN: u8 = 0x20;
-    let picture = find_start_code(data, 0..=0);
-    let kind = picture.and_then(|at| data.get(at + 1)).map_or(0, |b| b >> 3 & 7);
+    let Some(picture) = find_start_code(data, 0..=0) else {
+        let has_slices = find_start_code(data, 0x01..=0xaf).is_some();
+        return match holds_only_headers(data) && !has_slices {
+            true => PictureInfo { shown: false, ..PictureInfo::default() },
+            false => PictureInfo::damaged(),
+        };
+    };
+    let kind = data.get(picture + 1).map_or(0, |b| b >> 3 & 7);
     // Sequence and group headers precede the picture that they begin with.
-    let before = &data[..picture.unwrap_or(data.len())];
+    let before = &data[..picture];
     let sequence = find_start_code(before, 0xb3..=0xb3).is_some();
     // 25 bits of time code, then the two flags.
     let group = find_start_code(before, 0xb8..=0xb8).and_then(|at| before.get(at + 3)).copied().unwrap_or(0);
@@ -28,8 +34,25 @@ pub(super) fn picture_info(data: &[u8]) -> PictureInfo {
         random_access,
         is_b_picture: kind == BIDIRECTIONAL,
         is_broken_link: kind == INTRA && group & (CLOSED | BROKEN) == BROKEN,
+        field: single_field(&data[picture..]),
         ..PictureInfo::default()
     }
+}
+
+/// The field picture with this header, unless the packet holds the other field too.
+fn single_field(picture: &[u8]) -> Option<FieldInfo> {
+    const CODING_EXTENSION: u8 = 8;
+    const BOTTOM: u8 = 2;
+    const FRAME: u8 = 3;
+    // It directly follows the picture header (6.2.2.1), before any slice.
+    let extension = &picture[find_start_code(picture, 0x00..=0xff)?.checked_sub(1)?..];
+    let &[0xb5, first, _, third, ..] = extension else { return None };
+    let structure = if first >> 4 == CODING_EXTENSION { third & 3 } else { FRAME };
+    if structure == 0 || structure == FRAME || find_start_code(extension, 0..=0).is_some() {
+        return None;
+    }
+    let frame_number = u32::from(*picture.first()?) << 2 | u32::from(*picture.get(1)? >> 6);
+    Some(FieldInfo { is_bottom: structure == BOTTOM, frame_number })
 }
 
 /// Whether a packet's picture is a reference; `None` if it is not understood.
@@ -121,6 +144,28 @@ mod tests {
             );
         }
         assert_eq!(dependency(true, &picture(3, 3)[..5]), None, "cut");
+    }
+
+    #[test]
+    fn packet_of_one_field_is_recognized() {
+        let field = |structure: u8| picture_info(&picture(2, structure)).field;
+        assert_eq!((field(3), field(0)), (None, None), "a frame, and a reserved value");
+        let (top, bottom) = (field(1).expect("top"), field(2).expect("bottom"));
+        assert_eq!((top.is_bottom, bottom.is_bottom), (false, true));
+        assert!(top.is_completed_by(bottom) && bottom.is_completed_by(top) && !top.is_completed_by(top));
+        let both = [picture(2, 1), picture(2, 2)].concat();
+        assert_eq!(picture_info(&both).field, None, "both fields");
+        let mut other = picture(2, 2);
+        other[4] ^= 1; // temporal_reference
+        assert!(!top.is_completed_by(picture_info(&other).field.expect("bottom")), "of another frame");
+        assert_eq!(picture_info(&[0, 0, 1, 0, 0, 8, 0, 0, 0, 0, 1, 1, 5]).field, None, "MPEG-1");
+    }
+
+    #[test]
+    fn packet_without_a_picture_header_is_damaged() {
+        assert_eq!(picture_info(&[0; 40]), PictureInfo::damaged());
+        assert_eq!(picture_info(&[0, 0, 1, 5, 0x55, 0x66]), PictureInfo::damaged(), "a slice");
+        assert_eq!(picture_info(&[0, 0, 1, 0xb7]), PictureInfo { shown: false, ..PictureInfo::default() });
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::nal::{find_start_code, BitReader};
+use super::nal::{find_start_code, holds_only_headers, BitReader};
 use super::picture_info::{PictureInfo, RandomAccessPoint};
 
 /// Tracks the packed pictures of a stream.
@@ -14,6 +14,10 @@ pub(super) struct VopTracker {
     /// Pictures packed with an earlier one ("packed bitstream"), which are decoded when the next packet,
     /// usually an empty placeholder, arrives.
     packed: VecDeque<Vop>,
+    /// The encoder packs pictures.
+    is_packed: bool,
+    /// A packet before this one is damaged, and only B pictures and no placeholder follow it.
+    after_damage: bool,
 }
 
 /// `vop_coding_type`: 0 intra, 1 predicted, 2 bidirectional, 3 sprite.
@@ -58,17 +62,28 @@ impl VopTracker {
         const INTRA: Vop = 0;
         const BIDIRECTIONAL: Vop = 2;
         self.parse_vol(data);
+        self.is_packed |= declares_packing(data);
         let aligned = self.packed.is_empty();
-        let mut rest = data;
+        let (mut rest, mut has_vop) = (data, false);
         while let Some(at) = find_start_code(rest, 0xb6..=0xb6) {
+            has_vop = true;
             rest = &rest[at..];
             let mut bits = BitReader::new(rest);
             let kind = bits.take(2).unwrap_or(1);
             if self.is_coded(&mut bits).unwrap_or(true) {
                 self.packed.push_back(kind);
+                self.after_damage &= kind == BIDIRECTIONAL;
             }
         }
         let Some(kind) = self.packed.pop_front() else {
+            // A placeholder after a packed picture is a VOP that is not coded, or one byte.
+            let is_placeholder = has_vop || data.len() == 1;
+            // A damaged packet before it held one more picture.
+            let is_lost = is_placeholder && self.is_packed && self.after_damage;
+            if is_lost || !is_placeholder && !holds_only_headers(data) {
+                self.after_damage = !is_placeholder;
+                return PictureInfo::damaged();
+            }
             return PictureInfo { shown: false, ..PictureInfo::default() };
         };
         PictureInfo {
@@ -94,6 +109,15 @@ impl VopTracker {
     }
 }
 
+/// Whether user data states that pictures are packed, as encoders of DivX and Xvid do: "DivX503b1393p".
+fn declares_packing(data: &[u8]) -> bool {
+    const SEARCHED_BYTES: usize = 1024; // before the picture
+    let data = &data[..data.len().min(SEARCHED_BYTES)];
+    let text = find_start_code(data, 0xb2..=0xb2).and_then(|at| data.get(at..)).unwrap_or(&[]);
+    let end = text.iter().position(|&byte| !byte.is_ascii_graphic()).unwrap_or(text.len());
+    text.starts_with(b"DivX") && text[..end].ends_with(b"p")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,5 +136,35 @@ mod tests {
         let looks: Vec<_> =
             packets.iter().map(|p| mpeg4.parse(p)).map(|l| (l.shown, l.is_b_picture)).collect();
         assert_eq!(looks, [(true, false), (true, false), (true, true), (true, false), (false, false)]);
+    }
+
+    #[test]
+    fn damaged_packet_loses_the_picture_of_its_placeholder() {
+        let vop = |kind: u8, coded: bool| {
+            let bits = u16::from(kind) << 14 | 1 << 12 | 1 << 6 | u16::from(coded) << 5;
+            [&[0, 0, 1, 0xb6][..], &bits.to_be_bytes(), &[0xff]].concat()
+        };
+        let mut mpeg4 = VopTracker { increment_bits: 5, ..VopTracker::default() };
+        let (pair, placeholder) = ([vop(1, true), vop(2, true)].concat(), vop(1, false));
+        let first = [&[0, 0, 1, 0xb2][..], b"DivX503b1393p", &vop(0, true)].concat();
+        let (b, zeros) = (vop(2, true), vec![0; 40]);
+        let packets =
+            [&first, &pair, &placeholder, &zeros, &placeholder, &placeholder, &zeros, &b, &placeholder];
+        let looks = packets.map(|p| mpeg4.parse(p)).map(|l| (l.shown, l.is_damaged));
+        let (intact, damaged, nothing) = ((true, false), (true, true), (false, false));
+        let of_two_b = [damaged, intact, damaged];
+        assert_eq!(looks[..6], [intact, intact, intact, damaged, damaged, nothing]);
+        assert_eq!(looks[6..], of_two_b);
+    }
+
+    #[test]
+    fn packet_without_a_vop_is_damaged() {
+        let mut mpeg4 = VopTracker { increment_bits: 5, ..VopTracker::default() };
+        assert_eq!(mpeg4.parse(&[0; 40]), PictureInfo::damaged());
+        assert_eq!(mpeg4.parse(&[0xff; 2]), PictureInfo::damaged());
+        let nothing = PictureInfo { shown: false, ..PictureInfo::default() };
+        assert_eq!(mpeg4.parse(&[0x7f]), nothing, "a dropped frame of DivX");
+        assert_eq!(mpeg4.parse(&[0, 0, 1, 0xb0, 1, 0, 0, 1, 0xb5, 9]), nothing, "headers");
+        assert_eq!(mpeg4.parse(&[&[0, 0, 1, 0xb0][..], &[0; 2000]].concat()), PictureInfo::damaged());
     }
 }

@@ -123,6 +123,13 @@ pub(crate) fn find_start_code(data: &[u8], codes: std::ops::RangeInclusive<u8>) 
     data.windows(4).position(|w| w[..3] == [0, 0, 1] && codes.contains(&w[3])).map(|i| i + 4)
 }
 
+/// Whether a packet without a picture (MPEG-1, MPEG-2, MPEG-4 part 2) consists of headers, and is not a picture whose
+/// headers are overwritten.
+pub(super) fn holds_only_headers(data: &[u8]) -> bool {
+    const MAX_HEADER_BYTES: usize = 1024;
+    data.starts_with(&[0, 0, 1]) && data.len() <= MAX_HEADER_BYTES
+}
+
 /// SEI messages of an H.264 or HEVC NAL unit: (type, payload).
 pub(crate) fn parse_sei_messages(unit: &[u8]) -> Vec<(u32, &[u8])> {
     let mut out = Vec::new();

@@ -33,6 +33,11 @@ pub struct PictureInfo {
     /// It is a B picture. In MPEG-1/2/4 it is shown as soon as it is decoded. In H.264 this describes the
     /// first slice and means that presentation order may differ from decode order.
     pub is_b_picture: bool,
+    /// It is one field of a frame whose other field is in another packet.
+    pub field: Option<FieldInfo>,
+    /// Its headers are not those of a picture: they are overwritten or missing. It counts as shown, so that no other
+    /// frame moves.
+    pub is_damaged: bool,
     /// H.264: number of frames after which a gradual refresh that begins here is complete.
     pub recovery_frames: u32,
 }
@@ -45,8 +50,34 @@ impl Default for PictureInfo {
             is_rasl: false,
             is_broken_link: false,
             is_b_picture: false,
+            field: None,
+            is_damaged: false,
             recovery_frames: 0,
         }
+    }
+}
+
+impl PictureInfo {
+    /// A packet without any picture header.
+    pub(super) fn damaged() -> Self {
+        Self { is_damaged: true, ..Self::default() }
+    }
+}
+
+/// A field picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldInfo {
+    /// The bottom field.
+    pub is_bottom: bool,
+    /// Number that both fields of a frame have, and those of the next frame do not; 0 where headers are not parsed
+    /// that far.
+    pub frame_number: u32,
+}
+
+impl FieldInfo {
+    /// Whether a field in the packet after this one completes its frame.
+    pub fn is_completed_by(self, next: Self) -> bool {
+        self.is_bottom != next.is_bottom && self.frame_number == next.frame_number
     }
 }
 

@@ -5,7 +5,11 @@ use super::picture_info::{tags, PictureInfo, RandomAccessPoint, SequenceColor};
 /// Reads a packet's picture from its frame tag.
 pub(super) fn picture_info(data: &[u8]) -> PictureInfo {
     // RFC 6386 9.1: bit 0 is clear for keyframes, bit 4 is set for shown frames.
-    let Some(&tag) = data.first() else { return PictureInfo { shown: false, ..PictureInfo::default() } };
+    const KEY_START_CODE: [u8; 3] = [0x9d, 0x01, 0x2a];
+    let &[tag, _, _, ref rest @ ..] = data else { return PictureInfo::damaged() };
+    if tag & 1 == 0 && !rest.starts_with(&KEY_START_CODE) {
+        return PictureInfo::damaged();
+    }
     PictureInfo {
         random_access: if tag & 1 == 0 { RandomAccessPoint::Closed } else { RandomAccessPoint::None },
         shown: tag & 16 != 0,
@@ -37,9 +41,17 @@ mod tests {
 
     #[test]
     fn vp8_hidden_frames_are_seen() {
-        assert!(!picture_info(&[0b0000_0001]).shown);
-        assert!(picture_info(&[0b0001_0000]).shown);
-        assert_eq!(picture_info(&[0b0001_0000]).random_access, RandomAccessPoint::Closed);
+        assert!(!picture_info(&[0b0000_0001, 0, 0]).shown);
+        let key = [0b0001_0000, 0, 0, 0x9d, 0x01, 0x2a];
+        assert!(picture_info(&key).shown);
+        assert_eq!(picture_info(&key).random_access, RandomAccessPoint::Closed);
+    }
+
+    #[test]
+    fn packet_without_a_vp8_header_is_damaged() {
+        for data in [&[0; 40][..], &[1, 0], &[0b0001_0000, 0, 0, 0x9d, 0x01, 0]] {
+            assert_eq!(picture_info(data), PictureInfo::damaged(), "{data:?}");
+        }
     }
 
     fn color(stated: Option<SequenceColor>) -> Option<(u8, Option<bool>)> {

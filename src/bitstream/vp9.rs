@@ -7,13 +7,34 @@ use crate::media::ColorTags;
 /// Reads a packet's picture from the headers of its frames.
 pub(super) fn picture_info(data: &[u8]) -> PictureInfo {
     let frames = split_superframe(data);
-    let shown = frames.iter().any(|f| parse_frame(f).is_some_and(|(_, shown)| shown));
-    let key = frames.first().and_then(|f| parse_frame(f)).is_some_and(|(key, _)| key);
+    let frames: Option<Vec<_>> =
+        frames.into_iter().filter(|frame| !frame.is_empty()).map(parse_frame).collect();
+    let Some(frames) = frames.filter(|frames| !frames.is_empty()) else { return PictureInfo::damaged() };
     PictureInfo {
-        random_access: if key { RandomAccessPoint::Closed } else { RandomAccessPoint::None },
-        shown,
+        random_access: match frames[0].kind {
+            FrameKind::Key => RandomAccessPoint::Closed,
+            // A decoder may start here; frames that refer to other pictures before this one cannot be decoded.
+            FrameKind::IntraOnly => RandomAccessPoint::Inexact,
+            FrameKind::Inter | FrameKind::ShownAgain => RandomAccessPoint::None,
+        },
+        shown: frames.iter().any(|frame| frame.shown),
         ..PictureInfo::default()
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FrameKind {
+    Key,
+    IntraOnly,
+    Inter,
+    /// A picture that was decoded before.
+    ShownAgain,
+}
+
+/// Beginning of a frame header.
+struct FrameHeader {
+    kind: FrameKind,
+    shown: bool,
 }
 
 /// Frames of a VP9 packet: a superframe with an index at its end, or a single frame (VP9 specification, annex
@@ -53,15 +74,22 @@ fn parse_profile(bits: &mut BitReader<'_>) -> Option<u32> {
     Some(profile)
 }
 
-/// (key, shown) of a VP9 frame.
-fn parse_frame(frame: &[u8]) -> Option<(bool, bool)> {
+/// Reads the beginning of a frame header; `None` if it is not one.
+fn parse_frame(frame: &[u8]) -> Option<FrameHeader> {
     let mut bits = BitReader::new(frame.get(..frame.len().min(4))?);
     parse_profile(&mut bits)?;
     if bits.bit()? == 1 {
-        return Some((false, true)); // show_existing_frame
+        return Some(FrameHeader { kind: FrameKind::ShownAgain, shown: true });
     }
-    let key = bits.bit()? == 0;
-    Some((key, bits.bit()? == 1))
+    let (inter, shown) = (bits.bit()? == 1, bits.bit()? == 1);
+    // The flag is followed by error_resilient_mode and, in a hidden frame, intra_only.
+    let intra_only = inter && !shown && bits.skip(1).and_then(|()| bits.bit()) == Some(1);
+    let kind = match inter {
+        false => FrameKind::Key,
+        true if intra_only => FrameKind::IntraOnly,
+        true => FrameKind::Inter,
+    };
+    Some(FrameHeader { kind, shown })
 }
 
 /// Reads a VP9 frame that signals its color (VP9 specification 7.2, 6.2): a key frame or an intra-only frame.
@@ -121,6 +149,28 @@ mod tests {
         assert!(picture_info(&packet).shown);
         let hidden = [0b1000_0100, 0b1000_0100, 0b1100_0001, 1, 1, 0b1100_0001];
         assert!(!picture_info(&hidden).shown);
+    }
+
+    #[test]
+    fn intra_only_frame_is_an_inexact_start() {
+        let start = |head: &str| picture_info(&bits(head)).random_access;
+        assert_eq!(start("10 00 0 0 1 0"), RandomAccessPoint::Closed, "a key frame");
+        assert_eq!(start("10 00 0 1 0 1 1 0000000"), RandomAccessPoint::Inexact, "intra-only");
+        assert_eq!(start("10 00 0 1 0 0 0 0000000"), RandomAccessPoint::None, "a hidden inter frame");
+        assert_eq!(
+            start("10 00 0 1 1 1 1 0000000"),
+            RandomAccessPoint::None,
+            "a shown frame has no such flag"
+        );
+    }
+
+    #[test]
+    fn packet_without_a_vp9_header_is_damaged() {
+        let index = [0b1100_0001, 1, 1, 0b1100_0001];
+        let second = [&[0b1000_0100, 0][..], &index].concat();
+        for data in [&[0; 40][..], &[0xff; 9], &second] {
+            assert_eq!(picture_info(data), PictureInfo::damaged(), "{data:?}");
+        }
     }
 
     fn color(stated: Option<SequenceColor>) -> Option<(u8, Option<bool>)> {

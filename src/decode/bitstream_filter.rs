@@ -77,7 +77,7 @@ impl BitstreamFilter {
             CodecKind::Vp8 => Codec::Vp8,
             CodecKind::Vp9 => Codec::Vp9,
             CodecKind::Av1 => Codec::Av1,
-            CodecKind::Mpeg4 | CodecKind::Mpeg12 | CodecKind::Image | CodecKind::Other => {
+            CodecKind::Mpeg4 | CodecKind::Mpeg12 | CodecKind::Vc1 | CodecKind::Image | CodecKind::Other => {
                 return Err(format!("{}: its standard does not define bit-exact output", params.codec.name));
             }
         };

@@ -89,6 +89,11 @@ impl HardwareDecoder {
             self.filter = Some((index.clone(), filter));
         }
         let (_, filter) = self.filter.as_ref().expect("made above");
+        // NVIDIA's parser waits for a key frame.
+        if filter.codec == Codec::Vp9 && !index.packets[range.start.as_usize()].is_closed_sync() {
+            let what = "on the GPU, VP9 that begins without a key frame".to_owned();
+            return Err(Error::Unsupported { site: index.site.clone(), what });
+        }
         self.session.begin(filter.codec, &filter.headers).map_err(|error| match error {
             framespool_nvdec::Error::Unsupported { reason: what } => {
                 Error::Unsupported { site: index.site.clone(), what }

@@ -284,19 +284,24 @@ impl RangeState {
     pub fn missing_data_error(&self, at: DecodeIndex) -> Option<Error> {
         let packet = &self.index.packets[at.as_usize()];
         let reason = if packet.is_corrupt() {
-            "a part of the packet is missing from the file"
+            "a part of the packet is missing from the file or overwritten".to_owned()
         } else if packet.is_after_gap() && at != self.range.start {
-            "packets before it are missing from the file"
+            "packets before it are missing from the file".to_owned()
+        } else if packet.is_unplaced() {
+            let damaged =
+                (at.0..).zip(&self.index.packets[at.as_usize()..]).find(|(_, packet)| packet.is_corrupt());
+            let damaged = damaged.map_or(at.0, |(packet, _)| packet);
+            format!("its place in presentation order is unknown because packet {damaged} is damaged")
         } else {
             return None;
         };
         // Also for a leading picture of the start: what is missing may be a picture that later ones refer to.
-        Some(Error::Decode { site: self.index.site_of_packet(at), reason: reason.to_owned() })
+        Some(Error::Decode { site: self.index.site_of_packet(at), reason })
     }
 
     /// Records a packet that could not be read.
     pub fn mark_truncated(&mut self, at: DecodeIndex, error: Error) {
-        self.damage = Some((at, error));
+        self.damage = Some((self.index.first_packet_of_picture(at), error));
     }
 
     /// Why packet `at` cannot be decoded: it carries a parameter set at a position that the format does not
@@ -334,9 +339,10 @@ impl RangeState {
     }
 
     fn mark_corrupt(&mut self, at: DecodeIndex, reason: &str) {
-        if self.damage.as_ref().is_none_or(|(first, _)| at < *first) {
+        let picture = self.index.first_packet_of_picture(at);
+        if self.damage.as_ref().is_none_or(|(first, _)| picture < *first) {
             let site = self.index.site_of_packet(at);
-            self.damage = Some((at, Error::Decode { site, reason: reason.to_owned() }));
+            self.damage = Some((picture, Error::Decode { site, reason: reason.to_owned() }));
         }
     }
 

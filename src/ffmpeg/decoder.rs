@@ -102,7 +102,7 @@ fn frame_fill_byte(kind: CodecKind) -> Option<u8> {
     let whole = match kind {
         CodecKind::H264 | CodecKind::Hevc => cfg!(ffmpeg_patched),
         CodecKind::Vp9 | CodecKind::Av1 | CodecKind::Mpeg4 | CodecKind::Mpeg12 => true,
-        CodecKind::Vp8 | CodecKind::Other | CodecKind::Image => false,
+        CodecKind::Vp8 | CodecKind::Vc1 | CodecKind::Other | CodecKind::Image => false,
     };
     poison().or((!whole).then_some(0))
 }

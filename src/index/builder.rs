@@ -14,7 +14,7 @@ use crate::bitstream::disposable::{declares_reorder_depth, excludes_reordering};
 use crate::bitstream::header_parser::HeaderParser;
 use crate::bitstream::intra::{packets_are_independent, MjpegTableTracker};
 use crate::bitstream::parameter_set_tracker::ParameterSetTracker;
-use crate::bitstream::picture_info::{PictureInfo, RandomAccessPoint};
+use crate::bitstream::picture_info::{FieldInfo, PictureInfo, RandomAccessPoint};
 use crate::demux::{libavformat, mp4, Track};
 use crate::error::{Error, Result, Site};
 use crate::ffmpeg::decoder::is_intra_only;
@@ -100,7 +100,11 @@ pub fn build_from_scan(
             picture.random_access = RandomAccessPoint::None;
         }
         in_band.observe(parsed_headers.len() as u32, picture.random_access, packet.data());
-        let unread = info.params.codec.kind == CodecKind::Other && !is_intra_only(&info.params);
+        let unread = match info.params.codec.kind {
+            CodecKind::Vc1 => true,
+            CodecKind::Other => !is_intra_only(&info.params),
+            _ => false,
+        };
         // Key flags of later packets may be wrong, and that of the first packet may be missing.
         let is_marked = picture.random_access != RandomAccessPoint::None;
         if unread && is_marked != parsed_headers.is_empty() {
@@ -121,6 +125,9 @@ pub fn build_from_scan(
             padded.resize(packet.data().len() + 64, 0);
         }
         let parsed = parser.as_mut().map(|parser| parser.parse(&padded, packet.data().len()));
+        if let Some(parsed) = parsed.filter(|p| p.is_field && info.params.codec.kind == CodecKind::H264) {
+            picture.field = Some(FieldInfo { is_bottom: parsed.is_bottom, frame_number: 0 });
+        }
         parsed_headers.push((picture, parsed));
         Ok(())
     })?;
@@ -133,12 +140,12 @@ pub fn build_from_scan(
         .map(|(packet, (picture, parsed))| ParsedPacket { packet, picture, parsed })
         .collect();
     let index = build_index(source, container, info, parsed_packets, direct, in_band, interrupt)?;
-    Ok(VideoIndex { damaged_units, streams, ..index })
+    Ok(VideoIndex { damaged_units: damaged_units.saturating_add(index.damaged_units), streams, ..index })
 }
 
 /// Returns decode indices in the order in which a decoder outputs their pictures, by decoding the whole video
 /// once. Used for the few streams that have neither timestamps nor headers parsed here that give the order
-/// (VC-1 in ASF, raw H.264 with order count resets).
+/// (raw H.264 with order count resets, VC-1 without a sequence header).
 fn decoded_order(
     source: &Arc<dyn ByteSource>,
     info: &StreamInfo,
@@ -154,10 +161,10 @@ fn decoded_order(
         more = more && demuxer.next_packet(&mut packet)?;
         if more {
             packet.set_packet_index(DecodeIndex(at));
-            // A damaged packet outputs nothing here and causes an error when its frame is requested. An empty
-            // packet would signal the end of the stream.
-            if !packet.data().is_empty() {
-                let _ = decoder.send(&packet);
+            // A damaged packet outputs nothing and causes an error when its frame is requested. An empty packet
+            // would signal the end of the stream.
+            if !packet.data().is_empty() && decoder.send(&packet).is_err() {
+                order.push(DecodeIndex(at)); // it stays a frame
             }
         } else {
             decoder.drain();
@@ -285,6 +292,8 @@ fn build_index(
 ) -> Result<VideoIndex> {
     let site = Site::file(source.name());
     let count = parsed_packets.len();
+    // The others are counted where packets are read.
+    let damaged = parsed_packets.iter().filter(|k| k.picture.is_damaged && !k.packet.corrupt).count();
     let FrameTable { packets, frames, end_pts, time_base } =
         build_frame_table(&info, &container, parsed_packets, || decoded_order(source, &info, interrupt))?;
     info.time_base = time_base;
@@ -323,6 +332,6 @@ fn build_index(
         sync_points,
         in_band_headers,
         changes_parameters,
-        damaged_units: 0,
+        damaged_units: u32::try_from(damaged).unwrap_or(u32::MAX),
     })
 }

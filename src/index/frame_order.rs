@@ -2,8 +2,11 @@
 //! Missing or contradictory timestamps do not remove frames.
 
 use super::frame_times::{self, MAX_REORDER_DEPTH};
-use super::{FrameRecord, AFTER_GAP, CLOSED, CONTAINER_KEY, CORRUPT, FRAME, NO_TIME, SECOND_FIELD, SYNC};
-use crate::bitstream::picture_info::{PictureInfo, RandomAccessPoint};
+use super::{
+    FrameRecord, AFTER_GAP, CLOSED, CONTAINER_KEY, CORRUPT, FRAME, NO_TIME, SECOND_FIELD, SYNC, UNPLACED,
+};
+use crate::bitstream::header_parser::HeaderParser;
+use crate::bitstream::picture_info::{FieldInfo, PictureInfo, RandomAccessPoint};
 use crate::demux::PacketInfo;
 use crate::error::Result;
 use crate::ffmpeg::decoder::is_intra_only;
@@ -37,17 +40,31 @@ pub(super) fn build_frame_table(
     decoded_order: impl FnOnce() -> Result<Vec<DecodeIndex>>,
 ) -> Result<FrameTable> {
     let kind = info.params.codec.kind;
-    let parts = second_fields(kind, &parsed_packets);
+    if kind == CodecKind::Vp8 {
+        hide_damaged_alternate_references(&mut parsed_packets);
+    }
+    let parts = second_fields(&parsed_packets);
     for (k, &part) in parsed_packets.iter_mut().zip(&parts) {
         k.picture.shown &= !part;
         if part {
             k.picture.random_access = RandomAccessPoint::None;
         }
     }
-    let order = match presentation_order(info, container, &parsed_packets) {
-        Some(order) => order,
+    let mut unplaced = vec![false; parsed_packets.len()];
+    let mut order = match presentation_order(info, container, &parsed_packets) {
+        Some(Order::ByPictureType) => {
+            unplaced = unplaced_by_damage(&parsed_packets);
+            by_picture_type(&parsed_packets)
+        }
+        Some(Order::Numbers(order)) => order,
         None => order_by_decoder_output(&mut parsed_packets, &decoded_order()?),
     };
+    if kind == CodecKind::Mpeg12 {
+        // Otherwise the second field of a random access point would seem to be a leading picture.
+        for n in (1..parts.len()).filter(|&n| parts[n]) {
+            order[n] = order[n - 1];
+        }
+    }
     locate_damage(container, &mut parsed_packets);
     let starts = find_sync_points(kind, container, &parsed_packets, &order);
     let hidden = undecodable(kind, &parsed_packets, &order, &starts);
@@ -62,7 +79,8 @@ pub(super) fn build_frame_table(
                 (k.packet.key, CONTAINER_KEY),
                 (frame, FRAME),
                 (parts[n], SECOND_FIELD),
-                (corrupt[n], CORRUPT),
+                (corrupt[n] || k.picture.is_damaged, CORRUPT),
+                (unplaced[n], UNPLACED),
                 (k.packet.after_gap, AFTER_GAP),
                 (closed, CLOSED),
             ];
@@ -153,20 +171,32 @@ fn order_by_decoder_output(parsed_packets: &mut [ParsedPacket], shown: &[DecodeI
         .collect()
 }
 
+/// VP8: the headers of a damaged packet do not show whether its picture is hidden. Encoders give a hidden picture nearly the time of the
+/// next one.
+fn hide_damaged_alternate_references(parsed_packets: &mut [ParsedPacket]) {
+    if !parsed_packets.iter().any(|k| k.picture.is_damaged) {
+        return;
+    }
+    let time = |k: &ParsedPacket| k.packet.dts.or(k.packet.pts);
+    let gaps: Vec<Option<i64>> =
+        parsed_packets.windows(2).map(|w| time(&w[1])?.checked_sub(time(&w[0])?)).collect();
+    let mut known: Vec<i64> = gaps.iter().copied().flatten().collect();
+    known.sort_unstable();
+    let Some(&usual) = known.get(known.len() / 2) else { return };
+    for (k, gap) in parsed_packets.iter_mut().zip(gaps).filter(|(k, _)| k.picture.is_damaged) {
+        k.picture.shown = gap.is_none_or(|gap| gap > usual / 2);
+    }
+}
+
 /// Packets that hold the second field of the picture in the preceding packet.
-fn second_fields(kind: CodecKind, parsed_packets: &[ParsedPacket]) -> Vec<bool> {
-    let mut open: Option<ParsedPicture> = None;
+fn second_fields(parsed_packets: &[ParsedPacket]) -> Vec<bool> {
+    let mut open: Option<FieldInfo> = None;
     parsed_packets
         .iter()
         .map(|k| {
-            let Some(parsed) = k.parsed.filter(|p| kind == CodecKind::H264 && p.is_field) else {
-                open = None;
-                return false;
-            };
-            let second = open.take().is_some_and(|first| first.is_bottom != parsed.is_bottom);
-            if !second {
-                open = Some(parsed);
-            }
+            let field = k.picture.field;
+            let second = open.take().zip(field).is_some_and(|(first, field)| first.is_completed_by(field));
+            open = field.filter(|_| !second);
             second
         })
         .collect()
@@ -178,46 +208,52 @@ fn stores_times(container: &str) -> bool {
     !["avi", "mpegvideo", "m4v", "h264", "hevc", "obu", "av1", "mjpeg"].contains(&container)
 }
 
-/// Returns numbers that increase in presentation order, one per packet; `None` if headers do not give the
-/// order.
-fn presentation_order(
-    info: &StreamInfo,
-    container: &str,
-    parsed_packets: &[ParsedPacket],
-) -> Option<Vec<i64>> {
-    let as_stored = || Some((0..parsed_packets.len() as i64).collect());
+/// Where the presentation order is from.
+enum Order {
+    /// See [`by_picture_type`].
+    ByPictureType,
+    /// Numbers that increase in presentation order, one per packet.
+    Numbers(Vec<i64>),
+}
+
+/// Returns the presentation order; `None` if headers do not give it.
+fn presentation_order(info: &StreamInfo, container: &str, parsed_packets: &[ParsedPacket]) -> Option<Order> {
+    let as_stored = || Some(Order::Numbers((0..parsed_packets.len() as i64).collect()));
     let kind = info.params.codec.kind;
     let timed = stores_times(container) && pts_define_order(kind, parsed_packets);
     // Without a reference picture that is missing, the B pictures before it would be shown too early.
-    let incomplete = parsed_packets.iter().any(|k| k.packet.corrupt || k.packet.after_gap);
+    let incomplete =
+        parsed_packets.iter().any(|k| k.packet.corrupt || k.packet.after_gap || k.picture.is_damaged);
     let trusted = incomplete && timed && !pts_follow_decode_order(parsed_packets);
     match kind {
         // Each packet's picture type gives its position; timestamps may follow decode order although pictures
         // are reordered, as in an AVI remuxed to MP4.
-        CodecKind::Mpeg4 | CodecKind::Mpeg12 if !trusted => return Some(by_picture_type(parsed_packets)),
+        CodecKind::Mpeg4 | CodecKind::Mpeg12 if !trusted => return Some(Order::ByPictureType),
+        CodecKind::Vc1 if is_vc1_typed(info) && (!timed || pts_follow_decode_order(parsed_packets)) => {
+            return Some(Order::ByPictureType);
+        }
         CodecKind::H264 | CodecKind::Hevc if timed && pts_follow_decode_order(parsed_packets) => {
             // A count reset in between would move whole ranges of pictures.
             let counted =
                 by_picture_order_count(parsed_packets).filter(|order| !exceeds_reorder_depth(order));
-            return counted.or_else(as_stored);
+            return counted.map(Order::Numbers).or_else(as_stored);
         }
         _ if timed => {
             let mut last = i64::MIN + 1;
-            return Some(
-                parsed_packets.iter().map(|k| k.packet.pts.inspect(|&t| last = t).unwrap_or(last)).collect(),
-            );
+            let times = parsed_packets.iter().map(|k| k.packet.pts.inspect(|&t| last = t).unwrap_or(last));
+            return Some(Order::Numbers(times.collect()));
         }
         _ => {}
     }
     match info.params.codec.kind {
-        CodecKind::H264 | CodecKind::Hevc => by_picture_order_count(parsed_packets),
+        CodecKind::H264 | CodecKind::Hevc => by_picture_order_count(parsed_packets).map(Order::Numbers),
         // These codecs do not reorder.
         CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Av1 => as_stored(),
         CodecKind::Other if is_intra_only(&info.params) => as_stored(),
         // Whether the codec reorders is unknown here; times that increase in decode order show that this
         // stream does not.
         CodecKind::Other if pts_follow_decode_order(parsed_packets) => as_stored(),
-        CodecKind::Other | CodecKind::Image | CodecKind::Mpeg4 | CodecKind::Mpeg12 => None,
+        CodecKind::Other | CodecKind::Image | CodecKind::Mpeg4 | CodecKind::Mpeg12 | CodecKind::Vc1 => None,
     }
 }
 
@@ -296,7 +332,12 @@ fn by_picture_order_count(parsed_packets: &[ParsedPacket]) -> Option<Vec<i64>> {
     shown.windows(2).all(|w| w[0] < w[1]).then_some(order)
 }
 
-/// MPEG-1/2/4: a B picture is shown at once, any other picture when the next non-B picture arrives.
+/// Whether picture types can be read from VC-1 picture headers.
+fn is_vc1_typed(info: &StreamInfo) -> bool {
+    HeaderParser::new(info.params.codec.kind, &info.params.extradata).knows_picture_types()
+}
+
+/// MPEG-1/2/4 and VC-1: a B picture is shown at once, any other picture when the next non-B picture arrives.
 fn by_picture_type(parsed_packets: &[ParsedPacket]) -> Vec<i64> {
     let mut order = vec![0; parsed_packets.len()];
     let mut next = 0;
@@ -313,6 +354,26 @@ fn by_picture_type(parsed_packets: &[ParsedPacket]) -> Vec<i64> {
         order[last] = next;
     }
     order
+}
+
+/// Pictures that may be shown before or after a damaged picture, whose type is unknown: the one that a decoder holds
+/// back when it receives the damaged one.
+fn unplaced_by_damage(parsed_packets: &[ParsedPacket]) -> Vec<bool> {
+    let mut unplaced = vec![false; parsed_packets.len()];
+    if !parsed_packets.iter().any(|k| k.picture.is_b_picture) {
+        return unplaced;
+    }
+    let mut held = None;
+    for (n, k) in parsed_packets.iter().enumerate().filter(|(_, k)| k.picture.shown) {
+        if k.picture.is_damaged {
+            if let Some(held) = held.take() {
+                unplaced[held] = true;
+            }
+        } else if !k.picture.is_b_picture {
+            held = Some(n);
+        }
+    }
+    unplaced
 }
 
 /// Packets at which decoding may start.
@@ -335,7 +396,9 @@ fn find_sync_points(
     // For codecs whose headers are not parsed: a file with tables begins with its stream, regardless of key
     // flags.
     let begins = first.is_none() || container == "avi" || container.contains("mp4");
-    let soft = soft.or((begins && kind == CodecKind::Other && !parsed_packets.is_empty()).then_some(0));
+    let soft = soft
+        .or((begins && matches!(kind, CodecKind::Other | CodecKind::Vc1) && !parsed_packets.is_empty())
+            .then_some(0));
     if let Some(soft) = soft.filter(|&s| first.is_none_or(|f| order[s] < order[f])) {
         starts[soft] = true;
     }
@@ -437,7 +500,11 @@ fn presentation_times(
 ) -> (Vec<i64>, u32) {
     let packet_infos: Vec<&PacketInfo> = shown.iter().map(|&n| &parsed_packets[n].packet).collect();
     let rate = info.frame_rate.unwrap_or((25, 1));
-    let given: Vec<Option<i64>> = packet_infos.iter().map(|packet| packet.pts).collect();
+    let mut given: Vec<Option<i64>> = packet_infos.iter().map(|packet| packet.pts).collect();
+    // Times that follow decode order although pictures are reordered belong to the same frames.
+    if pts_follow_decode_order(parsed_packets) {
+        given.sort_unstable();
+    }
     if stores_times(container) && given.iter().any(Option::is_some) {
         let durations: Vec<i64> = packet_infos.iter().map(|packet| packet.duration).collect();
         let step = frame_ticks(info, rate);

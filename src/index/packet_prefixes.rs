@@ -77,6 +77,10 @@ impl PacketPrefixes {
                     }
                     in_band = InBandHeaders::new(&header_parser, info, &head);
                 }
+                // The index at the end of a packet, and the references of the frames in it, are needed.
+                if kind == CodecKind::Vp9 && picture.random_access == RandomAccessPoint::Inexact {
+                    return Ok(None);
+                }
                 in_band.observe(parsed_packets.len() as u32, picture.random_access, &head);
                 picture
             } else {
@@ -131,16 +135,17 @@ fn parse_prefix(
         read_prefix(source, packet, most, head)?;
         picture = header_parser.parse(head, packet.key);
         picture.shown |= !present;
+        picture.is_damaged &= present;
         // SEI messages and metadata may precede the picture.
         let is_late = match header_parser.kind() {
             CodecKind::Av1 => packet.key && picture.random_access == RandomAccessPoint::None,
-            _ => !picture.shown,
+            _ => !picture.shown || picture.is_damaged,
         };
         if !is_late || size <= most {
             break;
         }
     }
-    if of_units && !picture.shown && size > LONG_PREFIX_BYTES {
+    if (of_units && !picture.shown || picture.is_damaged) && size > LONG_PREFIX_BYTES {
         return Ok(None);
     }
     // A VP9 superframe index is at the end of the packet; one of its frames is shown.

@@ -1,6 +1,7 @@
 //! Tests MPEG-1 and MPEG-2 streams written by hand: closed and open groups, and program streams without times.
 
-use crate::timestamps::{decoded, frames, memory, Decoded};
+use crate::common::mp4::{Mp4, Sample};
+use crate::timestamps::{decoded, frames, index_of, memory, Decoded};
 use framespool::decode::SoftwareDecoder;
 use framespool::units::PresentationIndex;
 
@@ -177,6 +178,51 @@ fn closed_groups(fields: bool) {
     let mut decoder = SoftwareDecoder::new();
     frames(&stream.source, &stream.index, &mut decoder, &[12]).unwrap();
     assert_eq!(decoder.stats.frames_decoded, 2, "the I picture and the B picture");
+}
+
+/// Splits an access unit of two fields before the second one.
+fn split_fields(unit: &[u8]) -> [Vec<u8>; 2] {
+    let second = memchr::memmem::rfind(unit, &[0, 0, 1, 0]).expect("a picture");
+    [unit[..second].to_vec(), unit[second..].to_vec()]
+}
+
+#[test]
+fn two_packets_with_one_field_each_are_one_frame() {
+    let units = mpeg_units(&[CLOSED_GOP, 0, 0], true);
+    let whole = decoded(memory("whole.m2v", units.concat()));
+    let fields = units.iter().flat_map(|unit| split_fields(unit));
+    let samples: Vec<Sample> =
+        fields.enumerate().map(|(n, data)| Sample { data, ticks: 20, shift: 0, key: n % 12 == 0 }).collect();
+    let mut mov = Mp4 {
+        entry: *b"m2v1",
+        config: Vec::new(),
+        size: (16, 32),
+        timescale: 1000,
+        samples,
+        lists_keys: true,
+    };
+    let split = decoded(mov.source("fields.mov"));
+    assert_eq!(split.index.packets.len(), 2 * units.len(), "libavformat does not join them");
+    assert_eq!(split.hashes, whole.hashes);
+    let halved: Vec<u32> = packets_of(&split).iter().map(|packet| packet / 2).collect();
+    assert_eq!(halved, packets_of(&whole));
+    // A missing field makes one frame undecodable and moves no frame of other groups.
+    mov.samples.remove(2 * 7);
+    let index = index_of(&mov.source("missing.mov")).unwrap();
+    assert_eq!(index.num_frames() as usize, units.len());
+}
+
+#[test]
+fn sequence_end_between_fields_makes_no_frame() {
+    const SEQUENCE_END: [u8; 4] = [0, 0, 1, 0xb7];
+    let units = mpeg_units(&[CLOSED_GOP, CLOSED_GOP], true);
+    let intact = decoded(memory("intact.mpg", program_stream(&units, &vec![None; units.len()])));
+    let mut ended = units.clone();
+    let last = ended.pop().expect("units");
+    ended.push(split_fields(&last).iter().flat_map(|field| [&field[..], &SEQUENCE_END].concat()).collect());
+    let changed = decoded(memory("ended.mpg", program_stream(&ended, &vec![None; units.len()])));
+    assert_eq!(changed.index.packets.len(), units.len() + 1, "the parser splits the last pair");
+    assert_eq!(changed.hashes, intact.hashes);
 }
 
 #[test]

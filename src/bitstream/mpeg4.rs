@@ -61,6 +61,7 @@ impl VopTracker {
     pub fn parse(&mut self, data: &[u8]) -> PictureInfo {
         const INTRA: Vop = 0;
         const BIDIRECTIONAL: Vop = 2;
+        const MAX_PLACEHOLDER_BYTES: usize = 19;
         self.parse_vol(data);
         self.is_packed |= declares_packing(data);
         let aligned = self.packed.is_empty();
@@ -86,7 +87,11 @@ impl VopTracker {
             }
             return PictureInfo { shown: false, ..PictureInfo::default() };
         };
+        // The packed picture is intact, but not the one that this packet held.
+        let is_damaged = !has_vop && data.len() > MAX_PLACEHOLDER_BYTES && !holds_only_headers(data);
+        self.after_damage |= is_damaged;
         PictureInfo {
+            is_damaged,
             random_access: if kind == INTRA && aligned {
                 RandomAccessPoint::Open
             } else {
@@ -148,13 +153,18 @@ mod tests {
         let (pair, placeholder) = ([vop(1, true), vop(2, true)].concat(), vop(1, false));
         let first = [&[0, 0, 1, 0xb2][..], b"DivX503b1393p", &vop(0, true)].concat();
         let (b, zeros) = (vop(2, true), vec![0; 40]);
-        let packets =
-            [&first, &pair, &placeholder, &zeros, &placeholder, &placeholder, &zeros, &b, &placeholder];
-        let looks = packets.map(|p| mpeg4.parse(p)).map(|l| (l.shown, l.is_damaged));
+        let packets = [
+            &[&first, &pair, &placeholder, &zeros, &placeholder, &placeholder][..],
+            &[&zeros, &b, &placeholder, &pair, &zeros, &placeholder, &pair, &vec![0; 6], &pair],
+        ];
+        let packets = packets.concat();
+        let looks: Vec<_> = packets.iter().map(|p| mpeg4.parse(p)).map(|l| (l.shown, l.is_damaged)).collect();
         let (intact, damaged, nothing) = ((true, false), (true, true), (false, false));
-        let of_two_b = [damaged, intact, damaged];
+        let (first_of_three, second_of_three) = ([damaged, intact, damaged], [intact, damaged, damaged]);
         assert_eq!(looks[..6], [intact, intact, intact, damaged, damaged, nothing]);
-        assert_eq!(looks[6..], of_two_b);
+        assert_eq!(looks[6..9], first_of_three);
+        assert_eq!(looks[9..12], second_of_three);
+        assert_eq!(looks[12..], [intact; 3], "a placeholder");
     }
 
     #[test]

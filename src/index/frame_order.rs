@@ -57,7 +57,15 @@ pub(super) fn build_frame_table(
             by_picture_type(&parsed_packets)
         }
         Some(Order::Numbers(order)) => order,
-        None => order_by_decoder_output(&mut parsed_packets, &decoded_order()?),
+        Some(Order::Counts(order)) => {
+            unplaced = reordered_before_damage(&parsed_packets, &order);
+            order
+        }
+        None => {
+            let order = order_by_decoder_output(&mut parsed_packets, &decoded_order()?);
+            unplaced = reordered_before_damage(&parsed_packets, &order);
+            order
+        }
     };
     if kind == CodecKind::Mpeg12 {
         // Otherwise the second field of a random access point would seem to be a leading picture.
@@ -171,8 +179,8 @@ fn order_by_decoder_output(parsed_packets: &mut [ParsedPacket], shown: &[DecodeI
         .collect()
 }
 
-/// VP8: the headers of a damaged packet do not show whether its picture is hidden. Encoders give a hidden picture nearly the time of the
-/// next one.
+/// VP8: the headers of a damaged packet do not show whether its picture is hidden. Encoders give a hidden picture
+/// nearly the time of the next one, which is later than that of the picture before it.
 fn hide_damaged_alternate_references(parsed_packets: &mut [ParsedPacket]) {
     if !parsed_packets.iter().any(|k| k.picture.is_damaged) {
         return;
@@ -183,8 +191,9 @@ fn hide_damaged_alternate_references(parsed_packets: &mut [ParsedPacket]) {
     let mut known: Vec<i64> = gaps.iter().copied().flatten().collect();
     known.sort_unstable();
     let Some(&usual) = known.get(known.len() / 2) else { return };
-    for (k, gap) in parsed_packets.iter_mut().zip(gaps).filter(|(k, _)| k.picture.is_damaged) {
-        k.picture.shown = gap.is_none_or(|gap| gap > usual / 2);
+    for (pair, k) in gaps.windows(2).zip(&mut parsed_packets[1..]).filter(|(_, k)| k.picture.is_damaged) {
+        let [Some(before), Some(after)] = *pair else { continue };
+        k.picture.shown = after > usual / 2 || after >= before;
     }
 }
 
@@ -212,8 +221,10 @@ fn stores_times(container: &str) -> bool {
 enum Order {
     /// See [`by_picture_type`].
     ByPictureType,
-    /// Numbers that increase in presentation order, one per packet.
+    /// Times or positions that increase in presentation order, one per packet.
     Numbers(Vec<i64>),
+    /// Picture order counts, likewise.
+    Counts(Vec<i64>),
 }
 
 /// Returns the presentation order; `None` if headers do not give it.
@@ -236,7 +247,7 @@ fn presentation_order(info: &StreamInfo, container: &str, parsed_packets: &[Pars
             // A count reset in between would move whole ranges of pictures.
             let counted =
                 by_picture_order_count(parsed_packets).filter(|order| !exceeds_reorder_depth(order));
-            return counted.map(Order::Numbers).or_else(as_stored);
+            return counted.map(Order::Counts).or_else(as_stored);
         }
         _ if timed => {
             let mut last = i64::MIN + 1;
@@ -246,7 +257,7 @@ fn presentation_order(info: &StreamInfo, container: &str, parsed_packets: &[Pars
         _ => {}
     }
     match info.params.codec.kind {
-        CodecKind::H264 | CodecKind::Hevc => by_picture_order_count(parsed_packets).map(Order::Numbers),
+        CodecKind::H264 | CodecKind::Hevc => by_picture_order_count(parsed_packets).map(Order::Counts),
         // These codecs do not reorder.
         CodecKind::Vp8 | CodecKind::Vp9 | CodecKind::Av1 => as_stored(),
         CodecKind::Other if is_intra_only(&info.params) => as_stored(),
@@ -314,20 +325,27 @@ fn contradicts_random_access(kind: CodecKind, parsed_packets: &[ParsedPacket]) -
 
 /// H.264/HEVC: the count increases in presentation order and restarts at each closed random access point. It
 /// may also restart in between (memory management control operation 5), which shows as a duplicate count:
-/// then `None`.
+/// then `None`. A damaged picture, whose count is unknown, follows the one decoded before it.
 fn by_picture_order_count(parsed_packets: &[ParsedPacket]) -> Option<Vec<i64>> {
-    let mut epoch = 0i64;
+    let (mut epoch, mut last) = (0i64, i64::MIN >> 1);
     let order = parsed_packets
         .iter()
         .map(|k| {
-            if k.picture.random_access == RandomAccessPoint::Closed || k.picture.is_broken_link {
+            let is_damaged_key = k.picture.is_damaged && k.picture.random_access != RandomAccessPoint::None;
+            if k.picture.random_access == RandomAccessPoint::Closed
+                || k.picture.is_broken_link
+                || is_damaged_key
+            {
                 epoch += 1;
             }
-            Some((epoch << 33) + i64::from(k.parsed?.picture_order_count))
+            if !k.picture.is_damaged {
+                last = (epoch << 33) + i64::from(k.parsed?.picture_order_count);
+            }
+            Some(last)
         })
         .collect::<Option<Vec<i64>>>()?;
     let mut shown: Vec<i64> =
-        order.iter().zip(parsed_packets).filter(|(_, k)| k.picture.shown).map(|(&o, _)| o).collect();
+        order.iter().zip(parsed_packets).filter(is_intact_frame).map(|(&o, _)| o).collect();
     shown.sort_unstable();
     shown.windows(2).all(|w| w[0] < w[1]).then_some(order)
 }
@@ -376,6 +394,28 @@ fn unplaced_by_damage(parsed_packets: &[ParsedPacket]) -> Vec<bool> {
     unplaced
 }
 
+fn is_intact_frame((_, k): &(&i64, &ParsedPacket)) -> bool {
+    k.picture.shown && !k.picture.is_damaged
+}
+
+/// Pictures shortly before a damaged one in decode order, which may be shown before or after it if pictures are
+/// reordered.
+fn reordered_before_damage(parsed_packets: &[ParsedPacket], order: &[i64]) -> Vec<bool> {
+    let mut unplaced = vec![false; parsed_packets.len()];
+    if order.iter().zip(parsed_packets).filter(is_intact_frame).is_sorted_by_key(|(order, _)| *order) {
+        return unplaced;
+    }
+    for n in (0..parsed_packets.len()).filter(|&n| parsed_packets[n].picture.is_damaged) {
+        for before in (0..n).rev().take(MAX_REORDER_DEPTH) {
+            unplaced[before] = parsed_packets[before].picture.shown;
+            if parsed_packets[before].picture.random_access == RandomAccessPoint::Closed {
+                break;
+            }
+        }
+    }
+    unplaced
+}
+
 /// Packets at which decoding may start.
 fn find_sync_points(
     kind: CodecKind,
@@ -399,6 +439,9 @@ fn find_sync_points(
     let soft = soft
         .or((begins && matches!(kind, CodecKind::Other | CodecKind::Vc1) && !parsed_packets.is_empty())
             .then_some(0));
+    // Streams without a beginning of their own may be cut inside a picture.
+    let is_whole = stores_times(container) && !["mpegts", "mpeg"].contains(&container) || container == "avi";
+    let soft = soft.or(parsed_packets.first().is_some_and(|k| k.picture.is_damaged && is_whole).then_some(0));
     if let Some(soft) = soft.filter(|&s| first.is_none_or(|f| order[s] < order[f])) {
         starts[soft] = true;
     }

@@ -52,8 +52,11 @@ fn overwritten_packet_moves_no_other_frame() {
             }
             let changed = index_of(&memory("overwritten", overwritten(&bytes, &intact, packet))).unwrap();
             assert_eq!(times(&changed), times(&intact), "{path}, packet {packet}");
-            assert!(changed.damaged_units > 0, "{path}, packet {packet}");
-            assert!(changed.packets[packet].is_corrupt(), "{path}, packet {packet}");
+            // Sample tables are read without the packets between key frames: these packets only fail when they are
+            // requested.
+            let is_read = is_mpeg4 || intact.container != "mov,mp4";
+            assert!(!is_read || changed.damaged_units > 0, "{path}, packet {packet}");
+            assert!(!is_read || changed.packets[packet].is_corrupt(), "{path}, packet {packet}");
             // Other frames that could be elsewhere are marked.
             for (n, (frame, before)) in changed.frames.iter().zip(&intact.frames).enumerate() {
                 let is_marked = |at: DecodeIndex| {

@@ -214,7 +214,7 @@ impl ScramblingMonitor {
         let reaches = |run: &u8| *run >= MIN_SCRAMBLED_PACKETS;
         match id {
             Some(id) => usize::try_from(id).ok().and_then(|id| seen.runs.get(id)).is_some_and(reaches),
-            None => seen.runs.iter().any(|run| reaches(run)),
+            None => seen.runs.iter().any(reaches),
         }
     }
 }

@@ -117,7 +117,7 @@ fn as_intra_only(key: &[u8]) -> Vec<u8> {
         digits.chunks(8).map(|c| c.iter().enumerate().fold(0, |byte, (n, bit)| byte | bit << (7 - n)));
     let hidden: Vec<u8> = header.chain(key[rest..].iter().copied()).collect();
     let [low, high, ..] = (hidden.len() as u32).to_le_bytes();
-    let marker = 0b110_01_001; // two frames, sizes of two bytes
+    let marker = 0b1100_1001; // two frames, sizes of two bytes
     [&hidden[..], &[0x88], &[marker, low, high, 1, 0, marker]].concat()
 }
 

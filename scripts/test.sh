@@ -81,7 +81,8 @@ python_code="python tests/python tests/media tests/adversarial demo benches exam
 workspace=(--workspace --features framespool-kernels/shim $locked)
 # Without the tests that need a GPU, which scripts/test_gpu.sh runs.
 rust=(cargo nextest run "${workspace[@]}" -E 'not binary(gpu)')
-pytest=(python -m pytest -n 2)
+# One more than the cores: some tests wait for a time that an interface defines.
+pytest=(python -m pytest -n $(($(nproc) + 1)) --dist worksteal)
 
 # The crates without C libraries, for platforms that are not built here.
 other_platforms() {

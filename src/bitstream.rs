@@ -14,5 +14,6 @@ pub(crate) mod nal;
 pub(crate) mod parameter_set_tracker;
 pub mod picture_info;
 pub mod references;
+pub(crate) mod sample_aspect;
 pub(crate) mod vp8;
 pub(crate) mod vp9;

@@ -5,6 +5,7 @@
 mod bitstream_filter;
 mod hardware;
 mod image;
+mod interlaced;
 mod packet_reader;
 pub mod plan;
 mod range_state;
@@ -234,7 +235,7 @@ impl SoftwareDecoder {
         self.stats.frames_decoded += u64::from(!state.index.packets[at.as_usize()].is_second_field());
         let (_, decoder) = self.open.as_mut().expect("prepared when the decode pass started");
         let refused = decoder.send(&self.packet).err();
-        state.record_sent(at, refused.as_deref());
+        state.record_sent(at, self.packet.data(), refused.as_deref());
         let transforming = state.collect(decoder, &mut self.frame, on_frame, &mut self.stats)?;
         self.times.transforming += transforming;
         self.times.decoding += have.elapsed().saturating_sub(transforming);

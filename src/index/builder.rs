@@ -309,6 +309,7 @@ fn build_index(
         info.params.reorder = Some(reorder_depth(&packets));
     }
     let sync_points = (0..packets.len() as u32).filter(|&n| packets[n as usize].is_sync()).collect();
+    info.sample_aspect = info.sample_aspect.or(in_band.sample_aspect);
     let changes_parameters = in_band.sets.is_some_and(|s| s.changed());
     let in_band_headers = in_band.headers;
     Ok(VideoIndex {

@@ -3,6 +3,7 @@
 use crate::bitstream::header_parser::HeaderParser;
 use crate::bitstream::parameter_set_tracker::ParameterSetTracker;
 use crate::bitstream::picture_info::RandomAccessPoint;
+use crate::bitstream::sample_aspect::sample_aspect;
 use crate::error::{Error, Result, Site};
 use crate::media::{CodecKind, StreamInfo};
 
@@ -13,12 +14,15 @@ pub(super) struct InBandHeaders {
     /// The x264 user data SEI message of the first packet.
     x264_sei: Vec<u8>,
     pub headers: Vec<(u32, Vec<u8>)>,
+    /// Width of a pixel divided by its height, if the codec configuration or the first packet states it.
+    pub sample_aspect: Option<(u32, u32)>,
 }
 
 impl InBandHeaders {
     pub fn new(header_parser: &HeaderParser, info: &StreamInfo, first: &[u8]) -> Self {
         let sets = ParameterSetTracker::new(info.params.codec.kind, &info.params.extradata);
-        Self { sets, x264_sei: header_parser.x264_sei(first), headers: Vec::new() }
+        let sample_aspect = sample_aspect(&info.params, first);
+        Self { sets, x264_sei: header_parser.x264_sei(first), headers: Vec::new(), sample_aspect }
     }
 
     /// Records packet `at`, of which `data` may be only the first bytes.

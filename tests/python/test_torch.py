@@ -162,9 +162,7 @@ def run_torchrun(what, short_clips, folder, ranks=2, *, fails=False):
     side = Path(__file__).with_name("distributed_worker.py")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), side]
     videos = [path for path, _ in short_clips[:5]]
-    done = subprocess.run(
-        [*command, what, folder, *videos], capture_output=True, text=True, env=few_threads()
-    )
+    done = subprocess.run([*command, what, folder, *videos], capture_output=True, text=True, env=few_threads())
     assert (done.returncode != 0) == fails, done.stderr[-4000:]
     return [] if fails else [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]
 

@@ -206,8 +206,9 @@ pub(crate) fn can_change_within_range(before: &CodecParams, after: &CodecParams,
             let hevc = after.codec.kind == CodecKind::Hevc;
             Framing::detect(hevc, &before.extradata) == Framing::detect(hevc, &after.extradata)
         }
-        CodecKind::Mpeg12 | CodecKind::Mpeg4 => Syntax::of(after)
-            .is_some_and(|syntax| Headers::read(syntax, data).is_configuration(syntax)),
+        CodecKind::Mpeg12 | CodecKind::Mpeg4 => {
+            Syntax::of(after).is_some_and(|syntax| Headers::read(syntax, data).is_configuration(syntax))
+        }
         _ => false,
     }
 }
@@ -230,12 +231,32 @@ mod tests {
         let (first, second) = (unit(0x20, 1), unit(0x20, 2));
         let (user, picture) = (unit(0xb2, 7), unit(0xb6, 9));
         let mut tracker = tracker("mpeg4", &[&first[..], &user].concat());
-        assert_eq!(tracker.observe(&[&first[..], &picture].concat(), true), None, "repeated without user data");
-        assert_eq!(tracker.observe(&[&second[..], &picture].concat(), false), None, "decoding cannot start here");
-        assert_eq!(tracker.observe(&picture, true), Some([&second[..], &user].concat()), "the user data stay");
+        assert_eq!(
+            tracker.observe(&[&first[..], &picture].concat(), true),
+            None,
+            "repeated without user data"
+        );
+        assert_eq!(
+            tracker.observe(&[&second[..], &picture].concat(), false),
+            None,
+            "decoding cannot start here"
+        );
+        assert_eq!(
+            tracker.observe(&picture, true),
+            Some([&second[..], &user].concat()),
+            "the user data stay"
+        );
         assert_eq!(tracker.observe(&picture, true), None);
-        assert_eq!(tracker.observe(&[&first[..], &[0], &picture].concat(), true).map(|e| e[4]), Some(1), "back");
-        assert_eq!(tracker.observe(&[&picture[..], &second, &picture].concat(), true), None, "after a picture");
+        assert_eq!(
+            tracker.observe(&[&first[..], &[0], &picture].concat(), true).map(|e| e[4]),
+            Some(1),
+            "back"
+        );
+        assert_eq!(
+            tracker.observe(&[&picture[..], &second, &picture].concat(), true),
+            None,
+            "after a picture"
+        );
     }
 
     #[test]

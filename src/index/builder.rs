@@ -123,7 +123,9 @@ pub fn build_from_scan(
         if unread && is_marked != parsed_headers.is_empty() {
             let validator = match &mut keyframe_validator {
                 Some(validator) => validator,
-                None => keyframe_validator.insert(KeyframeValidator::new(&site, &in_band.params(&info.params))?),
+                None => {
+                    keyframe_validator.insert(KeyframeValidator::new(&site, &in_band.params(&info.params))?)
+                }
             };
             match validator.is_intra(packet) {
                 true if !is_marked => picture.random_access = RandomAccessPoint::Open,

@@ -132,8 +132,6 @@ pub(super) fn with_extradata<'a>(
 ) -> Cow<'a, CodecParams> {
     match new_extradata {
         None => Cow::Borrowed(params),
-        Some((_, extradata)) => {
-            Cow::Owned(CodecParams { extradata: extradata.clone(), ..params.clone() })
-        }
+        Some((_, extradata)) => Cow::Owned(CodecParams { extradata: extradata.clone(), ..params.clone() }),
     }
 }

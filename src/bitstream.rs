@@ -3,6 +3,7 @@
 //! Knows no container and no index; a packet that is damaged or not understood is reported as such.
 
 pub(crate) mod av1;
+pub(crate) mod configuration;
 pub mod disposable;
 pub(crate) mod h264;
 pub mod header_parser;

@@ -23,6 +23,12 @@ impl HeaderParser {
         Self { kind, framing: Framing::detect(kind == CodecKind::Hevc, extradata), mpeg4 }
     }
 
+    /// The packets from here on belong to this configuration.
+    pub fn set_extradata(&mut self, extradata: &[u8]) {
+        self.framing = Framing::detect(self.kind == CodecKind::Hevc, extradata);
+        self.mpeg4.parse_vol(extradata);
+    }
+
     /// The stream's codec.
     pub fn kind(&self) -> CodecKind {
         self.kind

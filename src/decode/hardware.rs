@@ -25,6 +25,8 @@ use crate::units::DecodeIndex;
 pub struct HardwareDecoder {
     session: Session,
     filter: Option<(Arc<VideoIndex>, BitstreamFilter)>,
+    /// Which extradata of the video the filter was made for.
+    extradata_changes: usize,
     packet: Packet,
     unit: Vec<u8>,
     state: Option<RangeState>,
@@ -60,6 +62,7 @@ impl HardwareDecoder {
         Ok(Self {
             session: Session::new(device)?,
             filter: None,
+            extradata_changes: 0,
             packet: Packet::new(),
             unit: Vec::new(),
             state: None,
@@ -81,12 +84,16 @@ impl HardwareDecoder {
     /// `Unsupported` for a stream that falls back to the CPU, `Gpu` if the driver fails.
     pub fn begin(&mut self, index: &Arc<VideoIndex>, range: DecodeRange) -> Result<()> {
         self.stop();
-        if self.filter.as_ref().is_none_or(|(of, _)| !Arc::ptr_eq(of, index)) {
-            let filter = BitstreamFilter::new(index).map_err(|what| Error::Unsupported {
+        let extradata_changes = index.extradata_changes(range.start);
+        if self.extradata_changes != extradata_changes
+            || self.filter.as_ref().is_none_or(|(of, _)| !Arc::ptr_eq(of, index))
+        {
+            let filter = BitstreamFilter::new(index, range.start).map_err(|what| Error::Unsupported {
                 site: index.site.clone(),
                 what: format!("on the GPU, {what}"),
             })?;
             self.filter = Some((index.clone(), filter));
+            self.extradata_changes = extradata_changes;
         }
         let (_, filter) = self.filter.as_ref().expect("made above");
         self.session.begin(filter.codec, &filter.headers).map_err(|error| match error {
@@ -97,7 +104,7 @@ impl HardwareDecoder {
         })?;
         self.stats.runs += 1;
         self.color = filter.color;
-        let extradata = &index.info.params.extradata;
+        let extradata = &index.params_at(range.start).extradata;
         self.frame_nums = (filter.codec == Codec::H264).then(|| FrameNumTracker::new(extradata));
         self.state = Some(RangeState::new(index.clone(), range, !index.changes_parameters, false));
         Ok(())

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::skip_analysis::SkipMap;
 use super::{interlaced, DecodeStats};
+use crate::bitstream::configuration::can_change_within_range;
 use crate::bitstream::disposable::{Dependency, DependencyParser};
 use crate::bitstream::parameter_set_tracker::replaces_parameter_sets;
 use crate::decode::plan::DecodeRange;
@@ -77,7 +78,7 @@ impl RangeState {
     pub fn new(index: Arc<VideoIndex>, range: DecodeRange, allow_skipping: bool, threaded: bool) -> Self {
         let dependency_parser = allow_skipping
             .then(|| {
-                let mut parser = DependencyParser::new(&index.info.params);
+                let mut parser = DependencyParser::new(&index.params_at(range.start));
                 if index.changes_parameters {
                     // The parameter sets in force at the start; a packet with further ones is never skipped.
                     parser.parse(index.headers_before(range.start));
@@ -180,6 +181,7 @@ impl RangeState {
             .map_or(self.range.end, |skip_map| skip_map.last_to_read_with(&self.index, at));
         reader.read_with_prefetch(at, at == self.range.start, last, packet, interrupt)?;
         self.misplaced_parameter_set(at, packet.data()).map_or(Ok(()), Err)?;
+        self.misplaced_extradata(at, packet.data()).map_or(Ok(()), Err)?;
         // Its decoder searches for the next image, and completes one from the tables of an earlier packet.
         if self.index.info.params.codec.name == "mjpeg" && !packet.data().starts_with(&[0xff, 0xd8]) {
             let reason = "it does not begin with a JPEG image".to_owned();
@@ -288,6 +290,11 @@ impl RangeState {
         self.missing.binary_search(&at).map(|place| self.missing.remove(place)).is_ok()
     }
 
+    /// The first packet of the decode range.
+    pub fn start(&self) -> DecodeIndex {
+        self.range.start
+    }
+
     /// The last packet of the decode range.
     pub fn last(&self) -> DecodeIndex {
         self.range.end
@@ -322,6 +329,24 @@ impl RangeState {
             reason: "the sample replaces a parameter set of its sample entry, which avc1 and hvc1 forbid; a copy of the file \
                      with the tag avc3 or hev1 can be read"
                 .to_owned(),
+        })
+    }
+
+    /// Why packet `at` cannot be decoded: the codec configuration changes at it, and a decoder cannot change to the new
+    /// one before the next random access point.
+    fn misplaced_extradata(&self, at: DecodeIndex, data: &[u8]) -> Option<Error> {
+        if at == self.range.start || !self.index.changes_extradata_at(at) {
+            return None;
+        }
+        let before = self.index.params_at(DecodeIndex(at.0 - 1));
+        let is_applied = can_change_within_range(&before, &self.index.params_at(at), data);
+        (!is_applied).then(|| Error::Decode {
+            site: self.index.site_of_packet(at),
+            reason: format!(
+                "the codec configuration changes here, but decoding cannot start here, and a decoder of {} cannot change \
+                 its configuration between two pictures; encode the file again",
+                before.codec.name
+            ),
         })
     }
 

@@ -18,4 +18,5 @@ mod mpeg_timestamps;
 mod ogg_timestamps;
 mod parameter_sets;
 mod reference_graph;
+mod split_invariance;
 mod timestamps;

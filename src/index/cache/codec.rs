@@ -37,10 +37,12 @@ pub fn encode(index: &VideoIndex) -> Option<Vec<u8>> {
     put_summaries(&mut out, &index.streams);
     out.push(u8::from(index.direct) | u8::from(index.changes_parameters) << 1);
     write_varint(&mut out, index.damaged_units.into());
-    write_varint(&mut out, index.in_band_headers.len() as u64);
-    for (at, bytes) in &index.in_band_headers {
-        write_varint(&mut out, (*at).into());
-        write_bytes(&mut out, bytes);
+    for list in [&index.in_band_headers, &index.new_extradata] {
+        write_varint(&mut out, list.len() as u64);
+        for (at, bytes) in list {
+            write_varint(&mut out, (*at).into());
+            write_bytes(&mut out, bytes);
+        }
     }
     put_packets(&mut out, index);
     put_frames(&mut out, index);
@@ -56,15 +58,14 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
     let flags = reader.byte().filter(|&flags| flags < 4)?;
     let (direct, changes_parameters) = (flags & 1 != 0, flags & 2 != 0);
     let damaged_units = reader.varint_u32()?;
-    let mut in_band_headers: Vec<(u32, Vec<u8>)> = Vec::new();
-    for _ in 0..reader.varint()? {
-        let at = reader.varint_u32().filter(|&at| in_band_headers.last().is_none_or(|last| last.0 < at))?;
-        in_band_headers.push((at, reader.bytes(limits.packet_bytes)?.to_vec()));
-    }
+    let in_band_headers = by_packet(reader, limits.packet_bytes)?;
+    let new_extradata = by_packet(reader, limits.extradata_bytes)?;
     let packets = packets(reader, direct, &site, limits)?;
     let (frames, end_pts) = frames(reader, &packets)?;
     if !reader.rest().is_empty()
-        || in_band_headers.last().is_some_and(|last| last.0 as usize >= packets.len())
+        || [&in_band_headers, &new_extradata]
+            .iter()
+            .any(|list| list.last().is_some_and(|last| last.0 as usize >= packets.len()))
     {
         return None;
     }
@@ -80,9 +81,20 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
         direct,
         sync_points,
         in_band_headers,
+        new_extradata,
         damaged_units,
         changes_parameters,
     })
+}
+
+/// Bytes that apply from a packet on, by packet.
+fn by_packet(reader: &mut VarintReader<'_>, max_bytes: u64) -> Option<Vec<(u32, Vec<u8>)>> {
+    let mut list: Vec<(u32, Vec<u8>)> = Vec::new();
+    for _ in 0..reader.varint()? {
+        let at = reader.varint_u32().filter(|&at| list.last().is_none_or(|last| last.0 < at))?;
+        list.push((at, reader.bytes(max_bytes)?.to_vec()));
+    }
+    Some(list)
 }
 
 fn sync_points(packets: &[PacketRecord]) -> impl Iterator<Item = u32> + '_ {

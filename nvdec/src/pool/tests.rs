@@ -49,8 +49,9 @@ impl DecoderFactory for FakeFactory {
         let mut alive = self.alive.lock().unwrap();
         if alive.len() >= self.max_alive {
             drop(alive);
-            if self.num_failed.fetch_add(1, Ordering::Relaxed) < 2 {
-                self.fail_together.iter().for_each(|both| drop(both.wait()));
+            let is_early = self.num_failed.fetch_add(1, Ordering::Relaxed) < 2;
+            if let Some(both) = self.fail_together.as_ref().filter(|_| is_early) {
+                both.wait();
             }
             return Err(Error::OutOfMemory { what: "cuvidCreateDecoder".to_owned(), bytes: 0 });
         }

@@ -1,4 +1,4 @@
-"""Videos whose codec configuration changes: two streams of different headers, joined in each container that allows it."""
+"""Videos whose codec configuration changes: two streams of different headers, joined in several containers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ PAIRS = {
     "h264.mp4": (f"{X264} -qp 18 -x264-params cabac=0 -g 6", f"{X264} -qp 36 -x264-params cabac=0 -g 6"),
     "h264.flv": (f"{X264} -qp 18 -x264-params cabac=0 -g 6", f"{X264} -qp 36 -x264-params cabac=0 -g 6"),
     "hevc.mp4": (f"{X265}:keyint=6 -qp 20", f"{X265}:keyint=6:amp=1:rect=1:ctu=16 -qp 35"),
-    "av1.mp4": ("-c:v libaom-av1 -usage realtime -cpu-used 8 -crf 40 -g 6", "-c:v libaom-av1 -cpu-used 8 -crf 50 -g 6 -enable-cdef 0"),
+    "av1.mp4": (
+        "-c:v libaom-av1 -usage realtime -cpu-used 8 -crf 40 -g 6",
+        "-c:v libaom-av1 -cpu-used 8 -crf 50 -g 6 -enable-cdef 0",
+    ),
     "ffv1.mov": ("-c:v ffv1 -level 3 -coder 1 -g 1", "-c:v ffv1 -level 3 -coder 1 -context 1 -slices 6 -g 1"),
     "mpeg4.m4v": ("-c:v mpeg4 -qscale:v 3 -g 6 -f m4v", "-r 50 -c:v mpeg4 -qscale:v 5 -g 6 -f m4v"),
     "mpeg2.m2v": (

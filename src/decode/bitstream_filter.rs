@@ -43,7 +43,7 @@ pub struct AccessUnitInfo {
     pub is_cropped: bool,
     /// It contains bytes that no encoder writes.
     pub is_damaged: bool,
-    /// Why it is decoded by the CPU instead.
+    /// Property for which the range falls back to the CPU.
     pub unreported: Option<&'static str>,
 }
 

@@ -1,5 +1,5 @@
-//! Data in the packets of a stream, or attached to them by its container, that a decoder needs when it starts at a later
-//! packet.
+//! Data in the packets of a stream, or attached to them by its container, that a decoder needs when it starts at a
+//! later packet.
 
 use std::borrow::Cow;
 
@@ -48,8 +48,8 @@ impl InBandHeaders {
         with_extradata(params, self.new_extradata.last())
     }
 
-    /// Records extradata that the container attaches to packet `at` with this payload. Returns the parameters in force from there on,
-    /// unless they are the same as before: some muxers repeat the extradata at each keyframe.
+    /// Records extradata that the container attaches to packet `at`, whose payload is `data`. Returns the parameters in
+    /// force from there on, unless they are the same as before: some muxers repeat the extradata at each keyframe.
     pub fn change_extradata(
         &mut self,
         at: u32,
@@ -137,5 +137,45 @@ pub(super) fn with_extradata<'a>(
     match new_extradata {
         None => Cow::Borrowed(params),
         Some((_, extradata)) => Cow::Owned(CodecParams { extradata: extradata.clone(), ..params.clone() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keyframe_without_sequence_header_gets_the_one_in_force() {
+        // OBUs with a size: sequence headers of two bytes, and a temporal delimiter in place of a frame.
+        let (first, second, frame) = ([0x0a, 2, 1, 1], [0x0a, 2, 2, 2], [0x12, 0]);
+        let stored = |header: &[u8]| [&[0x0a, 0x82, 0][..], &header[2..]].concat(); // the size in two bytes
+        let params = CodecParams::synthetic("av1", &[&[0x81, 0, 0, 0], &first[..]].concat());
+        let header_parser = HeaderParser::new(CodecKind::Av1, &params.extradata);
+        let mut in_band = InBandHeaders::new(&header_parser, &params, &frame);
+        let keyframes =
+            [frame.to_vec(), frame.to_vec(), [&second[..], &frame].concat(), frame.to_vec(), first.to_vec()];
+        for (at, packet) in (0..).zip(&keyframes) {
+            assert!(!in_band.observe(at, RandomAccessPoint::Closed, packet));
+        }
+        assert_eq!(in_band.headers, [(1, stored(&first)), (2, vec![]), (3, stored(&second)), (4, vec![])]);
+        assert!(in_band.new_extradata.is_empty());
+    }
+
+    #[test]
+    fn repeated_extradata_are_no_change() {
+        let avcc = |set: u8| vec![1, 66, 0, 30, 0xff, 0xe1, 0, 5, 0x67, 66, 0, set, 0x80, 0];
+        let params = CodecParams::synthetic("h264", &avcc(1));
+        let mut header_parser = HeaderParser::new(CodecKind::H264, &params.extradata);
+        let mut in_band = InBandHeaders::new(&header_parser, &params, &[]);
+        let mut change = |at, extradata: &[u8]| {
+            let changed = in_band.change_extradata(at, &params, extradata, &mut header_parser, &[]);
+            changed.map(|params| params.extradata)
+        };
+        assert_eq!(change(0, &avcc(1)), None);
+        assert_eq!(change(5, &avcc(2)), Some(avcc(2)));
+        assert_eq!(change(7, &avcc(2)), None);
+        assert_eq!(change(9, &avcc(1)), Some(avcc(1)), "back");
+        assert_eq!(in_band.new_extradata, [(5, avcc(2)), (9, avcc(1))]);
+        assert!(in_band.are_changing() && in_band.headers.is_empty());
     }
 }

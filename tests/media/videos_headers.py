@@ -1,4 +1,4 @@
-"""Videos whose codec configuration changes: two streams of different headers, joined in each container that allows it."""
+"""Videos whose codec configuration changes: two streams of different headers, joined in several containers."""
 
 from __future__ import annotations
 

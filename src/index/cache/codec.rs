@@ -35,14 +35,14 @@ pub fn encode(index: &VideoIndex) -> Option<Vec<u8>> {
     write_bytes(&mut out, index.container.as_bytes());
     put_stream(&mut out, &index.info);
     put_summaries(&mut out, &index.streams);
-    out.push(u8::from(index.direct) | u8::from(index.changes_parameters) << 1);
+    let has_new_extradata = !index.new_extradata.is_empty();
+    out.push(
+        u8::from(index.direct) | u8::from(index.changes_parameters) << 1 | u8::from(has_new_extradata) << 2,
+    );
     write_varint(&mut out, index.damaged_units.into());
-    for list in [&index.in_band_headers, &index.new_extradata] {
-        write_varint(&mut out, list.len() as u64);
-        for (at, bytes) in list {
-            write_varint(&mut out, (*at).into());
-            write_bytes(&mut out, bytes);
-        }
+    put_by_packet(&mut out, &index.in_band_headers);
+    if has_new_extradata {
+        put_by_packet(&mut out, &index.new_extradata);
     }
     put_packets(&mut out, index);
     put_frames(&mut out, index);
@@ -55,11 +55,14 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
     let container = reader.text(MAX_NAME_BYTES)?.to_owned();
     let info = stream(reader, limits)?;
     let streams = summaries(reader)?;
-    let flags = reader.byte().filter(|&flags| flags < 4)?;
+    let flags = reader.byte().filter(|&flags| flags < 8)?;
     let (direct, changes_parameters) = (flags & 1 != 0, flags & 2 != 0);
     let damaged_units = reader.varint_u32()?;
     let in_band_headers = by_packet(reader, limits.packet_bytes)?;
-    let new_extradata = by_packet(reader, limits.extradata_bytes)?;
+    let new_extradata = match flags & 4 {
+        0 => Vec::new(),
+        _ => by_packet(reader, limits.extradata_bytes).filter(|list| !list.is_empty())?,
+    };
     let packets = packets(reader, direct, &site, limits)?;
     let (frames, end_pts) = frames(reader, &packets)?;
     if !reader.rest().is_empty()
@@ -85,6 +88,14 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
         damaged_units,
         changes_parameters,
     })
+}
+
+fn put_by_packet(out: &mut Vec<u8>, list: &[(u32, Vec<u8>)]) {
+    write_varint(out, list.len() as u64);
+    for (at, bytes) in list {
+        write_varint(out, (*at).into());
+        write_bytes(out, bytes);
+    }
 }
 
 /// Bytes that apply from a packet on, by packet.

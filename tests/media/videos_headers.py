@@ -18,7 +18,7 @@ PAIRS = {
         "-c:v libaom-av1 -cpu-used 8 -crf 50 -g 6 -enable-cdef 0",
     ),
     "ffv1.mov": ("-c:v ffv1 -level 3 -coder 1 -g 1", "-c:v ffv1 -level 3 -coder 1 -context 1 -slices 6 -g 1"),
-    "mpeg4.m4v": ("-c:v mpeg4 -qscale:v 3 -g 6 -f m4v", "-r 50 -c:v mpeg4 -qscale:v 5 -g 6 -f m4v"),
+    "mpeg4.m4v": ("-c:v mpeg4 -qscale:v 3 -g 6 -f m4v", "-c:v mpeg4 -mpeg_quant 1 -qscale:v 5 -g 6 -f m4v"),
     "mpeg2.m2v": (
         "-c:v mpeg2video -qscale:v 4 -g 6 -bf 1",
         f"-c:v mpeg2video -qscale:v 4 -g 6 -bf 1 -intra_matrix {','.join(['8'] + ['40'] * 63)}",

@@ -24,9 +24,8 @@ use crate::units::DecodeIndex;
 /// An NVDEC session that is reused across decode ranges and videos.
 pub struct HardwareDecoder {
     session: Session,
-    filter: Option<(Arc<VideoIndex>, BitstreamFilter)>,
-    /// Which extradata of the video the filter was made for.
-    extradata_changes: usize,
+    /// With the video and the number of its extradata changes for which it was made.
+    filter: Option<(Arc<VideoIndex>, usize, BitstreamFilter)>,
     packet: Packet,
     unit: Vec<u8>,
     state: Option<RangeState>,
@@ -62,7 +61,6 @@ impl HardwareDecoder {
         Ok(Self {
             session: Session::new(device)?,
             filter: None,
-            extradata_changes: 0,
             packet: Packet::new(),
             unit: Vec::new(),
             state: None,
@@ -84,18 +82,15 @@ impl HardwareDecoder {
     /// `Unsupported` for a stream that falls back to the CPU, `Gpu` if the driver fails.
     pub fn begin(&mut self, index: &Arc<VideoIndex>, range: DecodeRange) -> Result<()> {
         self.stop();
-        let extradata_changes = index.extradata_changes(range.start);
-        if self.extradata_changes != extradata_changes
-            || self.filter.as_ref().is_none_or(|(of, _)| !Arc::ptr_eq(of, index))
-        {
+        let changes = index.extradata_changes(range.start);
+        if self.filter.as_ref().is_none_or(|(of, at, _)| !Arc::ptr_eq(of, index) || *at != changes) {
             let filter = BitstreamFilter::new(index, range.start).map_err(|what| Error::Unsupported {
                 site: index.site.clone(),
                 what: format!("on the GPU, {what}"),
             })?;
-            self.filter = Some((index.clone(), filter));
-            self.extradata_changes = extradata_changes;
+            self.filter = Some((index.clone(), changes, filter));
         }
-        let (_, filter) = self.filter.as_ref().expect("made above");
+        let (.., filter) = self.filter.as_ref().expect("made above");
         self.session.begin(filter.codec, &filter.headers).map_err(|error| match error {
             framespool_nvdec::Error::Unsupported { reason: what } => {
                 Error::Unsupported { site: index.site.clone(), what }
@@ -112,7 +107,7 @@ impl HardwareDecoder {
 
     /// Whether the pictures of the stream are identified by counting the displayed ones.
     pub fn identifies_by_count(&self) -> bool {
-        self.filter.as_ref().is_some_and(|(_, filter)| !filter.codec.reorders())
+        self.filter.as_ref().is_some_and(|(.., filter)| !filter.codec.reorders())
     }
 
     /// Wanted packets whose frames have not been delivered, of the decode range in progress or of the one
@@ -178,7 +173,7 @@ impl HardwareDecoder {
         let skip = can_skip && Mechanism::Skipping.is_enabled();
         let wanted = state.wants(at);
         let decode = wanted || !(skip || is_leading);
-        let (_, filter) = self.filter.as_ref().expect("set when the decode pass started");
+        let (.., filter) = self.filter.as_ref().expect("set when the decode pass started");
         let unit_info = filter.filter_packet(self.packet.data(), &mut self.unit);
         self.apply_unit_info(&unit_info, &state.index)?;
         let damaged = |reason: String| Error::Decode { site: state.index.site_of_packet(at), reason };

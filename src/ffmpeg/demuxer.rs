@@ -357,7 +357,6 @@ impl Drop for Demuxer {
     }
 }
 
-/// Called by libavformat to open files that a file refers to: parts of a playlist, a track in another file.
 /// Whether a sample aspect ratio may be the rounded form of the one in the stream: libavformat computes it from the display
 /// width of an MP4 track, in whole pixels, if the track does not state it otherwise.
 fn is_rounded(stated: (u32, u32), coded: (u32, u32), width: c_int) -> bool {
@@ -365,6 +364,7 @@ fn is_rounded(stated: (u32, u32), coded: (u32, u32), width: c_int) -> bool {
     stated != coded && (0.0..1.0).contains(&(display_width(coded) - display_width(stated)))
 }
 
+/// Called by libavformat to open files that a file refers to: parts of a playlist, a track in another file.
 /// Refused: a video is one file here, and with an FFmpeg that follows such references, the author of a file
 /// would choose what this process reads and which servers it contacts.
 unsafe extern "C" fn deny_external_open(

@@ -3,11 +3,11 @@
 #
 #   scripts/test.sh check  within a minute, for each small change: formatting, lints, the unit tests of the crates, layering, prose,
 #                          and a smoke test of the Python package
-#   scripts/test.sh        setup, Rust tests, Python tests, the GPU path on a simulated driver; with the
+#   scripts/test.sh        setup, Rust tests, Python tests, the GPU path on a simulated driver: what README promises; with the
 #                          generated media only, even if FRAMESPOOL_CORPUS is set
-#   scripts/test.sh rest   all other checks of a change: lints, licenses, PTX, sanitizers, the wheel in every Python,
-#                          PyTorch, JAX and Ray, stubs, documentation, 300 mutated files, the GPU path under each mode of the simulated
-#                          driver, and the additional corpus if FRAMESPOOL_CORPUS is set
+#   scripts/test.sh rest   all other checks of a change: tests of the project's own tools and pages, licenses, PTX, sanitizers, the
+#                          wheel in every Python, PyTorch, JAX and Ray, stubs, documentation, 300 mutated files, the GPU path under
+#                          each mode of the simulated driver, and the additional corpus if FRAMESPOOL_CORPUS is set
 #
 # `make check` runs the first, `make test` the second, `make test-all` the second and the third. The setup generates all test media.
 # With CI set, Cargo.lock must be up to date.
@@ -79,9 +79,17 @@ export FRAMESPOOL_INDEX=off
 locked=${CI:+--locked}
 python_code="python tests/python tests/media tests/adversarial demo benches examples scripts"
 workspace=(--workspace --features framespool-kernels/shim $locked)
-# Without the tests that need a GPU, which scripts/test_gpu.sh runs.
-rust=(cargo nextest run "${workspace[@]}" -E 'not binary(gpu)')
-pytest=(python -m pytest -n 2)
+rust=(cargo nextest run "${workspace[@]}" -E)
+# What the third tier runs instead of the second: tests of the project's own tools (the simulated driver, fuzz targets, benchmarks,
+# scripts), the examples of the pages, and the two searches for pictures that no other picture needs, whose result
+# frames_equal_reference_in_every_access_pattern checks too.
+tools='package(simulated-gpu) | package(framespool-fuzz) | (binary(engine) & test(/^(disposable_frames|reference_graph)::/))'
+python_tools=()
+for name in adversarial bench benches build_ffmpeg docs docstrings image_examples loader_mutants notebook prose_check wheel; do
+  python_tools+=("tests/python/test_$name.py")
+done
+# One more than the cores: some tests wait for a time that an interface defines.
+pytest=(python -m pytest -n $(($(nproc) + 1)) --dist worksteal)
 
 # The crates without C libraries, for platforms that are not built here.
 other_platforms() {
@@ -127,12 +135,18 @@ check() {
 }
 
 promised() {
+  # Without the tests that need a GPU, which scripts/test_gpu.sh runs.
+  step "Rust tests" "${rust[@]}" "not binary(gpu) - ($tools)"
+  step "GPU path, simulated driver" scripts/test_gpu.sh
+  step "Python tests" "${pytest[@]}" tests/python --ignore tests/python/gpu "${python_tools[@]/#/--ignore=}"
+}
+
+tools() {
   # Initial inputs of fuzz targets in addition to the media; the targets for archives have no others.
   export FRAMESPOOL_FUZZ_SEEDS=$PWD/target/fuzz/seeds
   step "seeds for fuzz targets" python tests/fuzz/seeds.py "$FRAMESPOOL_FUZZ_SEEDS"
-  step "Rust tests" "${rust[@]}"
-  step "GPU path, simulated driver" scripts/test_gpu.sh
-  step "Python tests" "${pytest[@]}" tests/python --ignore tests/python/gpu
+  step "tools: Rust tests" "${rust[@]}" "$tools"
+  step "tools and pages: Python tests" "${pytest[@]}" "${python_tools[@]}"
 }
 
 # The tests that read every video or image, over the corpus too.
@@ -157,6 +171,7 @@ case $tier in
 check) check ;;
 promised) promised ;;
 rest)
+  tools
   step "crates of others" scripts/audit.sh
   step "workflows" scripts/check_workflows.sh
   if command -v rustup >/dev/null; then

@@ -27,6 +27,7 @@ if [ "${FRAMESPOOL_GPU:-simulated}" = simulated ]; then
   # Only for the tests, not for the build: compilers must not load a simulated driver.
   export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="env LD_LIBRARY_PATH=$folder"
   python=(env "LD_LIBRARY_PATH=$folder" python)
+  parallel=$(nproc)
 else
   nextest+=(--test-threads 1) # tests of one GPU's memory
   python=(python)
@@ -117,4 +118,4 @@ modes)
 *) echo "test_gpu: unknown argument '$1'; one of -k NAME, corpus, modes" >&2; exit 2 ;;
 esac
 "${nextest[@]}"
-"${python[@]}" -m pytest tests/python/gpu
+"${python[@]}" -m pytest ${parallel:+-n "$parallel"} tests/python/gpu

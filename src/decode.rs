@@ -5,17 +5,20 @@
 mod bitstream_filter;
 mod hardware;
 mod image;
+mod interlaced;
 mod packet_reader;
 pub mod plan;
 mod range_state;
 mod skip_analysis;
 mod stats;
 
+use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use crate::bitstream::intra::packets_are_independent;
 use crate::decode::plan::DecodeRange;
-use crate::error::{Error, Result, Site};
+use crate::error::{Error, Result};
 use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::{Decoder, Frame, Packet};
 use crate::index::VideoIndex;
@@ -41,8 +44,8 @@ pub enum Step {
     Done,
 }
 
-/// A decoder that is reused across decode ranges, and across videos with the same codec parameters. A decode
-/// range can be suspended after any step and resumed later: this struct holds its whole state.
+/// A decoder that is reused across the decode ranges of a video. A decode range can be suspended after any step and
+/// resumed later: this struct holds its whole state.
 pub struct SoftwareDecoder {
     open: Option<(CodecParams, Decoder)>,
     /// The video that was decoded last.
@@ -58,12 +61,12 @@ pub struct SoftwareDecoder {
     pub times: DecodeTimes,
 }
 
-/// Whether decoding from a random access point of this codec is independent of everything decoded before. The
-/// decoders of the other codecs keep tables that a stream may rely on having sent, or on not having sent:
-/// MJPEG its Huffman tables and whether rows are stored bottom-up, MPEG-4 the layout of its video object
-/// layer.
-fn is_stateless_at_sync(kind: CodecKind) -> bool {
-    match kind {
+/// Whether decoding from a random access point of a video is independent of the decode ranges of the same video before
+/// it, if its headers do not change. The decoders of the other codecs keep tables that a stream may rely on having
+/// sent, or on not having sent (MJPEG its Huffman tables), what a damaged picture changed unnoticed (MPEG-4 the layout of
+/// its video object layer), or, even when flushed, the last picture (Cinepak).
+fn is_reset_at_sync(params: &CodecParams) -> bool {
+    match params.codec.kind {
         CodecKind::H264
         | CodecKind::Hevc
         | CodecKind::Vp8
@@ -71,7 +74,8 @@ fn is_stateless_at_sync(kind: CodecKind) -> bool {
         | CodecKind::Av1
         | CodecKind::Mpeg12
         | CodecKind::Image => true,
-        CodecKind::Mpeg4 | CodecKind::Vc1 | CodecKind::Other => false,
+        CodecKind::Mpeg4 | CodecKind::Vc1 => false,
+        CodecKind::Other => packets_are_independent(params),
     }
 }
 
@@ -103,10 +107,9 @@ impl SoftwareDecoder {
         Self { threads: threads.max(1), ..Self::new() }
     }
 
-    /// Whether the open decoder has these codec parameters, so that it need not be reopened for a stream with
-    /// them.
-    pub fn is_open_for(&self, params: &CodecParams) -> bool {
-        self.open.as_ref().is_some_and(|(have, _)| have == params)
+    /// Whether the open decoder decoded this video last, so that it need not be reopened for it.
+    pub fn is_open_for(&self, index: &VideoIndex) -> bool {
+        self.open.is_some() && std::ptr::eq(self.last_index.as_ptr(), index)
     }
 
     /// Decodes one decode range and passes each wanted frame to `on_frame`, in the order in which the frames
@@ -143,17 +146,14 @@ impl SoftwareDecoder {
             matches!(kind, CodecKind::Vp8 | CodecKind::Mpeg12 | CodecKind::Mpeg4) || predicted_other;
         let alone = range.packets() < MIN_THREADED_PACKETS || conceals_errors;
         let threads = if alone { 1 } else { self.threads };
+        // A decoder keeps what the packets of a video sent it (parameter sets, the SEI message by which libavcodec
+        // works around errors of x264): another video with the same extradata must not inherit it.
         let last_index = Arc::downgrade(index);
-        // A damaged MPEG-4 picture may change the layout of the video object layer unnoticed, and a flush leaves
-        // the last picture in some decoders (Cinepak): that state must not outlive its decode range.
-        if kind == CodecKind::Mpeg4
-            || predicted_other
-            || !is_stateless_at_sync(kind) && !Weak::ptr_eq(&self.last_index, &last_index)
-        {
+        if !is_reset_at_sync(&index.info.params) || !Weak::ptr_eq(&self.last_index, &last_index) {
             self.open = None;
         }
         self.last_index = last_index;
-        self.ensure_open(&index.site, &index.info.params, threads)?;
+        self.ensure_open(index, range.start, threads)?;
         self.stats.runs += 1;
         let threaded = self.open.as_ref().is_some_and(|(_, decoder)| decoder.threads() > 1);
         self.state = Some(RangeState::new(index.clone(), range, true, threaded));
@@ -188,7 +188,7 @@ impl SoftwareDecoder {
                     && (state.retry_without_threads_or_skipping() || state.retry_from_earlier_sync_point())
                 {
                     self.stats.ranges_repeated += 1;
-                    self.ensure_open(&state.index.site, &state.index.info.params, 1)?;
+                    self.ensure_open(&state.index, state.start(), 1)?;
                     self.state = Some(state);
                     return Ok(Step::More);
                 }
@@ -235,7 +235,7 @@ impl SoftwareDecoder {
         self.stats.frames_decoded += u64::from(!state.index.packets[at.as_usize()].is_second_field());
         let (_, decoder) = self.open.as_mut().expect("prepared when the decode pass started");
         let refused = decoder.send(&self.packet).err();
-        state.record_sent(at, refused.as_deref());
+        state.record_sent(at, self.packet.data(), refused.as_deref());
         let transforming = state.collect(decoder, &mut self.frame, on_frame, &mut self.stats)?;
         self.times.transforming += transforming;
         self.times.decoding += have.elapsed().saturating_sub(transforming);
@@ -270,16 +270,21 @@ impl SoftwareDecoder {
         }
     }
 
-    /// Opens a decoder unless the open one can be used.
-    fn ensure_open(&mut self, site: &Site, params: &CodecParams, threads: u32) -> Result<()> {
+    /// Opens a decoder with the parameters in force at packet `start`, unless the open one can be used.
+    fn ensure_open(&mut self, index: &VideoIndex, start: DecodeIndex, threads: u32) -> Result<()> {
+        let params = index.params_at(start);
         // A decoder with several threads is also used for short ranges; one with a single thread is not kept
         // for long ranges.
-        let fits = self.open.as_ref().is_some_and(|(have, d)| have == params && d.threads() >= threads);
+        let fits = self.open.as_ref().is_some_and(|(have, d)| *have == *params && d.threads() >= threads);
         if !fits {
             self.open = None; // free the memory of the old decoder before the new one allocates its own
-            let decoder = Decoder::open(site, params, threads)?;
+            let site = match params {
+                Cow::Borrowed(_) => index.site.clone(),
+                Cow::Owned(_) => index.site_of_packet(start), // its packets contain the parameters
+            };
+            let decoder = Decoder::open(&site, &params, threads)?;
             self.stats.decoders_opened += 1;
-            self.open = Some((params.clone(), decoder));
+            self.open = Some((params.into_owned(), decoder));
         }
         Ok(())
     }

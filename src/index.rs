@@ -9,9 +9,12 @@ pub mod image;
 mod in_band_headers;
 mod packet_prefixes;
 
+use std::borrow::Cow;
+
+use crate::bitstream::configuration::parameter_sets_in_band;
 use crate::error::{Error, Location, Result, Site};
 use crate::ffmpeg::Packet;
-use crate::media::{list_streams, StreamInfo, StreamSummary};
+use crate::media::{list_streams, CodecParams, StreamInfo, StreamSummary};
 use crate::units::{DecodeIndex, PresentationIndex};
 
 pub use builder::{build, build_from_scan, build_stream};
@@ -123,11 +126,12 @@ pub struct VideoIndex {
     pub sync_points: Vec<u32>,
     /// Bytes to send to a decoder that starts at or after a given packet: (first packet, bytes), ascending.
     pub in_band_headers: Vec<(u32, Vec<u8>)>,
+    /// Extradata that replaces that of `info`: (first packet, extradata), ascending.
+    pub new_extradata: Vec<(u32, Vec<u8>)>,
     /// Number of damaged container units that were skipped and of packets with missing parts; frames may be
     /// missing there.
     pub damaged_units: u32,
-    /// Parameter sets change within the stream: a decoder that has decoded one part must not be reused for
-    /// another.
+    /// Headers change within the stream: a decoder that has decoded one part must not be reused for another.
     pub changes_parameters: bool,
 }
 
@@ -180,6 +184,30 @@ impl VideoIndex {
     pub fn headers_before(&self, at: DecodeIndex) -> &[u8] {
         let after = self.in_band_headers.partition_point(|p| p.0 <= at.0);
         after.checked_sub(1).map_or(&[], |i| &self.in_band_headers[i].1)
+    }
+
+    /// Number of times that the extradata changed up to packet `at`.
+    pub(crate) fn extradata_changes(&self, at: DecodeIndex) -> usize {
+        self.new_extradata.partition_point(|change| change.0 <= at.0)
+    }
+
+    /// Whether the extradata change at packet `at`.
+    pub(crate) fn changes_extradata_at(&self, at: DecodeIndex) -> bool {
+        self.new_extradata.binary_search_by_key(&at.0, |change| change.0).is_ok()
+    }
+
+    /// Returns the parameter sets that a decoder which has decoded the packets before `at` must receive with it.
+    pub(crate) fn parameter_sets_at(&self, at: DecodeIndex) -> Vec<u8> {
+        match self.changes_extradata_at(at) {
+            true => parameter_sets_in_band(&self.params_at(at)),
+            false => Vec::new(),
+        }
+    }
+
+    /// Returns the codec parameters in force at packet `at`.
+    pub fn params_at(&self, at: DecodeIndex) -> Cow<'_, CodecParams> {
+        let change = self.extradata_changes(at).checked_sub(1).map(|n| &self.new_extradata[n]);
+        in_band_headers::with_extradata(&self.info.params, change)
     }
 
     /// Returns the last packet to send for `packet`'s picture: the packet itself, or that of its second
@@ -281,7 +309,11 @@ impl VideoIndex {
             + self.info.params.extradata.len()
             + self.streams.iter().map(|s| size_of::<StreamSummary>() + s.codec.len()).sum::<usize>()
             + self.sync_points.len() * size_of::<u32>()
-            + self.in_band_headers.iter().map(|p| p.1.len()).sum::<usize>()
+            + [&self.in_band_headers, &self.new_extradata]
+                .iter()
+                .flat_map(|list| list.iter())
+                .map(|(_, bytes)| size_of::<(u32, Vec<u8>)>() + bytes.len())
+                .sum::<usize>()
     }
 
     /// Site of a packet, for error messages.
@@ -300,7 +332,7 @@ impl VideoIndex {
 impl VideoIndex {
     /// A test index: (presentation order, start?, shown?) of each packet in decode order; one tick per frame.
     pub(crate) fn synthetic(packets: &[(i64, bool, bool)]) -> Self {
-        use crate::media::{Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation};
+        use crate::media::{Codec, CodecKind, ColorTags, DisplayOrientation};
         let site = Site::file(&"sketch".into());
         let record = |&(order, start, frame): &(i64, bool, bool)| PacketRecord {
             offset: 0,
@@ -343,6 +375,7 @@ impl VideoIndex {
             direct: true,
             sync_points: (0..packets.len() as u32).filter(|&n| packets[n as usize].1).collect(),
             in_band_headers: Vec::new(),
+            new_extradata: Vec::new(),
             damaged_units: 0,
             changes_parameters: false,
         }

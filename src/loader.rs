@@ -205,11 +205,7 @@ impl Loader {
                 .wait_for_outages(config.outage_timeout);
         let catalog = Arc::new(catalog.count_clips(config.threads, config.on_error, &stats, progress)?);
         if catalog.num_clips() == 0 {
-            return Err(Error::Argument(format!(
-                "no video yields a clip: the longest has {} frames, a clip needs {}; use a shorter sequence_length or stride, or a pad mode",
-                catalog.longest(),
-                config.sampling.min_length_hint()
-            )));
+            return Err(catalog.no_clips_error());
         }
         let grouped = matches!(config.order.shuffle, Shuffle::Grouped(_));
         let clips_per_group = config.clips_per_group()?;

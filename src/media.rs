@@ -389,6 +389,9 @@ pub struct StreamHeader {
     pub pixel_format: Option<String>,
     /// Bits of a component in that format.
     pub bit_depth: Option<u32>,
+    /// FFmpeg's name of the order of the fields: "progressive" for frames, "tt" or "bb" where the top or the bottom
+    /// field is coded and shown first, "tb" or "bt" where the first one is shown second; `None` if unknown.
+    pub field_order: Option<&'static str>,
     /// libavutil's name of the color primaries; `None` if unspecified.
     pub color_primaries: Option<String>,
     /// Name of the transfer characteristics, likewise.

@@ -63,9 +63,10 @@ pub use webdataset::{webdataset, LabelSource};
 pub const NO_LABEL: i64 = -1;
 
 /// The extensions that count as videos unless the caller gives others.
-pub const VIDEO_EXTENSIONS: [&str; 22] = [
-    "mp4", "m4v", "mov", "mkv", "webm", "avi", "ts", "mts", "m2ts", "mpg", "mpeg", "flv", "wmv", "3gp",
-    "ogv", "ivf", "h264", "264", "265", "hevc", "h265", "obu",
+pub const VIDEO_EXTENSIONS: [&str; 37] = [
+    "mp4", "m4v", "mov", "qt", "3gp", "3g2", "f4v", "ismv", "mkv", "mk3d", "webm", "avi", "divx", "ts",
+    "mts", "m2t", "m2ts", "mpg", "mpeg", "vob", "m1v", "m2v", "flv", "wmv", "asf", "ogv", "ogm", "gif",
+    "ivf", "obu", "h264", "264", "hevc", "h265", "265", "mjpeg", "mjpg",
 ];
 
 /// One video of a dataset, or a segment of one.

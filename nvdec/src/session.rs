@@ -77,10 +77,12 @@ pub struct Surface {
     /// Whether samples use their full range; `None` where the stream signals limited range or nothing, which
     /// the parser does not distinguish.
     pub full_range: Option<bool>,
+    /// Whether the picture has the lines of two fields, which may show two times.
+    pub is_interlaced: bool,
 }
 
 impl Surface {
-    fn new(address: u64, pitch_bytes: usize, sequence: &SequenceInfo) -> Surface {
+    fn new(address: u64, pitch_bytes: usize, sequence: &SequenceInfo, is_interlaced: bool) -> Surface {
         let format = &sequence.format;
         let plane_bytes = pitch_bytes as u64 * u64::from(format.coded_size.1);
         let surface_format = format.surface_format();
@@ -105,6 +107,7 @@ impl Surface {
             primaries: sequence.primaries,
             transfer: sequence.transfer,
             full_range: sequence.full_range.then_some(true),
+            is_interlaced,
         }
     }
 }

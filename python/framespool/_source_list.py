@@ -34,8 +34,8 @@ def find(place: str, extensions: Collection[str] = _ALL) -> Found:
     """Finds the files of an argument.
 
     Args:
-        place: A path or URL. A folder stands for all files below it, by their extensions; a file with another extension
-            is a list.
+        place: A path or URL. A folder stands for all files below it, by their extensions; a text file with another
+            extension is a list.
         extensions: The extensions to look for, in lower case.
 
     Returns:
@@ -51,7 +51,7 @@ def find(place: str, extensions: Collection[str] = _ALL) -> Found:
             raise ArgumentError(f"{place} has no {kinds}; looked for .{' .'.join(sorted(extensions))}")
         return Found([(path, -1) for path in below], place)
     root = None if is_url(place) else os.path.dirname(place) or os.curdir
-    if _extension(place) in extensions:
+    if _extension(place) in extensions or _is_binary(place):
         return Found([(place, -1)], root)
     return Found(list(datasets.annotation_file(place)), root, is_list=True)
 
@@ -100,6 +100,15 @@ def is_image(name: str) -> bool:
         `True` for an extension of images.
     """
     return _extension(name) in _framespool.image_extensions
+
+
+def _is_binary(place: str) -> bool:
+    """Whether a local file is no text: a text has no zero bytes, and each container has some near its start."""
+    try:
+        with open(place, "rb") as file:
+            return b"\0" in file.read(4096)
+    except OSError:  # reported by the reader of lists; a URL is none
+        return False
 
 
 def _extension(name: str) -> str:

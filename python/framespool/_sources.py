@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from framespool._validate_args import as_sequence, display_repr, integer, number
+from framespool._validate_args import as_sequence, display_repr, integer, number, rounding
 from framespool.errors import ArgumentError
 
 
@@ -260,7 +260,9 @@ class VideoSegment:
                 object.__setattr__(self, name, integer(name, getattr(self, name), least=least))
         for name in ("start_seconds", "end_seconds"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, number(name, getattr(self, name)))
+                value = getattr(self, name)
+                # The earliest time that is rounded to this one: the frame that begins then is meant.
+                object.__setattr__(self, name, number(name, value) - rounding(value))
         for name, (start, end) in (("frame", frames), ("seconds", seconds)):
             if start is not None and end is not None and end <= start:
                 raise ArgumentError(f"end_{name} must be greater than start_{name}={start}, got {end}")

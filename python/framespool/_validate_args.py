@@ -278,6 +278,27 @@ def span(name: str, value: Any, **limits: float) -> tuple[float, float]:
     return low, high
 
 
+#: Significant bits of the types that are less exact than Python's floats, by the name of the dtype.
+_PRECISION_BITS = {"float32": 24, "float16": 11, "bfloat16": 8}
+
+
+def rounding(value: Any) -> float:
+    """By how much a number may differ from the one that was rounded to its type.
+
+    A time of a video in float32, such as a timestamp of LeRobot, is often earlier than the frame that it is meant for.
+
+    Args:
+        value: A number, also of NumPy, PyTorch or JAX.
+
+    Returns:
+        Half the distance to the next number of the type; 0 for Python's numbers and for float64.
+    """
+    bits = _PRECISION_BITS.get(str(getattr(value, "dtype", "")).rpartition(".")[2])
+    if bits is None or not value:
+        return 0.0
+    return math.ldexp(0.5, math.frexp(float(value))[1] - bits)
+
+
 def boolean(name: str, value: Any) -> bool:
     """Validates a bool.
 

@@ -13,7 +13,7 @@ from framespool import _framespool
 from framespool._framespool import Tensor
 from framespool._index_cache import cache_location
 from framespool._sources import ArchiveMember, ImageSequence, TableCell
-from framespool._validate_args import choice, device_number, integer, stream_index
+from framespool._validate_args import choice, device_number, integer, rounding, stream_index
 from framespool._video_info import StreamInfo, VideoInfo
 from framespool.errors import ArgumentError
 from framespool.transforms import Transform
@@ -348,7 +348,8 @@ class Video:
         """Returns the frames that are shown at given times.
 
         Args:
-            seconds: Times in seconds of the video's own timestamps (see `info.begin_seconds`), in any order.
+            seconds: Times in seconds of the video's own timestamps (see `info.begin_seconds`), in any order. Numbers of
+                type float32 or less stand for all times that are rounded to them: the latest of these counts.
             transforms: As for `frames()`.
             dtype: As for `frames()`.
             layout: `"THWC"`, `"TCHW"` or `"CTHW"`.
@@ -444,11 +445,13 @@ def _moments(seconds: Iterable[Any], info: VideoInfo) -> list[float]:
     moments: list[float] = []
     rest = iter(seconds)
     while given := list(itertools.islice(rest, _CHUNK_NUMBERS)):
-        piece = [_moment(value) for value in given]
-        outside = next((at for at in piece if not info.begin_seconds <= at < info.end_seconds), None)
-        if outside is not None:
-            return [outside]
-        moments += piece
+        for value in given:
+            at = _moment(value)
+            # The latest time that is rounded to this one: the frame that begins then is meant.
+            latest = at + rounding(value)
+            if not (info.begin_seconds <= latest and at < info.end_seconds):
+                return [at]
+            moments.append(latest if latest < info.end_seconds else at)
     return moments
 
 

@@ -60,7 +60,8 @@ class VideoInfo:
         rotation: Clockwise rotation in degrees that is applied to all frames.
         mirrored: Whether frames are flipped left to right before the rotation.
         time_base: (num, den), seconds per tick of the file's timestamps.
-        sample_aspect: (num, den), width / height of a pixel, if stated.
+        sample_aspect: (num, den), width / height of a pixel, if the container or the stream states it. Frames have the
+            stored size.
         keyframes: Presentation indices of the frames at which decoding can start.
         damaged_units: Units of the container that are unreadable or incomplete; frames may be missing there. 0 for a
             valid file.
@@ -130,13 +131,31 @@ class VideoInfo:
         """`"limited"` or `"full"`."""
         return self._color[3]
 
+    @cached_property
+    def field_order(self) -> str | None:
+        """Order of the fields: `"progressive"`, or of interlaced video `"tt"`, `"bb"`, `"tb"` or `"bt"`.
+
+        These are FFmpeg's names: which field is coded first, and which one is shown first. `None` if the container and
+        the first packets do not state it. Reading it opens the file again. Frames of interlaced video are delivered as
+        stored, with the lines of both fields.
+
+        Raises:
+            ArgumentError: For a copy of the metadata without the video.
+        """
+        video: _framespool.Video | None = self.__dict__.get("_video")
+        if video is None:
+            raise ArgumentError(
+                f"{self.path}: this VideoInfo is a copy without the video; read the field order from Video.info"
+            )
+        return video.header().get("field_order")
+
     @property
     def hdr(self) -> str | None:
         """`"PQ"` or `"HLG"` for high dynamic range, else `None`."""
         return self._color[4]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The metadata with the color metadata, without the video."""
-        state = {**self.__dict__, "_color": self._color}
+        """The metadata with those of color and fields, without the video."""
+        state = {**self.__dict__, "_color": self._color, "field_order": self.field_order}
         state.pop("_video", None)
         return state

@@ -164,14 +164,14 @@ fn read_access_units(path: &std::path::Path, most: usize) -> Result<(Codec, Vec<
     let source = Arc::new(FileSource::open(path)?);
     let video = Video::open(source, &interrupt)?;
     let index = video.index().clone();
-    let filter = BitstreamFilter::new(&index).map_err(|what| Error::Unsupported {
+    let first = index.sync_points.first().copied().unwrap_or(0);
+    let filter = BitstreamFilter::new(&index, DecodeIndex(first)).map_err(|what| Error::Unsupported {
         site: index.site.clone(),
         what: format!("on the GPU, {what}"),
     })?;
     let mut reader: PacketReader = video.reader();
     let mut packet = Packet::new();
     let (mut units, mut bytes) = (Vec::new(), 0);
-    let first = index.sync_points.first().copied().unwrap_or(0);
     for at in first..index.packets.len() as u32 {
         if units.len() == most || bytes > MAX_ACCESS_UNIT_BYTES {
             break;

@@ -360,6 +360,7 @@ impl Video {
         put("frame_rate", header.frame_rate.into_pyobject(py)?.into_any());
         put("sample_aspect", header.sample_aspect.into_pyobject(py)?.into_any());
         put("pixel_format", header.pixel_format.into_pyobject(py)?.into_any());
+        put("field_order", header.field_order.into_pyobject(py)?.into_any());
         put("bit_depth", header.bit_depth.into_pyobject(py)?.into_any());
         put("color_primaries", header.color_primaries.into_pyobject(py)?.into_any());
         put("color_transfer", header.color_transfer.into_pyobject(py)?.into_any());

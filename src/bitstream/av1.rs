@@ -79,6 +79,30 @@ pub(crate) fn sequence_color(unit: &[u8]) -> Option<SequenceColor> {
     Some(SequenceColor { color: parse_sequence_end(header.payload)?.color, is_resized: false })
 }
 
+/// The first sequence header of a packet or configuration, as an OBU that states its size. The packet may be cut.
+pub(crate) fn sequence_header(data: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = data;
+    while let Some((&head, mut body)) = rest.split_first() {
+        if head & 4 != 0 {
+            body = body.get(1..)?;
+        }
+        let mut size = body.len();
+        if head & 2 != 0 {
+            let (value, used) = read_leb128(body)?;
+            (size, body) = (value, &body[used..]);
+        }
+        let payload = body.get(..size)?;
+        if head >> 3 & 15 == obu_type::SEQUENCE_HEADER {
+            // A size of two bytes; a longer header does not exist.
+            let size = u16::try_from(size).ok().filter(|&size| size < 1 << 14)?;
+            let head = [obu_type::SEQUENCE_HEADER << 3 | 2, size as u8 & 0x7f | 0x80, (size >> 7) as u8];
+            return Some([&head[..], payload].concat());
+        }
+        rest = &body[size..];
+    }
+    None
+}
+
 /// One OBU of a packet.
 pub(crate) struct Obu<'a> {
     pub kind: u8,

@@ -2,6 +2,7 @@
 
 pub(super) mod dependency;
 
+pub(super) use dependency::sps_sample_aspect;
 pub(crate) use dependency::FrameNumTracker;
 
 use super::nal::{parse_sei_messages, split_nal_units, BitReader, Framing};

@@ -20,10 +20,16 @@ pub struct HeaderParser {
 impl HeaderParser {
     /// For a stream with this codec and configuration.
     pub fn new(kind: CodecKind, extradata: &[u8]) -> Self {
-        let mut mpeg4 = VopTracker::default();
-        mpeg4.parse_vol(extradata);
-        let vc1 = Vc1Sequence::parse(extradata).filter(|_| kind == CodecKind::Vc1);
-        Self { kind, framing: Framing::detect(kind == CodecKind::Hevc, extradata), mpeg4, vc1 }
+        let mut parser = Self { kind, framing: Framing::AnnexB, mpeg4: VopTracker::default(), vc1: None };
+        parser.set_extradata(extradata);
+        parser
+    }
+
+    /// The packets from here on belong to this configuration.
+    pub fn set_extradata(&mut self, extradata: &[u8]) {
+        self.framing = Framing::detect(self.kind == CodecKind::Hevc, extradata);
+        self.mpeg4.parse_vol(extradata);
+        self.vc1 = Vc1Sequence::parse(extradata).filter(|_| self.kind == CodecKind::Vc1);
     }
 
     /// The stream's codec.

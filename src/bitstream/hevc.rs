@@ -7,6 +7,8 @@ mod parameter_sets;
 pub(super) mod references;
 mod slice_header;
 
+pub(super) use parameter_sets::sps_sample_aspect;
+
 use super::nal::{parse_sei_messages, split_nal_units, unescape_rbsp, Framing};
 use super::parameter_set_tracker::config_nal_units;
 use super::picture_info::{PictureInfo, RandomAccessPoint};

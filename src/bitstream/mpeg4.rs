@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use super::nal::{find_start_code, holds_only_headers, BitReader};
 use super::picture_info::{PictureInfo, RandomAccessPoint};
+use super::sample_aspect::parse_mpeg4;
 
 /// Tracks the packed pictures of a stream.
 #[derive(Default)]
@@ -25,23 +26,15 @@ type Vop = u32;
 
 impl VopTracker {
     pub fn parse_vol(&mut self, data: &[u8]) {
-        let Some(at) = find_start_code(data, 0x20..=0x2f) else { return };
-        let mut bits = BitReader::new(&data[at..]);
-        if let Some(resolution) = Self::time_resolution(&mut bits) {
+        let resolution = vol(data).and_then(|mut bits| Self::time_resolution(&mut bits));
+        if let Some(resolution) = resolution {
             self.increment_bits = (32 - resolution.saturating_sub(1).leading_zeros()).max(1);
         }
     }
 
     fn time_resolution(bits: &mut BitReader) -> Option<u32> {
-        bits.take(1 + 8)?;
-        let mut version = 1;
-        if bits.bit()? == 1 {
-            version = bits.take(4)?;
-            bits.take(3)?;
-        }
-        if bits.take(4)? == 15 {
-            bits.take(16)?;
-        }
+        let version = parse_version(bits)?;
+        parse_mpeg4(bits)?;
         if bits.bit()? == 1 {
             bits.take(3)?;
             if bits.bit()? == 1 {
@@ -121,6 +114,29 @@ fn declares_packing(data: &[u8]) -> bool {
     let text = find_start_code(data, 0xb2..=0xb2).and_then(|at| data.get(at..)).unwrap_or(&[]);
     let end = text.iter().position(|&byte| !byte.is_ascii_graphic()).unwrap_or(text.len());
     text.starts_with(b"DivX") && text[..end].ends_with(b"p")
+}
+
+/// The first VOL header of `data`, after its start code.
+fn vol(data: &[u8]) -> Option<BitReader<'_>> {
+    find_start_code(data, 0x20..=0x2f).map(|at| BitReader::new(&data[at..]))
+}
+
+/// Reads the beginning of a VOL header, up to `video_object_layer_verid`.
+fn parse_version(bits: &mut BitReader) -> Option<u32> {
+    bits.take(1 + 8)?;
+    if bits.bit()? == 0 {
+        return Some(1);
+    }
+    let version = bits.take(4)?;
+    bits.take(3)?;
+    Some(version)
+}
+
+/// The sample aspect ratio of the first VOL header of `data`.
+pub(super) fn sample_aspect(data: &[u8]) -> Option<(u32, u32)> {
+    let mut bits = vol(data)?;
+    parse_version(&mut bits)?;
+    parse_mpeg4(&mut bits)?
 }
 
 #[cfg(test)]

@@ -157,6 +157,7 @@ pub(crate) fn parse_sei_messages(unit: &[u8]) -> Vec<(u32, &[u8])> {
 }
 
 /// Reads bits of a NAL unit's payload, skipping emulation prevention bytes.
+#[derive(Clone)]
 pub(crate) struct BitReader<'a> {
     bytes: &'a [u8],
     at: usize,

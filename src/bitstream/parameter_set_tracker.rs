@@ -38,6 +38,10 @@ pub(crate) struct ParameterSetTracker {
     current: BTreeMap<ParameterSetId, Vec<u8>>,
     changed: bool,
     in_band: bool,
+    /// A packet contained a slice.
+    has_slices: bool,
+    /// A set came after the first slice that decoding from an earlier packet does not know.
+    late: bool,
 }
 
 impl ParameterSetTracker {
@@ -50,7 +54,16 @@ impl ParameterSetTracker {
         };
         let framing = Framing::detect(hevc, extradata);
         let (configured, current) = (BTreeMap::new(), BTreeMap::new());
-        let mut this = Self { hevc, framing, configured, current, changed: false, in_band: false };
+        let mut this = Self {
+            hevc,
+            framing,
+            configured,
+            current,
+            changed: false,
+            in_band: false,
+            has_slices: false,
+            late: false,
+        };
         for unit in config_nal_units(hevc, framing, extradata) {
             if let Some(name) = this.id_of(unit) {
                 this.configured.insert(name, unit.to_vec());
@@ -70,7 +83,9 @@ impl ParameterSetTracker {
     pub fn observe(&mut self, data: &[u8]) {
         for unit in split_nal_units(self.framing, data) {
             let Some(name) = self.id_of(unit) else {
-                self.in_band |= self.pps_of_slice(unit).is_some_and(|name| !self.current.contains_key(&name));
+                let used = self.pps_of_slice(unit);
+                self.has_slices |= used.is_some();
+                self.in_band |= used.is_some_and(|name| !self.current.contains_key(&name));
                 continue;
             };
             self.in_band = true;
@@ -78,6 +93,7 @@ impl ParameterSetTracker {
                 Some(known) if known == unit => {}
                 known => {
                     self.changed |= known.is_some();
+                    self.late |= self.has_slices;
                     self.current.insert(name, unit.to_vec());
                 }
             }
@@ -88,6 +104,11 @@ impl ParameterSetTracker {
     /// from elsewhere in the stream are wrong here.
     pub fn changed(&self) -> bool {
         self.changed
+    }
+
+    /// Whether the sets that a decoder keeps depend on which part of the stream it has decoded.
+    pub fn is_changing(&self) -> bool {
+        self.changed || self.late
     }
 
     /// Whether any packet contained a set, or refers to one that only a packet not seen here can contain.
@@ -244,6 +265,17 @@ mod tests {
         assert!(!sets.is_complete() && sets.has_in_band());
         sets.observe(&[0, 0, 1, 0x67, 100, 0, 31, 0x80]);
         assert!(sets.is_complete());
+    }
+
+    #[test]
+    fn set_after_the_first_slice_is_a_change() {
+        // PPS 1 ('010'), then a slice that uses it.
+        let (picture_set, slice) = ([0, 0, 1, 0x68, 0b0101_0000], [0, 0, 1, 0x65, 0b1000_1000, 0b0101_0000]);
+        let mut sets = ParameterSetTracker::new(CodecKind::H264, &[]).unwrap();
+        sets.observe(&[&picture_set[..], &slice].concat());
+        assert!(!sets.is_changing());
+        sets.observe(&[0, 0, 1, 0x68, 0x80]);
+        assert!(sets.is_changing() && !sets.changed());
     }
 
     #[test]

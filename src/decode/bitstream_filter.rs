@@ -12,6 +12,7 @@ use crate::bitstream::picture_info::SequenceColor;
 use crate::bitstream::{vp8, vp9};
 use crate::index::VideoIndex;
 use crate::media::{CodecKind, ColorTags};
+use crate::units::DecodeIndex;
 
 /// Converts the packets of one stream to access units.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ pub struct AccessUnitInfo {
     pub is_cropped: bool,
     /// It contains bytes that no encoder writes.
     pub is_damaged: bool,
-    /// Why NVIDIA's parser does not report its pictures.
+    /// Property for which the range falls back to the CPU.
     pub unreported: Option<&'static str>,
 }
 
@@ -61,16 +62,20 @@ impl AccessUnitInfo {
     }
 }
 
+const FILM_GRAIN: &str = "av1 with film grain";
+
 const START_CODE: [u8; 4] = [0, 0, 0, 1];
 
 /// Why such streams fall back to the CPU.
 pub const CROPPED_LEFT_OR_TOP: &str = "frames cropped on their left or top, which not every parser supports";
 
 impl BitstreamFilter {
+    /// For decode ranges that start at this packet.
+    ///
     /// # Errors
     /// The reason why this stream falls back to the CPU.
-    pub fn new(index: &VideoIndex) -> Result<Self, String> {
-        let params = &index.info.params;
+    pub fn new(index: &VideoIndex, start: DecodeIndex) -> Result<Self, String> {
+        let params = &index.params_at(start);
         let codec = match params.codec.kind {
             CodecKind::H264 => Codec::H264,
             CodecKind::Hevc => Codec::Hevc,
@@ -94,7 +99,7 @@ impl BitstreamFilter {
             }
             Codec::Av1 => {
                 if film_grain(config_obus(extradata)) != Some(false) {
-                    return Err("av1 with film grain, which decoders add in different ways".into());
+                    return Err(format!("{FILM_GRAIN}, which decoders add in different ways"));
                 }
                 (Framing::AnnexB, config_obus(extradata).to_vec())
             }
@@ -152,7 +157,8 @@ impl BitstreamFilter {
                     out.extend_from_slice(&[obu_type::TEMPORAL_DELIMITER << 3 | 2, 0]);
                 }
                 out.extend_from_slice(packet);
-                AccessUnitInfo::of(false, 1, av1::sequence_color(packet))
+                let unreported = (film_grain(packet) == Some(true)).then_some(FILM_GRAIN);
+                AccessUnitInfo { unreported, ..AccessUnitInfo::of(false, 1, av1::sequence_color(packet)) }
             }
         }
     }
@@ -255,7 +261,7 @@ mod tests {
             index.info.params = crate::media::CodecParams::synthetic("h264", &[1, 100, 0, 31, 0xff, 0xe0, 0]);
             index
         };
-        let filter = BitstreamFilter::new(&index).unwrap();
+        let filter = BitstreamFilter::new(&index, DecodeIndex(0)).unwrap();
         let mut out = Vec::new();
         let shape = filter.filter_packet(&[0, 0, 0, 2, 0x65, 9, 0, 0, 0, 1, 0x41], &mut out);
         assert_eq!(out, [0, 0, 0, 1, 0x65, 9, 0, 0, 0, 1, 0x41]);
@@ -267,7 +273,7 @@ mod tests {
         let mut index = VideoIndex::synthetic(&[(0, true, true)]);
         for name in ["mpeg4", "mpeg2video", "vc1", "mjpeg"] {
             index.info.params = crate::media::CodecParams::synthetic(name, &[]);
-            assert!(BitstreamFilter::new(&index).unwrap_err().contains(name));
+            assert!(BitstreamFilter::new(&index, DecodeIndex(0)).unwrap_err().contains(name));
         }
     }
 }

@@ -24,7 +24,8 @@ use crate::units::DecodeIndex;
 /// An NVDEC session that is reused across decode ranges and videos.
 pub struct HardwareDecoder {
     session: Session,
-    filter: Option<(Arc<VideoIndex>, BitstreamFilter)>,
+    /// With the video and the number of its extradata changes for which it was made.
+    filter: Option<(Arc<VideoIndex>, usize, BitstreamFilter)>,
     packet: Packet,
     unit: Vec<u8>,
     state: Option<RangeState>,
@@ -81,14 +82,15 @@ impl HardwareDecoder {
     /// `Unsupported` for a stream that falls back to the CPU, `Gpu` if the driver fails.
     pub fn begin(&mut self, index: &Arc<VideoIndex>, range: DecodeRange) -> Result<()> {
         self.stop();
-        if self.filter.as_ref().is_none_or(|(of, _)| !Arc::ptr_eq(of, index)) {
-            let filter = BitstreamFilter::new(index).map_err(|what| Error::Unsupported {
+        let changes = index.extradata_changes(range.start);
+        if self.filter.as_ref().is_none_or(|(of, at, _)| !Arc::ptr_eq(of, index) || *at != changes) {
+            let filter = BitstreamFilter::new(index, range.start).map_err(|what| Error::Unsupported {
                 site: index.site.clone(),
                 what: format!("on the GPU, {what}"),
             })?;
-            self.filter = Some((index.clone(), filter));
+            self.filter = Some((index.clone(), changes, filter));
         }
-        let (_, filter) = self.filter.as_ref().expect("made above");
+        let (.., filter) = self.filter.as_ref().expect("made above");
         // NVIDIA's parser waits for a key frame.
         if filter.codec == Codec::Vp9 && !index.packets[range.start.as_usize()].is_closed_sync() {
             let what = "on the GPU, VP9 that begins without a key frame".to_owned();
@@ -102,7 +104,7 @@ impl HardwareDecoder {
         })?;
         self.stats.runs += 1;
         self.color = filter.color;
-        let extradata = &index.info.params.extradata;
+        let extradata = &index.params_at(range.start).extradata;
         self.frame_nums = (filter.codec == Codec::H264).then(|| FrameNumTracker::new(extradata));
         self.state = Some(RangeState::new(index.clone(), range, !index.changes_parameters, false));
         Ok(())
@@ -110,7 +112,7 @@ impl HardwareDecoder {
 
     /// Whether the pictures of the stream are identified by counting the displayed ones.
     pub fn identifies_by_count(&self) -> bool {
-        self.filter.as_ref().is_some_and(|(_, filter)| !filter.codec.reorders())
+        self.filter.as_ref().is_some_and(|(.., filter)| !filter.codec.reorders())
     }
 
     /// Wanted packets whose frames have not been delivered, of the decode range in progress or of the one
@@ -176,7 +178,7 @@ impl HardwareDecoder {
         let skip = can_skip && Mechanism::Skipping.is_enabled();
         let wanted = state.wants(at);
         let decode = wanted || !(skip || is_leading);
-        let (_, filter) = self.filter.as_ref().expect("set when the decode pass started");
+        let (.., filter) = self.filter.as_ref().expect("set when the decode pass started");
         let unit_info = filter.filter_packet(self.packet.data(), &mut self.unit);
         self.apply_unit_info(&unit_info, &state.index)?;
         let damaged = |reason: String| Error::Decode { site: state.index.site_of_packet(at), reason };
@@ -291,6 +293,9 @@ fn deliver_frame(
     let at = DecodeIndex(id);
     if !state.wants(at) {
         return Ok(());
+    }
+    if surface.is_interlaced {
+        state.record_interlaced();
     }
     let begun = Instant::now();
     let taken = on_frame(at, surface);

@@ -1,6 +1,7 @@
 //! Reads the payload of a packet of the video index, ready for a decoder.
 //! Contiguous payloads are read from the source, others through libavformat and compared with the index.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -85,7 +86,8 @@ impl PacketReader {
     }
 
     /// Reads packet `at` into `packet`, tagged with its index. `is_first`: decoding starts with it, so the data
-    /// from earlier packets that it needs is prepended. `interrupt` may stop long reads.
+    /// from earlier packets that it needs is prepended; otherwise the parameter sets of extradata that change at it.
+    /// `interrupt` may stop long reads.
     pub fn read(
         &mut self,
         at: DecodeIndex,
@@ -107,15 +109,21 @@ impl PacketReader {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let index = self.index.clone();
-        let headers = if is_first { index.headers_before(at) } else { &[] };
+        let headers = match is_first {
+            true => Cow::Borrowed(index.headers_before(at)),
+            false => Cow::Owned(index.parameter_sets_at(at)),
+        };
         if index.direct {
-            self.read_direct(at, end, headers, packet)?;
+            self.read_direct(at, end, &headers, packet)?;
         } else {
             self.read_demuxed(at, packet, interrupt)?;
+            // The decoder has the extradata of its range. The demuxer attaches those of the file where it happens to
+            // read on after a seek.
+            packet.remove_new_extradata();
             if !headers.is_empty() {
                 let (mut whole, key) = (Vec::new(), packet.is_key());
                 reserve(&index.site_of_packet(at), &mut whole, headers.len() + packet.data().len())?;
-                whole.extend_from_slice(headers);
+                whole.extend_from_slice(&headers);
                 whole.extend_from_slice(packet.data());
                 let no_memory = || Error::malformed(&index.site_of_packet(at), "no memory for a packet");
                 packet.allocate(whole.len()).ok_or_else(no_memory)?.copy_from_slice(&whole);

@@ -51,9 +51,14 @@ pub fn plan_decode_ranges(index: &VideoIndex, frames: &[PresentationIndex]) -> V
     needs.dedup();
     let mut ranges: Vec<DecodeRange> = Vec::new();
     for (start, end, packet) in needs {
-        // A range cannot continue across missing packets: a start after a gap needs a range of its own.
+        // A range cannot continue across missing packets: a start after a gap needs a range of its own. So does one
+        // with other extradata, with which a decoder must be opened.
         let behind_gap = index.packets[start.as_usize()].is_after_gap();
-        match ranges.last_mut().filter(|range| range.start == start || !behind_gap) {
+        let continues = |range: &&mut DecodeRange| {
+            range.start == start
+                || !behind_gap && index.extradata_changes(range.start) == index.extradata_changes(start)
+        };
+        match ranges.last_mut().filter(continues) {
             // The start lies within the range, or directly after a short range: extend it instead of starting
             // a new one.
             Some(range)
@@ -127,6 +132,13 @@ mod tests {
             summary(&plan_decode_ranges(&index, &frames(&[6, 4]))),
             [(0, 5, vec![5]), (4, 4, vec![4])]
         );
+    }
+
+    #[test]
+    fn keyframe_with_other_extradata_starts_a_range() {
+        let all = frames(&[3, 4, 5]);
+        let index = VideoIndex { new_extradata: vec![(4, vec![1])], ..closed_gops() };
+        assert_eq!(summary(&plan_decode_ranges(&index, &all)), [(0, 3, vec![3]), (4, 5, vec![4, 5])]);
     }
 
     #[test]

@@ -2,11 +2,13 @@
 //! result.
 //! A picture is skipped only if headers prove that no wanted picture depends on it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::skip_analysis::SkipMap;
-use super::DecodeStats;
+use super::{interlaced, DecodeStats};
+use crate::bitstream::configuration::can_change_within_range;
 use crate::bitstream::disposable::{Dependency, DependencyParser};
 use crate::bitstream::parameter_set_tracker::replaces_parameter_sets;
 use crate::decode::plan::DecodeRange;
@@ -62,13 +64,21 @@ pub(super) struct RangeState {
     skipped_any: bool,
     /// The decoder has several threads: a logged error is not necessarily about the packet sent last.
     threaded: bool,
+    /// AV1: frames that the decoder has not output, of packets that were sent to it.
+    awaited: VecDeque<DecodeIndex>,
+    /// AV1: an error that the decoder logged and that concerns no pixel, unless a frame is lost.
+    harmless: Option<String>,
+    /// Whether a frame was interlaced.
+    is_interlaced: bool,
+    /// Motion JPEG: the packet sent last contains a second image, such as a thumbnail.
+    has_thumbnail: bool,
 }
 
 impl RangeState {
     pub fn new(index: Arc<VideoIndex>, range: DecodeRange, allow_skipping: bool, threaded: bool) -> Self {
         let dependency_parser = allow_skipping
             .then(|| {
-                let mut parser = DependencyParser::new(&index.info.params);
+                let mut parser = DependencyParser::new(&index.params_at(range.start));
                 if index.changes_parameters {
                     // The parameter sets in force at the start; a packet with further ones is never skipped.
                     parser.parse(index.headers_before(range.start));
@@ -93,6 +103,10 @@ impl RangeState {
             layers: Vec::new(),
             skipped_any: false,
             threaded,
+            awaited: VecDeque::new(),
+            harmless: None,
+            is_interlaced: false,
+            has_thumbnail: false,
             index,
             range,
         }
@@ -167,6 +181,7 @@ impl RangeState {
             .map_or(self.range.end, |skip_map| skip_map.last_to_read_with(&self.index, at));
         reader.read_with_prefetch(at, at == self.range.start, last, packet, interrupt)?;
         self.misplaced_parameter_set(at, packet.data()).map_or(Ok(()), Err)?;
+        self.misplaced_extradata(at, packet.data()).map_or(Ok(()), Err)?;
         // Its decoder searches for the next image, and completes one from the tables of an earlier packet.
         if self.index.info.params.codec.name == "mjpeg" && !packet.data().starts_with(&[0xff, 0xd8]) {
             let reason = "it does not begin with a JPEG image".to_owned();
@@ -275,6 +290,11 @@ impl RangeState {
         self.missing.binary_search(&at).map(|place| self.missing.remove(place)).is_ok()
     }
 
+    /// The first packet of the decode range.
+    pub fn start(&self) -> DecodeIndex {
+        self.range.start
+    }
+
     /// The last packet of the decode range.
     pub fn last(&self) -> DecodeIndex {
         self.range.end
@@ -317,11 +337,63 @@ impl RangeState {
         })
     }
 
+    /// Why packet `at` cannot be decoded: the codec configuration changes at it, and a decoder cannot change to the new
+    /// one before the next random access point.
+    fn misplaced_extradata(&self, at: DecodeIndex, data: &[u8]) -> Option<Error> {
+        if at == self.range.start || !self.index.changes_extradata_at(at) {
+            return None;
+        }
+        let before = self.index.params_at(DecodeIndex(at.0 - 1));
+        let is_applied = can_change_within_range(&before, &self.index.params_at(at), data);
+        (!is_applied).then(|| Error::Decode {
+            site: self.index.site_of_packet(at),
+            reason: format!(
+                "the codec configuration changes here, but decoding cannot start here, and a decoder of {} cannot change \
+                 its configuration between two pictures; encode the file again",
+                before.codec.name
+            ),
+        })
+    }
+
     /// Records a packet that was sent to the decoder, and the reason if the decoder rejected it.
-    pub fn record_sent(&mut self, at: DecodeIndex, refused: Option<&str>) {
+    pub fn record_sent(&mut self, at: DecodeIndex, data: &[u8], refused: Option<&str>) {
         self.last_sent = at;
+        if self.index.info.params.codec.kind == CodecKind::Av1 && !self.is_leading(at) {
+            self.awaited.extend(self.index.packets[at.as_usize()].is_frame().then_some(at));
+        }
+        self.has_thumbnail = self.index.info.params.codec.name == "mjpeg"
+            && memchr::memmem::find(data.get(2..).unwrap_or_default(), &[0xff, 0xd8]).is_some();
         if let Some(reason) = refused {
             self.record_logged_error(reason);
+        }
+    }
+
+    /// Records an error that concerns no pixel, unless the damage that caused it has other effects.
+    fn record_logged_harmless(&mut self, reason: String) {
+        match self.index.info.params.codec.kind {
+            CodecKind::Av1 => self.harmless = Some(reason),
+            // The segment has a wrong length, and the decoder continues within it: in the image that it contains, if any.
+            // The data of the picture itself do not contain the mark of a beginning.
+            _ if reason.starts_with("app: ") && (self.threaded || self.has_thumbnail) => {
+                self.record_logged_error(&reason);
+            }
+            _ => {}
+        }
+    }
+
+    /// AV1: records that the decoder output this frame, or everything. Its order of output is decode order: a frame that
+    /// is still awaited is lost, for example because the type of its unit is damaged. Later ones may refer to it.
+    fn record_output(&mut self, output: Option<DecodeIndex>) {
+        while let Some(&awaited) =
+            self.awaited.front().filter(|&&awaited| output.is_none_or(|at| awaited < at))
+        {
+            self.awaited.pop_front();
+            if let Some(reason) = self.harmless.clone() {
+                self.mark_corrupt(awaited, &format!("the decoder returned no frame for it: {reason}"));
+            }
+        }
+        if output.is_some() && self.awaited.front() == output.as_ref() {
+            self.awaited.pop_front();
         }
     }
 
@@ -331,6 +403,13 @@ impl RangeState {
             self.mark_corrupt(self.range.start, reason); // no frame received from now on can be trusted
         } else if !self.is_leading(self.last_sent) {
             self.mark_corrupt(self.last_sent, reason);
+        }
+    }
+
+    /// Records an interlaced frame.
+    pub fn record_interlaced(&mut self) {
+        if !std::mem::replace(&mut self.is_interlaced, true) {
+            interlaced::warn(&self.index);
         }
     }
 
@@ -362,8 +441,15 @@ impl RangeState {
             if let Some(reason) = decoder.logged_error() {
                 self.record_logged_error(&reason);
             }
+            if let Some(reason) = decoder.logged_harmless() {
+                self.record_logged_harmless(reason);
+            }
             match received {
-                Ok(Received::NeedsInput | Received::End) => return Ok(transforming),
+                Ok(Received::NeedsInput) => return Ok(transforming),
+                Ok(Received::End) => {
+                    self.record_output(None);
+                    return Ok(transforming);
+                }
                 Ok(Received::Frame) => {}
                 Err(reason) => {
                     let at = self.missing.first().copied().unwrap_or(self.range.end);
@@ -376,6 +462,7 @@ impl RangeState {
                 }
             }
             let Some(packet_index) = frame.packet_index(self.indexed_by_time) else { continue };
+            self.record_output(Some(packet_index));
             if let Some(reason) = frame.damage().filter(|_| !self.is_leading(packet_index)) {
                 self.mark_corrupt(packet_index, reason);
             }
@@ -383,6 +470,9 @@ impl RangeState {
             if let Some(place) = self.missing.iter().position(|&w| w == packet_index).filter(|_| trusted) {
                 self.missing.remove(place);
                 stats.frames_delivered += 1;
+                if frame.is_interlaced() {
+                    self.record_interlaced();
+                }
                 let begun = Instant::now();
                 on_frame(packet_index, frame)?;
                 transforming += begun.elapsed();

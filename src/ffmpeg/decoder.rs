@@ -196,9 +196,14 @@ impl Decoder {
     }
 
     /// The first error logged since the last packet was sent or, with several threads, since the last flush:
-    /// threads log errors with a delay.
+    /// threads log errors with a delay. Without the errors that concern no pixel.
     pub fn logged_error(&self) -> Option<String> {
         self.sink.as_ref().and_then(|sink| sink.first()).or_else(log::first)
+    }
+
+    /// The first logged error that concerns no pixel, since the same time.
+    pub fn logged_harmless(&self) -> Option<String> {
+        self.sink.as_ref().and_then(|sink| sink.first_harmless()).or_else(log::first_harmless)
     }
 
     /// Signals the end of packets, so that the decoder outputs the frames that it still holds.

@@ -126,7 +126,14 @@ impl Demuxer {
                 }),
             };
         }
-        self.best_stream().ok_or_else(|| {
+        let best = self.best_stream();
+        if best.is_some_and(|best| self.is_tile(best)) {
+            let what = "the first tile as a video, because the picture of this AVIF or HEIF image is a grid of tiles; \
+                        read an AVIF with decode_image, or convert the image"
+                .to_owned();
+            return Err(Error::Unsupported { site: self.site.clone(), what });
+        }
+        best.ok_or_else(|| {
             let name = |stream: &StreamSummary| match stream.kind {
                 StreamKind::AttachedPicture => format!("{} cover art", stream.codec),
                 _ if stream.codec == "none" => "data".into(),
@@ -138,6 +145,21 @@ impl Demuxer {
             };
             Error::NoVideo { site: self.site.clone(), reason }
         })
+    }
+
+    /// Whether a stream is a part of a picture.
+    fn is_tile(&self, stream: c_int) -> bool {
+        // SAFETY: libavformat keeps `nb_stream_groups` pointers at `stream_groups`, and `nb_streams` pointers at the
+        // `streams` of each group. The type is read as an integer, since unknown values would be undefined.
+        unsafe {
+            let context = self.context.as_ref();
+            (0..context.nb_stream_groups as usize).any(|group| {
+                let group = *context.stream_groups.add(group);
+                let kind = ptr::addr_of!((*group).type_).cast::<u32>().read();
+                kind == ffi::AVStreamGroupParamsType::AV_STREAM_GROUP_PARAMS_TILE_GRID as u32
+                    && (0..(*group).nb_streams as usize).any(|n| (**(*group).streams.add(n)).index == stream)
+            })
+        }
     }
 
     /// The video stream that `av_find_best_stream` selects. It would select attached pictures too, so their
@@ -230,7 +252,10 @@ impl Demuxer {
             params,
             time_base,
             orientation: display_orientation(par),
-            sample_aspect: rate(stream.sample_aspect_ratio).or(rate(par.sample_aspect_ratio)),
+            sample_aspect: match (rate(stream.sample_aspect_ratio), rate(par.sample_aspect_ratio)) {
+                (Some(stated), Some(coded)) if is_rounded(stated, coded, par.width) => Some(coded),
+                (stated, coded) => stated.or(coded),
+            },
             frame_rate: rate(guessed),
         })
     }
@@ -247,11 +272,12 @@ impl Demuxer {
         let rate = stream.r_frame_rate;
         let rate = (u32::try_from(rate.num).unwrap_or(0), u32::try_from(rate.den).unwrap_or(0));
         // SAFETY: enum fields of live parameters, read as integers.
-        let (primaries, transfer, matrix) = unsafe {
+        let (primaries, transfer, matrix, field_order) = unsafe {
             (
                 ptr::addr_of!(par.color_primaries).cast::<i32>().read(),
                 ptr::addr_of!(par.color_trc).cast::<i32>().read(),
                 ptr::addr_of!(par.color_space).cast::<i32>().read(),
+                ptr::addr_of!(par.field_order).cast::<u32>().read(),
             )
         };
         let stated =
@@ -295,6 +321,9 @@ impl Demuxer {
             frame_rate: Some(rate).filter(|r| r.0 > 0 && r.1 > 0),
             sample_aspect: (par.sample_aspect_ratio.num, par.sample_aspect_ratio.den),
             pixel_format,
+            field_order: ["progressive", "tt", "bb", "tb", "bt"]
+                .get((field_order as usize).wrapping_sub(ffi::AVFieldOrder::AV_FIELD_PROGRESSIVE as usize))
+                .copied(),
             bit_depth: descriptor.and_then(|d| u32::try_from(d.comp[0].depth).ok()),
             color_primaries,
             color_transfer,
@@ -349,6 +378,13 @@ impl Drop for Demuxer {
         // SAFETY: opened by avformat_open_input, closed once; custom I/O is left to `AvioContext`.
         unsafe { ffi::avformat_close_input(&mut raw) };
     }
+}
+
+/// Whether a sample aspect ratio may be the rounded form of the one in the stream: libavformat computes it from the display
+/// width of an MP4 track, in whole pixels, if the track does not state it otherwise.
+fn is_rounded(stated: (u32, u32), coded: (u32, u32), width: c_int) -> bool {
+    let display_width = |ratio: (u32, u32)| f64::from(width) * f64::from(ratio.0) / f64::from(ratio.1);
+    stated != coded && (0.0..1.0).contains(&(display_width(coded) - display_width(stated)))
 }
 
 /// Called by libavformat to open files that a file refers to: parts of a playlist, a track in another file.

@@ -98,6 +98,11 @@ impl Frame {
         kind == ffi::AVPictureType::AV_PICTURE_TYPE_I as u32 || self.get().flags & ffi::AV_FRAME_FLAG_KEY != 0
     }
 
+    /// Whether it has the lines of two fields, which may show two times.
+    pub fn is_interlaced(&self) -> bool {
+        self.get().flags & ffi::AV_FRAME_FLAG_INTERLACED != 0
+    }
+
     /// Why this picture may differ from what the encoder made, if the decoder reported damage.
     pub fn damage(&self) -> Option<&'static str> {
         let frame = self.get();

@@ -1,52 +1,146 @@
-//! Captures libav's log: keeps the first error line per thread, or per multithreaded decoder, until cleared.
-//! Prints nothing.
+//! Captures libav's log: keeps the first error line per thread, or per multithreaded decoder, until cleared, and
+//! distinguishes errors that concern no pixel. Prints nothing.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void, CStr};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use ffmpeg_sys_next as ffi;
 
+/// The errors that libav logged since the last [`clear`].
+#[derive(Debug, Default)]
+struct Logged {
+    /// The first one that may mean damage to a picture.
+    damage: Option<String>,
+    /// The first one of [`HARMLESS`].
+    harmless: Option<String>,
+}
+
 thread_local! {
-    /// The first error that libav logged on this thread since [`clear`].
-    static THREAD_ERROR: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// What libav logged on this thread.
+    static THREAD: RefCell<Logged> = const { RefCell::new(Logged { damage: None, harmless: None }) };
 }
 
 /// Collects the log of a decoder with several threads: its context's `opaque` points here.
 #[derive(Debug, Default)]
-pub(super) struct ErrorSink(Mutex<Option<String>>);
+pub(super) struct ErrorSink(Mutex<Logged>);
 
 impl ErrorSink {
+    fn lock(&self) -> MutexGuard<'_, Logged> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn clear(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.lock() = Logged::default();
     }
 
     pub fn first(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().damage.clone()
+    }
+
+    pub fn first_harmless(&self) -> Option<String> {
+        self.lock().harmless.clone()
     }
 }
 
-/// The sink of the decoder that logged a line.
+/// The codec context that logged a line; `None` for a context of another class.
 ///
 /// # Safety
 /// `class` is what libav gave to the log callback, which is still running.
-unsafe fn error_sink_of<'a>(class: *mut c_void) -> Option<&'a ErrorSink> {
+unsafe fn codec_context<'a>(class: *mut c_void) -> Option<&'a ffi::AVCodecContext> {
     // SAFETY: libav's log contexts begin with a pointer to their class; null is allowed.
     let kind = unsafe { class.cast::<*const ffi::AVClass>().as_ref() }?;
     // SAFETY: returns a static class.
     if *kind != unsafe { ffi::avcodec_get_class() } {
         return None;
     }
-    // SAFETY: it is a codec context. Only `Decoder::open` sets `opaque`, to a sink that outlives the context
-    // and the threads that work for it; their contexts are copies.
-    unsafe { (*class.cast::<ffi::AVCodecContext>()).opaque.cast::<ErrorSink>().as_ref() }
+    // SAFETY: it is a codec context.
+    unsafe { class.cast::<ffi::AVCodecContext>().as_ref() }
 }
 
-/// Messages that do not affect pictures: they occur when decoding starts at a random access point other than
-/// the first one, because reference marking commands refer to pictures before it.
-const IGNORED_MESSAGES: [&str; 3] =
-    ["mmco: unref short failure", "number of reference frames", "reference count overflow"];
+/// FFmpeg's name of a context's decoder; empty if it has none.
+fn decoder_name(context: &ffi::AVCodecContext) -> &'static str {
+    // SAFETY: a codec is static, and so is its name.
+    let name = unsafe { context.codec.as_ref().map(|codec| CStr::from_ptr(codec.name)) };
+    name.and_then(|name| name.to_str().ok()).unwrap_or("")
+}
+
+/// Errors of libavcodec that concern no pixel: the names of the decoder and the first words of the messages. What follows
+/// each of them in FFmpeg 9.0 and dav1d 1.5 was read: no slice, block or parameter set is skipped or replaced.
+/// Every other error is taken for damage. tests/python/test_harmless_messages.py has files that cause most of them.
+const HARMLESS: [(&str, &[&str]); 8] = [
+    (
+        "h264",
+        &[
+            // Decoding starts at a random access point other than the first one, and commands that mark reference pictures
+            // name pictures before it.
+            "mmco: unref short failure",
+            "number of reference frames",
+            "reference count overflow",
+            // Supplemental enhancement information, the rest of which is ignored. Without its recovery point, the decoder
+            // marks the frames or does not output them.
+            "SEI type ",
+            "Picture timing SEI payload too large",
+            "recovery_frame_cnt ",
+            "non-existing SPS ",
+            "Error processing a picture timing SEI",
+            // Video usability information.
+            "time_scale/num_units_in_tick invalid",
+        ],
+    ),
+    (
+        "hevc",
+        &[
+            // Supplemental enhancement information, as above.
+            "num_sps_ids_minus1 ",
+            "active_parameter_set_id ",
+            // The video parameter set describes further layers; the base layer is decoded. A sequence parameter set whose
+            // video parameter set is missing causes another message too.
+            "VPS has ",
+            "Scalability type ",
+            "Overread VPS by",
+            // Metadata of Dolby Vision, or another use of NAL unit type 62, which is unspecified.
+            "RPU ",
+            "Profile ",
+            "Uncompressed RPUs ",
+            "Unknown previous RPU ",
+            "Dynamic metadata compression ",
+            "Nonzero DM metadata ",
+        ],
+    ),
+    // Decoders must ignore reserved types (AV1 specification, 6.2.2 and 6.7.1). `RangeState::collect` detects a frame that
+    // is lost because its type is damaged.
+    ("libdav1d", &["Unknown OBU type ", "Unknown Metadata OBU type ", "Malformed ITU-T T.35 metadata "]),
+    // The shape of pixels; a flag that is copied to the frame.
+    ("mpeg2video", &["aspect ratio has forbidden ", "interlaced frame in progressive sequence, ignoring"]),
+    ("mpeg1video", &["aspect ratio has forbidden "]),
+    // Bidirectional pictures in a stream that denies them: they change the order of output, which is not used.
+    ("mpeg4", &["low_delay flag set incorrectly"]),
+    // Frame rate and bit rate. In later versions, how pictures are rounded follows.
+    ("msmpeg4v1", &["ext header missing", "I-frame too long, ignoring ext header"]),
+    (
+        "mjpeg",
+        &[
+            "invalid TIFF header in EXIF ",
+            "error decoding EXIF ",
+            "not enough bytes remaining in EXIF ",
+            "too many entries: ",
+            "error popping additional IFD",
+            "error writing EXIF ",
+            "error writing additional IFD",
+            // `RangeState::record_sent` checks where the decoder continues.
+            "app: invalid len ",
+            "unable to decode APP ",
+        ],
+    ),
+];
+
+fn is_harmless(decoder: &str, message: &str) -> bool {
+    HARMLESS
+        .iter()
+        .any(|(name, starts)| *name == decoder && starts.iter().any(|start| message.starts_with(start)))
+}
 
 /// Redirects libav's log into thread-local storage; must be called before any other libav function.
 pub fn capture() {
@@ -55,19 +149,24 @@ pub fn capture() {
     ONCE.call_once(|| unsafe { ffi::av_log_set_callback(Some(on_log)) });
 }
 
-/// Clears the error of this thread.
+/// Clears the errors of this thread.
 pub fn clear() {
-    THREAD_ERROR.with(|error| error.borrow_mut().take());
+    THREAD.with(|logged| logged.take());
 }
 
-/// The first error logged on this thread since [`clear`].
+/// The first error logged on this thread since [`clear`] that may mean damage to a picture.
 pub fn first() -> Option<String> {
-    THREAD_ERROR.with(|error| error.borrow().clone())
+    THREAD.with(|logged| logged.borrow().damage.clone())
+}
+
+/// The first error logged on this thread since [`clear`] that concerns no pixel.
+pub fn first_harmless() -> Option<String> {
+    THREAD.with(|logged| logged.borrow().harmless.clone())
 }
 
 /// `what`, followed by libav's error message if there is one.
 pub(crate) fn with_logged_error(what: &str) -> String {
-    match first() {
+    match first().or_else(first_harmless) {
         Some(line) => format!("{what} ({line})"),
         None => what.to_owned(),
     }
@@ -87,21 +186,25 @@ unsafe extern "C" fn on_log(class: *mut c_void, level: c_int, format: *const c_c
     if level > ffi::AV_LOG_ERROR && !conceals() {
         return;
     }
+    // SAFETY: `class` is libav's, and this is the callback.
+    let context = unsafe { codec_context(class) };
+    // SAFETY: only `Decoder::open` sets `opaque`, to a sink that outlives the context and the threads that work for it;
+    // their contexts are copies.
+    let sink = context.and_then(|context| unsafe { context.opaque.cast::<ErrorSink>().as_ref() });
     // Only the first line is kept. Damaged files log one for every packet, and formatting it would take longer than
     // parsing the packet.
-    // SAFETY: `class` is libav's, and this is the callback.
-    let sink = unsafe { error_sink_of(class) };
     let is_kept = match sink {
-        Some(sink) => sink.0.lock().unwrap_or_else(PoisonError::into_inner).is_some(),
-        None => THREAD_ERROR
-            .try_with(|error| error.try_borrow().is_ok_and(|error| error.is_some()))
+        Some(sink) => sink.lock().damage.is_some(),
+        None => THREAD
+            .try_with(|logged| logged.try_borrow().is_ok_and(|logged| logged.damage.is_some()))
             .unwrap_or(true),
     };
     if is_kept {
         return;
     }
     let mut line = [0 as c_char; 512];
-    let mut print_prefix: c_int = 1;
+    // Without libav's prefix "[h264 @ 0x7f..]": the address means nothing to a reader and differs from run to run.
+    let mut print_prefix: c_int = 0;
     // SAFETY: libav passes a live class pointer, format and argument list; the buffer's true length is given.
     let written = unsafe {
         ffi::av_log_format_line2(
@@ -119,22 +222,17 @@ unsafe extern "C" fn on_log(class: *mut c_void, level: c_int, format: *const c_c
     }
     // SAFETY: av_log_format_line2 always ends the buffer with a NUL.
     let text = unsafe { CStr::from_ptr(line.as_ptr()) }.to_string_lossy();
-    if IGNORED_MESSAGES.iter().any(|ignored| text.contains(ignored)) {
-        return;
-    }
-    // "[h264 @ 0x7f..] text": the address means nothing to a reader and differs from run to run.
-    let said = || {
-        let text = text.trim();
-        text.rsplit_once("] ").map_or(text, |(_, rest)| rest).to_owned()
+    let text = text.trim();
+    let harmless = is_harmless(context.map_or("", decoder_name), text);
+    let keep = |logged: &mut Logged| {
+        let kept = if harmless { &mut logged.harmless } else { &mut logged.damage };
+        kept.get_or_insert_with(|| text.to_owned());
     };
     if let Some(sink) = sink {
-        sink.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(said);
+        keep(&mut sink.lock());
         return;
     }
     // A panic must not cross into C: `try_with` and `try_borrow_mut` fail quietly at thread end or on
     // re-entry.
-    let _ = THREAD_ERROR.try_with(|error| {
-        let Ok(mut error) = error.try_borrow_mut() else { return };
-        error.get_or_insert_with(said);
-    });
+    let _ = THREAD.try_with(|logged| logged.try_borrow_mut().map(|mut logged| keep(&mut logged)));
 }

@@ -125,39 +125,58 @@ impl Packet {
 
     /// Four characters that name the scheme of an encrypted packet, as MP4's `schm` box has them.
     pub fn encryption_scheme(&self) -> Option<String> {
-        let mut size = 0;
-        // SAFETY: a valid packet; the size is written. libav returns null or `size` readable bytes that live as long as
-        // the packet.
-        let bytes = unsafe {
-            let kind = ffi::AVPacketSideDataType::AV_PKT_DATA_ENCRYPTION_INFO;
-            let data = ffi::av_packet_get_side_data(self.get(), kind, &mut size);
-            if data.is_null() {
-                return None;
-            }
-            std::slice::from_raw_parts(data, size)
-        };
+        let kind = ffi::AVPacketSideDataType::AV_PKT_DATA_ENCRYPTION_INFO as u32;
+        let (_, data) = self.side_data().find(|entry| entry.0 == kind)?;
         // The serialized information begins with the scheme.
-        Some(String::from_utf8_lossy(bytes.get(..4)?).into_owned())
+        Some(String::from_utf8_lossy(data.get(..4)?).into_owned())
     }
 
-    /// Whether it carries side data that the decoder needs (new extradata, a palette, changed parameters), so
-    /// that its payload alone would not decode to the same picture.
+    /// Whether it carries side data that the decoder needs (a palette, changed parameters), so that its payload alone
+    /// would not decode to the same picture. Changed extradata is not counted: the index stores it.
     pub fn has_decoder_side_data(&self) -> bool {
+        use ffi::AVPacketSideDataType as T;
+        let needed = [T::AV_PKT_DATA_PALETTE, T::AV_PKT_DATA_PARAM_CHANGE];
+        self.side_data().any(|(kind, _)| needed.iter().any(|&t| t as u32 == kind))
+    }
+
+    /// Extradata that the container specifies from this packet on.
+    pub fn new_extradata(&self) -> Option<&[u8]> {
+        let kind = ffi::AVPacketSideDataType::AV_PKT_DATA_NEW_EXTRADATA as u32;
+        self.side_data().find(|entry| entry.0 == kind).map(|(_, data)| data)
+    }
+
+    /// Removes the extradata. The decoder must not depend on whether the demuxer attached it: after a seek, it does so
+    /// at other packets.
+    pub fn remove_new_extradata(&mut self) {
+        // SAFETY: the packet is owned and valid, and its array of side data agrees with its count.
+        unsafe {
+            let packet = self.raw();
+            ffi::av_packet_side_data_remove(
+                (*packet).side_data,
+                &mut (*packet).side_data_elems,
+                ffi::AVPacketSideDataType::AV_PKT_DATA_NEW_EXTRADATA,
+            );
+        }
+    }
+
+    /// Type and content of each entry of the side data.
+    fn side_data(&self) -> impl Iterator<Item = (u32, &[u8])> {
         let packet = self.get();
         let count = usize::try_from(packet.side_data_elems).unwrap_or(0);
-        if count == 0 || packet.side_data.is_null() {
-            return false;
-        }
-        // SAFETY: libav keeps `side_data_elems` entries at `side_data`.
-        let entries = unsafe { std::slice::from_raw_parts(packet.side_data, count) };
-        entries.iter().any(|entry| {
+        let entries = match packet.side_data.is_null() {
+            true => &[],
+            // SAFETY: libav keeps `side_data_elems` entries at `side_data`.
+            false => unsafe { std::slice::from_raw_parts(packet.side_data, count) },
+        };
+        entries.iter().map(|entry| {
             // Read as an integer: an unknown value would be undefined behavior as a Rust enum.
             // SAFETY: the field is a 4-byte enum inside a live entry.
             let kind = unsafe { std::ptr::addr_of!(entry.type_).cast::<u32>().read() };
-            use ffi::AVPacketSideDataType as T;
-            [T::AV_PKT_DATA_PALETTE, T::AV_PKT_DATA_NEW_EXTRADATA, T::AV_PKT_DATA_PARAM_CHANGE]
-                .iter()
-                .any(|&t| t as u32 == kind)
+            if entry.data.is_null() {
+                return (kind, &[][..]);
+            }
+            // SAFETY: libav keeps `size` bytes at `data` while the packet lives.
+            (kind, unsafe { std::slice::from_raw_parts(entry.data, entry.size) })
         })
     }
 

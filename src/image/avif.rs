@@ -39,13 +39,16 @@ pub(super) fn header(reader: &mut HeaderReader<'_>) -> Result<ImageHeader> {
             len = u64::from(reader.read_be::<4>(at + 8)?) << 32 | u64::from(reader.read_be::<4>(at + 12)?);
             start = at + 16;
         }
-        let end = at.saturating_add(len);
+        // Size 0: up to the end of the file (ISO/IEC 14496-12, 4.2).
+        let end = if len == 0 { reader.source_len() } else { at.saturating_add(len) };
         if end < start {
             return Err(Error::malformed(&site, format!("AVIF with a box of {len} bytes at byte {at}")));
         }
         if kind == b"meta" {
-            Limits::check(&site, "the size of AVIF's meta box", end - start, MAX_META_BYTES)?;
-            break reader.read_exact(start, (end - start) as usize)?;
+            // A box that ends with the file may contain the data of its items too, which are read with the whole file.
+            let size = if len == 0 { (end - start).min(MAX_META_BYTES) } else { end - start };
+            Limits::check(&site, "the size of AVIF's meta box", size, MAX_META_BYTES)?;
+            break reader.read_exact(start, size as usize)?;
         }
         at = end;
     };

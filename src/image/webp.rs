@@ -11,6 +11,7 @@ use super::keyframe::KeyframeDecoder;
 use super::plane_buffer::PlaneBuffer;
 use super::{exif, CodingProcess, ColorModel, ImageFormat, ImageHeader};
 use crate::error::{Error, Result, Site};
+use crate::limits::resize;
 use crate::media::{ColorTags, DisplayOrientation};
 
 /// Offset of the first chunk: after "RIFF", the size and "WEBP".
@@ -20,6 +21,9 @@ const MAX_EXIF_BYTES: u32 = 1 << 16;
 /// Bits of the flags of a VP8X chunk.
 const EXIF_FLAG: u8 = 0x08;
 const ALPHA_FLAG: u8 = 0x10;
+/// Flag of a frame of an animation: it replaces what is below it. libwebp never blends the first frame, so that its colors
+/// remain where alpha is 0; `image-webp` would blend it with transparent black.
+const OVERWRITE: u8 = 0x02;
 
 /// Whether a file begins like a WebP.
 pub(super) fn is_webp(head: &[u8]) -> bool {
@@ -159,6 +163,19 @@ fn lossy_data(bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// Offset of the flags of an animation's first frame.
+fn first_frame_flags(bytes: &[u8]) -> Option<usize> {
+    let mut at = FIRST_CHUNK as usize;
+    loop {
+        let head = bytes.get(at..at + 8)?;
+        let len = u32::from_le_bytes(head[4..].try_into().expect("four bytes")) as usize;
+        if head.starts_with(b"ANMF") {
+            return Some(at + 8 + 15).filter(|&flags| flags < bytes.len());
+        }
+        at = at.checked_add(8)?.checked_add(len.checked_next_multiple_of(2)?)?;
+    }
+}
+
 /// Decodes the picture of a whole file: the values of libwebp, which interpolates chroma.
 pub(super) fn decode<'a>(
     site: &Site,
@@ -166,6 +183,14 @@ pub(super) fn decode<'a>(
     bytes: &[u8],
     memory: &'a mut PlaneBuffer,
 ) -> Result<FrameView<'a>> {
+    let mut copy = Vec::new();
+    let mut bytes = bytes;
+    if let Some(at) = first_frame_flags(bytes) {
+        resize(site, &mut copy, bytes.len())?;
+        copy.copy_from_slice(bytes);
+        copy[at] |= OVERWRITE;
+        bytes = &copy;
+    }
     let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(|error| decode_error(site, error))?;
     // The memory allocated below was checked against the limits when the header was read, for this size only.
     if decoder.dimensions() != (header.width, header.height)

@@ -2,12 +2,13 @@
 //! all packets.
 //! A video without frames is an error that describes what was found instead.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::frame_order::{
     build_frame_table, pts_define_order, pts_follow_decode_order, FrameTable, ParsedPacket,
 };
-use super::in_band_headers::InBandHeaders;
+use super::in_band_headers::{with_extradata, InBandHeaders};
 use super::packet_prefixes::{has_b_pictures, PacketPrefixes};
 use super::{PacketRecord, VideoIndex};
 use crate::bitstream::disposable::{declares_reorder_depth, excludes_reordering};
@@ -20,7 +21,7 @@ use crate::error::{Error, Result, Site};
 use crate::ffmpeg::decoder::is_intra_only;
 use crate::ffmpeg::{log, Decoder, Demuxer, Frame, Packet, ParsedPicture, Parser, Received};
 use crate::limits::{check_allocatable, reserve, Limits};
-use crate::media::{CodecKind, StreamInfo};
+use crate::media::{CodecKind, CodecParams, StreamInfo};
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
 
@@ -84,22 +85,38 @@ pub fn build_from_scan(
             Some(parsers) => parsers,
             None => {
                 let header_parser = HeaderParser::new(info.params.codec.kind, &info.params.extradata);
-                in_band = InBandHeaders::new(&header_parser, info, packet.data());
-                parsers.insert((header_parser, open_parser(&site, info)?))
+                in_band = InBandHeaders::new(&header_parser, &info.params, packet.data());
+                parsers.insert((header_parser, open_parser(&site, &info.params)?))
             }
         };
+        let at = parsed_headers.len() as u32;
+        if let Some(extradata) = packet.new_extradata() {
+            let size = extradata.len() as u64;
+            Limits::check(&site, "codec configuration size", size, limits.extradata_bytes)?;
+            if let Some(params) =
+                in_band.change_extradata(at, &info.params, extradata, header_parser, packet.data())
+            {
+                *parser = open_parser(&site, &params)?;
+                keyframe_validator = None;
+            }
+        }
         let mut picture = header_parser.parse(packet.data(), packet.is_key());
         // A codec without state between pictures can start at any packet, even one without a key flag.
         if picture.shown && packets_are_independent(&info.params) {
             picture.random_access = RandomAccessPoint::Open;
         }
-        // A palette or new configuration in a packet's side data applies to all later packets.
+        if in_band.is_header(packet.data()) {
+            picture = PictureInfo { shown: false, ..PictureInfo::default() };
+        }
+        // A palette or changed parameters in a packet's side data apply to all later packets.
         stateful |= packet.has_decoder_side_data();
         let borrows = info.params.codec.name == "mjpeg" && !jpeg.is_self_contained(packet.data());
         if (stateful || borrows) && !parsed_headers.is_empty() {
             picture.random_access = RandomAccessPoint::None;
         }
-        in_band.observe(parsed_headers.len() as u32, picture.random_access, packet.data());
+        if in_band.observe(at, picture.random_access, packet.data()) {
+            keyframe_validator = None;
+        }
         let unread = match info.params.codec.kind {
             CodecKind::Vc1 => true,
             CodecKind::Other => !is_intra_only(&info.params),
@@ -110,7 +127,9 @@ pub fn build_from_scan(
         if unread && is_marked != parsed_headers.is_empty() {
             let validator = match &mut keyframe_validator {
                 Some(validator) => validator,
-                None => keyframe_validator.insert(KeyframeValidator::new(&site, info)?),
+                None => {
+                    keyframe_validator.insert(KeyframeValidator::new(&site, &in_band.params(&info.params))?)
+                }
             };
             match validator.is_intra(packet) {
                 true if !is_marked => picture.random_access = RandomAccessPoint::Open,
@@ -140,7 +159,10 @@ pub fn build_from_scan(
         .map(|(packet, (picture, parsed))| ParsedPacket { packet, picture, parsed })
         .collect();
     let index = build_index(source, container, info, parsed_packets, direct, in_band, interrupt)?;
-    Ok(VideoIndex { damaged_units: damaged_units.saturating_add(index.damaged_units), streams, ..index })
+    let damaged_units = damaged_units.saturating_add(index.damaged_units);
+    // A decoder keeps palettes and tables of the part that it decoded last.
+    let changes_parameters = index.changes_parameters || stateful;
+    Ok(VideoIndex { damaged_units, streams, changes_parameters, ..index })
 }
 
 /// Returns decode indices in the order in which a decoder outputs their pictures, by decoding the whole video
@@ -188,8 +210,8 @@ struct KeyframeValidator {
 }
 
 impl KeyframeValidator {
-    fn new(site: &Site, info: &StreamInfo) -> Result<Self> {
-        let decoder = match Decoder::open(site, &info.params, 1) {
+    fn new(site: &Site, params: &CodecParams) -> Result<Self> {
+        let decoder = match Decoder::open(site, params, 1) {
             Ok(decoder) => Some(decoder),
             Err(Error::Unsupported { .. }) => None,
             Err(error) => return Err(error),
@@ -213,9 +235,9 @@ impl KeyframeValidator {
 
 /// Opens a parser, which is needed only for what timestamps do not give: fields, and the order if timestamps
 /// are missing.
-fn open_parser(site: &Site, info: &StreamInfo) -> Result<Option<Parser>> {
-    match info.params.codec.kind {
-        CodecKind::H264 | CodecKind::Hevc => Parser::open(site, &info.params),
+fn open_parser(site: &Site, params: &CodecParams) -> Result<Option<Parser>> {
+    match params.codec.kind {
+        CodecKind::H264 | CodecKind::Hevc => Parser::open(site, params),
         _ => Ok(None),
     }
 }
@@ -243,7 +265,7 @@ fn build_from_sample_tables(
     }
     let Some(PacketPrefixes { parsed_packets, in_band }) = prefixes else { return Ok(None) };
     // A new sequence parameter set may introduce fields, each in a sample of its own.
-    let changes = in_band.sets.as_ref().is_some_and(ParameterSetTracker::changed);
+    let changes = in_band.sets.as_ref().is_some_and(ParameterSetTracker::is_changing);
     // If timestamps do not give the presentation order, every picture's header must be parsed.
     let orders =
         !matches!(kind, CodecKind::H264 | CodecKind::Hevc) || pts_define_order(kind, &parsed_packets);
@@ -314,12 +336,15 @@ fn build_index(
         let reason = format!("its frames last from {begin} to {end_pts} ticks, which overflows");
         return Err(Error::malformed(&site, reason));
     }
-    if !declares_reorder_depth(&info.params) {
+    let mut params = std::iter::once(Cow::Borrowed(&info.params))
+        .chain(in_band.new_extradata.iter().map(|change| with_extradata(&info.params, Some(change))));
+    if !params.all(|params| declares_reorder_depth(&params)) {
         info.params.reorder = Some(reorder_depth(&packets));
     }
     let sync_points = (0..packets.len() as u32).filter(|&n| packets[n as usize].is_sync()).collect();
-    let changes_parameters = in_band.sets.is_some_and(|s| s.changed());
-    let in_band_headers = in_band.headers;
+    info.sample_aspect = info.sample_aspect.or(in_band.sample_aspect);
+    let changes_parameters = in_band.are_changing();
+    let InBandHeaders { headers: in_band_headers, new_extradata, .. } = in_band;
     Ok(VideoIndex {
         site,
         container,
@@ -331,6 +356,7 @@ fn build_index(
         direct,
         sync_points,
         in_band_headers,
+        new_extradata,
         changes_parameters,
         damaged_units: u32::try_from(damaged).unwrap_or(u32::MAX),
     })

@@ -105,6 +105,7 @@ fn build_index(
         streams: vec![stream],
         direct: true,
         in_band_headers: Vec::new(),
+        new_extradata: Vec::new(),
         damaged_units: 0,
         changes_parameters: false,
     })

@@ -75,7 +75,7 @@ impl PacketPrefixes {
                     if kind == CodecKind::H264 && !declares_frames_only(&info.params.extradata, &head) {
                         return Ok(None); // a sample may be one field, which only its slice header shows
                     }
-                    in_band = InBandHeaders::new(&header_parser, info, &head);
+                    in_band = InBandHeaders::new(&header_parser, &info.params, &head);
                 }
                 // The index at the end of a packet, and the references of the frames in it, are needed.
                 if kind == CodecKind::Vp9 && picture.random_access == RandomAccessPoint::Inexact {

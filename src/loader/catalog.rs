@@ -31,6 +31,9 @@ type Length = (u32, u64);
 /// Maximum bytes of indices kept in memory: about 20 000 ten-second clips.
 const MAX_INDEX_BYTES: usize = 256 << 20;
 
+/// Errors of files that an error about all of them repeats.
+const MAX_NAMED_ERRORS: usize = 3;
+
 /// Maximum number of idle open demuxers: each holds a file handle and a buffer.
 const MAX_IDLE_READERS: usize = 16;
 
@@ -49,6 +52,9 @@ pub struct VideoCatalog {
     clips_up_to: Option<Vec<u64>>,
     fixed_num_clips: u64,
     longest: u32,
+    /// Number of samples whose files could not be indexed, and the first errors.
+    num_failed: usize,
+    first_errors: Vec<String>,
     index_cache: Mutex<ByteLru<u32, CachedIndex>>,
     /// Idle readers, most recently used last.
     readers: Mutex<Vec<PacketReader>>,
@@ -93,6 +99,8 @@ impl VideoCatalog {
             clips_up_to: None,
             fixed_num_clips,
             longest: 0,
+            num_failed: 0,
+            first_errors: Vec::new(),
             index_cache,
             readers,
             store,
@@ -182,6 +190,10 @@ impl VideoCatalog {
                 Err(error) => {
                     stats.failure(item, &error, false);
                     stats.add(|s| s.videos_failed += 1);
+                    self.num_failed += 1;
+                    if self.first_errors.len() < MAX_NAMED_ERRORS {
+                        self.first_errors.push(error.to_string());
+                    }
                 }
             }
             clips_up_to.push(total);
@@ -280,9 +292,25 @@ impl VideoCatalog {
         }
     }
 
-    /// Number of frames of the longest video that [`Self::count_clips`] indexed.
-    pub(super) fn longest(&self) -> u32 {
-        self.longest
+    /// Why there is no clip: the errors of the files, and the length of those that were indexed.
+    pub(super) fn no_clips_error(&self) -> Error {
+        let (failed, all) = (self.num_failed, self.samples.len());
+        let mut reason = "no video yields a clip: ".to_owned();
+        if failed > 0 {
+            let more = failed - self.first_errors.len();
+            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+            let errors = self.first_errors.join("; ");
+            reason += &format!("{failed} of {all} videos cannot be read ({errors}{more})");
+        }
+        if failed < all {
+            let others = if failed > 0 { ", and the longest of the others" } else { "the longest" };
+            reason += &format!(
+                "{others} has {} frames, a clip needs {}; use a shorter sequence_length or stride, or a pad mode",
+                self.longest,
+                self.sampling.min_length_hint()
+            );
+        }
+        Error::Argument(reason)
     }
 
     /// The site of a video for error messages.

@@ -90,7 +90,7 @@ impl Video {
     /// # Errors
     /// The reason for a fallback to the CPU.
     pub fn nvdec(&self) -> Result<String, String> {
-        BitstreamFilter::new(&self.index).map(|filter| filter.codec.name().to_owned())
+        BitstreamFilter::new(&self.index, DecodeIndex(0)).map(|filter| filter.codec.name().to_owned())
     }
 
     /// Mean number of pictures and bytes of a clip.

@@ -67,7 +67,7 @@ impl Video {
     pub fn decode(&mut self, packets: &[u32]) -> Decoded {
         let mut out = Decoded::default();
         let Some(&first) = packets.first() else { return out };
-        let params = &self.index.info.params;
+        let params = &self.index.params_at(DecodeIndex(first));
         let by_time = params.codec.kind == CodecKind::Vp9;
         let mut decoder = Decoder::open(&self.index.site, params, 1).expect("opened before");
         let (mut packet, mut frame) = (Packet::new(), Frame::new());

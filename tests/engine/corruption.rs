@@ -6,12 +6,14 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::common::frame_dependency::hash as quick_hash;
 use crate::common::mp4::Mp4;
-use crate::common::{hash, named, videos};
+use crate::common::{hash, named, videos, Entry};
 use framespool::batch_sampler::rng::RngKey;
 use framespool::decode::plan;
 use framespool::decode::SoftwareDecoder;
 use framespool::error::Error;
+use framespool::ffmpeg::Frame;
 use framespool::index::VideoIndex;
 use framespool::source::{ByteSource, MemorySource};
 use framespool::transforms::transform::{Size, Target, Transform};
@@ -110,7 +112,7 @@ fn random_damage_ends_in_frames_or_typed_errors() {
             continue;
         }
         let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
-        for round in 0..6 {
+        for round in 0..3 {
             let mut bytes = intact.clone();
             damage(&mut bytes, &mut rng);
             tried += 1;
@@ -187,8 +189,16 @@ fn times_beyond_the_integer_range_are_an_error() {
 pub(crate) fn delivered(
     bytes: &[u8],
     decoder: &mut SoftwareDecoder,
-) -> Result<(VideoIndex, Vec<(u32, String)>), Error> {
-    let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", bytes.to_vec()));
+) -> Result<(VideoIndex, Vec<(u32, u64)>), Error> {
+    delivered_hashes(bytes.to_vec(), decoder, quick_hash)
+}
+
+fn delivered_hashes<H: Ord>(
+    bytes: Vec<u8>,
+    decoder: &mut SoftwareDecoder,
+    hash: impl Fn(&Frame) -> H,
+) -> Result<(VideoIndex, Vec<(u32, H)>), Error> {
+    let source: Arc<dyn ByteSource> = Arc::new(MemorySource::new("damaged", bytes));
     let video = Video::open(source, &|| Ok(()))?;
     let index = video.index().clone();
     let all: Vec<PresentationIndex> = (0..index.num_frames()).map(PresentationIndex).collect();
@@ -211,9 +221,20 @@ pub(crate) fn index_of(bytes: Vec<u8>) -> VideoIndex {
     framespool::index::build(&source, &framespool::limits::Limits::default(), &|| Ok(())).expect("an index")
 }
 
+/// The hashes of the frames of an intact file, which are compared with its record here, so that the many damaged variants of it
+/// need no MD5, which takes as long as decoding.
+fn recorded_frames(entry: &Entry) -> BTreeSet<u64> {
+    let recorded: BTreeSet<String> = entry.hashes().into_iter().map(|(_, hash)| hash).collect();
+    let intact = std::fs::read(entry.root.join(&entry.path)).expect("readable");
+    let both = |frame: &Frame| (quick_hash(frame), hash(frame));
+    let (_, frames) = delivered_hashes(intact, &mut SoftwareDecoder::new(), both).expect("an intact file");
+    assert!(frames.iter().all(|(_, (_, hash))| recorded.contains(hash)), "{}: not as recorded", entry.path);
+    frames.into_iter().map(|(_, (quick, _))| quick).collect()
+}
+
 /// Decodes damaged variants of a file and checks that every frame delivered is one of the intact file,
-/// regardless of earlier use of the decoder and of the number of threads. Returns how many variants lost a
-/// frame that their index lists.
+/// for every third variant also by a decoder with threads that has decoded another file before. Returns how many variants
+/// lost a frame that their index lists.
 pub(crate) fn check_delivered_frames(path: &str, damaged: impl Iterator<Item = Vec<u8>>) -> usize {
     check_frames_and_times(path, None, damaged)
 }
@@ -221,11 +242,11 @@ pub(crate) fn check_delivered_frames(path: &str, damaged: impl Iterator<Item = V
 /// Like [`check_delivered_frames`]. `times`: pairs of hash and time, of which each delivered frame must be one.
 pub(crate) fn check_frames_and_times(
     path: &str,
-    times: Option<&BTreeSet<(String, i64)>>,
+    times: Option<&BTreeSet<(u64, i64)>>,
     damaged: impl Iterator<Item = Vec<u8>>,
 ) -> usize {
     let entry = named(path);
-    let right: BTreeSet<String> = entry.hashes().into_iter().map(|(_, hash)| hash).collect();
+    let right = recorded_frames(&entry);
     let other = named("video/derived/hevc_main_open_gop_640x360.mp4").source().expect("readable");
     let other = Video::open(other, &|| Ok(())).expect("valid");
     let first_frames: Vec<PresentationIndex> = (0..6).map(PresentationIndex).collect();
@@ -240,11 +261,14 @@ pub(crate) fn check_frames_and_times(
             );
             let time = index.frames[*display as usize].pts;
             assert!(
-                times.is_none_or(|times| times.contains(&(hash.clone(), time))),
+                times.is_none_or(|times| times.contains(&(*hash, time))),
                 "{path}, case {n}: frame {display} has time {time}"
             );
         }
         noticed += usize::from(first.len() < index.num_frames() as usize);
+        if n % 3 != 0 {
+            continue;
+        }
         let mut used = SoftwareDecoder::with_threads(4);
         for run in plan::plan_decode_ranges(other.index(), &first_frames) {
             used.run(&mut other.reader(), &run, &|| Ok(()), |_, _| Ok(())).expect("valid");

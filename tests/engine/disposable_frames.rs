@@ -13,8 +13,8 @@ use framespool::decode::plan::{self};
 use framespool::source::{ByteSource, MemorySource};
 use framespool::units::{DecodeIndex, PresentationIndex};
 
-/// The most luma samples of each file that are decoded, so that the test takes about a minute.
-const MAX_SAMPLES: u64 = 120_000_000;
+/// The most luma samples of each file that are decoded, so that the test takes about half a minute.
+const MAX_SAMPLES: u64 = 60_000_000;
 
 #[derive(Default)]
 struct Tally {

@@ -168,7 +168,7 @@ fn database_damage_loses_only_entries() {
     let intact = std::fs::read(database(&place)).unwrap();
     let mut rng = TestRng(11);
     let mut tally: BTreeMap<String, u32> = BTreeMap::new();
-    for round in 0..num_rounds(102) {
+    for round in 0..num_rounds(51) {
         let mut bytes = intact.clone();
         let kind = damage(&mut bytes, &mut rng);
         std::fs::write(database(&place), &bytes).unwrap();

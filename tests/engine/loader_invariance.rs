@@ -18,23 +18,23 @@ use framespool::transforms::{Dtype, Layout};
 #[test]
 fn output_is_independent_of_loader_settings() {
     let items = items();
-    let windows: ClipSamplerRef = Arc::new(Windows::new(6, 3, Some(5), PadMode::Constant).expect("a rule"));
+    let windows: ClipSamplerRef = Arc::new(Windows::new(6, 3, Some(12), PadMode::Constant).expect("a rule"));
     let random: ClipSamplerRef = Arc::new(Random::new(8, 4, 3, PaddingPolicy::Loop).expect("a rule"));
+    let settings = [(MEMORY_BUDGET, LOOK_AHEAD, 2, 2), (40 << 20, 60, 4, 3), (200_000, 300, 1, 0)];
     let mut batches = 0;
-    for (sampling, pipeline, on_error) in [
-        (&windows, resized_crop(), OnError::Skip),
-        (&random, normalized(Layout::Ntchw, Dtype::F32), OnError::Replace),
-        (&random, normalized(Layout::Ncthw, Dtype::BF16), OnError::Skip),
-        (&random, shorter_side(), OnError::Raise),
+    // Every setting with each sampler; the dtypes differ only in what is cached.
+    for (sampling, pipeline, on_error, settings) in [
+        (&windows, resized_crop(), OnError::Skip, &settings[..]),
+        (&random, normalized(Layout::Ntchw, Dtype::F32), OnError::Replace, &settings[..2]),
+        (&random, normalized(Layout::Ncthw, Dtype::BF16), OnError::Skip, &settings[..1]),
+        (&random, shorter_side(), OnError::Raise, &settings),
     ] {
         let base = || config(&items, sampling, &pipeline, on_error);
         let (plain, plain_stats) = deliver(base());
         assert!(plain_stats.clip_cache_hits == 0 && plain_stats.clip_cache_peak_bytes == 0);
         assert!(plain_stats.errors.values().sum::<u64>() > 0, "damaged files are part of this test");
         batches += plain.len();
-        for (memory_budget, lookahead_clips, threads, prefetch_batches) in
-            [(MEMORY_BUDGET, LOOK_AHEAD, 2, 2), (40 << 20, 60, 4, 3), (200_000, 300, 1, 0)]
-        {
+        for &(memory_budget, lookahead_clips, threads, prefetch_batches) in settings {
             let what = format!(
                 "{on_error:?}: {memory_budget} bytes, {lookahead_clips} clip requests, {threads} threads"
             );
@@ -53,7 +53,7 @@ fn output_is_independent_of_loader_settings() {
             }
         }
     }
-    println!("{} videos, {batches} batches, four ways each", items.len());
+    println!("{} videos, {batches} batches", items.len());
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn every_frame_is_decoded_once_with_enough_memory() {
 fn interrupts_at_any_time_lose_no_batch() {
     let bad = |item: &Sample| matches!(&item.location, MediaLocation::Path(path) if path.to_string_lossy().contains("/corrupt/"));
     let (mut damaged, intact): (Vec<Sample>, Vec<Sample>) = items().into_iter().partition(bad);
-    damaged.truncate(4);
+    damaged.truncate(3);
     assert!(damaged.len() >= 2, "{} damaged clips", damaged.len());
     let items: Vec<Sample> = damaged.into_iter().chain(intact.into_iter().take(1)).collect();
     let rule: ClipSamplerRef = Arc::new(Random::new(4, 1, 1, PaddingPolicy::Loop).expect("a rule"));

@@ -21,4 +21,5 @@ mod parameter_sets;
 mod picture_order;
 mod reference_graph;
 mod refused_files;
+mod split_invariance;
 mod timestamps;

@@ -217,7 +217,12 @@ fn every_video_is_equal_on_gpu_and_cpu() {
     if let Some(simulated) = &simulated {
         simulated.assert_clean("all videos");
     }
-    assert!(files < 20 || by_gpu > by_cpu, "the GPU must decode most of the corpus alone");
+    let of_other_codecs: u32 =
+        reasons.iter().filter(|(reason, _)| reason.contains("bit-exact")).map(|(_, count)| count).sum();
+    assert!(
+        files < 20 || by_gpu > by_cpu - of_other_codecs,
+        "the GPU must decode most videos alone whose codec it decodes exactly"
+    );
 }
 
 fn gpu_config(base: &LoaderConfig, device: Option<u32>, decoder: DecoderBackend) -> LoaderConfig {
@@ -390,8 +395,8 @@ mod failing_calls_give_an_error_or_the_same_result {
 fn check_failing_calls(code: u32, and_on: &str) {
     let _guard = exclusive();
     let (Some(gpu), Some(simulated)) = (gpu(), SimulatedGpu::open()) else { return };
-    let items = few_items();
-    let base = config(&items, &samplings()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
+    let items = &few_items()[..2];
+    let base = config(items, &samplings()[1], &normalized(Layout::Ncthw, Dtype::F32), OnError::Raise);
     let base =
         LoaderConfig { memory_budget: 1 << 20, lookahead_clips: 20, prefetch_batches: 1, threads: 1, ..base };
     let (expected, _) = deliver(base.clone());

@@ -136,7 +136,9 @@ def record(path: Path) -> tuple[dict[str, Any], list[tuple[int | None, str]]]:
             "-c:v",
             "rawvideo",
         ]
-        done = run([*QUIET, "-noautorotate", "-copyts", "-i", path, *decode, "-f", "framemd5", "-"])
+        # As framespool decodes: vector code for MPEG quantization in MPEG-4 rounds differently.
+        exact = ["-flags", "+bitexact"]
+        done = run([*QUIET, "-noautorotate", "-copyts", *exact, "-i", path, *decode, "-f", "framemd5", "-"])
         packets = run(
             [*QUIET, "-v", "error", "-copyts", "-i", path, "-map", "0:v:0", "-c", "copy", "-f", "framecrc", "-"]
         )

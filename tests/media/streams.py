@@ -210,6 +210,113 @@ def with_wrong_field(kind: str, at: int, change: Callable[[int], int]) -> Callab
     return damage
 
 
+def _box(data: bytes, *path: bytes) -> bytes:
+    """The content of a box, by the types of the boxes around it."""
+    for kind in path:
+        at = 0
+        while data[at + 4 : at + 8] != kind:
+            at += struct.unpack_from(">I", data, at)[0]
+        data = data[at + 8 : at + struct.unpack_from(">I", data, at)[0]]
+    return data
+
+
+def joined_mp4(first: bytes, second: bytes) -> bytes:
+    """The samples of both in one track with two sample entries; neither has edits that hide samples."""
+    table = (b"moov", b"trak", b"mdia", b"minf", b"stbl")
+    payload = [_box(data, b"mdat") for data in (first, second)]
+    counts = [struct.unpack_from(">I", _box(data, *table, b"stsz"), 8)[0] for data in (first, second)]
+    begin = first.index(b"mdat") + 4
+
+    def edit(kind: bytes, body: bytes) -> tuple[bytes, bytes]:
+        if kind == b"mdat":
+            return kind, b"".join(payload)
+        if kind in (b"edts", b"elst"):
+            return b"free", body
+        if kind in (b"mvhd", b"tkhd", b"mdhd"):  # the duration, in version 0
+            at = 20 if kind == b"tkhd" else 16
+            return kind, body[:at] + struct.pack(">I", 2 * struct.unpack_from(">I", body, at)[0]) + body[at + 4 :]
+        if kind == b"stsc":
+            return kind, struct.pack(">8I", 0, 2, 1, counts[0], 1, 2, counts[1], 2)
+        if kind == b"stco":
+            return kind, struct.pack(">4I", 0, 2, begin, begin + len(payload[0]))
+        if kind == b"stsz":
+            sizes = [_box(data, *table, b"stsz") for data in (first, second)]
+            lists = [
+                body[12:] or struct.pack(f">{count}I", *[struct.unpack_from(">I", body, 4)[0]] * count)
+                for body, count in zip(sizes, counts, strict=True)
+            ]
+            return kind, struct.pack(">3I", 0, 0, sum(counts)) + b"".join(lists)
+        if kind in (b"stsd", b"stts", b"ctts"):
+            bodies = [_box(data, *table, kind) for data in (first, second)]
+            length = sum(struct.unpack_from(">I", body, 4)[0] for body in bodies)
+            return kind, body[:4] + struct.pack(">I", length) + b"".join(body[8:] for body in bodies)
+        if kind == b"stss":
+            keys = np.frombuffer(body, ">u4", offset=8)
+            more = np.frombuffer(_box(second, *table, kind), ">u4", offset=8) + counts[0]
+            numbers = np.concatenate([keys, more]).astype(">u4")
+            return kind, struct.pack(">2I", 0, len(numbers)) + numbers.tobytes()
+        return kind, body
+
+    return _boxes(first, edit)
+
+
+# ---- FLV -------------------------------------------------------------------------------------------------------------
+
+
+def _flv_tags(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Type, time in milliseconds and content of each tag."""
+    at = 13
+    while at < len(data):
+        size, time = (int.from_bytes(data[at + n : at + n + 3], "big") for n in (1, 4))
+        yield data[at], time, data[at + 11 : at + 11 + size]
+        at += 15 + size
+
+
+def _flv(header: bytes, tags: list[tuple[int, int, bytes]]) -> bytes:
+    out = bytearray(header[:13])
+    for kind, time, body in tags:
+        head = bytes([kind]) + len(body).to_bytes(3, "big") + time.to_bytes(3, "big") + bytes(4)
+        out += head + body + (len(head) + len(body)).to_bytes(4, "big")
+    return bytes(out)
+
+
+_FLV_VIDEO, _AVC_PICTURE = 9, 1
+
+
+def joined_flv(first: bytes, second: bytes) -> bytes:
+    """The video tags of the second follow those of the first, with its sequence header, as when an encoder restarts."""
+    tags = list(_flv_tags(first))
+    shown = [time for kind, time, body in tags if kind == _FLV_VIDEO and body[1] == _AVC_PICTURE]
+    later = shown[-1] + shown[1] - shown[0]
+    more = [(kind, time + later, body) for kind, time, body in _flv_tags(second) if kind == _FLV_VIDEO]
+    return _flv(first, tags + more)
+
+
+def with_repeated_header(data: bytes) -> bytes:
+    """H.264 with the sequence header before each key frame."""
+    tags: list[tuple[int, int, bytes]] = []
+    header = next(body for kind, _, body in _flv_tags(data) if kind == _FLV_VIDEO and body[1] != _AVC_PICTURE)
+    for kind, time, body in _flv_tags(data):
+        if kind == _FLV_VIDEO and body[1] == _AVC_PICTURE and body[0] >> 4 == 1:
+            tags.append((kind, time, header))
+        tags.append((kind, time, body))
+    return _flv(data, tags)
+
+
+# ---- MPEG-4 part 2 (ISO/IEC 14496-2) ---------------------------------------------------------------------------------
+
+
+def joined_with_layer_headers_once(*parts: bytes) -> bytes:
+    """Raw streams of MPEG-4, each with its headers only before its first picture."""
+
+    def once(data: bytes) -> bytes:
+        units = re.split(rb"(?=\x00\x00\x01)", data)
+        first = next(n for n, unit in enumerate(units) if unit[3:4] == b"\xb6")
+        return b"".join(units[:first] + [unit for unit in units[first:] if unit[3:4] in (b"\xb3", b"\xb6")])
+
+    return b"".join(map(once, parts))
+
+
 # ---- MPEG-TS and Annex B ---------------------------------------------------------------------------------------------
 
 

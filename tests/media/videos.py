@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import videos_codecs
 import videos_containers
+import videos_headers
 from recipe import REAL, Recipe
 
 __all__ = ["REAL", "Recipe", "recipes"]
@@ -23,4 +24,5 @@ def recipes() -> list[Recipe]:
 
     videos_codecs.recipes(add)
     videos_containers.recipes(add)
+    videos_headers.recipes(add)
     return found

@@ -29,6 +29,7 @@ def avif(
     *,
     essential: bytes = b"",
     grid: tuple[int, int, int, int] | None = None,
+    endless: bool = False,
 ) -> bytes:
     """An AVIF of items (width, height, av1C, data), or of a grid: rows, columns, width and height.
 
@@ -36,6 +37,7 @@ def avif(
         items: The coded items.
         essential: A property that all readers must know.
         grid: The grid that joins all items; without it the first item is the picture.
+        endless: Whether the meta box is the last one and has the size 0, which means: up to the end of the file.
     """
     kinds = ["av01"] * len(items) + (["grid"] if grid else [])
     payloads = [item[3] for item in items]
@@ -75,5 +77,7 @@ def avif(
         return full("meta", *parts)
 
     head = box("ftyp", b"mif1", bytes(4), b"mif1avifmiaf")
+    if endless:
+        return head + box("mdat", *payloads) + bytes(4) + meta(len(head) + 8)[4:]
     start = len(head) + len(meta(0)) + 8
     return head + meta(start) + box("mdat", *payloads)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import sys
-import time
 
 import framespool as fsp
 import pytest
+from processes import wait_until
 
 ray = pytest.importorskip("ray")
 
@@ -41,27 +41,17 @@ def nothing_is_left(request):
     """Stops the workers of every loader that a test left open."""
     yield
     if ray.is_initialized():
-        assert alive(wait=10) == 0
+        wait_until(lambda: alive() == 0)
 
 
-def came(loader, count):
-    """Whether this many workers start, however long they take."""
-    until = time.monotonic() + 60
-    while sum(loader.stats()["workers_by_node"].values()) != count:
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.1)
-    return True
+def wait_for_workers(loader, count):
+    """Returns when a loader has this many workers."""
+    wait_until(lambda: sum(loader.stats()["workers_by_node"].values()) == count)
 
 
-def alive(wait=0.0):
-    """Workers of this cluster that are not dead, once there are none or after some seconds."""
-    until = time.monotonic() + wait
-    while True:
-        count = sum(a["State"] != "DEAD" for a in actors().values() if a["ActorClassName"] == "Worker")
-        if not count or time.monotonic() > until:
-            return count
-        time.sleep(0.1)
+def alive():
+    """The number of workers of this cluster that are not dead."""
+    return sum(a["State"] != "DEAD" for a in actors().values() if a["ActorClassName"] == "Worker")
 
 
 def settings(**keywords):

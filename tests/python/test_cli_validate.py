@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import framespool as fsp
@@ -193,3 +194,24 @@ def test_missing_packets_of_a_container_are_reported(videos, tmp_path, capsys):
     assert len(dataset.exclude(tmp_path / "bad.jsonl")) == 1
     code, found = run(capsys, tmp_path / "cut.avi", "--clips", 1)
     assert code == 1 and len(found["failures"]) == 1
+
+
+def test_videos_are_never_taken_for_lists(videos, encoder, tmp_path, capsys):
+    gif = tmp_path / "made.gif"
+    folder = tmp_path / "set" / "class"
+    folder.mkdir(parents=True)
+    source = "testsrc=size=64x48:rate=5,trim=end_frame=3"
+    subprocess.run([encoder, "-v", "error", "-f", "lavfi", "-i", source, gif], check=True)
+    for name, source in (
+        ("a.gif", gif),
+        ("b.vob", videos / "codecs" / "mpeg2_closed_gop.mpg"),
+        ("c.video", videos / "codecs" / "mpeg2_closed_gop.mpg"),
+        ("d", videos / "codecs" / "h264_b_pyramid.mp4"),
+    ):
+        shutil.copy2(source, folder / name)
+        code, found = run(capsys, folder / name)
+        assert (code, found["samples"], found["failures"]) == (0, 1, []), name
+    assert [os.path.basename(path) for path, _ in fsp.datasets.folder(tmp_path / "set")] == ["a.gif", "b.vob"]
+    listed = folder / "list"
+    listed.write_text("a.gif 0\nb.vob 1\n")
+    assert run(capsys, listed)[1]["samples"] == 2

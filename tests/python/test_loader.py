@@ -214,13 +214,17 @@ def test_video_without_clip_follows_the_policy(short_clips, videos):
     assert batch.mask.tolist() == [[True] * 60 + [False]]
 
 
-def test_all_bad_files_raise_under_every_policy(bad_file):
+def test_all_bad_files_raise_under_every_policy(bad_file, tiny_clips):
     for policy in ("raise", "replace", "skip"):
         with pytest.raises(fsp.InvalidDataError):
             list(loader([(bad_file, 0)] * 3, on_error=policy))
     windows = fsp.samplers.windows(sequence_length=4)
-    with pytest.raises(fsp.ArgumentError, match="no video yields a clip"):
-        loader([(bad_file, 0)], windows, on_error="skip")
+    for policy in ("skip", "replace"):
+        with pytest.raises(fsp.ArgumentError, match=r"no video yields a clip: 5 of 5 .*; and 2 more\)$") as raised:
+            loader([(bad_file, 0)] * 5, windows, on_error=policy)
+        assert str(raised.value).count(str(bad_file)) == 3
+    with pytest.raises(fsp.ArgumentError, match="1 of 2 videos cannot be read .* longest of the others has 77 frames"):
+        loader([(bad_file, 0), tiny_clips[0]], fsp.samplers.windows(sequence_length=999), on_error="skip")
 
 
 def test_epoch_can_be_left_and_restarted(tiny_clips):

@@ -14,6 +14,7 @@ import time
 import framespool as fsp
 import numpy as np
 import pytest
+from processes import wait_until
 
 ray = pytest.importorskip("ray")
 # Ray's deprecations, and sockets that it leaves to the garbage collector.
@@ -28,7 +29,6 @@ from ray_helpers import (  # noqa: E402, F401
     SIZED,
     WINDOWS,
     alive,
-    came,
     cluster,
     digest,
     digests,
@@ -38,6 +38,7 @@ from ray_helpers import (  # noqa: E402, F401
     settings,
     spread,
     taken,
+    wait_for_workers,
 )
 
 
@@ -69,7 +70,7 @@ def test_fewer_workers_than_asked_for_do_it_all(cluster, few, monkeypatch):
     monkeypatch.setattr("framespool.ray._worker_pool._START_GRACE_SECONDS", 1.0)
     with spread(few, num_workers=3, num_cpus_per_worker=2, num_threads=1) as loader:
         assert digests(loader) == digests(local(few))
-        assert came(loader, 2)
+        wait_for_workers(loader, 2)
 
 
 @pytest.mark.parametrize("how", ["killed", "ended itself"])
@@ -214,14 +215,14 @@ def test_workers_end_with_their_loader(cluster, few):
     next(batches)
     assert alive() == 2
     loader.close()
-    assert alive(wait=10) == 0
+    wait_until(lambda: alive() == 0)
     with pytest.raises(fsp.ray.WorkerError, match="closed"):
         next(batches)
     loader.close()
     loader = spread(few, num_workers=1)
     next(iter(loader))
     del loader
-    assert alive(wait=10) == 0
+    wait_until(lambda: alive() == 0)
     assert ray.is_initialized()
 
 
@@ -249,7 +250,7 @@ def test_placement_group_workers_do_not_wait_for_cpus(cluster, few):
 
     @ray.remote
     def train(dataset):
-        with spread(dataset, num_workers=1, start_timeout=120) as loader:
+        with spread(dataset, num_workers=1) as loader:
             return digests(loader)
 
     group = placement_group([{"CPU": 1}])
@@ -356,9 +357,7 @@ def test_a_node_that_is_lost_costs_no_batch(few):
                 got.append(digest(next(batches)))
             assert len(loader.stats()["workers_by_node"]) == 2
             nodes.remove_node(other, allow_graceful=False)
-            until = time.monotonic() + 30
-            while sum(node["Alive"] for node in ray.nodes()) == 2 and time.monotonic() < until:
-                time.sleep(0.1)
+            wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) != 2)
             got += [digest(batch) for batch in batches]
             assert got == expected and loader.stats()["workers_lost"] >= 1
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 import re
 import shutil
@@ -274,3 +275,22 @@ def test_the_command_prints_the_summary(short_clips, bad_file, tmp_path, capsys)
     assert "3 samples in 3 files" in printed.out and bad_file in " ".join(printed.out.split())
     assert main(["probe", folder, "--output", str(tmp_path / "a.gif")]) == 2
     assert main(["probe", str(tmp_path / "nowhere")]) == 1
+
+
+def test_fields_and_pixels_that_are_not_square_are_reported(videos):
+    interlaced, stretched, usual = (
+        videos / "derived" / name
+        for name in ("h264_mbaff_720x576.mp4", "h264_bt601_tagged_720x480_sar.mp4", "h264_bt709_tagged_640x360.mp4")
+    )
+    assert fsp.Video(interlaced).info.field_order == "tt"
+    assert pickle.loads(pickle.dumps(fsp.Video(interlaced).info)).field_order == "tt"
+    assert fsp.Video(usual).info.field_order == "progressive"
+    summary = fsp.datasets.Dataset([str(interlaced), str(stretched), str(usual)]).summary()
+    assert summary.field_orders == {"progressive": 2, "tt": 1}
+    num, den = fsp.Video(stretched).info.sample_aspect
+    assert num != den and f"{round(720 * num / den)}x480" in summary.display_sizes
+    assert "640x360" in summary.display_sizes and "720x480" in summary.frame_sizes
+    assert any("1 of 3 videos are interlaced" in note for note in summary.notes)
+    assert "display size" in str(summary) and "field order" in str(summary)
+    alone = fsp.datasets.Dataset([str(usual)]).summary()
+    assert "display size" not in str(alone) and "field order" not in str(alone)

@@ -73,7 +73,7 @@ class Reopening(torch.utils.data.Dataset):
 def test_forked_workers_reopen_a_parent_video(short_clips):
     dataset = Reopening(short_clips[0][0])
     here = [int(dataset[index]) for index in range(len(dataset))]
-    workers = DataLoader(dataset, num_workers=2, multiprocessing_context="fork", timeout=30)
+    workers = DataLoader(dataset, num_workers=2, multiprocessing_context="fork")
     assert [int(one) for one in workers] == here
 
 

@@ -324,3 +324,84 @@ def test_wrong_sample_header_is_rejected(videos):
     data[at + 8 : at + 16] = (7).to_bytes(4, "big") + (40_000_000).to_bytes(4, "big")
     with pytest.raises(fsp.LimitError, match="40000000"):
         fsp.Video(bytes(data))
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265", "mpeg4"])
+@pytest.mark.parametrize("ratio", ["32/27", "4/3"])
+def test_sample_aspect_that_only_the_stream_states(encoder, tmp_path, codec, ratio):
+    num, den = map(int, ratio.split("/"))
+    # libx265 writes times of two frames that only libavformat reads.
+    for frames in (2, 12):
+        source = f"testsrc2=size=64x48:rate=25,trim=end_frame={frames},setsar={ratio}"
+        path = tmp_path / "a.mp4"
+        command = [encoder, "-v", "error", "-y", "-f", "lavfi", "-i", source, "-c:v", codec]
+        options = ["-x265-params", "log-level=none"] if codec == "libx265" else []
+        subprocess.run([*command, *options, path], check=True)
+        data = path.read_bytes()
+        assert b"pasp" in data
+        for content in (data, data.replace(b"pasp", b"free")):
+            assert fsp.Video(content).info.sample_aspect == (num, den)
+
+
+def test_times_of_a_less_exact_type_are_those_of_frames(video):
+    every = list(range(len(video)))
+    exact = np.array(video.pts_seconds)
+    rounded = exact.astype(np.float32)
+    early, late = ([n for n in every if sign * rounded[n] > sign * exact[n]] for sign in (-1, 1))
+    assert len(early) > 60 and len(late) > 60
+    assert video.get_frames_played_at(rounded).indices == every
+    assert video.get_frames_played_at(list(rounded)).indices == every
+    # A Python float is exact, also if it is the value of a rounded one.
+    assert video.get_frames_played_at(rounded[early].tolist()).indices == [n - 1 for n in early]
+    begin, end = video.info.begin_seconds, video.info.end_seconds
+    before_end = np.nextafter(np.float32(end), np.float32(0))
+    assert video.get_frames_played_at([before_end]).indices == every[-1:]
+    for outside in (np.float32(begin - 0.01), np.float32(end + 0.01), np.float32("nan")):
+        with pytest.raises(fsp.FrameTimeError):
+            video.get_frames_played_at([outside])
+
+
+def test_first_frame_is_shown_at_its_rounded_time(encoder, tmp_path):
+    path = tmp_path / "a.mkv"
+    source = "testsrc2=size=64x48:rate=25,trim=end_frame=3"
+    command = [encoder, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", "libx264", "-bf", "0", "-output_ts_offset"]
+    subprocess.run([*command, "0.066", path], check=True)
+    late = fsp.Video(path)
+    begin = late.info.begin_seconds
+    assert begin == 0.066 and float(np.float32(begin)) < begin
+    assert late.get_frames_played_at([np.float32(begin)]).indices == [0]
+    with pytest.raises(fsp.FrameTimeError):
+        late.get_frames_played_at([float(np.float32(begin))])
+
+
+def test_samplers_and_segments_take_rounded_times():
+    # At 10 kHz, frames are less far apart than one float32 from the next one after an hour and a half.
+    exact = [5000 + n / 30000 for n in range(1, 200)]
+    rounded = [np.float32(at) for at in exact]
+    for at, value in zip(exact, rounded, strict=True):
+        (clip,) = fsp.samplers.seconds([value]).clips
+        assert clip[0] >= at
+        segment = fsp.datasets.VideoSegment("a.mp4", start_seconds=value, end_seconds=value + np.float32(1))
+        assert segment.start_seconds <= at
+    assert fsp.samplers.seconds([0.5, 1]).clips == ((0.5, 1.0),)
+    assert fsp.datasets.VideoSegment("a.mp4", start_seconds=0.1).start_seconds == 0.1
+
+
+def test_interlaced_video_is_logged_once_for_each_kind(videos, encoder, tmp_path):
+    program = """
+        import logging, sys
+        import framespool as fsp
+
+        logging.basicConfig(format="%(name)s %(message)s", stream=sys.stdout)
+        for path in sys.argv[1:] * 2:
+            fsp.Video(path, index=False)[0]
+            list(fsp.ClipLoader([path], fsp.samplers.indices([0]), batch_size=1, index=False))
+    """
+    derived = videos / "derived"
+    files = [derived / "h264_mbaff_720x576.mp4", derived / "h264_bt709_tagged_640x360.mp4", tmp_path / "a.mkv"]
+    subprocess.run([encoder, "-v", "error", "-i", files[0], "-c", "copy", files[2]], check=True)
+    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, files)]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert len(lines) == 2 and all(line.startswith("framespool.decode ") for line in lines)
+    assert f"{files[0]}: interlaced video" in lines[0] and "h264 in mov,mp4" in lines[0]
+    assert f"{files[2]}: interlaced video" in lines[1] and "h264 in matroska" in lines[1]

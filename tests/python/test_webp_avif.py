@@ -62,6 +62,33 @@ def test_the_first_frame_of_an_animated_webp(photo):
         assert np.array_equal(fsp.decode_image(data).numpy(), pillow(data))
 
 
+def animated(webp: bytes, width: int, height: int) -> bytes:
+    """An animation of the picture of a WebP with alpha, which is to be blended with what is below it."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return kind + struct.pack("<I", len(content)) + content + b"\0" * (len(content) % 2)
+
+    size = struct.pack("<I", width - 1)[:3] + struct.pack("<I", height - 1)[:3]
+    # Behind RIFF, and the header of an extended file.
+    picture = webp[30:] if webp[12:16] == b"VP8X" else webp[12:]
+    frame = chunk(b"ANMF", bytes(6) + size + b"\x28\0\0" + b"\0" + picture)
+    flags = bytes((0x12, 0, 0, 0))  # alpha and animation
+    background = chunk(b"ANIM", bytes((90, 200, 9, 255, 0, 0)))
+    return b"RIFF" + struct.pack("<I", 0) + b"WEBP" + chunk(b"VP8X", flags + size) + background + frame + frame
+
+
+def test_the_first_frame_of_an_animation_is_not_blended(photo):
+    # Colors below alpha 0 remain, and the file's background color is not used.
+    frame = photo.resize((64, 48)).convert("RGBA")
+    frame.putalpha(frame.convert("L").point([0] * 128 + [*range(128, 256)]))
+    clear = np.asarray(frame)[..., 3] == 0
+    for options in ({"quality": 80, "exact": True}, {"lossless": True, "exact": True}):
+        data = bytearray(animated(encoded(frame, "WEBP", **options), 64, 48))
+        data[4:8] = struct.pack("<I", len(data) - 8)
+        assert pillow(bytes(data))[clear].any()
+        assert np.array_equal(fsp.decode_image(bytes(data)).numpy(), pillow(bytes(data))), options
+
+
 #: Mean and largest difference from Pillow, of 255: libavif converts with another precision.
 CLOSE, FARTHEST = 0.3, 6
 
@@ -138,8 +165,16 @@ def test_grids_are_joined(photo, subsampling):
         alone = fsp.decode_image(avif([(64, 64, av1c, item)])).numpy()
         part = ours[y : y + 64, x : x + 64]
         assert np.array_equal(part, alone[: part.shape[0], : part.shape[1]])
+    with pytest.raises(fsp.UnsupportedError, match=r"grid of tiles; read an AVIF with decode_image"):
+        fsp.Video(data)
     theirs = pillow(data).astype(int)
     assert np.abs(ours - theirs).mean() < CLOSE and np.abs(ours - theirs).max() <= FARTHEST
+
+
+def test_box_without_a_size_extends_to_the_end_of_the_file(photo):
+    item = (64, 48, config(), av1_data(encoded(photo.resize((64, 48)), "AVIF")))
+    usual, endless = (fsp.decode_image(avif([item], endless=endless)).numpy() for endless in (False, True))
+    assert np.array_equal(usual, endless)
 
 
 def test_wrong_avifs_are_errors_that_say_why(photo):

@@ -1,6 +1,6 @@
 //! Keeps idle decoders, finds one that fits a stream, and evicts the least recently used ones if memory is
 //! short.
-//! The lock is not held while a decoder is created, reconfigured or destroyed.
+//! The lock of the list is not held while a decoder is created, reconfigured or destroyed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,6 +51,8 @@ pub(crate) struct DecoderCache<M: DecoderFactory> {
     /// Bytes of all decoders, idle or in use.
     bytes: Arc<AtomicU64>,
     inner: Mutex<CacheState<M::Decoder>>,
+    /// Held by the thread that creates a decoder again after it found no memory.
+    retry: Mutex<()>,
 }
 
 struct CacheState<D> {
@@ -67,6 +69,7 @@ impl<M: DecoderFactory> DecoderCache<M> {
             limit_bytes: AtomicU64::new(limit_bytes),
             bytes: Arc::default(),
             inner: Mutex::new(inner),
+            retry: Mutex::default(),
         }
     }
 
@@ -142,9 +145,18 @@ impl<M: DecoderFactory> DecoderCache<M> {
     fn create(&self, config: DecoderConfig) -> Result<CachedDecoder<M::Decoder>> {
         let bytes = config.estimated_bytes();
         drop(self.evict_down_to(self.limit_bytes.load(Ordering::Relaxed).saturating_sub(bytes)));
+        let evicted = self.lock().stats.evicted;
         let decoder = match self.factory.create(&config) {
-            // Idle decoders may occupy the memory that is missing.
-            Err(error) if error.is_out_of_memory() && self.clear() > 0 => self.factory.create(&config),
+            Err(error) if error.is_out_of_memory() => {
+                // Idle decoders may occupy the memory that is missing; another thread that also found none may be destroying
+                // them now.
+                let _turn = self.retry.lock().unwrap_or_else(PoisonError::into_inner);
+                self.clear();
+                match self.lock().stats.evicted != evicted {
+                    true => self.factory.create(&config),
+                    false => Err(error),
+                }
+            }
             other => other,
         };
         let decoder = decoder.map_err(|error| match error {

@@ -2,7 +2,7 @@
 //! They need no driver.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 
 use super::decoder_cache::{CacheOutcome, DecoderCache, DecoderFactory};
 use super::decoder_config::DecoderConfig;
@@ -26,6 +26,9 @@ struct FakeFactory {
     num_created: Arc<AtomicU64>,
     max_alive: usize,
     refuses_reconfigure: bool,
+    /// The first two calls that find no memory return together.
+    fail_together: Option<Arc<Barrier>>,
+    num_failed: Arc<AtomicU64>,
 }
 
 struct FakeDecoder {
@@ -45,6 +48,11 @@ impl DecoderFactory for FakeFactory {
     fn create(&self, _config: &DecoderConfig) -> Result<FakeDecoder> {
         let mut alive = self.alive.lock().unwrap();
         if alive.len() >= self.max_alive {
+            drop(alive);
+            let is_early = self.num_failed.fetch_add(1, Ordering::Relaxed) < 2;
+            if let Some(both) = self.fail_together.as_ref().filter(|_| is_early) {
+                both.wait();
+            }
             return Err(Error::OutOfMemory { what: "cuvidCreateDecoder".to_owned(), bytes: 0 });
         }
         let number = self.num_created.fetch_add(1, Ordering::Relaxed);
@@ -161,6 +169,25 @@ fn out_of_memory_evicts_idle_ones_and_retries_once() {
     }
     drop((b, c));
     assert!(cache.get(stream((1280, 720), 4)).is_ok());
+}
+
+#[test]
+fn two_threads_without_memory_share_what_idle_decoders_free() {
+    let factory = FakeFactory { fail_together: Some(Arc::new(Barrier::new(2))), ..factory(2) };
+    let cache = cache(&factory, u64::MAX);
+    let idle = [0, 1].map(|_| cache.get(stream((640, 480), 4)).unwrap().0);
+    idle.into_iter().for_each(|decoder| cache.put(decoder));
+    std::thread::scope(|scope| {
+        let threads =
+            [0, 1].map(|_| scope.spawn(|| cache.get(stream((1920, 1088), 4)).map(|(cached, ..)| cached)));
+        let made = threads.map(|thread| thread.join().unwrap());
+        assert!(
+            made.iter().all(Result::is_ok),
+            "{:?}",
+            made.iter().map(|m| m.as_ref().err()).collect::<Vec<_>>()
+        );
+    });
+    assert_eq!((factory.num_failed.load(Ordering::Relaxed), cache.stats().evicted), (2, 2));
 }
 
 #[test]

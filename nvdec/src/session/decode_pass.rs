@@ -81,6 +81,7 @@ pub(crate) struct Packet<'a> {
 struct PendingMap {
     index: i32,
     au_index: AuIndex,
+    is_interlaced: bool,
 }
 
 /// One decoding pass.
@@ -290,7 +291,8 @@ impl<B: DecoderDriver> DecodePass<B> {
             self.stats.unwanted += 1;
             return Ok(());
         };
-        self.pending.push_back(PendingMap { index, au_index });
+        let is_interlaced = info.progressive_frame == 0;
+        self.pending.push_back(PendingMap { index, au_index, is_interlaced });
         Ok(())
     }
 
@@ -303,7 +305,9 @@ impl<B: DecoderDriver> DecodePass<B> {
 
     /// Maps the oldest pending picture, passes it to `on_frame`, and unmaps it; its readers are enqueued by then.
     fn deliver_next(&mut self, on_frame: &mut FrameCallback<'_>) -> Result<(), StopReason> {
-        let Some(PendingMap { index, au_index }) = self.pending.pop_front() else { return Ok(()) };
+        let Some(PendingMap { index, au_index, is_interlaced }) = self.pending.pop_front() else {
+            return Ok(());
+        };
         let id = self.tracker.id(au_index);
         let state = self.tracker.surface_state(index).ok_or(NO_SEQUENCE)?;
         let (sequence, submission_number) = (state.sequence.clone(), state.submission_number);
@@ -335,7 +339,7 @@ impl<B: DecoderDriver> DecodePass<B> {
             let decoder = self.decoder.as_mut().ok_or(NO_SEQUENCE)?;
             (address, pitch_bytes) = self.driver.map(decoder, index)?;
         }
-        let surface = Surface::new(address, pitch_bytes, &sequence);
+        let surface = Surface::new(address, pitch_bytes, &sequence, is_interlaced);
         // A panic of the consumer is propagated after unmapping: a decoder must not be destroyed with a
         // mapped picture.
         let taken = catch_unwind(AssertUnwindSafe(|| match on_frame(id, &surface) {

@@ -48,6 +48,11 @@ def video_notes(videos: Sequence[VideoRecord], sequence_length: int, stride: int
             f"Frame rates differ ({min(rates):.3g} to {max(rates):.3g}), so a stride in frames covers different times: "
             "give the clip sampler fps= instead."
         )
+    if interlaced := sum(video.field_order not in (None, "progressive") for video in videos):
+        notes.append(
+            f"{interlaced} of {count} videos are interlaced: each frame has the lines of two fields, which show moving "
+            "objects at two times. Deinterlace the files first, for example with FFmpeg's filter bwdif."
+        )
     if damaged := sum(video.damaged_units > 0 for video in videos):
         notes.append(
             f"The containers of {damaged} of {count} videos have damaged or incomplete units: frames may be missing. "

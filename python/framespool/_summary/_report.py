@@ -78,6 +78,11 @@ def _sections(summary: DatasetSummary) -> list[_Section]:
         _of_numbers("duration in seconds", summary.durations),
         _of_numbers("duration of segments in seconds", summary.segment_durations),
         _of_names("frame size", summary.frame_sizes),
+        # Only what is not usual: square pixels, and whole frames.
+        _of_names(
+            "display size", {} if set(summary.display_sizes) <= set(summary.frame_sizes) else summary.display_sizes
+        ),
+        _of_names("field order", {} if set(summary.field_orders) <= {"progressive"} else summary.field_orders),
         _of_names("frames per second", summary.frame_rates),
         _of_names("codec", summary.codecs),
         _of_names("pixel format", summary.pixel_formats),

@@ -40,7 +40,10 @@ class DatasetSummary:
         durations: Durations of the videos in seconds; `None` without videos.
         segment_durations: Durations of samples that are segments of videos, else `None`.
         num_frames: Frames of the videos together.
-        frame_sizes: Count of each size, such as `"640x360"`, of videos and images, after rotation.
+        frame_sizes: Count of each size, such as `"640x360"`, of videos and images, after rotation: the size of frames.
+        display_sizes: Count of each size of videos in square pixels, in which a player shows them: another one if
+            `VideoInfo.sample_aspect` is not (1, 1).
+        field_orders: Count of each `VideoInfo.field_order` of the videos that state it.
         frame_rates: Count of each average frame rate of the videos, rounded to two decimals.
         codecs: Count of each codec.
         pixel_formats: Count of each stored form, such as `"yuv420p"`, by FFmpeg's names.
@@ -54,7 +57,7 @@ class DatasetSummary:
             videos that are as long as a clip. `None` without such videos.
         classes: Count of the samples of each class, by name or number; of lists of numbers, those that are not 0.
         failures: One dict per file that cannot be read, as from `ClipLoader.failures()`, for `Dataset.exclude()`.
-        notes: What will be slow in training, why, and what helps.
+        notes: What will be slow in training, why, and what helps; and how many videos are interlaced or damaged.
 
     Example:
         >>> import framespool as fsp
@@ -73,6 +76,8 @@ class DatasetSummary:
     segment_durations: Distribution | None
     num_frames: int
     frame_sizes: dict[str, int]
+    display_sizes: dict[str, int]
+    field_orders: dict[str, int]
     frame_rates: dict[float, int]
     codecs: dict[str, int]
     pixel_formats: dict[str, int]
@@ -214,6 +219,8 @@ def summarize(
         segment_durations=distribution(Counter(_segments(dataset, known))) if has_segments else None,
         num_frames=sum(video.num_frames for video in videos),
         frame_sizes=_counts(f"{record.size[0]}x{record.size[1]}" for record in records),
+        display_sizes=_counts(f"{video.display_size[0]}x{video.display_size[1]}" for video in videos),
+        field_orders=_counts(video.field_order for video in videos if video.field_order is not None),
         frame_rates=_counts(round(video.fps, 2) for video in videos),
         codecs=_counts(video.codec for video in videos),
         pixel_formats=_counts(video.pixel_format for video in videos if video.pixel_format is not None),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from framespool._validate_args import as_sequence, integer, number
+from framespool._validate_args import as_sequence, integer, number, rounding
 from framespool.errors import ArgumentError
 from framespool.samplers._base import ClipSampler, arguments
 from framespool.samplers._common import Short, positive_integers, set_fields
@@ -35,7 +35,7 @@ def _index_clips(value: Any) -> tuple[tuple[int, ...], ...]:
 
 
 def _timed_clips(value: Any) -> tuple[tuple[float, ...], ...]:
-    return _clips("seconds", value, lambda entry: number("seconds", entry))
+    return _clips("seconds", value, lambda entry: number("seconds", entry) + rounding(entry))
 
 
 def _deltas(value: Any) -> tuple[float, ...]:
@@ -166,7 +166,8 @@ def seconds(times: Sequence[float] | Sequence[Sequence[float]], *, short: Short 
     Args:
         times: Seconds after the presentation time of the first frame, in any order. The frame shown is the last one
             whose presentation time is not later, with a tolerance of a microsecond; the last frame is shown up to its
-            end, excluded. A list of lists makes one clip of each, which may differ in length.
+            end, excluded. Of the times that are rounded to a float32, the latest counts. A list of lists makes one clip
+            of each, which may differ in length.
         short: What replaces a frame at a time before 0 or past the end, as for `indices()`; `"loop"` is seconds
             modulo the duration.
 

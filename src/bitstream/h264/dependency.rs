@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use crate::bitstream::nal::{parse_sei_messages, split_nal_units, unescape_rbsp, BitReader, Framing};
 use crate::bitstream::parameter_set_tracker::config_nal_units;
 use crate::bitstream::picture_info::Dependency;
+use crate::bitstream::sample_aspect::parse_vui;
 
 /// Fields of a sequence parameter set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,7 @@ struct H264Sps {
     /// Output order equals decode order, or the stream declares its reorder depth. Otherwise libavcodec
     /// infers the depth from the pictures it decodes, and would output too early if some were omitted.
     reorder_depth_declared: bool,
+    sample_aspect: Option<(u32, u32)>,
 }
 
 pub(crate) struct H264DependencyParser {
@@ -146,6 +148,12 @@ pub(crate) fn sps_crops_left_or_top(unit: &[u8]) -> bool {
     is_set && parse_sps(&unit[1..]).is_some_and(|(_, sequence)| sequence.crops_left_or_top)
 }
 
+/// The sample aspect ratio that a NAL unit states if it is an SPS.
+pub(crate) fn sps_sample_aspect(unit: &[u8]) -> Option<(u32, u32)> {
+    let is_set = unit.first().is_some_and(|head| head & 31 == 7);
+    parse_sps(unit.get(1..).filter(|_| is_set)?)?.1.sample_aspect
+}
+
 /// Whether an SEI message affects later pictures: a recovery point, from which libavcodec outputs pictures.
 /// libavcodec discards all other messages with their packet.
 fn is_persistent_sei(unit: &[u8]) -> bool {
@@ -202,6 +210,7 @@ fn parse_sps(body: &[u8]) -> Option<(u32, H264Sps)> {
         let [left, _right, top, _bottom] = [bits.ue()?, bits.ue()?, bits.ue()?, bits.ue()?];
         crops_left_or_top = (left, top) != (0, 0);
     }
+    let sample_aspect = parse_vui(&mut bits.clone());
     let reorder_depth_declared = order_type == 2 || (bits.bit()? == 1 && declares_reorder_depth(&mut bits)?);
     let sequence = H264Sps {
         frame_num_bits,
@@ -210,6 +219,7 @@ fn parse_sps(body: &[u8]) -> Option<(u32, H264Sps)> {
         crops_left_or_top,
         gaps,
         reorder_depth_declared,
+        sample_aspect,
     };
     Some((number, sequence))
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::bitstream::nal::BitReader;
 use crate::bitstream::parameter_set_tracker::parse_sps_id;
+use crate::bitstream::sample_aspect::parse_vui;
 
 /// A short-term reference picture set: distances in picture order count, first those before in order of
 /// distance, then those after; and whether the picture itself may refer to each.
@@ -34,6 +35,7 @@ pub(crate) struct HevcSps {
     pub long_term: bool,
     /// It lists long-term pictures that slices may select by index.
     pub long_term_listed: bool,
+    pub sample_aspect: Option<(u32, u32)>,
 }
 
 /// Fields of a picture parameter set.
@@ -133,7 +135,9 @@ fn parse_sps(bits: &mut BitReader, layers: u32) -> Option<HevcSps> {
         reference_sets.push(parse_reference_set(bits, &reference_sets, false)?);
     }
     let long_term = bits.bit()? == 1;
-    let long_term_listed = long_term && bits.ue()? > 0;
+    let long_term_count = if long_term { bits.ue()? } else { 0 };
+    let long_term_listed = long_term_count > 0;
+    let sample_aspect = parse_sample_aspect(bits, long_term_count, poc_lsb_bits);
     Some(HevcSps {
         separate_color_planes,
         crops_left_or_top,
@@ -142,7 +146,29 @@ fn parse_sps(bits: &mut BitReader, layers: u32) -> Option<HevcSps> {
         reference_sets,
         long_term,
         long_term_listed,
+        sample_aspect,
     })
+}
+
+/// Parses what follows the number of long-term pictures. `None` too if it cannot be parsed: no slice header needs it.
+fn parse_sample_aspect(bits: &mut BitReader, long_term_count: u32, poc_lsb_bits: u32) -> Option<(u32, u32)> {
+    if long_term_count > 32 {
+        return None;
+    }
+    bits.skip(long_term_count * (poc_lsb_bits + 1))?;
+    bits.skip(2)?; // temporal motion vector prediction, smoothing
+    parse_vui(bits)
+}
+
+/// The sample aspect ratio that a NAL unit states if it is an SPS of the base layer.
+pub(crate) fn sps_sample_aspect(unit: &[u8]) -> Option<(u32, u32)> {
+    let (head, body) = unit.split_at_checked(2)?;
+    if head[0] >> 1 & 63 != 33 || (head[0] & 1) << 5 | head[1] >> 3 != 0 {
+        return None;
+    }
+    let mut bits = BitReader::new(body);
+    parse_sps_id(&mut bits)?;
+    parse_sps(&mut bits, u32::from(body[0] >> 1 & 7))?.sample_aspect
 }
 
 /// Skips `n` Exp-Golomb numbers.

@@ -16,7 +16,7 @@ use crate::units::{DecodeIndex, TimeBase};
 /// Must be incremented whenever the encoding changes or `build` returns a different index for the same file:
 /// entries of another format are rebuilt. `tests/engine/index_cache.rs` compares indices of real files with
 /// recorded ones.
-pub const FORMAT: u8 = 9;
+pub const FORMAT: u8 = 10;
 
 /// Maximum reorder depth of a decoder.
 const MAX_REORDER_DEPTH: u8 = 16;
@@ -35,12 +35,14 @@ pub fn encode(index: &VideoIndex) -> Option<Vec<u8>> {
     write_bytes(&mut out, index.container.as_bytes());
     put_stream(&mut out, &index.info);
     put_summaries(&mut out, &index.streams);
-    out.push(u8::from(index.direct) | u8::from(index.changes_parameters) << 1);
+    let has_new_extradata = !index.new_extradata.is_empty();
+    out.push(
+        u8::from(index.direct) | u8::from(index.changes_parameters) << 1 | u8::from(has_new_extradata) << 2,
+    );
     write_varint(&mut out, index.damaged_units.into());
-    write_varint(&mut out, index.in_band_headers.len() as u64);
-    for (at, bytes) in &index.in_band_headers {
-        write_varint(&mut out, (*at).into());
-        write_bytes(&mut out, bytes);
+    put_by_packet(&mut out, &index.in_band_headers);
+    if has_new_extradata {
+        put_by_packet(&mut out, &index.new_extradata);
     }
     put_packets(&mut out, index);
     put_frames(&mut out, index);
@@ -53,18 +55,20 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
     let container = reader.text(MAX_NAME_BYTES)?.to_owned();
     let info = stream(reader, limits)?;
     let streams = summaries(reader)?;
-    let flags = reader.byte().filter(|&flags| flags < 4)?;
+    let flags = reader.byte().filter(|&flags| flags < 8)?;
     let (direct, changes_parameters) = (flags & 1 != 0, flags & 2 != 0);
     let damaged_units = reader.varint_u32()?;
-    let mut in_band_headers: Vec<(u32, Vec<u8>)> = Vec::new();
-    for _ in 0..reader.varint()? {
-        let at = reader.varint_u32().filter(|&at| in_band_headers.last().is_none_or(|last| last.0 < at))?;
-        in_band_headers.push((at, reader.bytes(limits.packet_bytes)?.to_vec()));
-    }
+    let in_band_headers = by_packet(reader, limits.packet_bytes)?;
+    let new_extradata = match flags & 4 {
+        0 => Vec::new(),
+        _ => by_packet(reader, limits.extradata_bytes).filter(|list| !list.is_empty())?,
+    };
     let packets = packets(reader, direct, &site, limits)?;
     let (frames, end_pts) = frames(reader, &packets)?;
     if !reader.rest().is_empty()
-        || in_band_headers.last().is_some_and(|last| last.0 as usize >= packets.len())
+        || [&in_band_headers, &new_extradata]
+            .iter()
+            .any(|list| list.last().is_some_and(|last| last.0 as usize >= packets.len()))
     {
         return None;
     }
@@ -80,9 +84,28 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
         direct,
         sync_points,
         in_band_headers,
+        new_extradata,
         damaged_units,
         changes_parameters,
     })
+}
+
+fn put_by_packet(out: &mut Vec<u8>, list: &[(u32, Vec<u8>)]) {
+    write_varint(out, list.len() as u64);
+    for (at, bytes) in list {
+        write_varint(out, (*at).into());
+        write_bytes(out, bytes);
+    }
+}
+
+/// Bytes that apply from a packet on, by packet.
+fn by_packet(reader: &mut VarintReader<'_>, max_bytes: u64) -> Option<Vec<(u32, Vec<u8>)>> {
+    let mut list: Vec<(u32, Vec<u8>)> = Vec::new();
+    for _ in 0..reader.varint()? {
+        let at = reader.varint_u32().filter(|&at| list.last().is_none_or(|last| last.0 < at))?;
+        list.push((at, reader.bytes(max_bytes)?.to_vec()));
+    }
+    Some(list)
 }
 
 fn sync_points(packets: &[PacketRecord]) -> impl Iterator<Item = u32> + '_ {

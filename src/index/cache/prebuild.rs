@@ -63,6 +63,11 @@ impl IndexCache {
         if let Some(writer) = self.writer.as_ref().filter(|_| check) {
             writer.repair(true);
             while !self.flush(POLL_INTERVAL) {
+                if writer.has_ended() {
+                    let site = Site::file(&display_name(&self.file));
+                    let reason = "the thread that writes the index cache has ended".to_owned();
+                    return Err(Error::Internal { site, reason });
+                }
                 interrupt(&Progress { total: paths.len(), ..Progress::default() })?;
             }
         }

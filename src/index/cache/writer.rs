@@ -179,6 +179,11 @@ impl Writer {
         }
     }
 
+    /// Whether the thread has ended, as after a panic: nothing will be written.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Waits up to `at_most` until everything queued is written; returns whether it is.
     pub fn flush(&self, at_most: Duration) -> bool {
         let Some(queue) = &self.queue else { return true };

@@ -8,7 +8,7 @@ use crate::media::CodecKind;
 use crate::video::AnyDecoder;
 
 impl<T: SuspendedTask> Scheduler<T> {
-    /// Returns a decoder for a video, if possible an idle one that fits its parameters. With `on_gpu`, returns a
+    /// Returns a decoder for a video, if possible an idle one that decoded it before. With `on_gpu`, returns a
     /// hardware decoder if one is available for it.
     pub fn decoder(&self, index: &VideoIndex, on_gpu: bool) -> AnyDecoder {
         let params = &index.info.params;
@@ -20,13 +20,13 @@ impl<T: SuspendedTask> Scheduler<T> {
         if params.codec.kind == CodecKind::Image {
             return AnyDecoder::Image(state.image_readers.pop().unwrap_or_default());
         }
-        AnyDecoder::Software(match state.decoders.iter().rposition(|d| d.is_open_for(params)) {
+        AnyDecoder::Software(match state.decoders.iter().rposition(|d| d.is_open_for(index)) {
             Some(at) => state.decoders.remove(at),
             None => SoftwareDecoder::with_threads(self.frame_threads),
         })
     }
 
-    /// Keeps a decoder for a later video with the same parameters; at most as many as there are workers.
+    /// Keeps a decoder for a later task on the same video; at most as many as there are workers.
     pub fn recycle_decoder(&self, mut decoder: AnyDecoder) {
         decoder.stop();
         let decoder = match decoder {

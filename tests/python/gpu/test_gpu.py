@@ -110,9 +110,9 @@ def test_lists_of_several_passes_are_the_same_on_the_gpu(short_clips, dtype):
         [T.Resize((40, 56)), T.RandomAutocontrast(1), T.RandomHorizontalFlip(1), T.RandomPosterize(3), T.FiveCrop(20)],
     ):
         options = {"batch_size": 4, "transforms": [*transforms, *final], "dtype": dtype, "num_threads": 1, "seed": 3}
-        expected = batches(fsp.ClipLoader(short_clips, rule, **options))
+        expected = batches(fsp.ClipLoader(short_clips[:4], rule, **options))
         for decoder in ("nvdec", "cpu"):
-            made = batches(fsp.ClipLoader(short_clips, rule, device="cuda:0", decoder=decoder, **options))
+            made = batches(fsp.ClipLoader(short_clips[:4], rule, device="cuda:0", decoder=decoder, **options))
             assert [b[:2] for b in made] == [e[:2] for e in expected]
 
 
@@ -124,7 +124,7 @@ def test_clips_wait_on_the_gpu_as_8_bit_codes(short_clips, dtype):
     rule, codes = fsp.samplers.windows(sequence_length=4, step=8), 4 * 16 * 24 * 3
     options = {"batch_size": 4, "transforms": transforms, "shuffle": "grouped", "seed": 5, "dtype": dtype}
     options |= {"memory_budget": 40 * codes, "num_threads": 1}
-    videos = short_clips[:6] * 3
+    videos = short_clips[:4] * 3
     host = fsp.ClipLoader(videos, rule, **options)
     expected = batches(host)
     for more in ({"decoder": "nvdec"}, {"decoder": "cpu"}, {"memory_budget": 0, "device_memory_budget": 40 * codes}):

@@ -67,7 +67,9 @@ prop_compose! {
         streams in prop::collection::vec(any_summary(), 0..4),
         mut packets in prop::collection::vec(any_packet(), 1..80),
         shown in prop::collection::vec((any::<prop::sample::Index>(), any::<i32>()), 1..80),
-        in_band_headers in prop::collection::vec((any::<prop::sample::Index>(), any::<Vec<u8>>()), 0..4),
+        [in_band_headers, new_extradata] in prop::array::uniform2(
+            prop::collection::vec((any::<prop::sample::Index>(), any::<Vec<u8>>()), 0..4)
+        ),
         direct: bool, changes_parameters: bool, damaged_units: u32, lasts in 0..i64::from(u32::MAX)
     ) -> VideoIndex {
         let count = packets.len();
@@ -80,8 +82,10 @@ prop_compose! {
             .map(|(at, pts)| FrameRecord { packet: DecodeIndex(at.index(count) as u32), pts: (*pts).into() })
             .collect();
         frames.sort_by_key(|f| f.pts);
-        let in_band_headers: std::collections::BTreeMap<u32, Vec<u8>> =
-            in_band_headers.into_iter().map(|(at, bytes)| (at.index(count) as u32, bytes)).collect();
+        let by_packet = |list: Vec<(prop::sample::Index, Vec<u8>)>| -> Vec<(u32, Vec<u8>)> {
+            let list = list.into_iter().map(|(at, bytes)| (at.index(count) as u32, bytes));
+            list.collect::<std::collections::BTreeMap<_, _>>().into_iter().collect()
+        };
         VideoIndex {
             site: Site::file(&"sketch".into()),
             container: "mov,mp4".into(),
@@ -92,7 +96,8 @@ prop_compose! {
             packets,
             frames,
             direct,
-            in_band_headers: in_band_headers.into_iter().collect(),
+            in_band_headers: by_packet(in_band_headers),
+            new_extradata: by_packet(new_extradata),
             damaged_units,
             changes_parameters,
         }
@@ -124,7 +129,7 @@ proptest! {
         for frame in (0..index.num_frames()).map(crate::units::PresentationIndex) {
             let start = index.sync_point_for(frame);
             let packet = index.frames[frame.as_usize()].packet;
-            let _ = (index.headers_before(start), index.last_packet_of_picture(packet), index.site_of_packet(start));
+            let _ = (index.headers_before(start), index.params_at(start), index.last_packet_of_picture(packet), index.site_of_packet(start));
             let _ = (index.duration_seconds(frame), index.pts_seconds(frame));
         }
         let _ = (index.average_fps(), index.key_frames(), index.memory_bytes());

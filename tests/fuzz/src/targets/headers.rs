@@ -8,7 +8,7 @@ use framespool::decode::BitstreamFilter;
 use framespool::error::Site;
 use framespool::index::VideoIndex;
 use framespool::media::{Codec, CodecKind, CodecParams, ColorTags, DisplayOrientation, StreamInfo};
-use framespool::units::TimeBase;
+use framespool::units::{DecodeIndex, TimeBase};
 
 use super::index::indices;
 use super::{Target, USUAL};
@@ -89,7 +89,7 @@ fn read(params: &CodecParams, packets: &[&[u8]]) -> Vec<String> {
     let mut header_parser = HeaderParser::new(params.codec.kind, &params.extradata);
     let mut parser = DependencyParser::new(params);
     let mut graph = ReferenceGraph::new(params);
-    let filter = BitstreamFilter::new(&params_only(params.clone()));
+    let filter = BitstreamFilter::new(&params_only(params.clone()), DecodeIndex(0));
     let mut unit = Vec::new();
     for (number, packet) in packets.iter().enumerate() {
         said.push(format!("{:?}", header_parser.parse(packet, number % 3 == 0)));
@@ -138,6 +138,7 @@ fn params_only(params: CodecParams) -> VideoIndex {
         direct: true,
         sync_points: Vec::new(),
         in_band_headers: Vec::new(),
+        new_extradata: Vec::new(),
         damaged_units: 0,
         changes_parameters: false,
     }

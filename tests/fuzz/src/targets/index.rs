@@ -97,6 +97,7 @@ pub fn check(index: &VideoIndex) {
     let (frames, packets) = (index.num_frames(), index.packets.len());
     assert!(frames > 0 && frames as usize <= packets, "{frames} frames of {packets} packets");
     assert!(index.sync_points.is_sorted() && index.in_band_headers.is_sorted_by_key(|p| p.0));
+    assert!(index.new_extradata.is_sorted_by_key(|p| p.0));
     assert!(index.sync_points.iter().all(|&start| index.packets[start as usize].is_sync()));
     assert!(index.packets.iter().all(|packet| packet.offset.checked_add(packet.size.into()).is_some()));
     assert!(index.frames.is_sorted_by_key(|frame| frame.pts));
@@ -111,6 +112,7 @@ pub fn check(index: &VideoIndex) {
         let (start, packet) = (index.sync_point_for(frame), index.frames[frame.as_usize()].packet);
         assert!(start <= packet && index.last_packet_of_picture(packet).as_usize() < packets);
         index.headers_before(start);
+        index.params_at(start);
         index.site_of_packet(packet);
         assert_eq!(index.resolve(i64::from(frame.0) - i64::from(frames)).ok(), Some(frame));
         let seconds = index.pts_seconds(frame);

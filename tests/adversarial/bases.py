@@ -109,11 +109,13 @@ def bases() -> list[Base]:
     copies("vp9hidden.webm", "vp9", "mp4:plain.mp4")
     add("av1.mp4", "mp4", "av1", AOM)
     copies("av1.mp4", "av1", "mkv:plain.mkv", "ivf:plain.ivf", "obu:plain.obu", "flv:plain.flv")
+    add("av1good.mp4", "mp4", "av1", "-c:v libaom-av1 -cpu-used 8 -crf 50 -g 10 -enable-cdef 0")
     add("av1annexb.obu", "obu", "av1", "", source="av1_plain.obu", written=True)
     # MPEG-4 part 2 and its relatives
     add("mpeg4.mp4", "mp4", "mpeg4", "-c:v mpeg4 -qscale:v 5 -g 10 -bf 2")
     copies("mpeg4.mp4", "mpeg4", "mkv:plain.mkv", "avi:plain.avi")
     copies("mpeg4.mp4", "mpeg4", "ts:plain.ts", "raw:plain.m4v -f m4v", bsf="-bsf:v dump_extra=freq=keyframe")
+    add("mpeg4quant.m4v", "raw", "mpeg4", "-c:v mpeg4 -mpeg_quant 1 -qscale:v 5 -g 10 -bf 2 -f m4v")
     add("mpeg4simple.avi", "avi", "mpeg4", "-c:v mpeg4 -qscale:v 5 -g 10")
     copies("mpeg4simple.avi", "mpeg4", "mp4:plain.3gp")
     add("h263.3gp", "mp4", "h263", "-c:v h263 -qscale:v 5 -g 10", size="128x96")
@@ -130,6 +132,8 @@ def bases() -> list[Base]:
     copies("mpeg1.mpg", "mpeg12", "raw:plain.m1v -f mpeg1video", "ts:plain.ts")
     add("mpeg2.mpg", "ps", "mpeg12", "-c:v mpeg2video -qscale:v 5 -g 10 -bf 2 -f vob")
     copies("mpeg2.mpg", "mpeg12", "raw:plain.m2v -f mpeg2video", "ts:plain.ts", "mkv:plain.mkv")
+    matrix = ",".join(["8"] + ["40"] * 63)
+    add("mpeg2matrix.m2v", "raw", "mpeg12", f"-c:v mpeg2video -qscale:v 4 -g 10 -bf 2 -intra_matrix {matrix}")
     closed = "-c:v mpeg2video -qscale:v 5 -g 10 -bf 2 -flags +cgop -sc_threshold 1000000000"
     add("mpeg2closed.ts", "ts", "mpeg12", closed)
     interlaced = "-c:v mpeg2video -qscale:v 5 -g 10 -bf 2 -flags +ildct+ilme -top 1"

@@ -29,6 +29,8 @@ class Case:
         rule: see :mod:`mutations`.
         data: the file's bytes.
         others: further bases whose frames it may contain.
+        suffix: suffix of the file name.
+        same_frames_as: another file with the frames that it must have.
     """
 
     name: str
@@ -38,6 +40,11 @@ class Case:
     rule: str
     data: bytes
     others: list[str] = field(default_factory=list)
+    suffix: str = ""
+    same_frames_as: bytes | None = None
+
+    def __post_init__(self) -> None:
+        self.suffix = self.suffix or Path(self.base.name).suffix
 
     @property
     def timed(self) -> bool:
@@ -49,11 +56,6 @@ class Case:
         changed = self.mutation != "intact"
         estimated = (self.base.container, self.base.codec) == ("asf", "h264") or self.base.container == "ps" and changed
         return self.base.container not in TIMELESS and not estimated
-
-    @property
-    def suffix(self) -> str:
-        """Suffix of the file name."""
-        return Path(self.base.name).suffix
 
     def __str__(self) -> str:
         return f"{self.name}: {self.base.name}, {self.mutation} ({self.note})"
@@ -78,5 +80,15 @@ def draw(name: str, folder: Path) -> Case:
             made, note = mutation.apply(material)
         except mutations.NotApplicable:
             continue
-        return Case(name, base, mutation.name, note, material.rule or mutation.rule, made, material.others)
+        return Case(
+            name,
+            base,
+            mutation.name,
+            note,
+            material.rule or mutation.rule,
+            made,
+            material.others,
+            material.suffix or "",
+            material.same_frames_as,
+        )
     raise RuntimeError(f"case {name}: nothing fits")

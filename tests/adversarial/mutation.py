@@ -42,6 +42,10 @@ class Material:
     others: list[str] = field(default_factory=list)
     #: Rule of this result, if it is not that of the mutation.
     rule: str | None = None
+    #: Suffix of the result's name, if it is not that of the base.
+    suffix: str | None = None
+    #: A file with the frames that the result must have.
+    same_frames_as: bytes | None = None
 
     @property
     def payload(self) -> range:

@@ -174,6 +174,23 @@ def flv_tags(data: bytes) -> list[tuple[int, int]]:
     return found[1:]
 
 
+def flv_has_picture(data: bytes, tag: tuple[int, int]) -> bool:
+    """Whether a video tag holds a picture, and not a configuration."""
+    flags, kind = data[tag[0] + 11], data[tag[0] + 12]
+    if flags & 0x80:
+        return flags & 15 in (1, 3)
+    return flags & 15 != 7 or kind == 1
+
+
+def flv_payload(data: bytes, tag: tuple[int, int]) -> tuple[int, int]:
+    """(offset, size) of the codec's data in a video tag."""
+    begin, size = tag
+    flags, kind = data[begin + 11], data[begin + 12 : begin + 16]
+    has_time = flags & 0x80 and flags & 15 == 1 and kind in (b"avc1", b"hvc1")  # a composition time after the FourCC
+    head = 8 if has_time else 5 if flags & 0x80 or flags & 15 == 7 else 1
+    return begin + 11 + head, size - 11 - head
+
+
 # ---- Ogg -------------------------------------------------------------------------------------------------------------
 
 

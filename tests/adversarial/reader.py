@@ -105,8 +105,21 @@ def chosen(count: int, rng: random.Random) -> list[int]:
     return found
 
 
-def ways(report: Report, threads: int, rng: random.Random) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Each way of reading with this number of threads, by name."""
+#: Digests of the frames of intact files, each read alone by this process.
+INTACT: dict[str, list[str]] = {}
+
+
+def intact_frames(path: str) -> list[str]:
+    """Digests of all frames of an intact file."""
+    if path not in INTACT:
+        INTACT[path] = [digest(frame.numpy()) for frame in fsp.Video(path, num_threads=1, index=False)]
+    return INTACT[path]
+
+
+def ways(
+    report: Report, intact: str | None, threads: int, rng: random.Random
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Each way of reading with this number of threads, by name; `intact` is the file that was mutated."""
     path = report.path
     video = fsp.Video(path, num_threads=threads, index=False)
     count = len(video)
@@ -186,6 +199,35 @@ def ways(report: Report, threads: int, rng: random.Random) -> Iterator[tuple[str
         for index in range(several - several % length):
             report.answers.setdefault(way, {}).setdefault(index, None)
 
+    def in_turns() -> None:
+        """Clips of this file and of the intact one in random order: no file may change another."""
+        if intact is None or count > several:
+            return
+        way, expected = f"in turns, {threads} threads", intact_frames(intact)
+        clips = [(path, 0), (intact, 1)]
+        rule = fsp.samplers.windows(sequence_length=1, step=1)
+        try:
+            made = fsp.ClipLoader(
+                clips,
+                rule,
+                batch_size=1,
+                shuffle="full",
+                seed=rng.randrange(1 << 30),
+                on_error="skip",
+                num_threads=threads,
+                index=False,
+                layout="NTHWC",
+            )
+            for batch in made:
+                frame = np.asarray(batch.frames[0] if isinstance(batch.frames, list) else batch.frames.numpy()[0])[0]
+                index = int(batch.indices.tolist()[0][0])
+                if batch.labels.tolist()[0] == 0:
+                    report.saw(way, index, frame)
+                elif digest(frame) != expected[index]:
+                    report.unfair.append(f"{way}: frame {index} of the intact file is another one")
+        except Exception as error:
+            report.failed(way, [], error)
+
     def compat() -> None:
         way = f"decord, {threads} threads"
         wanted = list(range(0, several, rng.choice([1, 2])))
@@ -204,11 +246,12 @@ def ways(report: Report, threads: int, rng: random.Random) -> Iterator[tuple[str
     yield "strided", strided
     yield "at times", at_times
     yield "loader", loader
+    yield "in turns", in_turns
     yield "compat", compat
 
 
-def read(path: str, threads: list[int], seed: int) -> dict[str, Any]:
-    """Reads one file in every way; see :class:`Report`."""
+def read(path: str, intact: str | None, threads: list[int], seed: int) -> dict[str, Any]:
+    """Reads one file in every way; see :class:`Report` and :func:`ways`."""
     report = Report(path)
     result: dict[str, Any] = {"error": None, "length": 0, "pts": []}
     forget_peak()
@@ -231,7 +274,7 @@ def read(path: str, threads: list[int], seed: int) -> dict[str, Any]:
             rng = random.Random(seed + count)
             step(f"open with {count} threads")
             try:
-                for name, way in ways(report, count, rng):
+                for name, way in ways(report, intact, count, rng):
                     step(f"{name}, {count} threads")
                     began = time.process_time()
                     way()

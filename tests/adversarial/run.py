@@ -86,7 +86,7 @@ class Reader:
         line, self._rest = self._rest.split(b"\n", 1)
         return json.loads(line)
 
-    def read(self, path: Path, seed: int) -> dict[str, Any]:
+    def read(self, path: Path, intact: Path, seed: int) -> dict[str, Any]:
         """The result of `reader.read` for a file; `unfair` reports a process that died."""
         errors = None
         doing = "start"
@@ -103,7 +103,8 @@ class Reader:
                 self._lines()
             assert self._process.stdin is not None
             self._process.stdin.write(
-                json.dumps({"path": str(path), "threads": THREADS, "seed": seed}).encode() + b"\n"
+                json.dumps({"path": str(path), "intact": str(intact), "threads": THREADS, "seed": seed}).encode()
+                + b"\n"
             )
             self._process.stdin.flush()
             while "step" in (said := self._lines()):
@@ -191,11 +192,17 @@ class Run:
         path.write_bytes(case.data)
         if keep:
             keep.write_bytes(case.data)
-        expected = [oracle.decode(path, f"0:v:{stream}") for stream in range(2 if case.rule == "streams" else 1)]
+        if case.same_frames_as is not None:
+            other = path.with_name(f"other-{path.name}")
+            other.write_bytes(case.same_frames_as)
+            expected = [oracle.decode(other)]
+            other.unlink()
+        else:
+            expected = [oracle.decode(path, f"0:v:{stream}") for stream in range(2 if case.rule == "streams" else 1)]
         intact = [self._intact.of(base) for base in (case.base.name, *case.others)]
         seed = zlib.crc32(name.encode())
         readers = self._own.readers[case.base.codec in WHOLE and seed % POISONED == 0]
-        results = [reader.read(path, seed) for reader in readers]
+        results = [reader.read(path, self._folder / case.base.name, seed) for reader in readers]
         outcome = compare.check(case, expected, intact, results)
         if any(text.startswith(("times", "order")) for text in outcome.findings):
             for stream, one in enumerate(expected):

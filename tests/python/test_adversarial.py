@@ -66,6 +66,11 @@ ENDED = oracle.OracleResult(FRAMES[:2], "damage")
         ("lost", GOOD, {5: "other"}, "damaged"),
         ("lost", ENDED, {5: "other"}, "damaged"),
         ("streams", GOOD, {0: "other"}, "pixels"),
+        ("harmless", GOOD, {3: "other"}, "pixels"),
+        ("harmless", GOOD, {3: None}, "refused"),
+        ("overwritten", GOOD, {2: None, 3: "frame4", 4: "frame5", 5: "frame5"}, "overwritten"),
+        ("overwritten", GOOD, {}, "overwritten"),
+        ("refused", GOOD, {}, "read"),
     ],
 )
 def test_a_wrong_frame_is_found(rule, expected, changes, kind):
@@ -79,6 +84,18 @@ def test_frames_after_corruption_are_exact_or_errors():
     assert judged("lost", ENDED, result(right())).kind == "exact"
     other_release = oracle.OracleResult([*FRAMES[:3], (1536, "odd"), *FRAMES[4:]])
     assert judged("changed", other_release, result({**right(), 3: "other"}), base="wmv1.wmv").kind == "unjudged"
+
+
+def test_frames_keep_their_places_beside_an_overwritten_packet():
+    assert judged("overwritten", GOOD, result({**right(), 2: None, 3: None})).kind == "partly"
+    shorter = judged("overwritten", GOOD, result({n: answer for n, answer in right().items() if n < 5}))
+    assert [text.partition(":")[0] for text in shorter.findings] == ["length"]
+
+
+def test_a_container_that_is_not_read_is_unsupported():
+    refused = {"length": 0, "pts": [], "answers": {}}
+    assert judged("refused", GOOD, result({}, error="UnsupportedError: NUT", **refused)).kind == "refused"
+    assert judged("refused", GOOD, result({}, error="MalformedError: no container", **refused)).kind == "finding"
 
 
 def test_more_intact_frames_than_the_oracle_are_fair():

@@ -42,12 +42,15 @@ pub(super) fn make_strictly_increasing(times: &mut [i64]) {
     }
 }
 
+/// Frames that precede a restart which goes back to their beginning. Fewer frames may as well have wrong times.
+const MIN_RECORDING_FRAMES: usize = 4;
+
 /// Makes restarted times continue. A single early time is left unchanged; [`keep_ascending`] removes it.
 fn continue_restarted(given: &[Option<i64>], durations: &[i64], step: i64) -> Vec<Option<i64>> {
     let mut out: Vec<Option<i64>> = Vec::with_capacity(given.len());
     let mut shift = 0i64;
-    // The preceding times, the latest last.
-    let mut before: Vec<i64> = Vec::new();
+    // The preceding times, the latest last, and which of them is the first after the last restart.
+    let (mut before, mut begin): (Vec<i64>, usize) = (Vec::new(), 0);
     for (n, time) in given.iter().enumerate() {
         let Some(time) = *time else {
             out.push(None);
@@ -56,7 +59,8 @@ fn continue_restarted(given: &[Option<i64>], durations: &[i64], step: i64) -> Ve
         let mut time = time.saturating_add(shift);
         let recent = &before[before.len().saturating_sub(2 * MAX_REORDER_DEPTH)..];
         if let Some(&last) = recent.last().filter(|&&last| time < last) {
-            let early = recent.iter().filter(|&&earlier| earlier > time).count() > MAX_REORDER_DEPTH;
+            let early = recent.iter().filter(|&&earlier| earlier > time).count() > MAX_REORDER_DEPTH
+                || before.len() - begin >= MIN_RECORDING_FRAMES && time <= before[begin];
             let mut next = given[n + 1..].iter().flatten().take(2).map(|&t| t.saturating_add(shift));
             let stays = [next.next(), next.next()].iter().all(|next| next.is_some_and(|next| next < last));
             if early && stays {
@@ -64,6 +68,7 @@ fn continue_restarted(given: &[Option<i64>], durations: &[i64], step: i64) -> Ve
                 let resumed = last.saturating_add(length);
                 shift = shift.saturating_add(resumed.saturating_sub(time));
                 time = resumed;
+                begin = before.len();
             }
         }
         before.push(time);
@@ -239,6 +244,17 @@ mod tests {
     fn restarting_times_are_continued() {
         let twice: Vec<Option<i64>> = (0..60).map(|n| Some(n % 30 * 40)).collect();
         assert_eq!(with_durations(&twice, 40), (0..60).map(|n| n * 40).collect::<Vec<_>>());
+        let short: Vec<i64> = (0..5).chain(0..5).map(|n| n * 40).collect();
+        assert_eq!(
+            with_durations(&all(&short), 40),
+            (0..10).map(|n| n * 40).collect::<Vec<_>>(),
+            "short parts"
+        );
+        assert_eq!(
+            with_durations(&all(&short[2..]), 40)[..4],
+            [-120, -80, -40, 0],
+            "three frames are not a part"
+        );
     }
 
     #[test]

@@ -38,7 +38,8 @@ fn main() -> Result<()> {
     }
     assert!(!files.is_empty() && length > 0, "give video files");
     let size = Size { height: 224, width: 224 };
-    let resize = Transform::Resize { target: Target::Exact(size), filter: Filter::Triangle };
+    let resize =
+        Transform::Resize { target: Target::Exact(size), filter: Filter::Triangle, display_aspect: false };
     let pipeline = TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc)?;
     println!("clips of {length} frames, stride {stride}, to 224x224; ms, median of {CLIPS} clips, and of the ratios");
     println!("{:44} {:>8} {:>8} {:>8} {:>9} {:>9}", "file", "floor", "clip", "ratio", "decoded", "skipped");
@@ -175,12 +176,12 @@ impl MinimalDecoder {
                     else {
                         continue;
                     };
-                    let turn = index.info.orientation;
-                    let size = executor.size_of((frame.width(), frame.height()), turn)?;
+                    let display = index.info.display();
+                    let size = executor.size_of((frame.width(), frame.height()), display)?;
                     let shape = executor.shape(frames.len(), size);
                     for t in (0..frames.len()).filter(|&t| index.frames[frames[t].as_usize()].packet == tie) {
                         let picture = &mut InputFrame::Cpu(frame);
-                        executor.apply(&index.site, picture, turn, &shape, output.target(&shape)?, t)?;
+                        executor.apply(&index.site, picture, display, &shape, output.target(&shape)?, t)?;
                     }
                 }
                 Ok(())

@@ -403,7 +403,7 @@ impl Loader {
         let drawn = explain(
             &self.config.pipeline,
             (params.width, params.height),
-            index.info.orientation,
+            index.info.display(),
             key,
             (t, sample.indices.len()),
         )

@@ -270,6 +270,41 @@ impl DisplayOrientation {
     }
 }
 
+/// How a player shows stored pictures: in square pixels, then mirrored and rotated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DisplayGeometry {
+    /// Orientation for display.
+    pub orientation: DisplayOrientation,
+    /// Width of a stored pixel divided by its height; `None` if unknown. Unknown pixels are shown as squares.
+    pub sample_aspect: Option<(u32, u32)>,
+}
+
+impl From<DisplayOrientation> for DisplayGeometry {
+    fn from(orientation: DisplayOrientation) -> Self {
+        Self { orientation, sample_aspect: None }
+    }
+}
+
+impl DisplayGeometry {
+    /// The display size: (width, height) in square pixels of a picture that has this size after rotation. The stored
+    /// height is kept, and the stored width times the sample aspect ratio is rounded half to even, to at least 1.
+    pub fn display_size(&self, (width, height): (u32, u32)) -> (u64, u64) {
+        let (num, den) = self.sample_aspect.filter(|ratio| ratio.0 > 0 && ratio.1 > 0).unwrap_or((1, 1));
+        let (num, den) = (u64::from(num), u64::from(den));
+        let stretched = |side: u32| {
+            let product = u64::from(side) * num;
+            let (quotient, twice_rest) = (product / den, 2 * (product % den));
+            let is_up = twice_rest > den || (twice_rest == den && quotient % 2 == 1);
+            (quotient + u64::from(is_up)).max(1)
+        };
+        if self.orientation.swaps_sides() {
+            (u64::from(width), stretched(height))
+        } else {
+            (stretched(width), u64::from(height))
+        }
+    }
+}
+
 /// What a stream of a container carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -358,6 +393,11 @@ pub struct StreamInfo {
 }
 
 impl StreamInfo {
+    /// How pictures are displayed.
+    pub fn display(&self) -> DisplayGeometry {
+        DisplayGeometry { orientation: self.orientation, sample_aspect: self.sample_aspect }
+    }
+
     /// (width, height) of pictures as displayed, from the size that the container states.
     pub fn shown_size(&self) -> (u32, u32) {
         let (width, height) = (self.params.width, self.params.height);
@@ -403,6 +443,25 @@ pub struct StreamHeader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn display_size_is_rounded_half_to_even() {
+        let of = |sample_aspect, quarter_turns_cw, size| {
+            let orientation = DisplayOrientation { mirror: false, quarter_turns_cw };
+            DisplayGeometry { orientation, sample_aspect }.display_size(size)
+        };
+        assert_eq!(of(Some((64, 45)), 0, (720, 576)), (1024, 576));
+        assert_eq!(of(Some((32, 27)), 2, (720, 480)), (853, 480)); // 853.33
+        assert_eq!(of(Some((8, 9)), 0, (720, 480)), (640, 480));
+        assert_eq!((of(Some((1, 2)), 0, (5, 9)).0, of(Some((1, 2)), 0, (7, 9)).0), (2, 4)); // 2.5 and 3.5
+        assert_eq!(of(Some((64, 45)), 1, (576, 720)), (576, 1024), "the stored width is shown as the height");
+        assert_eq!(of(None, 0, (720, 576)), (720, 576));
+        for unknown in [(0, 1), (1, 0)] {
+            assert_eq!(of(Some(unknown), 0, (720, 576)), (720, 576));
+        }
+        assert_eq!(of(Some((1, u32::MAX)), 0, (720, 576)), (1, 576));
+        assert_eq!(of(Some((u32::MAX, 1)), 0, (65535, 1)), (65535 * u64::from(u32::MAX), 1));
+    }
 
     #[test]
     fn display_matrices_become_quarter_turns() {

@@ -334,9 +334,60 @@ mod tests {
     }
 
     #[test]
+    fn display_aspect_changes_only_the_geometry_of_the_one_pass() {
+        use crate::batch_sampler::rng::RngKey;
+        use crate::media::{DisplayGeometry, DisplayOrientation};
+        use compile::FrameRef;
+        let resize =
+            |target, display_aspect| Transform::Resize { target, filter: Filter::Triangle, display_aspect };
+        let shorter = |on| resize(Target::Shorter { size: 128, longest: None }, on);
+        let letterbox = |display_aspect| Transform::Letterbox {
+            size: Size { height: 90, width: 90 },
+            filter: Filter::Triangle,
+            fill: [0.0; 3],
+            display_aspect,
+        };
+        let part = |display_aspect| Transform::RandomResizedCrop {
+            size: Size { height: 64, width: 64 },
+            scale: transform::UniformRange::new(0.1, 0.5),
+            ratio: transform::UniformRange::new(0.75, 1.25),
+            filter: Filter::Triangle,
+            display_aspect,
+        };
+        for quarter_turns_cw in 0..4 {
+            let orientation = DisplayOrientation { mirror: quarter_turns_cw == 3, quarter_turns_cw };
+            let geometry = |first: Transform, second: Transform, sample_aspect| {
+                let subject = FrameRef {
+                    size: (720, 576),
+                    display: DisplayGeometry { orientation, sample_aspect },
+                    key: RngKey { seed: 1, epoch: 2, clip: 3, occurrence: 0 },
+                    t: 0,
+                    frames: 1,
+                    view: 0,
+                    tone: None,
+                };
+                let stages =
+                    pipeline(vec![first, second], Dtype::U8).unwrap().compile(&subject, None).unwrap();
+                assert_eq!(stages.len(), 1);
+                stages[0].geometry
+            };
+            let nothing = || Transform::RandomFlip { flip: Flip::Vertical, p: 0.0 };
+            let size = if orientation.swaps_sides() { (576, 1024) } else { (1024, 576) };
+            let display_size = || resize(Target::Exact(Size { height: size.1, width: size.0 }), false);
+            let aspect = Some((64, 45));
+            for of in [&shorter as &dyn Fn(bool) -> Transform, &letterbox, &part] {
+                let explicit = geometry(display_size(), of(false), aspect);
+                assert_eq!(geometry(nothing(), of(true), aspect), explicit);
+                assert_ne!(geometry(nothing(), of(false), aspect), explicit);
+                assert_eq!(geometry(nothing(), of(true), None), geometry(nothing(), of(false), None));
+            }
+        }
+    }
+
+    #[test]
     fn params_depend_only_on_the_clip() {
         use crate::batch_sampler::rng::RngKey;
-        use crate::media::DisplayOrientation;
+        use crate::media::DisplayGeometry;
         let jitter = Transform::RandomAffine {
             affine: transform::Affine {
                 degrees: transform::UniformRange::new(-10.0, 10.0),
@@ -355,7 +406,7 @@ mod tests {
         let key = RngKey { seed: 1, epoch: 2, clip: 3, occurrence: 0 };
         let drawn = |per_frame, key, t| {
             let pipeline = TransformPipeline::new(steps(per_frame), Dtype::U8, Layout::Nthwc).unwrap();
-            explain(&pipeline, (100, 50), DisplayOrientation::default(), key, (t, 20)).unwrap()
+            explain(&pipeline, (100, 50), DisplayGeometry::default(), key, (t, 20)).unwrap()
         };
         assert_eq!(drawn(false, key, 0), drawn(false, key, 7));
         assert_ne!(drawn(true, key, 0), drawn(true, key, 7));

@@ -243,7 +243,7 @@ impl ClipDecoder {
             positions.entry(index.frames[frame.as_usize()].packet).or_default().push(t);
         }
         let before = reader.bytes_read();
-        let orientation = index.info.orientation;
+        let display = index.info.display();
         let mut shape: Option<ClipShape> = None;
         for range in plan::plan_decode_ranges(&index, frames) {
             self.run(reader, range, interrupt, &mut |executor, packet, picture| {
@@ -252,7 +252,7 @@ impl ClipDecoder {
                     Some(shape) => shape,
                     None => {
                         let size = executor
-                            .size_of_frame(picture, orientation)
+                            .size_of_frame(picture, display)
                             .map_err(|e| e.into_clip_error(&index.site))?;
                         *shape.insert(executor.shape(frames.len(), size))
                     }
@@ -261,7 +261,7 @@ impl ClipDecoder {
                     executor.apply(
                         &index.site_of(frames[t]),
                         picture,
-                        orientation,
+                        display,
                         &shape,
                         output.target(&shape)?,
                         t,

@@ -60,8 +60,12 @@ class VideoInfo:
         rotation: Clockwise rotation in degrees that is applied to all frames.
         mirrored: Whether frames are flipped left to right before the rotation.
         time_base: (num, den), seconds per tick of the file's timestamps.
-        sample_aspect: (num, den), width / height of a pixel, if the container or the stream states it. Frames have the
-            stored size.
+        sample_aspect: (num, den), width / height of a stored pixel, before rotation, if the container or the stream
+            states it. Frames have the stored size.
+        display_width: Width at which a player shows frames, in square pixels, after rotation: the stored width times
+            `sample_aspect`, rounded half to even. After a rotation by 90 or 270 degrees it is the stored height.
+        display_height: Height, likewise: the stored height, or after such a rotation the stored width times
+            `sample_aspect`.
         keyframes: Presentation indices of the frames at which decoding can start.
         damaged_units: Units of the container that are unreadable or incomplete; frames may be missing there. 0 for a
             valid file.
@@ -90,6 +94,8 @@ class VideoInfo:
     mirrored: bool
     time_base: tuple[int, int]
     sample_aspect: tuple[int, int] | None
+    display_width: int
+    display_height: int
     keyframes: tuple[int, ...]
     damaged_units: int
     num_packets: int

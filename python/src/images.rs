@@ -7,7 +7,7 @@ use framespool::batch::OutputMut;
 use framespool::batch_sampler::rng::RngKey;
 use framespool::dataset::MediaLocation;
 use framespool::error::Site;
-use framespool::media::DisplayOrientation;
+use framespool::media::DisplayGeometry;
 use framespool::source::MemorySource;
 use framespool::transforms::{explain, ClipShape, SampledParams, TransformExecutor, TransformPipeline};
 use framespool::video::{decode_image_batch, ClipOutput, LazyClipOutput};
@@ -77,8 +77,9 @@ fn apply_transforms(
     let (width, height) = (side(width)?, side(height)?);
     let mut executor = TransformExecutor::new(pipeline);
     executor.begin(key, frames);
-    let orientation = DisplayOrientation::default();
-    let size = executor.size_of((width, height), orientation)?;
+    // An array states no shape of its pixels: they are squares.
+    let display = DisplayGeometry::default();
+    let size = executor.size_of((width, height), display)?;
     let shape = executor.shape(frames, size);
     let mut output = LazyClipOutput::default();
     let stride_bytes = width as usize * channels;
@@ -92,7 +93,7 @@ fn apply_transforms(
         let color = Colorimetry { matrix: MatrixCoefficients::Rgb, range: ColorRange::Full };
         let view = FrameView { width, height, depth_bits: 8, shift: 0, planes, color };
         if let OutputMut::Host(clip) = output.target(&shape)? {
-            executor.apply_to_view(&site, &view, orientation, &shape, clip, (t, t))?;
+            executor.apply_to_view(&site, &view, display, &shape, clip, (t, t))?;
         }
     }
     output.into_clip()?.ok_or_else(|| Error::Argument("the array contains no images".into()))
@@ -164,7 +165,7 @@ pub fn sample_transform_params<'py>(
     let pipeline = pipeline(py, &steps, "float32", "NTHWC")?;
     params_to_python(
         py,
-        explain(&pipeline, size, DisplayOrientation::default(), rng_key(owner), frame).or_raise(py)?,
+        explain(&pipeline, size, DisplayGeometry::default(), rng_key(owner), frame).or_raise(py)?,
     )
 }
 

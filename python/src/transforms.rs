@@ -83,8 +83,16 @@ fn transform(a: &mut ArgumentReader<'_>) -> Result<Transform> {
             let ([target_peak], [source_peak]) = (a.numbers("target_peak")?, a.numbers("source_peak")?);
             Transform::ToneMap { source_peak, target_peak }
         }
-        "Resize" => Transform::Resize { target: a.target()?, filter: a.filter()? },
-        "SmartResize" => Transform::Resize { target: a.multiple()?, filter: a.filter()? },
+        "Resize" => Transform::Resize {
+            target: a.target()?,
+            filter: a.filter()?,
+            display_aspect: a.flag("display_aspect")?,
+        },
+        "SmartResize" => Transform::Resize {
+            target: a.multiple()?,
+            filter: a.filter()?,
+            display_aspect: a.flag("display_aspect")?,
+        },
         "CenterCrop" => Transform::CenterCrop(a.size()?),
         "RandomCrop" => Transform::RandomCrop {
             size: a.size()?,
@@ -97,6 +105,7 @@ fn transform(a: &mut ArgumentReader<'_>) -> Result<Transform> {
             scale: a.span("scale")?,
             ratio: a.span("ratio")?,
             filter: a.filter()?,
+            display_aspect: a.flag("display_aspect")?,
         },
         "FiveCrop" => Transform::FiveCrop(a.size()?),
         "ThreeCrop" => Transform::ThreeCrop(a.size()?),
@@ -134,7 +143,12 @@ fn transform(a: &mut ArgumentReader<'_>) -> Result<Transform> {
             }
         }
         "Pad" => Transform::Pad { padding: a.padding()?, fill: a.fill()? },
-        "Letterbox" => Transform::Letterbox { size: a.size()?, filter: a.filter()?, fill: a.fill()? },
+        "Letterbox" => Transform::Letterbox {
+            size: a.size()?,
+            filter: a.filter()?,
+            fill: a.fill()?,
+            display_aspect: a.flag("display_aspect")?,
+        },
         "ColorJitter" => Transform::ColorJitter {
             brightness: a.optional("brightness", ArgumentReader::span)?,
             contrast: a.optional("contrast", ArgumentReader::span)?,

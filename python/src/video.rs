@@ -296,6 +296,7 @@ impl Video {
         let index = self.engine.index();
         let info = &index.info;
         let (width, height) = info.shown_size();
+        let display_size = info.display().display_size((width, height));
         let keyframes: Vec<u32> = index.key_frames().into_iter().map(|f| f.0).collect();
         let mut values: HashMap<&'static str, Py<PyAny>> = HashMap::new();
         let mut put = |name, value: Bound<'_, PyAny>| values.insert(name, value.unbind());
@@ -312,6 +313,8 @@ impl Video {
         put("mirrored", pyo3::types::PyBool::new(py, info.orientation.mirror).to_owned().into_any());
         put("time_base", (info.time_base.num(), info.time_base.den()).into_pyobject(py)?.into_any());
         put("sample_aspect", info.sample_aspect.into_pyobject(py)?.into_any());
+        put("display_width", display_size.0.into_pyobject(py)?.into_any());
+        put("display_height", display_size.1.into_pyobject(py)?.into_any());
         put("keyframes", keyframes.into_pyobject(py)?.into_any());
         put("damaged_units", index.damaged_units.into_pyobject(py)?.into_any());
         put("stream", info.stream.into_pyobject(py)?.into_any());

@@ -154,7 +154,7 @@ impl Loader {
         let (width, height) = output_size(
             &self.config.pipeline,
             (params.width, params.height),
-            index.info.orientation,
+            index.info.display(),
             (slot.transform_key(seed, epoch, slot.clip), frames),
         )
         .map_err(|e| e.into_clip_error(&index.site))?;

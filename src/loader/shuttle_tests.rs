@@ -128,7 +128,11 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
     let damaged = !panics && pick(&[true, false, false]);
     let fixed = pick(&[true, true, false]);
     let target = Target::Exact(Size { height: 2, width: 2 });
-    let steps = if fixed { vec![Transform::Resize { target, filter: Filter::Triangle }] } else { Vec::new() };
+    let steps = if fixed {
+        vec![Transform::Resize { target, filter: Filter::Triangle, display_aspect: false }]
+    } else {
+        Vec::new()
+    };
     LoaderConfig {
         group_clips: false,
         samples: Arc::new(videos.entries(damaged)),

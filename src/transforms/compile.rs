@@ -8,17 +8,17 @@ mod policy;
 
 use framespool_kernels::{
     Channels, ColorMap, Dtype, Fill, Filter, Geometry, Interpolation, Mask, MaskRegion, Orientation,
-    OutputSpec, Rect, RgbOperation, ToneMap,
+    OutputSpec, Rect, RgbOperation, ToneMap, MAX_SIDE,
 };
 
 use super::color_matrix;
 use super::geometry_builder::GeometryBuilder;
 use super::params::{after, expanded, grid, inverse_affine, part_of, resized, uniform, Map, IDENTITY};
-use super::transform::{Affine, Padding, Size, Transform, UniformRange};
+use super::transform::{Affine, Padding, Size, Target, Transform, UniformRange};
 use super::TransformPipeline;
 use crate::batch_sampler::rng::{purpose, Rng, RngKey};
 use crate::error::{Error, Result};
-use crate::media::DisplayOrientation;
+use crate::media::DisplayGeometry;
 
 /// Parameters drawn for one transform: the name of the transform, and values by name.
 pub type SampledParams = (&'static str, Vec<(&'static str, Vec<f64>)>);
@@ -28,7 +28,7 @@ pub type SampledParams = (&'static str, Vec<(&'static str, Vec<f64>)>);
 pub(super) struct FrameRef {
     /// (width, height) as stored.
     pub size: (u32, u32),
-    pub orientation: DisplayOrientation,
+    pub display: DisplayGeometry,
     pub key: RngKey,
     /// Index of the frame in its clip; affects only parameters that are drawn per frame.
     pub t: u32,
@@ -81,7 +81,7 @@ impl TransformPipeline {
 
     /// Applies the steps one by one.
     fn walk(&self, subject: &FrameRef, mut sampled: Option<&mut Vec<SampledParams>>) -> Result<Compiler> {
-        let orientation = subject.orientation;
+        let orientation = subject.display.orientation;
         let (width, height) = subject.size;
         let size = if orientation.swaps_sides() { (height, width) } else { (width, height) };
         let orientation =
@@ -92,6 +92,7 @@ impl TransformPipeline {
             operations: Vec::new(),
             channels: self.channels,
             draft: GeometryBuilder::new(size, orientation),
+            display: subject.display,
             color: ColorMap::IDENTITY,
             fill: Fill::default(),
             filled: false,
@@ -123,6 +124,8 @@ struct Compiler {
     /// From the displayed frame to the frame that this stage reads.
     map: Map,
     draft: GeometryBuilder,
+    /// The shape of the current frame's pixels.
+    display: DisplayGeometry,
     color: ColorMap,
     fill: Fill,
     /// An earlier step has filled pixels, so that another color would change them.
@@ -148,7 +151,13 @@ impl Compiler {
         match transform {
             Transform::AssumeColor { .. } | Transform::ToneMap { .. } => {}
             Transform::Normalize(_) => self.normalized = true,
-            Transform::Resize { target, filter } => {
+            Transform::Resize { target, filter, display_aspect } => {
+                match target {
+                    _ if !display_aspect => {}
+                    // The result has this size for every frame.
+                    Target::Exact(_) => self.display.sample_aspect = None,
+                    _ => self.square_pixels(*filter)?,
+                }
                 let size = resized(*target, self.draft.size(), self.frames)?;
                 self.resize(size, *filter);
             }
@@ -158,7 +167,10 @@ impl Compiler {
                 record("top", &[top]);
                 record("left", &[left]);
             }
-            Transform::RandomResizedCrop { size, scale, ratio, filter } => {
+            Transform::RandomResizedCrop { size, scale, ratio, filter, display_aspect } => {
+                if *display_aspect {
+                    self.square_pixels(*filter)?;
+                }
                 let part = part_of(self.draft.size(), *scale, *ratio, rng);
                 let Rect { x, y, width, height } = part;
                 self.crop(i64::from(x), i64::from(y), Size { height, width });
@@ -179,7 +191,12 @@ impl Compiler {
             }
             Transform::RandomAffine { affine, rotation } => self.affine(affine, *rotation, rng, &mut record),
             Transform::Pad { padding, fill } => self.pad(*padding, *fill)?,
-            Transform::Letterbox { size, filter, fill } => self.letterbox(*size, *filter, *fill)?,
+            Transform::Letterbox { size, filter, fill, display_aspect } => {
+                if *display_aspect {
+                    self.square_pixels(*filter)?;
+                }
+                self.letterbox(*size, *filter, *fill)?;
+            }
             Transform::ColorJitter { brightness, contrast, saturation, hue } => {
                 self.jitter([*brightness, *contrast, *saturation, *hue], rng, &mut record);
             }
@@ -278,6 +295,24 @@ impl Compiler {
             let filter = if self.label.is_some() { Filter::Nearest } else { filter };
             self.draft.resize(width, height, filter);
         }
+    }
+
+    /// Resizes the frame to its display size, after which its pixels are square. This resize and the next one become one,
+    /// from the source frame.
+    fn square_pixels(&mut self, filter: Filter) -> Result<()> {
+        let size = self.draft.size();
+        let (width, height) = self.display.display_size(size);
+        let Some((num, den)) = self.display.sample_aspect.take() else { return Ok(()) };
+        let side = |length: u64| u32::try_from(length).ok().filter(|&length| length <= MAX_SIDE);
+        let Some(to) = side(width).zip(side(height)) else {
+            return Err(Error::Argument(format!(
+                "display_aspect=True makes {width}x{height} of a frame of {}x{}, whose sample aspect ratio is {num}:{den}: a \
+                 side may be at most {MAX_SIDE} pixels; use display_aspect=False",
+                size.0, size.1
+            )));
+        };
+        self.resize(to, filter);
+        Ok(())
     }
 
     fn crop(&mut self, x: i64, y: i64, size: Size) {

@@ -31,7 +31,7 @@ use crate::ffmpeg::Frame;
 use crate::gpu::Gpu;
 use crate::image::DctScale;
 use crate::limits::resize;
-use crate::media::{ColorTags, DisplayOrientation};
+use crate::media::{ColorTags, DisplayGeometry};
 
 /// A frame or an encoded image, on the host or on a device.
 pub enum InputFrame<'a> {
@@ -183,21 +183,17 @@ impl TransformExecutor {
     }
 
     /// (width, height) of the result for a frame of this stored size.
-    pub fn size_of(&mut self, size: (u32, u32), orientation: DisplayOrientation) -> Result<(u32, u32)> {
-        Ok(self.compiled(size, orientation, 0, false)?.views[0].output_size())
+    pub fn size_of(&mut self, size: (u32, u32), display: DisplayGeometry) -> Result<(u32, u32)> {
+        Ok(self.compiled(size, display, 0, false)?.views[0].output_size())
     }
 
     /// (width, height) of the result for this frame or image.
     ///
     /// # Errors
     /// `Argument` for a size to which the transforms cannot be applied.
-    pub fn size_of_frame(
-        &mut self,
-        input: &InputFrame<'_>,
-        orientation: DisplayOrientation,
-    ) -> Result<(u32, u32)> {
+    pub fn size_of_frame(&mut self, input: &InputFrame<'_>, display: DisplayGeometry) -> Result<(u32, u32)> {
         let may_scale = matches!(input, InputFrame::Image(image) if self.may_scale(image));
-        Ok(self.compiled(input.size(), orientation, 0, may_scale)?.views[0].output_size())
+        Ok(self.compiled(input.size(), display, 0, may_scale)?.views[0].output_size())
     }
 
     /// The shape of a clip of `frames` frames of this (width, height).
@@ -215,7 +211,7 @@ impl TransformExecutor {
         &mut self,
         site: &Site,
         input: &mut InputFrame<'_>,
-        orientation: DisplayOrientation,
+        display: DisplayGeometry,
         shape: &ClipShape,
         target: OutputMut<'_>,
         t: usize,
@@ -229,37 +225,37 @@ impl TransformExecutor {
         let is_deep = input.is_deep();
         match (input, target) {
             (InputFrame::Cpu(frame), OutputMut::Host(clip)) => with_view(site, frame, assumed, |view| {
-                self.apply_to_view(site, view, orientation, shape, clip, (t, t))
+                self.apply_to_view(site, view, display, shape, clip, (t, t))
             }),
             (InputFrame::Cpu(frame), OutputMut::Device(slice)) => {
                 self.apply_and_upload(site, is_deep, shape, (slice, t), |executor, single_frame, staging| {
                     with_view(site, frame, assumed, |view| {
-                        executor.apply_to_view(site, view, orientation, single_frame, staging, (t, 0))
+                        executor.apply_to_view(site, view, display, single_frame, staging, (t, 0))
                     })
                 })
             }
             (InputFrame::Image(image), OutputMut::Host(clip)) => {
-                self.apply_to_image(site, image, orientation, shape, clip, (t, t))
+                self.apply_to_image(site, image, display, shape, clip, (t, t))
             }
             (InputFrame::Image(image), OutputMut::Device(slice)) => {
-                let left = self.apply_by_nvjpeg(site, image, orientation, shape, slice, t)?;
+                let left = self.apply_by_nvjpeg(site, image, display, shape, slice, t)?;
                 let Some(slice) = left else { return Ok(()) };
                 self.apply_and_upload(site, is_deep, shape, (slice, t), |executor, single_frame, staging| {
-                    executor.apply_to_image(site, image, orientation, single_frame, staging, (t, 0))
+                    executor.apply_to_image(site, image, display, single_frame, staging, (t, 0))
                 })
             }
             (InputFrame::Nvdec { surface, container, cuda }, OutputMut::Device(mut slice)) => {
                 check_fits_slot(site, shape, slice.len)?;
                 slice.begin(cuda.stream())?;
                 let frame = nvdec_frame::frame(site, surface, *container, assumed)?;
-                self.launch(site, &frame, cuda, orientation, shape, slice.address, (t, t))
+                self.launch(site, &frame, cuda, display, shape, slice.address, (t, t))
             }
             (InputFrame::Nvdec { surface, container, cuda }, OutputMut::Host(clip)) => {
                 let frame = nvdec_frame::frame(site, surface, *container, assumed)?;
                 let single_frame = ClipShape { frames: 1, ..*shape };
                 let bytes = single_frame.bytes().unwrap_or(0);
                 let address = cuda.crossing_buffer(bytes)?;
-                self.launch(site, &frame, cuda, orientation, &single_frame, address, (t, 0))?;
+                self.launch(site, &frame, cuda, display, &single_frame, address, (t, 0))?;
                 let mut staging = std::mem::take(&mut cuda.staging);
                 resize(site, &mut staging, bytes)?;
                 staging.truncate(bytes);
@@ -283,13 +279,13 @@ impl TransformExecutor {
         site: &Site,
         frame: &kernels::DeviceFrame,
         cuda: &mut CudaExecutor,
-        orientation: DisplayOrientation,
+        display: DisplayGeometry,
         shape: &ClipShape,
         address: u64,
         (t, out_index): (usize, usize),
     ) -> Result<()> {
         let executor = self.executor_id;
-        let compiled = self.compiled((frame.width, frame.height), orientation, t, false)?;
+        let compiled = self.compiled((frame.width, frame.height), display, t, false)?;
         for (view, stages) in compiled.views.iter().enumerate() {
             check_size(site, stages.output_size(), shape)?;
             let slot = shape.device_slot(address, view, out_index);
@@ -305,13 +301,13 @@ impl TransformExecutor {
         &mut self,
         site: &Site,
         view: &FrameView<'_>,
-        orientation: DisplayOrientation,
+        display: DisplayGeometry,
         shape: &ClipShape,
         clip: &mut [u8],
         (t, out_index): (usize, usize),
     ) -> Result<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let compiled = self.compiled((view.width, view.height), orientation, t, false);
+        let compiled = self.compiled((view.width, view.height), display, t, false);
         let result =
             compiled.and_then(|compiled| compiled.run(site, view, shape, clip, out_index, &mut scratch));
         self.scratch = scratch;
@@ -326,7 +322,7 @@ impl TransformExecutor {
     pub fn same_params(
         &mut self,
         size: (u32, u32),
-        orientation: DisplayOrientation,
+        display: DisplayGeometry,
         (a, t, length_of_a): (RngKey, usize, usize),
         (b, u, length_of_b): (RngKey, usize, usize),
     ) -> Result<bool> {
@@ -335,9 +331,9 @@ impl TransformExecutor {
             return Ok(true);
         }
         self.begin(a, length_of_a);
-        let first = self.compiled(size, orientation, t, false)?.views.clone();
+        let first = self.compiled(size, display, t, false)?.views.clone();
         self.begin(b, length_of_b);
-        let second = &self.compiled(size, orientation, u, false)?.views;
+        let second = &self.compiled(size, display, u, false)?.views;
         Ok(first.iter().zip(second.iter()).all(|(one, other)| one.has_same_output(other)))
     }
 
@@ -345,13 +341,13 @@ impl TransformExecutor {
     fn compiled(
         &mut self,
         size: (u32, u32),
-        orientation: DisplayOrientation,
+        display: DisplayGeometry,
         t: usize,
         may_scale: bool,
     ) -> Result<&mut CompiledTransforms> {
         let t = if self.pipeline.is_per_frame() { t as u32 } else { 0 };
         let (key, tone, frames) = (self.key, self.tone, self.frames);
-        let compile_key = CompileKey { size, orientation, key, t, frames, tone, may_scale };
+        let compile_key = CompileKey { size, display, key, t, frames, tone, may_scale };
         match self.compiled_cache.iter().position(|cached| cached.key == compile_key) {
             Some(at) => {
                 let compiled = self.compiled_cache.remove(at);
@@ -359,7 +355,7 @@ impl TransformExecutor {
             }
             None => {
                 let draw = |view| {
-                    let subject = FrameRef { size, orientation, key, t, frames, view, tone };
+                    let subject = FrameRef { size, display, key, t, frames, view, tone };
                     self.pipeline.compile(&subject, None)
                 };
                 let drawn = (0..self.pipeline.views.max(1)).map(draw).collect::<Result<Vec<_>>>()?;
@@ -436,7 +432,7 @@ fn check_size(site: &Site, size: (u32, u32), shape: &ClipShape) -> Result<()> {
 pub fn explain(
     pipeline: &TransformPipeline,
     size: (u32, u32),
-    orientation: DisplayOrientation,
+    display: DisplayGeometry,
     key: RngKey,
     (t, frames): (u32, usize),
 ) -> Result<Vec<SampledParams>> {
@@ -447,8 +443,7 @@ pub fn explain(
         )));
     }
     let mut sampled = Vec::new();
-    pipeline
-        .compile(&FrameRef { size, orientation, key, t, frames, view: 0, tone: None }, Some(&mut sampled))?;
+    pipeline.compile(&FrameRef { size, display, key, t, frames, view: 0, tone: None }, Some(&mut sampled))?;
     Ok(sampled)
 }
 
@@ -459,10 +454,10 @@ pub fn explain(
 pub fn output_size(
     pipeline: &TransformPipeline,
     size: (u32, u32),
-    orientation: DisplayOrientation,
+    display: DisplayGeometry,
     (key, frames): (RngKey, usize),
 ) -> Result<(u32, u32)> {
-    pipeline.size_of_output(&FrameRef { size, orientation, key, t: 0, frames, view: 0, tone: None })
+    pipeline.size_of_output(&FrameRef { size, display, key, t: 0, frames, view: 0, tone: None })
 }
 
 /// Returns, for each view of a clip, the affine map from the displayed frame of this stored size to the first frame of
@@ -473,10 +468,9 @@ pub fn output_size(
 pub fn maps_to_output(
     pipeline: &TransformPipeline,
     size: (u32, u32),
-    orientation: DisplayOrientation,
+    display: DisplayGeometry,
     (key, frames): (RngKey, usize),
 ) -> Result<Vec<Map>> {
-    let of =
-        |view| pipeline.map_to_output(&FrameRef { size, orientation, key, t: 0, frames, view, tone: None });
+    let of = |view| pipeline.map_to_output(&FrameRef { size, display, key, t: 0, frames, view, tone: None });
     (0..pipeline.views.max(1)).map(of).collect()
 }

@@ -3,13 +3,13 @@
 use framespool_kernels as kernels;
 
 use crate::batch_sampler::rng::RngKey;
-use crate::media::DisplayOrientation;
+use crate::media::DisplayGeometry;
 
 /// What a compiled pass depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct CompileKey {
     pub size: (u32, u32),
-    pub orientation: DisplayOrientation,
+    pub display: DisplayGeometry,
     pub key: RngKey,
     pub t: u32,
     /// Number of frames of the clip, where the result depends on it; otherwise 0.

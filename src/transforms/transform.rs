@@ -172,6 +172,8 @@ pub enum Transform {
         target: Target,
         /// The resampling kernel.
         filter: Filter,
+        /// Computes the new size from the display size.
+        display_aspect: bool,
     },
     /// Crops the center; adds black where the frame is smaller.
     CenterCrop(Size),
@@ -196,6 +198,8 @@ pub enum Transform {
         ratio: UniformRange,
         /// The resampling kernel.
         filter: Filter,
+        /// Crops a part of the frame of display size.
+        display_aspect: bool,
     },
     /// Five views: corners (top left, top right, bottom left, bottom right) and center.
     FiveCrop(Size),
@@ -229,6 +233,8 @@ pub enum Transform {
         size: Size,
         /// The resampling kernel.
         filter: Filter,
+        /// Fits the frame of display size.
+        display_aspect: bool,
         /// R, G, B.
         fill: [f64; 3],
     },

@@ -108,7 +108,7 @@ fn produce(
         place[index.frames[frame.as_usize()].packet.as_usize()] = frame.0;
     }
     let interrupt = || check_stopped(stop);
-    let orientation = index.info.orientation;
+    let display = index.info.display();
     let mut reader = video.reader();
     let pool = clip_decoder.pool.clone();
     let mut early: BTreeMap<u32, DecodedFrame> = BTreeMap::new();
@@ -122,11 +122,11 @@ fn produce(
                 return Ok(());
             }
             let size =
-                executor.size_of_frame(picture, orientation).map_err(|e| e.into_clip_error(&index.site))?;
+                executor.size_of_frame(picture, display).map_err(|e| e.into_clip_error(&index.site))?;
             let shape = executor.shape(1, size);
             let mut output = LazyClipOutput::from_pool(pool.clone());
             let site = index.site_of(PresentationIndex(number));
-            executor.apply(&site, picture, orientation, &shape, output.target(&shape)?, 0)?;
+            executor.apply(&site, picture, display, &shape, output.target(&shape)?, 0)?;
             early.extend(output.into_clip()?.map(|picture| (number, picture)));
             while let Some(picture) = early.remove(&next) {
                 next += 1;

@@ -132,6 +132,7 @@ pub fn resized_crop() -> TransformPipeline {
         scale: UniformRange::new(0.1, 1.0),
         ratio: UniformRange::new(0.75, 1.25),
         filter: Filter::Triangle,
+        display_aspect: false,
     };
     let flip = Transform::RandomFlip { flip: Flip::Horizontal, p: 0.5 };
     TransformPipeline::new(vec![crop, flip], Dtype::U8, Layout::Ncthw).expect("a recipe")
@@ -150,7 +151,10 @@ pub fn normalized(layout: Layout, dtype: Dtype) -> TransformPipeline {
 }
 
 pub fn shorter_side() -> TransformPipeline {
-    let resize =
-        Transform::Resize { target: Target::Shorter { size: 32, longest: None }, filter: Filter::Triangle };
+    let resize = Transform::Resize {
+        target: Target::Shorter { size: 32, longest: None },
+        filter: Filter::Triangle,
+        display_aspect: false,
+    };
     TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a recipe")
 }

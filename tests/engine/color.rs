@@ -33,11 +33,11 @@ fn full_size_rgb_is_within_one_of_the_exact_formula() {
         let wanted = [PresentationIndex(0), PresentationIndex(index.num_frames().min(12) - 1)];
         for run in plan::plan_decode_ranges(&index, &wanted) {
             let done = decoder.run(&mut reader, &run, &|| Ok(()), |_, frame| {
-                let (width, height) = executor.size_of((frame.width(), frame.height()), turn)?;
+                let (width, height) = executor.size_of((frame.width(), frame.height()), turn.into())?;
                 let shape = executor.shape(1, (width, height));
                 let mut have = vec![0u8; shape.bytes().unwrap()];
                 let target = OutputMut::Host(&mut have);
-                executor.apply(&index.site, &mut InputFrame::Cpu(frame), turn, &shape, target, 0)?;
+                executor.apply(&index.site, &mut InputFrame::Cpu(frame), turn.into(), &shape, target, 0)?;
                 let exact = with_view(&index.site, frame, ColorOverride::default(), |view| {
                     Ok(reference::exact_full_size(view).expect("a valid view"))
                 })?

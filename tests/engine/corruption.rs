@@ -102,7 +102,8 @@ fn decode_all(bytes: Vec<u8>, clip_decoder: &mut ClipDecoder) -> Result<usize, E
 #[test]
 fn random_damage_ends_in_frames_or_typed_errors() {
     let target = Target::Exact(Size { height: 16, width: 16 });
-    let resize = Transform::Resize { target, filter: framespool_kernels::Filter::Triangle };
+    let resize =
+        Transform::Resize { target, filter: framespool_kernels::Filter::Triangle, display_aspect: false };
     let pipeline = TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).unwrap();
     let mut clip_decoder = ClipDecoder::new(pipeline);
     let mut rng = TestRng(1);

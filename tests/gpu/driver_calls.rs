@@ -93,7 +93,7 @@ impl CallCounts {
 
 fn pipeline() -> TransformPipeline {
     let target = Target::Exact(Size { height: 224, width: 224 });
-    let resize = Transform::Resize { target, filter: Filter::Triangle };
+    let resize = Transform::Resize { target, filter: Filter::Triangle, display_aspect: false };
     TransformPipeline::new(vec![resize], Dtype::U8, Layout::Ntchw).expect("a pipeline")
 }
 

@@ -44,7 +44,7 @@ fn gpu() -> Option<Arc<Gpu>> {
 
 fn small_pipeline() -> TransformPipeline {
     let target = Target::Exact(Size { height: 48, width: 64 });
-    let resize = Transform::Resize { target, filter: Filter::Triangle };
+    let resize = Transform::Resize { target, filter: Filter::Triangle, display_aspect: false };
     TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a pipeline")
 }
 

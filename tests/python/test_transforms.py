@@ -12,7 +12,7 @@ from framespool import transforms as t
 from framespool.transforms import _compose
 
 BLACK = [0.0, 0.0, 0.0]
-TRIANGLE = {"interpolation": "bilinear", "antialias": 1.0}
+TRIANGLE = {"interpolation": "bilinear", "antialias": 1.0, "display_aspect": 0.0}
 
 #: One or more of each, with the arguments that the engine gets.
 WIRE = [
@@ -24,7 +24,7 @@ WIRE = [
     (t.Resize(9, max_size=20), ("Resize", {"size": 9.0, "side": "shorter", "max_size": 20.0, **TRIANGLE}, False)),
     (
         t.Resize(9, "nearest", antialias=False, side="longer"),
-        ("Resize", {"size": 9.0, "side": "longer", "interpolation": "nearest", "antialias": 0.0}, False),
+        ("Resize", {"size": 9.0, "side": "longer", **TRIANGLE, "interpolation": "nearest", "antialias": 0.0}, False),
     ),
     (
         t.SmartResize(14, total_pixels=10**9),
@@ -37,6 +37,7 @@ WIRE = [
                 "total_pixels": 1e9,
                 "interpolation": "bicubic",
                 "antialias": 1.0,
+                "display_aspect": 0.0,
             },
             False,
         ),
@@ -113,6 +114,10 @@ WIRE = [
     ),
     (t.Pad((1, 2, 3, 4), fill=128), ("Pad", {"padding": [1.0, 2.0, 3.0, 4.0], "fill": [128.0] * 3}, False)),
     (t.Letterbox((3, 4), 114), ("Letterbox", {"size": [3.0, 4.0], "fill": [114.0] * 3, **TRIANGLE}, False)),
+    (
+        t.Letterbox(3, display_aspect=True),
+        ("Letterbox", {"size": [3.0, 3.0], "fill": BLACK, **TRIANGLE, "display_aspect": 1.0}, False),
+    ),
     (t.ColorJitter(), ("ColorJitter", {}, False)),
     (
         t.ColorJitter(2, 0.5, (0.5, 3), 0.25, per_frame=True),

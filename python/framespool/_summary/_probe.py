@@ -15,7 +15,6 @@ from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSe
 from framespool._validate_args import is_url
 from framespool._validate_dataset import delivered, file_state
 from framespool._video import Video
-from framespool._video_info import VideoInfo
 from framespool.datasets import Dataset
 from framespool.datasets._failures import failure_record
 from framespool.errors import BY_KIND, Error
@@ -36,7 +35,7 @@ class VideoRecord:
     end_seconds: float
     num_frames: int
     size: tuple[int, int]
-    #: The size with the same height and square pixels.
+    #: In square pixels.
     display_size: tuple[int, int]
     field_order: str | None
     fps: float
@@ -143,7 +142,7 @@ def _video(source: Any, clip: tuple[int, int], stream: int | None, index: Any) -
         end_seconds=info.end_seconds,
         num_frames=info.num_frames,
         size=(info.width, info.height),
-        display_size=display_size(info),
+        display_size=(info.display_width, info.display_height),
         field_order=header.get("field_order"),
         fps=info.average_fps,
         codec=info.codec,
@@ -157,21 +156,6 @@ def _video(source: Any, clip: tuple[int, int], stream: int | None, index: Any) -
         damaged_units=info.damaged_units,
         num_bytes=_num_bytes(source),
     )
-
-
-def display_size(info: VideoInfo) -> tuple[int, int]:
-    """The size at which a player shows frames, of the stored height unless the video is rotated.
-
-    Args:
-        info: The metadata of the video.
-
-    Returns:
-        (width, height) in square pixels, after rotation.
-    """
-    num, den = info.sample_aspect or (1, 1)
-    if info.rotation % 180:
-        return info.width, max(1, round(info.height * num / den))
-    return max(1, round(info.width * num / den)), info.height
 
 
 def clip_span(sequence_length: int, stride: int) -> int:

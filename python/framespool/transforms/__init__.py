@@ -18,6 +18,11 @@ The single pass differs from separate steps as follows (docs/concepts/transforms
 - contrast uses the mean gray of each frame after all crops (later ones too, each view its own), without fill; a crop
   after a rotation does not count.
 
+`display_aspect=True` of `Resize`, `SmartResize`, `Letterbox` and `RandomResizedCrop` is for video whose pixels are not
+square. The transform acts as if the frame were resized to the display size first, in the same single pass. Its result
+has square pixels, so crops after it need no such option. Until such a transform, pixels have the shape that the file
+states, also after a resize without the option. Pixels of images and arrays are square: the option has no effect there.
+
 Some lists need another pass, over the result of the one before it, which has 8 bits: hue, `GaussianBlur`,
 `RandomPosterize` and the others of that kind; two different fills; a color transform between two steps that fill; a
 step that enlarges the frame, or rotates it again, after a rotation that removed its corners. docs/howto/transforms.md

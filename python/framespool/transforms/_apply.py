@@ -123,7 +123,8 @@ def sample_params(
     """Returns the random numbers that transforms draw for a clip.
 
     Args:
-        shape: (height, width), or the shape of an array (..., height, width, C).
+        shape: (height, width), or the shape of an array (..., height, width, C). For a video and a transform with
+            `display_aspect=True`: (display_height, display_width) of its `VideoInfo`.
         transforms: List of transforms.
         seed: Seed of the loader.
         epoch: Epoch of the loader.

@@ -297,7 +297,7 @@ class Transform:
         >>> isinstance(fsp.transforms.Resize(256), fsp.transforms.Transform)
         True
         >>> fsp.transforms.Resize(256)
-        Resize(size=256, interpolation='bilinear', max_size=None, antialias=True, side='shorter')
+        Resize(size=256, interpolation='bilinear', max_size=None, antialias=True, side='shorter', display_aspect=False)
     """
 
     def _set(self, **values: Any) -> None:

@@ -114,6 +114,8 @@ class RandomResizedCrop(Transform):
         interpolation: `"bilinear"`, `"bicubic"` or `"nearest"`.
         antialias: Filter when downscaling with bilinear or bicubic interpolation.
         per_frame: Draw for each frame.
+        display_aspect: Crop a part of the frame of display size, as for `Resize`. The drawn position and size are in
+            pixels of that frame.
 
     Example:
         >>> import framespool as fsp
@@ -128,6 +130,7 @@ class RandomResizedCrop(Transform):
     interpolation: str
     antialias: bool
     per_frame: bool
+    display_aspect: bool
 
     def __init__(
         self,
@@ -138,6 +141,7 @@ class RandomResizedCrop(Transform):
         antialias: bool = True,
         *,
         per_frame: bool = False,
+        display_aspect: bool = False,
     ) -> None:
         self._set(
             size=as_size("RandomResizedCrop", size),
@@ -146,6 +150,7 @@ class RandomResizedCrop(Transform):
             interpolation=as_interpolation("RandomResizedCrop", interpolation, resizes=True),
             antialias=boolean("RandomResizedCrop: antialias", antialias),
             per_frame=boolean("RandomResizedCrop: per_frame", per_frame),
+            display_aspect=boolean("RandomResizedCrop: display_aspect", display_aspect),
         )
 
 

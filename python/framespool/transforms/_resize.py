@@ -26,6 +26,9 @@ class Resize(Transform):
         max_size: Upper limit of the longer side in pixels, only for a given shorter side.
         antialias: Filter when downscaling with bilinear or bicubic interpolation.
         side: The side that an int `size` gives, `"shorter"` or `"longer"`.
+        display_aspect: Compute the other side from the display size, `VideoInfo.display_width` and `display_height`, so
+            that the result has square pixels. With (height, width) the result is the same, and its pixels count as
+            square in later transforms.
 
     Raises:
         ArgumentError: If an argument is invalid, or two contradict each other.
@@ -42,6 +45,7 @@ class Resize(Transform):
     max_size: int | None
     antialias: bool
     side: Literal["shorter", "longer"]
+    display_aspect: bool
 
     def __init__(
         self,
@@ -51,6 +55,7 @@ class Resize(Transform):
         antialias: bool = True,
         *,
         side: Literal["shorter", "longer"] = "shorter",
+        display_aspect: bool = False,
     ) -> None:
         if side not in ("shorter", "longer"):
             raise ArgumentError(f'Resize: side must be "shorter" or "longer", got {side!r}')
@@ -74,6 +79,7 @@ class Resize(Transform):
             max_size=max_size,
             antialias=boolean("Resize: antialias", antialias),
             side=side,
+            display_aspect=boolean("Resize: display_aspect", display_aspect),
         )
 
 
@@ -94,6 +100,7 @@ class SmartResize(Transform):
             `2 * total_pixels / num_frames` pixels, but never fewer than `1.05 * min_pixels`. `None`: no limit.
         interpolation: `"bicubic"`, `"bilinear"` or `"nearest"`.
         antialias: Filter when downscaling with bilinear or bicubic interpolation.
+        display_aspect: Compute the sides from the display size, as for `Resize`.
 
     Raises:
         ArgumentError: If an argument is invalid; for a clip, if one side is more than 200 times the other.
@@ -111,6 +118,7 @@ class SmartResize(Transform):
     total_pixels: int | None
     interpolation: str
     antialias: bool
+    display_aspect: bool
 
     def __init__(
         self,
@@ -120,6 +128,8 @@ class SmartResize(Transform):
         total_pixels: int | None = None,
         interpolation: str | int | Enum = "bicubic",
         antialias: bool = True,
+        *,
+        display_aspect: bool = False,
     ) -> None:
         factor = integer("SmartResize: factor", factor, least=1, most=MAX_SIDE)
         limits = {}
@@ -137,6 +147,7 @@ class SmartResize(Transform):
             total_pixels=total_pixels,
             interpolation=as_interpolation("SmartResize", interpolation, resizes=True),
             antialias=boolean("SmartResize: antialias", antialias),
+            display_aspect=boolean("SmartResize: display_aspect", display_aspect),
         )
 
 
@@ -149,6 +160,7 @@ class Letterbox(Transform):
         fill: Value of added pixels.
         interpolation: `"bilinear"`, `"bicubic"` or `"nearest"`.
         antialias: Filter when downscaling with bilinear or bicubic interpolation.
+        display_aspect: Fit the frame of display size, as for `Resize`.
 
     Example:
         >>> import framespool as fsp
@@ -160,6 +172,7 @@ class Letterbox(Transform):
     fill: tuple[float, float, float]
     interpolation: str
     antialias: bool
+    display_aspect: bool
 
     def __init__(
         self,
@@ -167,10 +180,13 @@ class Letterbox(Transform):
         fill: float | Sequence[float] = 0,
         interpolation: str | int | Enum = "bilinear",
         antialias: bool = True,
+        *,
+        display_aspect: bool = False,
     ) -> None:
         self._set(
             size=as_size("Letterbox", size),
             fill=as_fill("Letterbox", fill),
             interpolation=as_interpolation("Letterbox", interpolation, resizes=True),
             antialias=boolean("Letterbox: antialias", antialias),
+            display_aspect=boolean("Letterbox: display_aspect", display_aspect),
         )

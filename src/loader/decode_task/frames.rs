@@ -21,7 +21,7 @@ pub(super) fn apply_transforms(
     targets: &[(usize, usize)],
     picture: &mut InputFrame<'_>,
 ) -> Vec<(usize, Result<()>)> {
-    let orientation = index.info.orientation;
+    let display = index.info.display();
     let size = picture.size();
     let mut done: Vec<(usize, usize)> = Vec::new();
     let mut results = Vec::with_capacity(targets.len());
@@ -44,7 +44,7 @@ pub(super) fn apply_transforms(
                 Some(shape) => shape,
                 None => {
                     let size = executor
-                        .size_of_frame(picture, orientation)
+                        .size_of_frame(picture, display)
                         .map_err(|e| e.into_clip_error(&index.site))?;
                     *clip.shape.insert(executor.shape(clip.metadata.indices.len(), size))
                 }
@@ -53,7 +53,7 @@ pub(super) fn apply_transforms(
             clip.destination.check_reservation(&shape)?;
             let site = index.site_of(PresentationIndex(clip.metadata.indices[t] as u32));
             let target = clip.destination.output().target(&shape)?;
-            executor.apply(&site, picture, orientation, &shape, target, t)
+            executor.apply(&site, picture, display, &shape, target, t)
         };
         let shape = clip.shape;
         let compare_pairs = targets.len() <= MAX_COMPARED_CLIPS;
@@ -76,7 +76,7 @@ pub(super) fn apply_transforms(
             let other = other.filter(|&(other, _)| can_compare(other));
             other.is_some_and(|(other, other_length)| {
                 let (other, this) = ((other, u, other_length), (key, t, length));
-                executor.same_params(size, orientation, other, this).unwrap_or(false)
+                executor.same_params(size, display, other, this).unwrap_or(false)
             })
         };
         let copy_result = match done.iter().find(&mut same).copied() {

@@ -224,11 +224,11 @@ pub(in super::super) fn metadata(
     (pipeline, key): (&TransformPipeline, RngKey),
 ) -> ClipMetadata {
     let (video, view_id) = catalog.locate(clip_id);
-    let (params, orientation) = (&index.info.params, index.info.orientation);
+    let (params, display) = (&index.info.params, index.info.display());
     let part = catalog.part(video, index);
     // If the transforms do not fit the video, the clip is an error, which is reported when it is made.
     let geometry =
-        maps_to_output(pipeline, (params.width, params.height), orientation, (key, sample.indices.len()));
+        maps_to_output(pipeline, (params.width, params.height), display, (key, sample.indices.len()));
     let seconds = |&i: &u32| index.pts_seconds(PresentationIndex(i));
     ClipMetadata {
         clip_id,
@@ -310,7 +310,7 @@ fn clip_bytes(
     }
     executor.begin(resolved.key, resolved.frames.len());
     let params = &index.info.params;
-    let size = executor.size_of((params.width, params.height), index.info.orientation).ok()?;
+    let size = executor.size_of((params.width, params.height), index.info.display()).ok()?;
     let bytes = in_cache(executor.shape(resolved.frames.len(), size)).bytes()?;
     Some(cache_pool.block_bytes(bytes))
 }

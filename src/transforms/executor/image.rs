@@ -11,7 +11,7 @@ use crate::batch::DeviceSliceMut;
 use crate::decode::EncodedImage;
 use crate::error::{Result, Site};
 use crate::image::{DctScale, DecodeOptions};
-use crate::media::DisplayOrientation;
+use crate::media::{DisplayGeometry, DisplayOrientation};
 use crate::transforms::shape::ClipShape;
 
 impl TransformExecutor {
@@ -27,7 +27,7 @@ impl TransformExecutor {
         &mut self,
         site: &Site,
         image: &EncodedImage<'_>,
-        orientation: DisplayOrientation,
+        display: DisplayGeometry,
         shape: &ClipShape,
         mut slice: DeviceSliceMut<'a>,
         t: usize,
@@ -42,7 +42,7 @@ impl TransformExecutor {
             Ok(frame) => {
                 check_fits_slot(site, shape, slice.len)?;
                 slice.begin(worker.cuda.stream())?;
-                self.launch(site, &frame, &mut worker.cuda, orientation, shape, slice.address, (t, t))?;
+                self.launch(site, &frame, &mut worker.cuda, display, shape, slice.address, (t, t))?;
                 self.report.decoded += 1;
                 Ok(None)
             }
@@ -62,7 +62,7 @@ impl TransformExecutor {
         &mut self,
         site: &Site,
         image: &mut EncodedImage<'_>,
-        orientation: DisplayOrientation,
+        display: DisplayGeometry,
         shape: &ClipShape,
         clip: &mut [u8],
         (t, out_index): (usize, usize),
@@ -71,8 +71,8 @@ impl TransformExecutor {
         let assumed = self.pipeline.assumed;
         let mut scratch = std::mem::take(&mut self.scratch);
         let may_scale = self.may_scale(image);
-        let is_identity = self.pipeline.is_plain() && orientation == DisplayOrientation::default();
-        let result = self.compiled(image.size(), orientation, t, may_scale).and_then(|compiled| {
+        let is_identity = self.pipeline.is_plain() && display.orientation == DisplayOrientation::default();
+        let result = self.compiled(image.size(), display, t, may_scale).and_then(|compiled| {
             let mut slot = if is_identity { plain_slot(image.size(), shape, clip, out_index) } else { None };
             if let Some(slot) = slot.as_deref_mut().filter(|_| exact && assumed.range.is_none()) {
                 if image.decode_into(slot)? {

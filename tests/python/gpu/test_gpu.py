@@ -116,6 +116,20 @@ def test_lists_of_several_passes_are_the_same_on_the_gpu(short_clips, dtype):
             assert [b[:2] for b in made] == [e[:2] for e in expected]
 
 
+def test_geometry_from_the_display_size_is_the_same_on_the_gpu(videos):
+    T, path = fsp.transforms, str(videos / "odd" / "sar_2x1.mp4")
+    for transform in (
+        T.Resize(45, display_aspect=True),
+        T.Letterbox(50, display_aspect=True),
+        T.RandomResizedCrop(40, display_aspect=True),
+    ):
+        expected = fsp.Video(path).frames([0, 5], transforms=[transform]).data
+        for decoder in ("nvdec", "cpu"):
+            video = fsp.Video(path, device="cuda:0", decoder=decoder)
+            made = video.frames([0, 5], transforms=[transform]).data
+            assert (made.device, made.shape, made.tobytes()) == ("cuda:0", expected.shape, expected.tobytes())
+
+
 @pytest.mark.filterwarnings("ignore:clips of one video")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_clips_wait_on_the_gpu_as_8_bit_codes(short_clips, dtype):

@@ -45,7 +45,7 @@ fn run(input: &[u8]) {
 /// The bytes of some frames; `None` for an error.
 fn made(video: &Video, frames: &[PresentationIndex]) -> Option<Vec<u8>> {
     let aim = Aim::Exact(Size { height: 16, width: 16 });
-    let resize = Transform::Resize { target: aim, filter: Filter::Triangle };
+    let resize = Transform::Resize { target: aim, filter: Filter::Triangle, display_aspect: false };
     let pipeline = TransformPipeline::new(vec![resize], Dtype::U8, Layout::Nthwc).expect("a simple pipeline");
     let mut output = LazyClipOutput::default();
     let mut bench = ClipDecoder::new(pipeline);

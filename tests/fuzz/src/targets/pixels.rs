@@ -3,7 +3,7 @@
 
 use framespool::batch_sampler::rng::RngKey;
 use framespool::error::Site;
-use framespool::media::DisplayOrientation;
+use framespool::media::{DisplayGeometry, DisplayOrientation};
 use framespool::transforms::transform::{
     Affine, EraseFill, Flip, Padding, Size, Step, Target as Aim, Transform, UniformRange,
 };
@@ -40,7 +40,7 @@ const FILTERS: [Filter; 5] =
 
 fn run(input: &[u8]) {
     let mut case = FuzzInput::new(input);
-    let Some((pipeline, size, turn)) = asked(&mut case) else { return };
+    let Some((pipeline, size, display)) = asked(&mut case) else { return };
     let key = RngKey { seed: case.long(), epoch: 0, clip: case.long(), occurrence: 0 };
     let pipeline = match case.next_below(4) {
         0 => pipeline.for_labels(case.byte()),
@@ -49,8 +49,8 @@ fn run(input: &[u8]) {
     };
     let mut executor = TransformExecutor::new(pipeline.clone());
     executor.begin(key, 2);
-    let explained = check_error(explain(&pipeline, size, turn, key, (0, 2)));
-    let Ok(made) = check_error(executor.size_of(size, turn)) else { return };
+    let explained = check_error(explain(&pipeline, size, display, key, (0, 2)));
+    let Ok(made) = check_error(executor.size_of(size, display)) else { return };
     assert!(explained.is_ok(), "a size, but no explanation: {:?}", explained.err());
     assert!(
         pipeline.fixed_size().is_none_or(|fixed| fixed == made),
@@ -66,7 +66,7 @@ fn run(input: &[u8]) {
     let apply = |executor: &mut TransformExecutor, filling: u8| {
         let mut clip = vec![filling; bytes];
         for t in 0..2 {
-            check_error(executor.apply_to_view(&site, &view, turn, &shape, &mut clip, (t, t)))?;
+            check_error(executor.apply_to_view(&site, &view, display, &shape, &mut clip, (t, t)))?;
         }
         Ok::<_, framespool::Error>(clip)
     };
@@ -81,14 +81,16 @@ fn run(input: &[u8]) {
     }
 }
 
-/// A pipeline, and a frame's size and orientation.
-fn asked(case: &mut FuzzInput<'_>) -> Option<(TransformPipeline, (u32, u32), DisplayOrientation)> {
+/// A pipeline, and a frame's size, orientation and shape of pixels.
+fn asked(case: &mut FuzzInput<'_>) -> Option<(TransformPipeline, (u32, u32), DisplayGeometry)> {
     let dtype = case.one_of(&[Dtype::U8, Dtype::F32, Dtype::F16, Dtype::BF16]);
     let layout = case.one_of(&[Layout::Nthwc, Layout::Ntchw, Layout::Ncthw]);
     let size = (1 + u32::from(case.byte() % 70), 1 + u32::from(case.byte() % 70));
-    let turn = DisplayOrientation { mirror: case.flag(), quarter_turns_cw: case.byte() % 4 };
+    let orientation = DisplayOrientation { mirror: case.flag(), quarter_turns_cw: case.byte() % 4 };
     let steps = case.some(4, |case| Step { transform: transform(case), per_frame: case.flag() });
-    Some((check_error(TransformPipeline::new(steps, dtype, layout)).ok()?, size, turn))
+    let sample_aspect = case.maybe(|case| (side(case, 0), side(case, 0)));
+    let display = DisplayGeometry { orientation, sample_aspect };
+    Some((check_error(TransformPipeline::new(steps, dtype, layout)).ok()?, size, display))
 }
 
 fn picture((width, height): (u32, u32)) -> [Vec<u8>; 3] {
@@ -210,7 +212,7 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
                 }
                 _ => Aim::Exact(size(c)),
             };
-            Transform::Resize { target, filter }
+            Transform::Resize { target, filter, display_aspect: true }
         }
         3 => Transform::CenterCrop(size(c)),
         4 => Transform::RandomCrop {
@@ -219,13 +221,19 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
             pad_if_needed: c.flag(),
             fill: fill(c),
         },
-        5 => Transform::RandomResizedCrop { size: size(c), scale: positive(c), ratio: positive(c), filter },
+        5 => Transform::RandomResizedCrop {
+            size: size(c),
+            scale: positive(c),
+            ratio: positive(c),
+            filter,
+            display_aspect: true,
+        },
         6 => Transform::FiveCrop(size(c)),
         7 => Transform::ThreeCrop(size(c)),
         8 => Transform::RandomFlip { flip: c.one_of(&[Flip::Horizontal, Flip::Vertical]), p: part(c) },
         9 | 10 => affine(c),
         11 => Transform::Pad { padding: padding(c), fill: fill(c) },
-        12 => Transform::Letterbox { size: size(c), filter, fill: fill(c) },
+        12 => Transform::Letterbox { size: size(c), filter, fill: fill(c), display_aspect: true },
         13 => Transform::ColorJitter {
             brightness: c.maybe(factor),
             contrast: c.maybe(factor),

@@ -385,6 +385,18 @@ mod tests {
     }
 
     #[test]
+    fn frame_without_pixels_is_an_error() {
+        use crate::batch_sampler::rng::RngKey;
+        use crate::media::DisplayGeometry;
+        let key = RngKey { seed: 1, epoch: 2, clip: 3, occurrence: 0 };
+        let pipeline = TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).unwrap();
+        for size in [(8192, 0), (0, 16)] {
+            let error = explain(&pipeline, size, DisplayGeometry::default(), key, (0, 1)).unwrap_err();
+            assert!(error.to_string().contains("no pixels"), "{error}");
+        }
+    }
+
+    #[test]
     fn params_depend_only_on_the_clip() {
         use crate::batch_sampler::rng::RngKey;
         use crate::media::DisplayGeometry;

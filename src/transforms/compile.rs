@@ -83,6 +83,10 @@ impl TransformPipeline {
     fn walk(&self, subject: &FrameRef, mut sampled: Option<&mut Vec<SampledParams>>) -> Result<Compiler> {
         let orientation = subject.display.orientation;
         let (width, height) = subject.size;
+        if width == 0 || height == 0 {
+            // As some containers state it, before a decoder knows the size.
+            return Err(Error::Argument(format!("a frame of {width}x{height} has no pixels")));
+        }
         let size = if orientation.swaps_sides() { (height, width) } else { (width, height) };
         let orientation =
             Orientation { mirror: orientation.mirror, quarter_turns_cw: orientation.quarter_turns_cw };

@@ -13,7 +13,7 @@ use framespool::limits::Limits;
 use framespool::loader::DecoderBackend;
 use framespool::source::{self, ImageSequence, ImageSequenceSource, MemorySource};
 use framespool::transforms::transform::Transform;
-use framespool::transforms::{Dtype, Layout, TransformPipeline};
+use framespool::transforms::{DeinterlaceMethod, Dtype, Layout, TransformPipeline};
 use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, DecodedFrame, FrameStream, Video as Engine};
 use framespool::Error;
@@ -42,11 +42,8 @@ pub fn parse_decoder(decoder: &str) -> framespool::Result<DecoderBackend> {
 
 /// How interlaced video is deinterlaced; `None` leaves both fields as they are.
 pub fn parse_deinterlace(deinterlace: &str) -> framespool::Result<Option<DeinterlaceMethod>> {
-    let choices = [
-        ("weave", None),
-        ("bob", Some(DeinterlaceMethod::Bob)),
-        ("linear", Some(DeinterlaceMethod::Linear)),
-    ];
+    let choices =
+        [("weave", None), ("bob", Some(DeinterlaceMethod::Bob)), ("linear", Some(DeinterlaceMethod::Linear))];
     parse_choice("deinterlace", deinterlace, &choices)
 }
 

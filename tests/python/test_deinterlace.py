@@ -50,10 +50,10 @@ def test_frames_are_made_of_the_field_shown_first(interlaced, method):
     assert all((frame.numpy() == line).all() for frame, line in zip(video, expected, strict=True))
     assert (pickle.loads(pickle.dumps(video))[3].numpy() == expected[3]).all()
     (chunk,) = video.iter(chunk_size=FRAMES)
-    assert (np.asarray(chunk.data.numpy()) == expected).all()
+    assert (chunk.data.numpy() == expected).all()
     rule = fsp.samplers.windows(sequence_length=3, step=2)
-    loader = fsp.ClipLoader([interlaced], rule, batch_size=8, layout="NTHWC", index=False, deinterlace=method)
-    (batch,) = loader
+    keywords = {"layout": "NTHWC", "collate": "stack", "index": False, "deinterlace": method}
+    (batch,) = fsp.ClipLoader([interlaced], rule, batch_size=8, **keywords)
     clips = zip(batch.frames.numpy(), batch.indices.tolist(), strict=True)
     assert all((clip == expected[indices]).all() for clip, indices in clips)
     # Resizing reads the deinterlaced lines.
@@ -123,8 +123,10 @@ def test_the_warning_names_the_option_and_is_absent_with_it(videos):
         import framespool as fsp
 
         logging.basicConfig(format="%(name)s %(message)s", stream=sys.stdout)
-        video = fsp.Video(sys.argv[1], index=False, deinterlace=sys.argv[2])
+        options = {"index": False, "deinterlace": sys.argv[2]}
+        video = fsp.Video(sys.argv[1], **options)
         video[0], video.info.color_range
+        list(fsp.ClipLoader([sys.argv[1]], fsp.samplers.indices([0]), batch_size=1, **options))
     """
     path = videos / "derived" / "h264_mbaff_720x576.mp4"
     for method, count in [("weave", 1), ("linear", 0)]:

@@ -72,8 +72,8 @@ fn warn(index: &VideoIndex, is_requested: bool) {
         return;
     }
     let advice = if is_requested {
-        "The option deinterlace does not change it, because its field order is not stated, or stated as progressive; \
-         deinterlace the file, for example with FFmpeg's filter bwdif"
+        "The option deinterlace does not change it, because its headers state no order of fields, or each picture is one \
+         field; deinterlace the file, for example with FFmpeg's filter bwdif"
     } else {
         "To avoid that, set the option deinterlace to \"bob\" or \"linear\", or deinterlace the file, for example with \
          FFmpeg's filter bwdif"

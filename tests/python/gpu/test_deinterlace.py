@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("method", ["bob", "linear"])
 def test_deinterlaced_frames_are_the_same(encoder, tmp_path, decoders_are_missing, method, top_first):
     path = tmp_path / "a.mp4"
-    source = "testsrc2=size=94x70:rate=25,trim=end_frame=12,format=yuv420p"
+    source = "testsrc2=size=94x72:rate=25,trim=end_frame=12,format=yuv420p"
     parameters = f"interlaced=1:{'tff' if top_first else 'bff'}=1:scenecut=0"
     command = [encoder, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", "libx264", "-g", "6"]
     subprocess.run([*command, "-x264-params", parameters, path], check=True)

@@ -94,7 +94,7 @@ impl Deinterlace {
 
     /// The two lines whose mean is line `y` of a plane of `rows` lines; the same line twice where it is a copy.
     fn source_rows(self, y: usize, rows: usize) -> (usize, usize) {
-        let is_kept = (y % 2 == 0) == (self.kept == Field::Top);
+        let is_kept = y.is_multiple_of(2) == (self.kept == Field::Top);
         if is_kept || rows < 2 {
             return (y, y);
         }

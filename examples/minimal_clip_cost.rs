@@ -181,7 +181,7 @@ impl MinimalDecoder {
                     let shape = executor.shape(frames.len(), size);
                     for t in (0..frames.len()).filter(|&t| index.frames[frames[t].as_usize()].packet == tie) {
                         let picture = &mut InputFrame::Cpu(frame);
-                        executor.apply(&index.site, picture, display, &shape, output.target(&shape)?, t)?;
+                        executor.apply(&index.site, picture, index, &shape, output.target(&shape)?, t)?;
                     }
                 }
                 Ok(())

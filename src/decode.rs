@@ -5,7 +5,6 @@
 mod bitstream_filter;
 mod hardware;
 mod image;
-mod interlaced;
 mod packet_reader;
 pub mod plan;
 mod range_state;

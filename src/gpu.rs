@@ -21,12 +21,13 @@ impl From<framespool_nvdec::Error> for Error {
 }
 
 /// Names of the kernels that convert pixels.
-const KERNELS: [&str; 5] = [
+const KERNELS: [&str; 6] = [
     "framespool_pixels",
     "framespool_window",
     "framespool_finish",
     "framespool_expand",
     "framespool_rgb_operation",
+    "framespool_deinterlace",
 ];
 
 /// A GPU with the kernels loaded.

@@ -10,6 +10,9 @@ mod in_band_headers;
 mod packet_prefixes;
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use framespool_kernels::Field;
 
 use crate::bitstream::configuration::parameter_sets_in_band;
 use crate::error::{Error, Location, Result, Site};
@@ -133,6 +136,9 @@ pub struct VideoIndex {
     pub damaged_units: u32,
     /// Headers change within the stream: a decoder that has decoded one part must not be reused for another.
     pub changes_parameters: bool,
+    /// The field of interlaced frames that is shown first; `None` if the frames have no fields or their order is unknown.
+    /// Not part of the stored index: `PacketReader::load_first_field` reads it, and only deinterlacing needs it.
+    pub first_field: OnceLock<Option<Field>>,
 }
 
 impl VideoIndex {
@@ -378,6 +384,7 @@ impl VideoIndex {
             new_extradata: Vec::new(),
             damaged_units: 0,
             changes_parameters: false,
+            first_field: OnceLock::new(),
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use framespool_kernels::Field;
+
 use crate::units::TimeBase;
 
 /// A codec: FFmpeg's number (stable within a major version) and name.
@@ -440,6 +442,17 @@ pub struct StreamHeader {
     pub color_space: Option<String>,
 }
 
+impl StreamHeader {
+    /// The field that is shown first, if the order of the fields is that of interlaced video.
+    pub fn first_field(&self) -> Option<Field> {
+        match self.field_order? {
+            "tt" | "bt" => Some(Field::Top),
+            "bb" | "tb" => Some(Field::Bottom),
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -461,6 +474,14 @@ mod tests {
         }
         assert_eq!(of(Some((1, u32::MAX)), 0, (720, 576)), (1, 576));
         assert_eq!(of(Some((u32::MAX, 1)), 0, (65535, 1)), (65535 * u64::from(u32::MAX), 1));
+    }
+
+    #[test]
+    fn the_field_shown_first_is_the_second_letter_of_the_order() {
+        let of = |field_order| StreamHeader { field_order, ..StreamHeader::default() }.first_field();
+        assert_eq!([Some("tt"), Some("bt")].map(of), [Some(Field::Top); 2]);
+        assert_eq!([Some("bb"), Some("tb")].map(of), [Some(Field::Bottom); 2]);
+        assert_eq!([Some("progressive"), None].map(of), [None; 2]);
     }
 
     #[test]

@@ -19,12 +19,13 @@ pub mod transform;
 pub use compile::SampledParams;
 pub use cuda_executor::CudaExecutor;
 pub use executor::{explain, maps_to_output, output_size, InputFrame, TransformExecutor};
-pub use framespool_kernels::{Channels, DeviceLut, Dtype, ElementLut, Filter, Normalize};
+pub use framespool_kernels::{Channels, DeinterlaceMethod, DeviceLut, Dtype, ElementLut, Filter, Normalize};
 pub use hdr::take_hdr_warning;
 pub use nvjpeg::DeviceReport;
 pub use params::Map;
 pub use shape::{ClipShape, Layout};
 
+use crate::decode::PacketReader;
 use crate::error::{Error, Result};
 use crate::ffmpeg::frame_view::ColorOverride;
 use framespool_kernels::ToneMap;
@@ -45,6 +46,8 @@ pub struct TransformPipeline {
     exact: bool,
     /// HDR video may be converted as if it were SDR, without a warning.
     ignores_hdr: bool,
+    /// How interlaced video is deinterlaced, if it is.
+    deinterlace: Option<DeinterlaceMethod>,
     /// Length of the view dimension of the result; 0 if it has none.
     views: usize,
     /// Element type of the result.
@@ -73,6 +76,7 @@ impl TransformPipeline {
             label_fill: None,
             exact: false,
             ignores_hdr: false,
+            deinterlace: None,
             views: 0,
             dtype,
             layout,
@@ -130,6 +134,19 @@ impl TransformPipeline {
     /// `ignore`: HDR video is converted on purpose as if it were SDR, without a warning.
     pub fn ignoring_hdr(self, ignore: bool) -> Self {
         Self { ignores_hdr: ignore, ..self }
+    }
+
+    /// Deinterlaces the frames of interlaced video before everything else; `None` leaves both fields as they are.
+    pub fn deinterlacing(self, deinterlace: Option<DeinterlaceMethod>) -> Self {
+        Self { deinterlace, ..self }
+    }
+
+    /// Reads what the frames of this reader's video are deinterlaced by, if they are.
+    ///
+    /// # Errors
+    /// Any error from reading.
+    pub fn prepare(&self, reader: &mut PacketReader) -> Result<()> {
+        self.deinterlace.map_or(Ok(()), |_| reader.load_first_field())
     }
 
     /// Returns the pipeline that outputs the same pixels as 8-bit codes, which take half or a quarter of the

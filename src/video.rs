@@ -261,7 +261,7 @@ impl ClipDecoder {
                     executor.apply(
                         &index.site_of(frames[t]),
                         picture,
-                        display,
+                        &index,
                         &shape,
                         output.target(&shape)?,
                         t,
@@ -283,6 +283,7 @@ impl ClipDecoder {
         on_frame: &mut dyn FnMut(&mut TransformExecutor, DecodeIndex, &mut InputFrame<'_>) -> Result<()>,
     ) -> Result<()> {
         let Self { decoder, image_reader, hardware, executor, cpu_fallback, .. } = self;
+        executor.pipeline().prepare(reader)?;
         if reader.index().info.params.codec.kind == CodecKind::Image {
             image_reader.begin(&reader.index().clone(), range);
             let mut taken = |packet, picture: EncodedImage<'_>| {

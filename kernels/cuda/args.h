@@ -167,6 +167,24 @@ struct OperationArgs {
   u32 channel_step;  // from the table of a channel to the next; 0 if all have the same
 };
 
+enum DeinterlaceMethod { DEINTERLACE_BOB = 0, DEINTERLACE_LINEAR = 1 };
+
+// The argument of framespool_deinterlace, for one plane.
+struct DeinterlaceArgs {
+  u64 source;
+  u64 source_stride;
+  u64 out;            // a multiple of 16, as is its stride
+  u64 out_stride;
+  u32 row_bytes;
+  u32 rows;
+  u32 first_kept;     // 0: the top field is kept, 1: the bottom field
+  u32 method;         // see DeinterlaceMethod
+  u32 depth_bits;
+  u32 word_shift;
+  u32 aligned;        // rows of the source begin on multiples of 4 bytes
+  u32 unused;
+};
+
 // The argument of framespool_expand.
 struct ExpandArgs {
   u64 codes;

@@ -1,13 +1,15 @@
-// The five kernels. Input: the planes of a frame in device memory, and the arguments that `PixelPass::for_device` computes.
+// The six kernels. Input: the planes of a frame in device memory, and the arguments that `PixelPass::for_device` computes.
 // Output: the bytes of ../SPEC.md, in the slot. framespool_pixels does everything in one kernel. If a warp or the mean needs the
 // complete window, framespool_window computes the window and framespool_finish the rest. framespool_expand converts codes to
-// elements, for cached clips. framespool_rgb_operation changes the codes of a frame between two passes. No result depends on the GPU or on the order of threads. Floating point is used only for products
-// that are rounded once.
+// elements, for cached clips. framespool_rgb_operation changes the codes of a frame between two passes. framespool_deinterlace
+// makes the planes of a deinterlaced frame before the first pass. No result depends on the GPU or on the order of threads.
+// Floating point is used only for products that are rounded once.
 
 #include "args.h"
 #include "arithmetic.h"
 #include "block.h"
 #include "color.h"
+#include "deinterlace.h"
 #include "elements.h"
 #include "layout.h"
 #include "resample.h"
@@ -138,3 +140,4 @@ KERNEL(framespool_window, PixelArgs, window)
 KERNEL(framespool_finish, PixelArgs, finish)
 KERNEL(framespool_expand, ExpandArgs, expand)
 KERNEL(framespool_rgb_operation, OperationArgs, rgb_operation)
+KERNEL(framespool_deinterlace, DeinterlaceArgs, deinterlace)

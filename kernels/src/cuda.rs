@@ -1,6 +1,7 @@
 //! Prepares a pixel pass for frames in GPU memory: tables to upload once, and kernel launches for each frame.
 //! It does not call the GPU or dereference addresses; the caller is responsible for their validity.
 
+mod deinterlace;
 pub(crate) mod kernel_args;
 mod launch;
 mod lut;
@@ -94,22 +95,7 @@ impl<P: Copy> GenericFrame<P> {
     /// The format of the frame.
     pub fn format(&self) -> DeviceFormat {
         let Self { width, height, depth_bits, shift, planes, color } = *self;
-        let planes = match planes {
-            GenericPlanes::Gray(_) => GenericPlanes::Gray(FormatOnly),
-            GenericPlanes::PlanarRgb(_) => GenericPlanes::PlanarRgb([FormatOnly; 3]),
-            GenericPlanes::PackedRgb { pixel_bytes, offsets, .. } => {
-                GenericPlanes::PackedRgb { plane: FormatOnly, pixel_bytes, offsets }
-            }
-            GenericPlanes::Yuv { log2_chroma_w, log2_chroma_h, .. } => {
-                GenericPlanes::Yuv { planes: [FormatOnly; 3], log2_chroma_w, log2_chroma_h }
-            }
-            GenericPlanes::SemiPlanar { log2_chroma_w, log2_chroma_h, .. } => GenericPlanes::SemiPlanar {
-                luma: FormatOnly,
-                chroma: FormatOnly,
-                log2_chroma_w,
-                log2_chroma_h,
-            },
-        };
+        let planes = planes.map(|_, _| FormatOnly);
         DeviceFormat { width, height, depth_bits, shift, planes, color }
     }
 }

@@ -55,6 +55,29 @@ pub enum GenericPlanes<P> {
     },
 }
 
+impl<P> GenericPlanes<P> {
+    /// The same arrangement of other planes, each made from its number and the plane.
+    pub fn map<Q>(self, mut plane_of: impl FnMut(usize, P) -> Q) -> GenericPlanes<Q> {
+        match self {
+            Self::Gray(plane) => GenericPlanes::Gray(plane_of(0, plane)),
+            Self::PlanarRgb([r, g, b]) => {
+                GenericPlanes::PlanarRgb([plane_of(0, r), plane_of(1, g), plane_of(2, b)])
+            }
+            Self::PackedRgb { plane, pixel_bytes, offsets } => {
+                GenericPlanes::PackedRgb { plane: plane_of(0, plane), pixel_bytes, offsets }
+            }
+            Self::Yuv { planes: [y, u, v], log2_chroma_w, log2_chroma_h } => {
+                let planes = [plane_of(0, y), plane_of(1, u), plane_of(2, v)];
+                GenericPlanes::Yuv { planes, log2_chroma_w, log2_chroma_h }
+            }
+            Self::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h } => {
+                let (luma, chroma) = (plane_of(0, luma), plane_of(1, chroma));
+                GenericPlanes::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h }
+            }
+        }
+    }
+}
+
 /// One decoded frame in host memory.
 pub type FrameView<'a> = GenericFrame<Plane<'a>>;
 

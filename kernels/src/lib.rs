@@ -35,6 +35,7 @@
 mod color;
 mod colorimetry;
 mod cuda;
+mod deinterlace;
 mod error;
 mod frame;
 mod geometry;
@@ -57,6 +58,7 @@ pub use cuda::{
     DeviceFormat, DeviceFrame, DeviceLut, DeviceOperation, DevicePass, DevicePlane, DevicePlanes, DeviceSlot,
     FormatOnly, Launch, PTX,
 };
+pub use deinterlace::{Deinterlace, DeinterlaceMethod, Field};
 pub use error::PassError;
 pub use frame::{FrameView, GenericFrame, GenericPlanes, Plane, Planes};
 pub use geometry::{Filter, Geometry, Interpolation, Orientation, Placement, Warp, WARP_FRACTION_BITS};

@@ -2,7 +2,7 @@
 //!
 //! [`integer()`] and [`elements()`] (for 16-bit colors [`integer_u16`] and [`elements_u16`]) are the contract as plain loops: the
 //! pass must equal them byte for byte. [`exact()`] is the exact result in `f64`, to which the pass must be close, and
-//! [`exact_full_size`] is its first half.
+//! [`exact_full_size`] is its first half. [`codes`] states what precedes the pass where a frame is deinterlaced.
 
 mod color;
 mod elements;
@@ -13,6 +13,7 @@ pub use elements::{elements, elements_u16};
 pub use exact::{exact, exact_full_size};
 pub use integer::{integer, integer_u16};
 
+use crate::deinterlace::{Deinterlace, DeinterlaceMethod, Field};
 use crate::error::PassError;
 use crate::frame::{FrameView, Planes};
 use crate::geometry::{Geometry, Orientation};
@@ -71,22 +72,61 @@ pub fn expected_elements(
     Ok(elements(&integer(frame, geometry, spec)?, spec))
 }
 
+/// The codes of a component, row by row in its own resolution, after step 0 of SPEC.md if the frame is deinterlaced.
+pub fn codes(frame: &FrameView<'_>, deinterlace: Option<Deinterlace>, component: usize) -> Vec<Vec<u32>> {
+    let (log2_w, log2_h) = log2_subsampling(frame, component);
+    let (columns, rows) = (frame.width.div_ceil(1 << log2_w), frame.height.div_ceil(1 << log2_h));
+    let stored: Vec<Vec<u32>> = (0..rows)
+        .map(|row| (0..columns).map(|column| code(frame, component, column, row)).collect())
+        .collect();
+    let Some(Deinterlace { method, kept }) = deinterlace else { return stored };
+    let is_kept = |row: &usize| *row < stored.len() && row % 2 == usize::from(kept == Field::Bottom);
+    let deinterlaced = |row: usize| {
+        let (above, below) = (row.checked_sub(1).filter(is_kept), Some(row + 1).filter(is_kept));
+        match (above, below) {
+            // A line of the kept field, or the only line of the plane.
+            (None, None) => stored[row].clone(),
+            (Some(only), None) | (None, Some(only)) => stored[only].clone(),
+            (Some(above), Some(below)) => match method {
+                DeinterlaceMethod::Bob if kept == Field::Top => stored[above].clone(),
+                DeinterlaceMethod::Bob => stored[below].clone(),
+                DeinterlaceMethod::Linear => {
+                    stored[above].iter().zip(&stored[below]).map(|(a, b)| (a + b + 1) >> 1).collect()
+                }
+            },
+        }
+    };
+    (0..stored.len()).map(deinterlaced).collect()
+}
+
+fn log2_subsampling(frame: &FrameView<'_>, component: usize) -> (u8, u8) {
+    match frame.planes {
+        Planes::Yuv { log2_chroma_w, log2_chroma_h, .. }
+        | Planes::SemiPlanar { log2_chroma_w, log2_chroma_h, .. }
+            if component > 0 =>
+        {
+            (log2_chroma_w, log2_chroma_h)
+        }
+        _ => (0, 0),
+    }
+}
+
 /// The code value of a component at a luma position, chroma repeated.
 fn sample(frame: &FrameView<'_>, component: usize, x: u32, y: u32) -> u32 {
-    let (plane, column, row) = match frame.planes {
-        Planes::Gray(plane) => (plane, x, y),
-        Planes::PlanarRgb(planes) => (planes[component], x, y),
+    let (log2_w, log2_h) = log2_subsampling(frame, component);
+    code(frame, component, x >> log2_w, y >> log2_h)
+}
+
+/// The code value of a component at a position in its own resolution.
+fn code(frame: &FrameView<'_>, component: usize, column: u32, row: u32) -> u32 {
+    let (plane, column) = match frame.planes {
+        Planes::Gray(plane) => (plane, column),
+        Planes::PlanarRgb(planes) | Planes::Yuv { planes, .. } => (planes[component], column),
         Planes::PackedRgb { plane, pixel_bytes, offsets } => {
-            (plane, x * u32::from(pixel_bytes) + u32::from(offsets[component]), y)
+            (plane, column * u32::from(pixel_bytes) + u32::from(offsets[component]))
         }
-        Planes::Yuv { planes, .. } if component == 0 => (planes[0], x, y),
-        Planes::Yuv { planes, log2_chroma_w, log2_chroma_h } => {
-            (planes[component], x >> log2_chroma_w, y >> log2_chroma_h)
-        }
-        Planes::SemiPlanar { luma, .. } if component == 0 => (luma, x, y),
-        Planes::SemiPlanar { chroma, log2_chroma_w, log2_chroma_h, .. } => {
-            (chroma, (x >> log2_chroma_w) * 2 + component as u32 - 1, y >> log2_chroma_h)
-        }
+        Planes::SemiPlanar { luma, .. } if component == 0 => (luma, column),
+        Planes::SemiPlanar { chroma, .. } => (chroma, column * 2 + component as u32 - 1),
     };
     let (row, column) = (row as usize * plane.stride_bytes, column as usize);
     if frame.depth_bits == 8 {

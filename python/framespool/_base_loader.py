@@ -76,6 +76,7 @@ class BaseLoader(Generic[B]):
             "decoder": own.get("decoder", "auto"),
             "nvdec_threads": own.get("nvdec_threads"),
             "ignores_hdr": options.hdr == "ignore",
+            "deinterlace": options.deinterlace,
             "images": own.get("images", False),
             "group_clips": own.get("group_clips", False),
             "stream": self.dataset.stream if own.get("stream") is None else stream_index(own["stream"]),
@@ -274,10 +275,13 @@ class BaseLoader(Generic[B]):
 
     def _config(self) -> dict[str, Any]:
         if self._configuration is None:
+            method = self._settings["deinterlace"]
+            # The default adds nothing, so that states of earlier releases still fit.
+            before = [] if method == "weave" else [{"deinterlace": method}]
             self._configuration = _checkpoint.configuration(
                 _checkpoint.fingerprint(self.dataset, self._settings["stream"]),
                 self._rule,
-                [*self._steps, *self._functions],
+                [*before, *self._steps, *self._functions],
                 self._order,
                 **self._numbers,
                 **self._extra_config(),

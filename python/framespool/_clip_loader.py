@@ -261,6 +261,7 @@ class ClipLoader(BaseLoader[Batch]):
         stream: Index of the video stream among all streams of a file. `None`: the `stream` of the dataset, else the
             best one of each file.
         hdr: `"warn"` or `"ignore"`, as for `framespool.Video`.
+        deinterlace: `"weave"`, `"bob"` or `"linear"`, as for `framespool.Video`.
 
     Raises:
         ArgumentError: If an argument is invalid.
@@ -324,6 +325,7 @@ class ClipLoader(BaseLoader[Batch]):
         index_progress: bool | Callable[[int, int], object] | None = None,
         stream: int | None = None,
         hdr: Literal["warn", "ignore"] = "warn",
+        deinterlace: Literal["weave", "bob", "linear"] = "weave",
     ) -> None:
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
         robot = dataset if isinstance(dataset, LeRobotFrames) else None
@@ -375,6 +377,7 @@ class ClipLoader(BaseLoader[Batch]):
             collate=collate,
             dtype=dtype,
             hdr=hdr,
+            deinterlace=deinterlace,
             shuffle_block_size=shuffle_block_size,
             num_streams=num_streams,
             max_chunk=max_chunk,

@@ -221,6 +221,7 @@ class Video:
         decoder: str,
         stream: int | None = None,
         ignores_hdr: bool = False,
+        deinterlace: str = "weave",
     ) -> Video: ...
     def __len__(self) -> int: ...
     def info(self) -> dict[str, Any]:

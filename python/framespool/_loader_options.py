@@ -60,6 +60,7 @@ class LoaderOptions:
     prefetch_batches: int
     dtype: str
     hdr: str
+    deinterlace: str = "weave"
     shuffle_block_size: int | None = None
     num_streams: int | None = None
     max_chunk: int = 64
@@ -77,6 +78,7 @@ class LoaderOptions:
         choice("order", self.order, ("framespool", "dali", "torch"))
         choice("dtype", self.dtype, ("uint8", "uint16", "float16", "bfloat16", "float32"))
         choice("hdr", self.hdr, ("warn", "ignore"))
+        choice("deinterlace", self.deinterlace, ("weave", "bob", "linear"))
         choice("last_batch", self.last_batch, ("partial", "drop", "fill"))
         choice("collate", self.collate, ("auto", "stack", "pad", "list"))
         choice("on_error", self.on_error, ("raise", "skip", "replace"))

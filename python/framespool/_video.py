@@ -117,6 +117,11 @@ class Video:
         stream: Index of the video stream among all streams of the file (`info.streams`). `None`: the stream that
             FFmpeg's `av_find_best_stream` selects. Cover art is never selected.
         hdr: `"warn"` gives an `HdrWarning` for PQ or HLG video, once per process. `"ignore"` gives none.
+        deinterlace: What becomes of the two fields of interlaced video (`info.field_order` is not `"progressive"`).
+
+            - `"weave"`: frames as stored, with the lines of both fields.
+            - `"bob"`: each line of the field that is shown second is replaced by the adjacent line of the other field.
+            - `"linear"`: it is replaced by the mean of the lines above and below it.
 
     Raises:
         NotFoundError: If the file does not exist.
@@ -147,10 +152,12 @@ class Video:
         index: str | os.PathLike[str] | Literal[False] | None = None,
         stream: int | None = None,
         hdr: Literal["warn", "ignore"] = "warn",
+        deinterlace: Literal["weave", "bob", "linear"] = "weave",
     ) -> None:
         number = device_number(device)
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
         choice("hdr", hdr, ("warn", "ignore"))
+        choice("deinterlace", deinterlace, ("weave", "bob", "linear"))
         stored = isinstance(source, (str, bytes, os.PathLike, ImageSequence, ArchiveMember, TableCell))
         if not stored and not is_file_object(source):
             raise ArgumentError(
@@ -167,9 +174,9 @@ class Video:
         self._index = cache_location(index)
         self._stream = stream_index(stream)
         self._hdr = hdr
-        self._video = _framespool.Video(
-            source, "bytes", self.num_threads, self._index, number, decoder, self._stream, hdr == "ignore"
-        )
+        self._deinterlace = deinterlace
+        settings = (self.num_threads, self._index, number, decoder, self._stream, hdr == "ignore", deinterlace)
+        self._video = _framespool.Video(source, "bytes", *settings)
         self._info: VideoInfo | None = None
 
     @property
@@ -209,8 +216,8 @@ class Video:
             raise TypeError("a Video opened from bytes cannot be pickled; pickle the bytes and open them again")
         if is_file_object(self._source):
             raise TypeError("a Video opened from a file object cannot be pickled; open it from a path")
-        made_from = (self._source, self.device, self.decoder, self._asked_threads, self._index, self._stream, self._hdr)
-        return (_reopen, made_from)
+        asked = (self.device, self.decoder, self._asked_threads, self._index, self._stream, self._hdr)
+        return (_reopen, (self._source, *asked, self._deinterlace))
 
     @overload
     def __getitem__(self, index: int) -> Tensor: ...
@@ -473,9 +480,19 @@ def _reopen(
     index: str | Literal[False] | None,
     stream: int | None,
     hdr: Literal["warn", "ignore"],
+    deinterlace: Literal["weave", "bob", "linear"] = "weave",
 ) -> Video:
     """Reopens a pickled video."""
-    return Video(source, device=device, decoder=decoder, num_threads=num_threads, index=index, stream=stream, hdr=hdr)
+    return Video(
+        source,
+        device=device,
+        decoder=decoder,
+        num_threads=num_threads,
+        index=index,
+        stream=stream,
+        hdr=hdr,
+        deinterlace=deinterlace,
+    )
 
 
 def _layout(layout: str) -> str:

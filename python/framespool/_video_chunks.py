@@ -76,6 +76,7 @@ def chunks(
         index=video._index,
         stream=video._stream,
         hdr=video._hdr,
+        deinterlace=video._deinterlace,
         index_progress=False,
         **options,
     )

@@ -143,7 +143,7 @@ class VideoInfo:
 
         These are FFmpeg's names: which field is coded first, and which one is shown first. `None` if the container and
         the first packets do not state it. Reading it opens the file again. Frames of interlaced video are delivered as
-        stored, with the lines of both fields.
+        stored, with the lines of both fields, unless the option `deinterlace` of `Video` or of a loader is set.
 
         Raises:
             ArgumentError: For a copy of the metadata without the video.

@@ -17,7 +17,7 @@ use crate::index_cache::{IndexCacheArg, IndexCacheHandle};
 use crate::sample_table::SampleTable;
 use crate::sources::{Source, SourceCache};
 use crate::transforms::{pipeline, TransformArgs};
-use crate::video::parse_decoder;
+use crate::video::{parse_decoder, parse_deinterlace};
 
 /// Keyword arguments of the loader other than dataset, clip sampler and transforms.
 #[derive(FromPyObject)]
@@ -56,6 +56,9 @@ pub struct LoaderArgs {
     /// Whether HDR video is converted without a warning.
     #[pyo3(item)]
     ignores_hdr: bool,
+    /// How interlaced video is deinterlaced.
+    #[pyo3(item)]
+    deinterlace: String,
     /// Whether the samples are image files.
     #[pyo3(item)]
     pub images: bool,
@@ -171,7 +174,8 @@ pub fn config(
     index: &IndexCacheHandle,
 ) -> PyResult<LoaderConfig> {
     let pipeline = pipeline(py, steps, &s.dtype, &s.layout)?;
-    let pipeline = pipeline.ignoring_hdr(s.ignores_hdr);
+    let deinterlace = parse_deinterlace(&s.deinterlace).or_raise(py)?;
+    let pipeline = pipeline.ignoring_hdr(s.ignores_hdr).deinterlacing(deinterlace);
     let pipeline = if s.exact { pipeline.exactly() } else { pipeline };
     let pipeline = s.label_fill.map_or_else(|| pipeline.clone(), |fill| pipeline.for_labels(fill));
     let words = || -> Result<LoaderConfig> {

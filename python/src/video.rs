@@ -13,7 +13,7 @@ use framespool::limits::Limits;
 use framespool::loader::DecoderBackend;
 use framespool::source::{self, ImageSequence, ImageSequenceSource, MemorySource};
 use framespool::transforms::transform::Transform;
-use framespool::transforms::{Dtype, Layout, TransformPipeline};
+use framespool::transforms::{DeinterlaceMethod, Dtype, Layout, TransformPipeline};
 use framespool::units::PresentationIndex;
 use framespool::video::{ClipDecoder, DecodedFrame, FrameStream, Video as Engine};
 use framespool::Error;
@@ -40,6 +40,13 @@ pub fn parse_decoder(decoder: &str) -> framespool::Result<DecoderBackend> {
     parse_choice("decoder", decoder, &choices)
 }
 
+/// How interlaced video is deinterlaced; `None` leaves both fields as they are.
+pub fn parse_deinterlace(deinterlace: &str) -> framespool::Result<Option<DeinterlaceMethod>> {
+    let choices =
+        [("weave", None), ("bob", Some(DeinterlaceMethod::Bob)), ("linear", Some(DeinterlaceMethod::Linear))];
+    parse_choice("deinterlace", deinterlace, &choices)
+}
+
 #[pyclass(module = "framespool._framespool", frozen)]
 pub struct Video {
     engine: Engine,
@@ -50,6 +57,8 @@ pub struct Video {
     decoder: DecoderBackend,
     /// Whether HDR video is converted without a warning.
     ignores_hdr: bool,
+    /// How interlaced video is deinterlaced, if it is.
+    deinterlace: Option<DeinterlaceMethod>,
     /// The clip decoder of the last call, reused while the transform pipeline stays the same.
     clip_decoder: Mutex<Option<ClipDecoder>>,
     /// The packet reader of the last call, which keeps the demuxer open for containers that need one.
@@ -165,6 +174,11 @@ impl Video {
         }
     }
 
+    /// The pipeline with the options of this video.
+    fn configured(&self, pipeline: TransformPipeline) -> TransformPipeline {
+        pipeline.ignoring_hdr(self.ignores_hdr).deinterlacing(self.deinterlace)
+    }
+
     fn decode_clip(
         &self,
         py: Python<'_>,
@@ -173,7 +187,7 @@ impl Video {
         seed: u64,
     ) -> PyResult<Py<Clip>> {
         let frames = &frames.or_raise(py)?[..];
-        let pipeline = pipeline.ignoring_hdr(self.ignores_hdr);
+        let pipeline = self.configured(pipeline);
         let made = py.detach(|| {
             let _scope = interrupt_scope();
             let kept = self.clip_decoder.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -217,7 +231,7 @@ impl Video {
 #[pymethods]
 impl Video {
     #[new]
-    #[pyo3(signature = (source, name, threads, index, device, decoder, stream=None, ignores_hdr=false))]
+    #[pyo3(signature = (source, name, threads, index, device, decoder, stream=None, ignores_hdr=false, deinterlace="weave"))]
     #[allow(clippy::too_many_arguments)] // one for each argument of the Python function
     fn new(
         py: Python<'_>,
@@ -229,8 +243,10 @@ impl Video {
         decoder: &str,
         stream: Option<u32>,
         ignores_hdr: bool,
+        deinterlace: &str,
     ) -> PyResult<Self> {
         let decoder = parse_decoder(decoder).or_raise(py)?;
+        let deinterlace = parse_deinterlace(deinterlace).or_raise(py)?;
         let source = match source {
             VideoSource::Stored(source) => Ok(source),
             VideoSource::Object(object) => Err(or_raise_pending(py, FileObject::open(py, object))?),
@@ -281,6 +297,7 @@ impl Video {
             gpu,
             decoder,
             ignores_hdr,
+            deinterlace,
             clip_decoder,
             reader,
             owner_pid: std::process::id(),
@@ -421,7 +438,7 @@ impl Video {
         self.check_process(py)?;
         let pipeline =
             TransformPipeline::new(Vec::<Transform>::new(), Dtype::U8, Layout::Nthwc).or_raise(py)?;
-        let pipeline = pipeline.ignoring_hdr(self.ignores_hdr);
+        let pipeline = self.configured(pipeline);
         let start = || FrameStream::start(&self.engine, self.new_clip_decoder(pipeline)?);
         let stream = py.detach(start).or_raise(py)?;
         let (stream, undelivered) = (Mutex::new(Some(stream)), Mutex::new(None));

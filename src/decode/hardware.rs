@@ -294,9 +294,6 @@ fn deliver_frame(
     if !state.wants(at) {
         return Ok(());
     }
-    if surface.is_interlaced {
-        state.record_interlaced();
-    }
     let begun = Instant::now();
     let taken = on_frame(at, surface);
     *transforming += begun.elapsed();

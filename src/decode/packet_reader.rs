@@ -9,6 +9,7 @@ use crate::error::{Error, Result, Site};
 use crate::ffmpeg::{Demuxer, Packet};
 use crate::index::{PacketRecord, VideoIndex};
 use crate::limits::{reserve, resize, Limits};
+use crate::media::CodecKind;
 use crate::source::ByteSource;
 use crate::units::DecodeIndex;
 
@@ -78,6 +79,29 @@ impl PacketReader {
     /// The file that holds packet `at`, for messages.
     pub fn site_of_file(&self, at: DecodeIndex) -> Site {
         Site::file(&self.source.name_of_file(at.as_usize()))
+    }
+
+    /// Determines the field of interlaced frames that is shown first, unless that is known: opens the container once more
+    /// and probes it.
+    ///
+    /// # Errors
+    /// Any error from reading.
+    pub fn load_first_field(&mut self) -> Result<()> {
+        if self.index.first_field.get().is_some() {
+            return Ok(());
+        }
+        let first_field = match self.index.info.params.codec.kind {
+            // Each picture of interlaced H.265 is one field, and its decoder outputs it as a frame.
+            CodecKind::Image | CodecKind::Hevc => None,
+            _ => {
+                let demuxer = Demuxer::open(self.source.clone(), true, Some(self.index.info.stream))?;
+                self.bytes_read += demuxer.bytes_read();
+                demuxer.header().first_field()
+            }
+        };
+        // Another reader may have been faster; it has read the same.
+        let _ = self.index.first_field.set(first_field);
+        Ok(())
     }
 
     /// Bytes fetched from the source so far.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::skip_analysis::SkipMap;
-use super::{interlaced, DecodeStats};
+use super::DecodeStats;
 use crate::bitstream::configuration::can_change_within_range;
 use crate::bitstream::disposable::{Dependency, DependencyParser};
 use crate::bitstream::parameter_set_tracker::replaces_parameter_sets;
@@ -68,8 +68,6 @@ pub(super) struct RangeState {
     awaited: VecDeque<DecodeIndex>,
     /// AV1: an error that the decoder logged and that concerns no pixel, unless a frame is lost.
     harmless: Option<String>,
-    /// Whether a frame was interlaced.
-    is_interlaced: bool,
     /// Motion JPEG: the packet sent last contains a second image, such as a thumbnail.
     has_thumbnail: bool,
 }
@@ -105,7 +103,6 @@ impl RangeState {
             threaded,
             awaited: VecDeque::new(),
             harmless: None,
-            is_interlaced: false,
             has_thumbnail: false,
             index,
             range,
@@ -406,13 +403,6 @@ impl RangeState {
         }
     }
 
-    /// Records an interlaced frame.
-    pub fn record_interlaced(&mut self) {
-        if !std::mem::replace(&mut self.is_interlaced, true) {
-            interlaced::warn(&self.index);
-        }
-    }
-
     pub fn is_damaged(&self) -> bool {
         self.damage.is_some()
     }
@@ -470,9 +460,6 @@ impl RangeState {
             if let Some(place) = self.missing.iter().position(|&w| w == packet_index).filter(|_| trusted) {
                 self.missing.remove(place);
                 stats.frames_delivered += 1;
-                if frame.is_interlaced() {
-                    self.record_interlaced();
-                }
                 let begun = Instant::now();
                 on_frame(packet_index, frame)?;
                 transforming += begun.elapsed();

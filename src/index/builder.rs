@@ -3,7 +3,7 @@
 //! A video without frames is an error that describes what was found instead.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::frame_order::{
     build_frame_table, pts_define_order, pts_follow_decode_order, FrameTable, ParsedPacket,
@@ -358,6 +358,7 @@ fn build_index(
         in_band_headers,
         new_extradata,
         changes_parameters,
+        first_field: OnceLock::new(),
         damaged_units: u32::try_from(damaged).unwrap_or(u32::MAX),
     })
 }

@@ -1,6 +1,8 @@
 //! Builds the index of an image file or an image sequence: one packet per file, which spans the whole file.
 //! Only the header of the first file is read.
 
+use std::sync::OnceLock;
+
 use super::{FrameRecord, PacketRecord, VideoIndex, FRAME, NO_TIME, SYNC};
 use crate::error::{Error, Result, Site};
 use crate::image::{self, ImageFormat, ImageHeader};
@@ -108,5 +110,6 @@ fn build_index(
         new_extradata: Vec::new(),
         damaged_units: 0,
         changes_parameters: false,
+        first_field: OnceLock::new(),
     })
 }

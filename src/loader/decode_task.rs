@@ -226,7 +226,7 @@ impl DecodeTask {
                 return Ok(Progress::Preempted);
             }
             if self.current.is_none() {
-                match self.next_range(scheduler, stats, executors.on_gpu) {
+                match self.next_range(executors, scheduler, stats) {
                     Ok(true) => {}
                     Ok(false) => return Ok(Progress::Done),
                     Err(error) => {
@@ -290,9 +290,9 @@ impl DecodeTask {
     /// Begins the next decode range that an unfinished clip needs. Returns false if there is none.
     fn next_range(
         &mut self,
+        executors: &TransformExecutors,
         scheduler: &Scheduler<DecodeTask>,
         stats: &StatsCollector,
-        on_gpu: bool,
     ) -> Result<bool> {
         while let Some(mut range) = self.ranges.pop_front() {
             let (clips, wanted) = (&self.clips, &self.wanted);
@@ -308,7 +308,7 @@ impl DecodeTask {
             let ends = range.wanted.iter().map(|&at| self.index.last_packet_of_picture(at)).max();
             range.end = ends.unwrap_or(last);
             let index = &self.index;
-            let on_gpu = on_gpu && !self.cpu_only;
+            let on_gpu = executors.on_gpu && !self.cpu_only;
             if self.decoder.is_none() {
                 let decoder = scheduler.decoder(index, on_gpu);
                 self.is_fallback = self.cpu_only || (on_gpu && matches!(decoder, AnyDecoder::Software(_)));
@@ -316,6 +316,7 @@ impl DecodeTask {
             }
             let decoder = self.decoder.as_mut().expect("set above");
             self.current = Some(range.clone());
+            executors.batch.pipeline().prepare(&mut self.reader)?;
             match decoder.begin(index, range.clone()) {
                 Err(error @ (Error::Unsupported { .. } | Error::Gpu { lost: false, .. }))
                     if decoder.is_hardware() =>

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use framespool_kernels as kernels;
 use framespool_nvdec::cuda::{Memory, Stream};
-use kernels::{DeviceFormat, DeviceFrame, DeviceLut, DeviceOperation, DevicePass, DeviceSlot};
+use kernels::{Deinterlace, DeviceFormat, DeviceFrame, DeviceLut, DeviceOperation, DevicePass, DeviceSlot};
 
 use super::pass_id::PassId;
 use super::shape::ClipShape;
@@ -32,6 +32,8 @@ pub struct CudaExecutor {
     scratch: Option<Memory>,
     /// Codes between the stages of a frame.
     codes: Option<Memory>,
+    /// Planes of a deinterlaced frame.
+    deinterlaced: Option<Memory>,
     /// Buffers for a frame in transfer between host and device: this one on the host, `crossing` on the
     /// device.
     pub(super) staging: Vec<u8>,
@@ -60,6 +62,7 @@ impl CudaExecutor {
             uploaded: Vec::new(),
             scratch: None,
             codes: None,
+            deinterlaced: None,
             staging: Vec::new(),
             crossing: None,
         }
@@ -75,6 +78,23 @@ impl CudaExecutor {
         let bytes = bytes.next_multiple_of(ALIGN);
         let first = ensure_capacity(&self.gpu, &self.stream, &mut self.codes, 3 * bytes)?;
         Ok([0, 1, 2].map(|number| first + (number * bytes) as u64))
+    }
+
+    /// Enqueues the deinterlacing of a frame, if it is required, and returns the frame to transform.
+    pub(super) fn deinterlace(
+        &mut self,
+        site: &Site,
+        frame: DeviceFrame,
+        deinterlace: Option<Deinterlace>,
+    ) -> Result<DeviceFrame> {
+        let Some(deinterlace) = deinterlace else { return Ok(frame) };
+        let unsupported =
+            |e: kernels::PassError| Error::Unsupported { site: site.clone(), what: e.to_string() };
+        let bytes = Deinterlace::memory_bytes(&frame).map_err(unsupported)?;
+        let memory = ensure_capacity(&self.gpu, &self.stream, &mut self.deinterlaced, bytes)?;
+        let (frame, launches) = deinterlace.launches(&frame, memory).map_err(unsupported)?;
+        launches.iter().try_for_each(|launch| self.gpu.launch(&self.stream, launch))?;
+        Ok(frame)
     }
 
     /// Enqueues a stage that transforms one frame and writes it to a slot. If the stage has operations, the slot is one of

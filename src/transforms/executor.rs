@@ -1,6 +1,7 @@
 //! Transforms decoded frames and writes them to the clip slot, for every view, on the host or on a device.
 //! Compiled passes are cached, and the parameters drawn for a clip are always the same.
 
+mod deinterlace;
 mod image;
 mod upload;
 
@@ -26,10 +27,10 @@ use crate::batch::OutputMut;
 use crate::batch_sampler::rng::RngKey;
 use crate::decode::EncodedImage;
 use crate::error::{Error, Result, Site};
-use crate::ffmpeg::frame_view::with_view;
 use crate::ffmpeg::Frame;
 use crate::gpu::Gpu;
 use crate::image::DctScale;
+use crate::index::VideoIndex;
 use crate::limits::resize;
 use crate::media::{ColorTags, DisplayGeometry};
 
@@ -70,6 +71,15 @@ impl InputFrame<'_> {
         }
     }
 
+    /// Whether the decoder reports that it has the lines of two fields, which may show two times.
+    fn is_interlaced(&self) -> bool {
+        match self {
+            InputFrame::Cpu(frame) => frame.is_interlaced(),
+            InputFrame::Image(_) => false,
+            InputFrame::Nvdec { surface, .. } => surface.is_interlaced,
+        }
+    }
+
     /// (width, height) of the displayed part.
     pub fn size(&self) -> (u32, u32) {
         match self {
@@ -93,6 +103,8 @@ pub struct TransformExecutor {
     /// Most recently used last. Few: one per recent frame size, or clip.
     compiled_cache: Vec<CompiledTransforms>,
     scratch: StageScratch,
+    /// Planes of a deinterlaced frame.
+    deinterlaced: Vec<u8>,
     gpu: Option<Arc<Gpu>>,
     /// Uploads host frames to the device; created for the first one that goes there.
     cuda: Option<CudaExecutor>,
@@ -134,6 +146,7 @@ impl TransformExecutor {
             tone: None,
             compiled_cache,
             scratch,
+            deinterlaced: Vec::new(),
             gpu,
             cuda: None,
             uploader: None,
@@ -203,15 +216,16 @@ impl TransformExecutor {
 
     /// Bytes of scratch memory.
     pub fn scratch_bytes(&self) -> usize {
-        self.scratch.bytes()
+        self.scratch.bytes() + self.deinterlaced.len()
     }
 
-    /// Transforms a frame and writes it as frame `t` of a clip.
+    /// Transforms a frame of this video and writes it as frame `t` of a clip. [`TransformPipeline::prepare`] was called for
+    /// a reader of the video.
     pub fn apply(
         &mut self,
         site: &Site,
         input: &mut InputFrame<'_>,
-        display: DisplayGeometry,
+        index: &VideoIndex,
         shape: &ClipShape,
         target: OutputMut<'_>,
         t: usize,
@@ -223,15 +237,16 @@ impl TransformExecutor {
             hdr::note(site, tags);
         }
         let is_deep = input.is_deep();
+        let deinterlace = self.deinterlace(index, input);
+        let display = index.info.display();
         match (input, target) {
-            (InputFrame::Cpu(frame), OutputMut::Host(clip)) => with_view(site, frame, assumed, |view| {
-                self.apply_to_view(site, view, display, shape, clip, (t, t))
-            }),
+            (InputFrame::Cpu(frame), OutputMut::Host(clip)) => {
+                self.apply_to_frame(site, frame, deinterlace, display, shape, clip, (t, t))
+            }
             (InputFrame::Cpu(frame), OutputMut::Device(slice)) => {
                 self.apply_and_upload(site, is_deep, shape, (slice, t), |executor, single_frame, staging| {
-                    with_view(site, frame, assumed, |view| {
-                        executor.apply_to_view(site, view, display, single_frame, staging, (t, 0))
-                    })
+                    let at = (t, 0);
+                    executor.apply_to_frame(site, frame, deinterlace, display, single_frame, staging, at)
                 })
             }
             (InputFrame::Image(image), OutputMut::Host(clip)) => {
@@ -248,10 +263,12 @@ impl TransformExecutor {
                 check_fits_slot(site, shape, slice.len)?;
                 slice.begin(cuda.stream())?;
                 let frame = nvdec_frame::frame(site, surface, *container, assumed)?;
+                let frame = cuda.deinterlace(site, frame, deinterlace)?;
                 self.launch(site, &frame, cuda, display, shape, slice.address, (t, t))
             }
             (InputFrame::Nvdec { surface, container, cuda }, OutputMut::Host(clip)) => {
                 let frame = nvdec_frame::frame(site, surface, *container, assumed)?;
+                let frame = cuda.deinterlace(site, frame, deinterlace)?;
                 let single_frame = ClipShape { frames: 1, ..*shape };
                 let bytes = single_frame.bytes().unwrap_or(0);
                 let address = cuda.crossing_buffer(bytes)?;

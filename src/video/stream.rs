@@ -126,7 +126,7 @@ fn produce(
             let shape = executor.shape(1, size);
             let mut output = LazyClipOutput::from_pool(pool.clone());
             let site = index.site_of(PresentationIndex(number));
-            executor.apply(&site, picture, display, &shape, output.target(&shape)?, 0)?;
+            executor.apply(&site, picture, index, &shape, output.target(&shape)?, 0)?;
             early.extend(output.into_clip()?.map(|picture| (number, picture)));
             while let Some(picture) = early.remove(&next) {
                 next += 1;

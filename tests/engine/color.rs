@@ -37,7 +37,7 @@ fn full_size_rgb_is_within_one_of_the_exact_formula() {
                 let shape = executor.shape(1, (width, height));
                 let mut have = vec![0u8; shape.bytes().unwrap()];
                 let target = OutputMut::Host(&mut have);
-                executor.apply(&index.site, &mut InputFrame::Cpu(frame), turn.into(), &shape, target, 0)?;
+                executor.apply(&index.site, &mut InputFrame::Cpu(frame), &index, &shape, target, 0)?;
                 let exact = with_view(&index.site, frame, ColorOverride::default(), |view| {
                     Ok(reference::exact_full_size(view).expect("a valid view"))
                 })?

@@ -10,6 +10,7 @@ fn compile_shim(cuda: &std::path::Path, sanitized: bool) {
         "arithmetic.h",
         "block.h",
         "color.h",
+        "deinterlace.h",
         "elements.h",
         "layout.h",
         "pixel_pass.cu",

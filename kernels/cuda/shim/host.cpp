@@ -21,6 +21,7 @@ const Kernel kernels[] = {
     {"framespool_finish", sizeof(PixelArgs), framespool_finish},
     {"framespool_expand", sizeof(ExpandArgs), framespool_expand},
     {"framespool_rgb_operation", sizeof(OperationArgs), framespool_rgb_operation},
+    {"framespool_deinterlace", sizeof(DeinterlaceArgs), framespool_deinterlace},
 };
 
 const Kernel* kernel_named(const char* name) {

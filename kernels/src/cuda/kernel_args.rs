@@ -178,6 +178,22 @@ kernel_structs! {
         channel_step: u32,
     }
 
+    /// The argument of the kernel that deinterlaces a plane.
+    DeinterlaceArgs {
+        source: u64,
+        source_stride: u64,
+        out: u64,
+        out_stride: u64,
+        row_bytes: u32,
+        rows: u32,
+        first_kept: u32,
+        method: u32,
+        depth_bits: u32,
+        word_shift: u32,
+        aligned: u32,
+        unused: u32,
+    }
+
     /// The argument of the kernel that expands codes.
     ExpandArgs {
         codes: u64,

@@ -158,6 +158,7 @@ fn unknown_kernels_and_block_sizes_are_refused() {
         "framespool_finish",
         "framespool_expand",
         "framespool_rgb_operation",
+        "framespool_deinterlace",
     ];
     for kernel in kernels {
         assert!(args_bytes(kernel) > 0);

@@ -81,25 +81,11 @@ impl Buffer {
 /// The same planes in separate allocations, each `lead` bytes after a multiple of 16.
 fn upload(frame: &FrameView<'_>, lead: usize) -> (DeviceFrame, Vec<Buffer>) {
     let mut buffers = Vec::new();
-    let mut place = |plane: Plane<'_>| {
+    let planes = frame.planes.map(|_, plane| {
         buffers.push(Buffer::new(plane.data, lead));
         let address = buffers.last().unwrap().address();
         DevicePlane { address, stride_bytes: plane.stride_bytes }
-    };
-    let planes = match frame.planes {
-        Planes::Gray(plane) => DevicePlanes::Gray(place(plane)),
-        Planes::PlanarRgb(planes) => DevicePlanes::PlanarRgb(planes.map(place)),
-        Planes::PackedRgb { plane, pixel_bytes, offsets } => {
-            DevicePlanes::PackedRgb { plane: place(plane), pixel_bytes, offsets }
-        }
-        Planes::Yuv { planes, log2_chroma_w, log2_chroma_h } => {
-            DevicePlanes::Yuv { planes: planes.map(place), log2_chroma_w, log2_chroma_h }
-        }
-        Planes::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h } => {
-            let (luma, chroma) = (place(luma), place(chroma));
-            DevicePlanes::SemiPlanar { luma, chroma, log2_chroma_w, log2_chroma_h }
-        }
-    };
+    });
     let FrameView { width, height, depth_bits, shift, color, .. } = *frame;
     (DeviceFrame { width, height, depth_bits, shift, planes, color }, buffers)
 }
@@ -193,6 +179,31 @@ pub fn operate(operation: &RgbOperation, codes: &[u8], size: (u32, u32), lead: u
     let (planes, behind) = rest.split_at(codes.len());
     assert!(before.iter().chain(behind).all(|&byte| byte == UNTOUCHED), "written outside the planes");
     planes.to_vec()
+}
+
+/// Deinterlaces a frame and returns the codes of each component; see [`Deinterlace::launches`].
+pub fn deinterlaced_codes(
+    deinterlace: Deinterlace,
+    frame: &FrameView<'_>,
+    components: usize,
+    lead: usize,
+) -> Vec<Vec<Vec<u32>>> {
+    let bytes = Deinterlace::memory_bytes(frame).expect("a valid frame");
+    let (device, _planes) = upload(frame, lead);
+    let out = Buffer::aligned(&vec![UNTOUCHED; bytes + GUARD]);
+    let (device, launches) = deinterlace.launches(&device, out.address()).expect("aligned");
+    for step in launches {
+        // SAFETY: the frame has passed the CPU's length checks, and `out` has the size that it requires.
+        assert_eq!(unsafe { launch(&step) }, 0);
+    }
+    assert!(out.memory[bytes..].iter().all(|&byte| byte == UNTOUCHED), "written after the planes");
+    let planes = device.planes.map(|_, plane| Plane {
+        data: &out.memory[(plane.address - out.address()) as usize..bytes],
+        stride_bytes: plane.stride_bytes,
+    });
+    let DeviceFrame { width, height, depth_bits, shift, color, .. } = device;
+    let view = FrameView { width, height, depth_bits, shift, planes, color };
+    (0..components).map(|component| reference::codes(&view, None, component)).collect()
 }
 
 /// The launcher's result for an empty launch.

@@ -4,6 +4,7 @@
 mod accuracy;
 mod accuracy_transforms;
 mod behavior;
+mod deinterlace;
 mod equality;
 mod errors;
 mod extremes;

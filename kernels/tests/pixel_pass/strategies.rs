@@ -28,6 +28,12 @@ pub fn formats() -> BoxedStrategy<Format> {
         .boxed()
 }
 
+pub fn deinterlaces() -> BoxedStrategy<Deinterlace> {
+    let method = prop_oneof![Just(DeinterlaceMethod::Bob), Just(DeinterlaceMethod::Linear)];
+    let kept = prop_oneof![Just(Field::Top), Just(Field::Bottom)];
+    (method, kept).prop_map(|(method, kept)| Deinterlace { method, kept }).boxed()
+}
+
 /// Start and length of a part of a side.
 fn part(side: u32) -> BoxedStrategy<(u32, u32)> {
     prop_oneof![

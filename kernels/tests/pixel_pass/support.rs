@@ -38,6 +38,15 @@ impl Format {
             color: Colorimetry { matrix: MatrixCoefficients::Bt709, range: ColorRange::Limited },
         }
     }
+
+    /// Number of components in the planes.
+    pub fn components(&self) -> usize {
+        if self.plane_layout == PlaneLayout::Gray {
+            1
+        } else {
+            3
+        }
+    }
 }
 
 pub struct TestFrame {

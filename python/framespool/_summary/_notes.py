@@ -51,7 +51,8 @@ def video_notes(videos: Sequence[VideoRecord], sequence_length: int, stride: int
     if interlaced := sum(video.field_order not in (None, "progressive") for video in videos):
         notes.append(
             f"{interlaced} of {count} videos are interlaced: each frame has the lines of two fields, which show moving "
-            "objects at two times. Deinterlace the files first, for example with FFmpeg's filter bwdif."
+            'objects at two times. Set deinterlace="bob" or "linear", or deinterlace the files first, for example with '
+            "FFmpeg's filter bwdif."
         )
     if damaged := sum(video.damaged_units > 0 for video in videos):
         notes.append(

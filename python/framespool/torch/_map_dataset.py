@@ -21,7 +21,7 @@ from framespool.transforms._compose import split
 #: Arguments of `ClipLoader` that are about single clips.
 _KEYWORDS = (
     *("transforms", "device", "decoder", "strict", "nvdec_threads", "seed", "on_error", "on_outage", "num_threads"),
-    *("memory_budget", "layout", "dtype", "index", "index_progress", "stream", "hdr"),
+    *("memory_budget", "layout", "dtype", "index", "index_progress", "stream", "hdr", "deinterlace"),
 )
 
 
@@ -52,7 +52,7 @@ class VideoDataset(MapBase):
         keywords: `layout`, which is `"TCHW"`, `"CTHW"` or `"THWC"`, and arguments of `framespool.ClipLoader` that are
             about single clips: `transforms` (no callable), `device`, `decoder`, `strict`, `nvdec_threads`, `seed`,
             `on_error` (`"raise"` or `"replace"`), `num_threads`, `memory_budget`, `dtype`, `index`, `index_progress`,
-            `stream` and `hdr`. By default the cores of the rank are divided among the workers.
+            `stream`, `hdr` and `deinterlace`. By default the cores of the rank are divided among the workers.
 
     Raises:
         UnsupportedError: If PyTorch is not installed.

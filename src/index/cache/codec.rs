@@ -2,6 +2,8 @@
 //! index.
 //! Any change to the encoding or to the fields of [`VideoIndex`] requires a new [`FORMAT`].
 
+use std::sync::OnceLock;
+
 use super::delta_column;
 use super::varint::{write_bytes, write_signed_varint, write_varint, VarintReader};
 use crate::error::Site;
@@ -87,6 +89,7 @@ pub fn decode(bytes: &[u8], site: Site, limits: &Limits) -> Option<VideoIndex> {
         new_extradata,
         damaged_units,
         changes_parameters,
+        first_field: OnceLock::new(),
     })
 }
 

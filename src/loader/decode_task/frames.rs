@@ -53,7 +53,7 @@ pub(super) fn apply_transforms(
             clip.destination.check_reservation(&shape)?;
             let site = index.site_of(PresentationIndex(clip.metadata.indices[t] as u32));
             let target = clip.destination.output().target(&shape)?;
-            executor.apply(&site, picture, display, &shape, target, t)
+            executor.apply(&site, picture, index, &shape, target, t)
         };
         let shape = clip.shape;
         let compare_pairs = targets.len() <= MAX_COMPARED_CLIPS;

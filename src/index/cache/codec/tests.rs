@@ -100,6 +100,7 @@ prop_compose! {
             new_extradata: by_packet(new_extradata),
             damaged_units,
             changes_parameters,
+            first_field: OnceLock::new(),
         }
     }
 }

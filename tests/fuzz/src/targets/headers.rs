@@ -1,6 +1,8 @@
 //! Packet headers of a codec with its configuration: random access points, roles, references, access units for a GPU.
 //! The results must be the same each time. They are not compared with a decoder; tests/engine/corpus.rs does that.
 
+use std::sync::OnceLock;
+
 use framespool::bitstream::disposable::DependencyParser;
 use framespool::bitstream::header_parser::HeaderParser;
 use framespool::bitstream::references::ReferenceGraph;
@@ -141,5 +143,6 @@ fn params_only(params: CodecParams) -> VideoIndex {
         new_extradata: Vec::new(),
         damaged_units: 0,
         changes_parameters: false,
+        first_field: OnceLock::new(),
     }
 }

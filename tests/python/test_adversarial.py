@@ -86,7 +86,7 @@ def test_frames_after_corruption_are_exact_or_errors():
     assert judged("changed", other_release, result({**right(), 3: "other"}), base="wmv1.wmv").kind == "unjudged"
 
 
-def test_frames_keep_their_places_beside_an_overwritten_packet():
+def test_frames_keep_their_places_around_an_overwritten_packet():
     assert judged("overwritten", GOOD, result({**right(), 2: None, 3: None})).kind == "partly"
     shorter = judged("overwritten", GOOD, result({n: answer for n, answer in right().items() if n < 5}))
     assert [text.partition(":")[0] for text in shorter.findings] == ["length"]

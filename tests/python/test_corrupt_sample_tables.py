@@ -319,8 +319,8 @@ def test_ticks_of_one_do_not_excuse_a_count_of_video_samples(
 
 
 def test_the_largest_index_stays_within_its_memory(head: tuple[bytes, bytes], videos: Path, tmp_path: Path) -> None:
-    """A sparse file with a quarter of the samples that a video may have, all of them zeros; four times as many would need
-    four times the memory."""
+    """A sparse file with a quarter of the samples that a video may have, all zeros; four times as many would need four
+    times the memory."""
     path = written(tmp_path / "sparse.mp4", samples(head, 1 << 20, 16), 1 << 25)
     (error, _, peak), (*_, least) = cost(path), cost(videos / "derived/base_640x360.mp4")
     assert error == "DecodeError" and least + 4 * (peak - least) < MAX_MEMORY, (error, peak, least)

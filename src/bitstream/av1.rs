@@ -25,7 +25,7 @@ pub(crate) mod obu_type {
 pub(super) fn picture_info(data: &[u8], container_key: bool) -> PictureInfo {
     use obu_type::{FRAME, FRAME_HEADER, SEQUENCE_HEADER};
     let mut rest = data;
-    let (mut sequence, mut random_access) = (false, RandomAccessPoint::None);
+    let (mut sequence, mut has_frame, mut random_access) = (false, false, RandomAccessPoint::None);
     while let Some((&head, mut body)) = rest.split_first() {
         let kind = head >> 3 & 15;
         if head & 4 != 0 {
@@ -40,6 +40,7 @@ pub(super) fn picture_info(data: &[u8], container_key: bool) -> PictureInfo {
         match kind {
             SEQUENCE_HEADER => sequence = true,
             FRAME_HEADER | FRAME => {
+                has_frame = true;
                 // show_existing_frame, frame_type, show_frame: a shown key frame resets all decoder state.
                 let bits = body.first().copied().unwrap_or(0xff);
                 if bits >> 7 == 0 && bits >> 5 & 3 == 0 && bits >> 4 & 1 == 1 {
@@ -58,7 +59,10 @@ pub(super) fn picture_info(data: &[u8], container_key: bool) -> PictureInfo {
         rest = &body[size..];
     }
     // A temporal unit shows exactly one frame (AV1 specification 7.5).
-    PictureInfo { random_access, ..PictureInfo::default() }
+    match has_frame {
+        true => PictureInfo { random_access, ..PictureInfo::default() },
+        false => PictureInfo::damaged(),
+    }
 }
 
 fn read_leb128(bytes: &[u8]) -> Option<(usize, usize)> {
@@ -414,6 +418,14 @@ mod tests {
 
     fn read(text: &str) -> Option<FrameHeader> {
         sequence().parse_frame_header(&bits(text), (0, 0))
+    }
+
+    #[test]
+    fn packet_without_a_frame_header_is_damaged() {
+        for data in [&[0; 40][..], &[0x12, 0]] {
+            assert_eq!(picture_info(data, true), PictureInfo::damaged(), "{data:?}");
+        }
+        assert_eq!(picture_info(&[0x30, 0x10], false), PictureInfo::default(), "a frame");
     }
 
     #[test]

@@ -138,8 +138,9 @@ fn parse_prefix(
         picture.is_damaged &= present;
         // SEI messages and metadata may precede the picture.
         let is_late = match header_parser.kind() {
+            _ if picture.is_damaged => true,
             CodecKind::Av1 => packet.key && picture.random_access == RandomAccessPoint::None,
-            _ => !picture.shown || picture.is_damaged,
+            _ => !picture.shown,
         };
         if !is_late || size <= most {
             break;

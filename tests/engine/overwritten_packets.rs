@@ -11,7 +11,7 @@ use framespool::index::VideoIndex;
 use framespool::units::{DecodeIndex, PresentationIndex};
 
 /// Files with B pictures, packed pictures, hidden pictures, superframes and empty packets.
-const FILES: [&str; 12] = [
+const FILES: [&str; 14] = [
     "video/derived/mpeg4_qpel_480x270.avi",
     "video/derived/xvid_bframes_480x270.avi",
     "video/codecs/mpeg4_176x144.3gp",
@@ -24,6 +24,8 @@ const FILES: [&str; 12] = [
     "video/derived/h264_in_avi_bframes_640x360.avi",
     "video/derived/hevc_main_open_gop_640x360.mp4",
     "video/codecs/hevc_main10.mkv",
+    "video/derived/av1_640x360.mp4",
+    "video/codecs/av1_film_grain.ivf",
 ];
 
 fn overwritten(bytes: &[u8], index: &VideoIndex, packet: usize) -> Vec<u8> {

@@ -10,7 +10,7 @@ from random import Random
 import streams
 
 from adversarial import mp4, packets
-from adversarial.mutation import ANNEXB, Material, NotApplicable, mutation
+from adversarial.mutation import Material, NotApplicable, mutation
 
 #: Containers whose packets :func:`_payloads` finds.
 ADDRESSED = ("mp4", "mkv", "avi", "flv", "ivf")
@@ -191,7 +191,6 @@ def unknown_unit(m: Material) -> tuple[bytes, str]:
 @mutation("same", "mp4", "flv", weight=3)
 def configuration_changes(m: Material) -> tuple[bytes, str]:
     """Two streams with their own codec configurations in one track: two sample entries, or two sequence headers."""
-
     if m.base.container == "flv":
         if m.base.codec != "h264":
             raise NotApplicable
@@ -278,11 +277,9 @@ def foreign_container(m: Material) -> tuple[bytes, str]:
     return data, f"{suffix}, named {m.suffix}"
 
 
-@mutation("refused", "mp4", codecs=("h264", "hevc", "mpeg4", "intra", "vp9", "av1"))
+@mutation("refused", "mp4", codecs=("h264", "hevc", "av1"))
 def encrypted(m: Material) -> tuple[bytes, str]:
     """Common Encryption of an MP4."""
-    if m.base.codec not in ANNEXB and m.base.codec != "av1":
-        raise NotApplicable
     key, identifier = m.draw.randbytes(16).hex(), m.draw.randbytes(16).hex()
     arguments = f"-c copy -encryption_scheme cenc-aes-ctr -encryption_key {key} -encryption_kid {identifier}"
     return m.remuxed(arguments, ".mp4"), "cenc"

@@ -6,7 +6,6 @@ import functools
 import itertools
 import os
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -102,6 +101,13 @@ class BaseLoader(Generic[B]):
             on_device = self._settings["device"] is not None and self._settings["device_memory_budget"] is not None
             budget = "device_memory_budget" if on_device else "memory_budget"
             warn_if_poorly_mixed(self._native, budget, self._settings[budget])
+        if ordered["last_batch"] == "drop" and ordered["num_workers"] == 1 and len(self._native) == 0:
+            all_ranks = f"batch_size * num_shards = {self.batch_size} * {ordered['num_shards']}"
+            warnings.warn(
+                f"this loader has no batches: {all_ranks} is more than the dataset has ({self.num_clips} clips), and "
+                'last_batch="drop" leaves out an incomplete batch; use last_batch="fill" or smaller batches',
+                stacklevel=3,
+            )
         self._order = _checkpoint.order(ordered, mixture)
         self._numbers = {
             "seed": ordered["seed"],
@@ -146,15 +152,15 @@ class BaseLoader(Generic[B]):
             "columns": {name: column.take(samples) for name, column in self._dataset_columns.items()},
         }
 
-    def _apply_functions(self, frames: Any, labels: Any, layout: str, epoch: int, clip_ids: Any) -> tuple[Any, Any]:
-        """Applies the user's functions to the frames and labels of a batch."""
+    def _apply_functions(
+        self, frames: Any, labels: Any, layout: str, epoch: int, made: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """Applies the user's functions to the frames and labels of a batch of the native loader."""
         if not self._functions:
             return frames, labels
-        seen: Counter[int] = Counter()
-        keys = []
-        for clip in clip_ids.tolist():
-            keys.append((self._numbers["seed"], epoch, clip, seen[clip]))
-            seen[clip] += 1
+        # As for the engine's transforms: another delivery of a clip in the epoch has other random numbers.
+        deliveries = zip(made["clip_ids"].tolist(), made["occurrences"].tolist(), strict=True)
+        keys = [(self._numbers["seed"], epoch, clip, occurrence) for clip, occurrence in deliveries]
         return apply_functions(self._functions, frames, layout, keys, labels)
 
     def __len__(self) -> int:
@@ -353,15 +359,18 @@ class BaseLoader(Generic[B]):
         self._next = (epoch + 1, 0)
         return batches
 
-    def describe_clip(self, clip_id: int, *, epoch: int | None = None, frame: int = 0) -> dict[str, Any]:
+    def describe_clip(
+        self, clip_id: int, *, epoch: int | None = None, frame: int = 0, repeat: int = 0, occurrence: int = 0
+    ) -> dict[str, Any]:
         """Reports what is determined about a clip before it is decoded.
-
-        In a mixture or with weights it describes the first time that the clip occurs in the epoch.
 
         Args:
             clip_id: Clip of the dataset, as in `batch.clip_ids`.
             epoch: Epoch of the random numbers. `None`: the latest epoch that was started, else the next one.
             frame: Position in the clip, which matters only for transforms with `per_frame=True`.
+            repeat: Which of the `repeats` of the clip, from 0; repeat *r* of the clips of a batch has the rows *r*,
+                *r* + `repeats`, and so on.
+            occurrence: How many times the clip occurred earlier in the epoch, which a mixture or weights may let it.
 
         Returns:
             dict: `path`, `video_id`, `label`, `indices` (in presentation order) and `transforms`: one
@@ -374,7 +383,13 @@ class BaseLoader(Generic[B]):
         if epoch is None:
             epoch = self._next[0] if self._begun is None else self._begun
         clip = integer("clip_id", clip_id, most=2**64 - 1)
-        found = self._native.describe_clip(integer("epoch", epoch, most=2**64 - 1), clip, integer("frame", frame))
+        found = self._native.describe_clip(
+            integer("epoch", epoch, most=2**64 - 1),
+            clip,
+            integer("frame", frame),
+            integer("repeat", repeat, most=2**32 - 1),
+            integer("occurrence", occurrence, most=2**32 - 1),
+        )
         return {**found, "label": self.dataset[found["video_id"]][1]}
 
     def cached_batches(self, batches: int = 4) -> Iterator[B]:

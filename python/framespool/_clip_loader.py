@@ -471,7 +471,7 @@ class ClipLoader(BaseLoader[Batch]):
         if self._cameras is not None:
             values["columns"] |= self._cameras.values(made)
         values["frames"], values["labels"] = self._apply_functions(
-            values["frames"], values["labels"], self._settings["layout"], epoch, values["clip_ids"]
+            values["frames"], values["labels"], self._settings["layout"], epoch, made[0]
         )
         values.setdefault("unpadded_sizes", None)
         return Batch(**{field.name: values[field.name] for field in fields(Batch)})

@@ -290,7 +290,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             masks = _flat(other["frames"], "NTHW")
         values = self._columns(first, first["clip_ids"])
         layout = self._layout.replace("T", "")
-        images, values["labels"] = self._apply_functions(images, values["labels"], layout, epoch, first["clip_ids"])
+        images, values["labels"] = self._apply_functions(images, values["labels"], layout, epoch, first)
         return ImageBatch(
             images=images,
             **values,

@@ -295,16 +295,19 @@ impl Loader {
         }
     }
 
-    /// Returns what the loader determines about a clip: its video, its frames, and the random parameters of
-    /// the transforms for its frame `t`.
+    /// Returns what the loader determines about a delivery of a clip: its video, its frames, and the random parameters
+    /// of the transforms for its frame `t`.
     fn describe_clip<'py>(
         &self,
         py: Python<'py>,
         epoch: u64,
         clip: u64,
         t: u32,
+        repeat: u32,
+        occurrence: u32,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let explain = || self.with(py, |loader| loader.describe_clip(epoch, clip, t, &interrupt()));
+        let slot = sampled_clip((clip, occurrence, repeat, false));
+        let explain = || self.with(py, |loader| loader.describe_clip(epoch, slot, t, &interrupt()));
         let explained = with_cause(py, explain)?;
         let dict = PyDict::new(py);
         dict.set_item("path", explained.file)?;
@@ -428,6 +431,7 @@ fn batch_to_dict<'py>(
     put("video_ids", each_video(|c| i64::from(c.video_id)))?;
     put("clip_ids", each(|c| c.clip_id as i64))?;
     put("requested_ids", each(|c| c.requested_id as i64))?;
+    put("occurrences", each(|c| c.occurrence as i64))?;
     put("view_ids", each(|c| c.view_id as i64))?;
     put(
         "padding",

@@ -105,7 +105,7 @@ class BaseLoader(Generic[B]):
             all_ranks = f"batch_size * num_shards = {self.batch_size} * {ordered['num_shards']}"
             warnings.warn(
                 f"this loader has no batches: {all_ranks} is more than the dataset has ({self.num_clips} clips), and "
-                'last_batch="drop" leaves out an incomplete batch; use last_batch="fill" or smaller batches',
+                'last_batch="drop" omits an incomplete batch; use last_batch="fill" or smaller batches',
                 stacklevel=3,
             )
         self._order = _checkpoint.order(ordered, mixture)

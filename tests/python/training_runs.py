@@ -125,6 +125,13 @@ MIXING = {"mixup", "cutmix"}
 WEIGHTED = {"mixed", "weighted"}
 
 
+#: Fields of `Run` that are arguments of `ClipLoader`.
+LOADER_ARGUMENTS = (
+    *("dtype", "layout", "batch_size", "num_shards", "shuffle", "last_batch", "on_error", "repeats", "group_clips"),
+    *("num_threads", "prefetch_batches", "memory_budget", "seed"),
+)
+
+
 def _noise(clip: torch.Tensor) -> torch.Tensor:
     """Changes one value in a corner by a random amount, which must be the same after a resumption."""
     changed = clip.clone()
@@ -196,32 +203,10 @@ def make_videos(folder: Path, encoder: str) -> None:
     for video, length in enumerate(LENGTHS):
         colors = [[video * RED + 8, frame * GREEN, 128] for frame in range(length)]
         pixels = np.repeat(np.array(colors, dtype=np.uint8), SIZE[0] * SIZE[1], axis=0)
-        command = [
-            encoder,
-            "-v",
-            "error",
-            "-f",
-            "rawvideo",
-            "-pix_fmt",
-            "rgb24",
-            "-video_size",
-            "x".join(map(str, SIZE)),
-        ]
-        command += [
-            "-framerate",
-            "25",
-            "-i",
-            "-",
-            "-pix_fmt",
-            "yuv420p",
-            "-c:v",
-            "libx264",
-            "-qp",
-            "0",
-            "-threads",
-            "1",
-        ]
-        command += ["-g", str(250 if video % 2 else 12), str(folder / f"{video}.mkv")]
+        width, height = SIZE
+        command = [encoder, "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", f"{width}x{height}"]
+        command += ["-framerate", "25", "-i", "-", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-qp", "0"]
+        command += ["-threads", "1", "-g", str(250 if video % 2 else 12), str(folder / f"{video}.mkv")]
         subprocess.run(command, input=pixels.tobytes(), check=True)
     (folder / "broken.mkv").write_bytes(b"no video" * 100)
 
@@ -250,9 +235,8 @@ def dataset_of(run: Run, folder: Path) -> fsp.datasets.Dataset:
         weights = [1 + n % 3 for n in range(len(samples))]
         return whole if run.kind == "plain" else fsp.datasets.weighted(whole, weights)
     # Without all names in the first part, names and numbers of the parts differ.
-    first, second = (
-        fsp.datasets.Dataset(part) for part in (samples[: len(samples) // 2], samples[len(samples) // 2 :])
-    )
+    middle = len(samples) // 2
+    first, second = fsp.datasets.Dataset(samples[:middle]), fsp.datasets.Dataset(samples[middle:])
     return first + second if run.kind == "joined" else fsp.datasets.mix((first, 1), (second, 2))
 
 
@@ -276,19 +260,8 @@ class Clip:
 
 def loader_of(run: Run, folder: Path, shard: int = 0, kind: Any = framespool.torch.ClipLoader, **changes: Any) -> Any:
     """A loader of a run."""
-    names = (
-        "dtype",
-        "layout",
-        "batch_size",
-        "num_shards",
-        "shuffle",
-        "last_batch",
-        "on_error",
-        "repeats",
-        "group_clips",
-    )
-    names += ("num_threads", "prefetch_batches", "memory_budget", "seed")
-    keywords = {name: getattr(run, name) for name in names} | {"shard_id": shard, "index": False} | changes
+    keywords = {name: getattr(run, name) for name in LOADER_ARGUMENTS}
+    keywords |= {"shard_id": shard, "index": False} | changes
     transforms = [TRANSFORMS[name]() for name in run.transforms]
     return kind(dataset_of(run, folder), SAMPLERS[run.sampler](run), transforms=transforms, **keywords)
 
@@ -584,6 +557,11 @@ def _check_epochs_differ(run: Run, clips: list[tuple[int, int]], first: Any, sec
         require(order[0] != order[1], "both epochs have the same order")
 
 
+def _clip_of(values: dict[str, Any]) -> Clip:
+    """A clip from its JSON form."""
+    return Clip(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+
 def _global(ranks: list[list[list[Clip] | str]], whole: bool, padding: bool = True) -> list[Any]:
     """The batches of all ranks together, each as a sorted list.
 
@@ -626,16 +604,7 @@ def _check_resumption(run: Run, folder: Path, loaders: list[Any], epoch: Any, ot
         if expected is None:
             require(answer["epoch"] == run.epoch + 1, "after the last batch the epoch is", answer["epoch"])
             continue
-        got = [[[Clip(**clip) for clip in b] if isinstance(b, list) else b for b in rank] for rank in answer["ranks"]]
-        got = [
-            [
-                [dataclasses.replace(c, indices=tuple(c.indices), label=tuple(c.label)) for c in b]
-                if isinstance(b, list)
-                else b
-                for b in rank
-            ]
-            for rank in got
-        ]
+        got = [[b if isinstance(b, str) else list(map(_clip_of, b)) for b in rank] for rank in answer["ranks"]]
         # The partners of mixed clips are those of the rank's batch.
         compare_all = same or not MIXING & set(run.transforms)
         if run.on_error != "raise" and run.broken is not None and not same:
@@ -658,14 +627,8 @@ def _check_data_loader(run: Run, folder: Path, epochs: Any) -> None:
     for ranks in epochs:
         got = [clips_of(batch, run, known) for batch in batches]
         require(_global([got], True) == _global([ranks[0]], True), "a DataLoader delivers other batches")
-    functions = MIXING | {"per_clip"}
-    if (
-        run.kind in WEIGHTED
-        or run.group_clips
-        or run.broken is not None
-        or functions & set(run.transforms)
-        or run.repeats > 1
-    ):
+    batched = (MIXING | {"per_clip"}) & set(run.transforms) or run.group_clips or run.repeats > 1
+    if batched or run.kind in WEIGHTED or run.broken is not None:
         return
     keywords = {name: getattr(run, name) for name in ("dtype", "num_threads", "memory_budget", "seed")}
     transforms = [TRANSFORMS[name]() for name in run.transforms]

@@ -4,7 +4,7 @@
     python tests/python/training_runs.py --run '{"batch_size": 3, …}'   checks one run again
 
 A run is a dataset, a clip sampler, transforms, and the arguments of a loader. The videos are such that a frame shows by
-its colors which video and which frame it is, whatever crops and flips did to it. So `check()` does not need a second
+its colors which video and which frame it is, also after crops and flips. So `check()` does not need a second
 decoder, and knows nothing of the order: it requires what the documentation promises.
 
 - The frames are those of `indices`, in the video of `video_ids`; the label is the label of that file.

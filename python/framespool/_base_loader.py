@@ -19,13 +19,13 @@ from framespool._index_cache import cache_location
 from framespool._index_progress import IndexProgress
 from framespool._loader_options import LoaderOptions
 from framespool._ranks import cores_per_rank, warn_unsharded
-from framespool._validate_args import byte_size, device_number, integer, stream_index
+from framespool._validate_args import byte_size, device_number, integer, stream_index, user_stacklevel
 from framespool.datasets import Dataset, MixtureDataset, WeightedDataset
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._failures import failure_record, write_failures
 from framespool.errors import GpuError
 from framespool.transforms._compose import split
-from framespool.transforms._functions import apply_functions
+from framespool.transforms._functions import BatchContext, apply_functions
 
 #: Version of the keys of `stats()`; raised when a key changes its name or meaning.
 STATS_VERSION = 2
@@ -112,6 +112,7 @@ class BaseLoader(Generic[B]):
         self._dataset_columns: dict[str, Column] | None = None  # prepared when the first batch needs them
         self._label_column: Column | None = None
         self._steps = steps
+        self._warned_idle = False  # that a mix of clips had one clip only
         self._next = (0, 0)  # epoch and batch at which the next iteration starts
         # Number, epoch and first batch of the latest pass, until another epoch is chosen.
         self._pass: tuple[int, int, int] | None = None
@@ -146,16 +147,46 @@ class BaseLoader(Generic[B]):
             "columns": {name: column.take(samples) for name, column in self._dataset_columns.items()},
         }
 
-    def _apply_functions(self, frames: Any, labels: Any, layout: str, epoch: int, clip_ids: Any) -> tuple[Any, Any]:
-        """Applies the user's functions to the frames and labels of a batch."""
+    def _apply_functions(self, values: dict[str, Any], layout: str, epoch: int) -> dict[str, Any]:
+        """Applies the user's functions to a batch.
+
+        Args:
+            values: The batch: `frames`, `labels`, `columns`, `clip_ids`, `video_ids` and `batch_index`.
+            layout: Layout of the frames.
+            epoch: Epoch of the batch.
+
+        Returns:
+            What they determine of the batch, by name.
+        """
         if not self._functions:
-            return frames, labels
+            return {}
+        order, seed = self._settings["order"], self._numbers["seed"]
         seen: Counter[int] = Counter()
         keys = []
-        for clip in clip_ids.tolist():
-            keys.append((self._numbers["seed"], epoch, clip, seen[clip]))
+        for clip in values["clip_ids"].tolist():
+            keys.append((seed, epoch, clip, seen[clip]))
             seen[clip] += 1
-        return apply_functions(self._functions, frames, layout, keys, labels)
+        # Batch of this rank, over its workers.
+        number = (values.get("batch_index") or 0) * order["num_workers"] + order["worker_id"]
+        batch = BatchContext(
+            values["labels"],
+            values["clip_ids"],
+            values["video_ids"],
+            epoch,
+            values["columns"],
+            (seed, epoch, number, order["shard_id"]),
+            order["repeats"],
+        )
+        frames = apply_functions(self._functions, values["frames"], layout, keys, batch)
+        if batch.idle is not None and not self._warned_idle:
+            self._warned_idle = True
+            warnings.warn(
+                f"{batch.idle!r} left a batch as it is: all of its {len(keys)} rows hold clip {keys[0][2]}. Use "
+                'batch_size=2 or more and, if only the last batch is so short, last_batch="drop" or "fill"',
+                stacklevel=user_stacklevel(),
+            )
+        made = {name: getattr(batch, name) for name in ("labels", "columns", "mixed_with", "mix_weights")}
+        return {"frames": frames, **made}
 
     def __len__(self) -> int:
         """Batches per epoch, the same on all ranks."""
@@ -356,7 +387,9 @@ class BaseLoader(Generic[B]):
     def describe_clip(self, clip_id: int, *, epoch: int | None = None, frame: int = 0) -> dict[str, Any]:
         """Reports what is determined about a clip before it is decoded.
 
-        In a mixture or with weights it describes the first time that the clip occurs in the epoch.
+        In a mixture or with weights it describes the first time that the clip occurs in the epoch, with `repeats` the
+        first of them; the others have the same frames. Which clip `MixUp` or `CutMix` mixed into it depends on the
+        batch: see `batch.mixed_with`.
 
         Args:
             clip_id: Clip of the dataset, as in `batch.clip_ids`.

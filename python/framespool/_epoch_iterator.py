@@ -74,4 +74,5 @@ class EpochIterator(Iterator[B]):
             check(ended)
         if ended:
             raise StopIteration
+        made[0]["batch_index"] = self._coming  # for random numbers of the batch
         return self._make(made)

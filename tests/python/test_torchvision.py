@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from framespool import transforms as t
 from framespool.transforms import _compose
-from framespool.transforms._functions import seeded
+from framespool.transforms._functions import mixing_partners, seeded
 
 torch = pytest.importorskip("torch")
 tv = pytest.importorskip("torchvision.transforms")
@@ -285,8 +285,8 @@ def test_each_clip_is_mixed_as_torchvision_would(name, layout, short_clips):
     rule, classes = fsp.samplers.random(sequence_length=2), 40
     options = {"batch_size": 3, "seed": 5, "dtype": "float32", "layout": layout, "shuffle": "full"}
     mixing = [t.Resize((16, 20)), getattr(t, name)(classes, alpha=0.8)]
-    plain = fsp.ClipLoader(short_clips[:7], rule, transforms=mixing[:1], **options)
-    mixed = fsp.ClipLoader(short_clips[:7], rule, transforms=mixing, **options)
+    plain = fsp.ClipLoader(short_clips[:8], rule, transforms=mixing[:1], **options)
+    mixed = fsp.ClipLoader(short_clips[:8], rule, transforms=mixing, **options)
     shares = []
     for epoch, (given, made) in enumerate(zip([*plain, *plain], [*mixed, *mixed], strict=True)):
         axes = [layout.index(axis) for axis in "NTCHW"]
@@ -332,3 +332,49 @@ def test_mixing_says_what_it_needs(short_clips, videos):
         transforms=[t.Resize((8, 8)), t.CutMix(3)],
     )
     assert batch.labels.tolist() == [[0, 1, 0]] * 2 and batch.images.shape == (2, 3, 8, 8)
+
+
+@pytest.mark.parametrize(("clips", "repeats", "others"), [
+    ([4, 7, 9], 1, [2, 0, 1]),
+    ([4, 4, 7, 7], 2, [2, 3, 0, 1]),
+    ([4, 4, 4, 7, 7, 7, 9, 9, 9], 3, [6, 7, 8, 0, 1, 2, 3, 4, 5]),
+    ([4, 7, 7, 4], 1, [2, 0, 0, 2]),  # a clip twice, as with replacement
+    ([4, 7, 9, 4], 1, [2, 0, 1, 2]),  # last_batch="fill" delivers the first clips again
+    ([4, 4, 7, 7, 4, 4], 2, [3, 3, 0, 1, 2, 3]),
+    ([4, 7, 7], 2, [1, 0, 0]),  # a repeat that was skipped
+    ([4, 4, 4], 2, [0, 1, 2]),
+    ([4], 1, [0]),
+])  # fmt: skip
+def test_partner_of_a_clip_is_another_clip(clips, repeats, others):
+    assert mixing_partners(clips, repeats) == others
+
+
+@pytest.mark.parametrize("name", ["MixUp", "CutMix"])
+def test_repeats_are_mixed_with_other_clips(name, short_clips):
+    options = {"batch_size": 2, "repeats": 2, "dtype": "float32", "last_batch": "fill"}
+    rule, resize = fsp.samplers.random(sequence_length=2), t.Resize((16, 20))
+    plain = fsp.ClipLoader(short_clips[:3], rule, transforms=[resize], **options)
+    mixed = fsp.ClipLoader(short_clips[:3], rule, transforms=[resize, getattr(t, name)(40, alpha=1)], **options)
+    for given, made in zip(plain, mixed, strict=True):
+        clips, others, own = made.clip_ids.torch(), made.mixed_with, made.mix_weights
+        assert others.tolist() == [2, 3, 0, 1] and (clips[others] != clips).all()
+        one_hot = torch.nn.functional.one_hot(given.labels.torch(), 40)
+        assert torch.allclose(made.labels, own[:, None] * one_hot + (1 - own[:, None]) * one_hot[others])
+        frames = given.frames.torch()
+        share, own = (made.frames == frames).float().mean((1, 2, 3, 4)), own[:, None, None, None, None]
+        if name == "MixUp":
+            assert torch.allclose(made.frames, own * frames + (1 - own) * frames[others], atol=1e-6)
+        else:
+            assert ((made.frames == frames) | (made.frames == frames[others])).all() and (share >= own.flatten()).all()
+
+
+def test_a_batch_of_one_clip_warns_once_that_nothing_is_mixed(short_clips):
+    rule, transforms = fsp.samplers.random(sequence_length=2), [t.Resize((8, 8)), t.CutMix(40)]
+    plain = fsp.ClipLoader(short_clips[:3], rule, batch_size=1, repeats=2, transforms=transforms[:1])
+    loader = fsp.ClipLoader(short_clips[:3], rule, batch_size=1, repeats=2, transforms=transforms)
+    with pytest.warns(UserWarning, match=r"CutMix.*all of its 2 rows hold clip 0. Use batch_size=2 or more") as warned:
+        batches = [*loader, *loader]
+    assert len(warned) == 1 and warned[0].filename == __file__
+    for given, made in zip(plain, batches, strict=False):
+        assert torch.equal(made.frames, given.frames.torch()) and made.mix_weights.tolist() == [1, 1]
+        assert made.labels.argmax(1).tolist() == given.labels.tolist() and made.labels.max(1).values.tolist() == [1, 1]

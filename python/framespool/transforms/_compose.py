@@ -9,7 +9,7 @@ from framespool._validate_args import as_sequence
 from framespool.errors import ArgumentError
 from framespool.transforms import _augment, _color, _erasing, _geometry, _resize
 from framespool.transforms._args import Transform
-from framespool.transforms._functions import BatchMixing, PerBatch, PerClip
+from framespool.transforms._functions import FunctionTransform
 from framespool.transforms._torchvision import translate
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def split(
         dtype: The dtype of the result.
 
     Returns:
-        The steps, and the functions: any number of `PerClip`, `PerBatch`, `MixUp` and `CutMix`, and at the end at most
-        one callable.
+        The steps, and the functions: any number of `FunctionTransform`, such as `PerClip`, and at the end at most one
+        callable.
 
     Raises:
         ArgumentError: If an entry is neither a transform nor a function at the end, or is a transform of torchvision
@@ -70,7 +70,7 @@ def split(
             built_in.append(entry)
         elif isinstance(entry, type):
             raise ArgumentError(f"transforms: {entry.__name__} is a class; use an object, {entry.__name__}(...)")
-        elif isinstance(entry, (PerClip, PerBatch, BatchMixing)):
+        elif isinstance(entry, FunctionTransform):
             functions.append(entry)
         elif not callable(entry):
             raise ArgumentError(

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,63 @@ from framespool.errors import ArgumentError
 __all__ = ["PerBatch", "PerClip"]
 
 
+@dataclass(eq=False)
+class BatchContext:
+    """The batch that functions work on, without its frames. Each function sees what the ones before it changed.
+
+    Args:
+        labels: Labels of the clips.
+        clip_ids: (N,) int64, index of each clip in the dataset.
+        video_ids: (N,) int64, index of each clip's video.
+        epoch: The epoch.
+        columns: The columns of the batch by name.
+        key: Numbers that identify the batch: seed, epoch, batch of this rank, rank.
+        repeats: How many rows in a row hold the same clip.
+    """
+
+    labels: Any
+    clip_ids: Any
+    video_ids: Any
+    epoch: int
+    columns: dict[str, Any]
+    key: tuple[int, ...]
+    repeats: int = 1
+    #: Row that was mixed into each row, and the part of each row that is its own.
+    mixed_with: Any = None
+    mix_weights: Any = None
+    #: A transform that had no two clips to mix.
+    idle: BatchMixing | None = None
+
+
+class FunctionTransform:
+    """Common base of what stands at the end of a list of transforms and is not a plain callable."""
+
+    #: Whether frames must be one tensor, not a list of tensors of different sizes.
+    _needs_one_size = True
+
+    def _apply(
+        self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int
+    ) -> Any:
+        """Returns the frames that replace `frames`, and changes what else changes in `batch`.
+
+        Args:
+            frames: A Tensor or a list of Tensors, of this package or of PyTorch.
+            layout: Its layout.
+            keys: Numbers that identify each clip.
+            batch: The batch; `None` if the frames are no batch.
+            place: Position of this function among those of the list, for random numbers of its own.
+        """
+        raise NotImplementedError
+
+    def _batch(self, batch: BatchContext | None) -> BatchContext:
+        """Returns the batch, or raises if the frames are no batch of a loader."""
+        if batch is None:
+            raise ArgumentError(f"{self!r} works on the clips of a batch; use it in the transforms of a loader")
+        return batch
+
+
 @dataclass(frozen=True)
-class PerClip:
+class PerClip(FunctionTransform):
     """Apply a function to each clip, as torchvision's transforms expect it.
 
     It runs after all other transforms, on the thread that takes batches; in a `framespool.torch.ClipDataset`, in the
@@ -43,10 +98,14 @@ class PerClip:
 
     function: Callable[[Any], Any]
 
+    _needs_one_size = False
+
     def __post_init__(self) -> None:
         _check(self)
 
-    def _apply(self, frames: Any, layout: str, keys: Iterable[tuple[int, ...]]) -> Any:
+    def _apply(
+        self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int
+    ) -> Any:
         """Applies the function to the clips of `frames`, or to `frames` itself if its layout has no N."""
         torch = _torch(self)
         clip_layout = layout.removeprefix("N")
@@ -70,7 +129,7 @@ class PerClip:
 
 
 @dataclass(frozen=True)
-class PerBatch:
+class PerBatch(FunctionTransform):
     """Apply a function to each finished batch, such as a random mix of its clips.
 
     It runs after all other transforms, on the thread that takes batches.
@@ -96,12 +155,14 @@ class PerBatch:
     def __post_init__(self) -> None:
         _check(self)
 
-    def _apply(self, frames: Any) -> Any:
+    def _apply(
+        self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int
+    ) -> Any:
         _torch(self)
         return self.function(_tensor(frames))
 
 
-class BatchMixing:
+class BatchMixing(FunctionTransform):
     """Common base of the transforms that mix the clips of a batch."""
 
     num_classes: int | None
@@ -114,31 +175,80 @@ class BatchMixing:
         if self.num_classes is not None:
             integer(f"{name}: num_classes", self.num_classes, least=1)
 
-    def _apply(self, frames: Any, labels: Any, layout: str, keys: Sequence[tuple[int, ...]]) -> tuple[Any, Any]:
-        """Returns mixed frames, and their labels as vectors. Frames that are no batch have no labels."""
-        torch = _torch(self)
-        if labels is None:
-            raise ArgumentError(f"{self!r} mixes the clips of a batch; use it in the transforms of a loader")
-        labels = _tensor(labels)
-        if labels.ndim == 1:
-            labels = self._one_hot(torch, labels)
-        elif self.num_classes not in (None, labels.shape[1]):
-            raise ArgumentError(f"{self!r}: labels are vectors of {labels.shape[1]} numbers; remove num_classes")
-        mixed, kept = self._mix(torch, _tensor(frames), layout, keys)
-        kept = kept.to(labels.device).unsqueeze(1)
-        return mixed, kept * labels + (1 - kept) * labels.roll(1, 0)
+    def _apply(
+        self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int
+    ) -> Any:
+        """Mixes frames, and makes labels vectors and mixes them."""
+        torch, batch, frames = _torch(self), self._batch(batch), _tensor(frames)
+        self._check_frames(frames)
+        labels = label_vectors(self, torch, batch.labels, self.num_classes)
+        others = mixing_partners(batch.clip_ids.tolist(), batch.repeats)
+        if others == list(range(len(others))):
+            weights, batch.idle = torch.ones(len(others)), self
+        else:
+            frames, weights = self._mix(torch, frames, layout, keys, others)
+        own = weights.to(labels.device).unsqueeze(1)
+        batch.labels = own * labels + (1 - own) * labels[others]
+        batch.mixed_with, batch.mix_weights = torch.tensor(others), weights
+        return frames
 
-    def _mix(self, torch: Any, frames: Any, layout: str, keys: Sequence[tuple[int, ...]]) -> tuple[Any, Any]:
-        """Returns the mixed frames, and the part (N,) of each clip that is its own, float32."""
+    def _check_frames(self, frames: Any) -> None:
+        """Raises if these frames cannot be mixed."""
+
+    def _mix(
+        self, torch: Any, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], others: list[int]
+    ) -> tuple[Any, Any]:
+        """Returns the mixed frames, and the part (N,) of each clip that is its own, float32 on the CPU.
+
+        `others` has the row that is mixed into each row.
+        """
         raise NotImplementedError
 
-    def _one_hot(self, torch: Any, labels: Any) -> Any:
-        if self.num_classes is None:
-            raise ArgumentError(f"{self!r} needs num_classes, since labels are class numbers")
-        wrong = [label for label in labels.tolist() if label not in range(self.num_classes)]
-        if wrong:
-            raise ArgumentError(f"{self!r}: the label {wrong[0]} is not a class from 0 to {self.num_classes - 1}")
-        return torch.nn.functional.one_hot(labels.long(), self.num_classes).float()
+
+def mixing_partners(clips: Sequence[int], repeats: int) -> list[int]:
+    """Which row of a batch is mixed into each row: `repeats` rows before it, or the nearest one before that.
+
+    It holds another clip, and rows before the first one are counted from the end. With `repeats`, where
+    neighboring rows hold the same clip, each repeat is the partner of one row only.
+
+    Args:
+        clips: Index of the clip in each row.
+        repeats: Number of neighboring rows with the same clip.
+
+    Returns:
+        The row for each row: itself if all rows hold the same clip.
+    """
+    size = len(clips)
+    earlier = ([(row - repeats - step) % size for step in range(size)] for row in range(size))
+    return [next((each for each in rows if clips[each] != clips[row]), row) for row, rows in enumerate(earlier)]
+
+
+def label_vectors(transform: FunctionTransform, torch: Any, labels: Any, num_classes: int | None) -> Any:
+    """Converts class numbers to vectors of probabilities.
+
+    Args:
+        transform: The transform that needs them, for the message of an error.
+        torch: The module.
+        labels: (N,) class numbers, or vectors (N, K), which stay.
+        num_classes: Number of classes; `None` if labels are vectors.
+
+    Returns:
+        (N, K) float32, or the vectors.
+
+    Raises:
+        ArgumentError: If `num_classes` does not fit the labels.
+    """
+    labels = _tensor(labels)
+    if labels.ndim > 1:
+        if num_classes not in (None, labels.shape[1]):
+            raise ArgumentError(f"{transform!r}: labels are vectors of {labels.shape[1]} numbers; remove num_classes")
+        return labels
+    if num_classes is None:
+        raise ArgumentError(f"{transform!r} needs num_classes, since labels are class numbers")
+    wrong = [label for label in labels.tolist() if label not in range(num_classes)]
+    if wrong:
+        raise ArgumentError(f"{transform!r}: the label {wrong[0]} is not a class from 0 to {num_classes - 1}")
+    return torch.nn.functional.one_hot(labels.long(), num_classes).float()
 
 
 @contextlib.contextmanager
@@ -167,7 +277,7 @@ def _check(transform: PerClip | PerBatch) -> None:
         raise ArgumentError(f"{name}: function must be callable, got {transform.function!r}")
 
 
-def _torch(transform: PerClip | PerBatch | BatchMixing) -> Any:
+def _torch(transform: FunctionTransform) -> Any:
     try:
         return importlib.import_module("torch")
     except ImportError:
@@ -182,40 +292,39 @@ def _tensor(frames: Any) -> Any:
 
 
 def apply_functions(
-    functions: Sequence[Any], frames: Any, layout: str, keys: Sequence[tuple[int, ...]], labels: Any = None
-) -> tuple[Any, Any]:
+    functions: Sequence[Any],
+    frames: Any,
+    layout: str,
+    keys: Sequence[tuple[int, ...]],
+    batch: BatchContext | None = None,
+) -> Any:
     """Applies the user's functions in turn.
 
     Args:
-        functions: `PerClip`, `PerBatch`, `MixUp` and `CutMix` objects, and at the end at most one callable.
+        functions: `FunctionTransform` objects, and at the end at most one callable.
         frames: A Tensor, or a list of Tensors.
         layout: Its layout, such as `"NTCHW"`, `"TCHW"` or `"HWC"`.
         keys: Numbers that identify each clip, or the one clip if the layout has no N.
-        labels: Labels of the clips; `None` if the frames are no batch.
+        batch: The batch, which the functions may change; `None` if the frames are no batch.
 
     Returns:
-        The result of the last function, or `frames` without any; and the labels.
+        The result of the last function, or `frames` without any.
 
     Raises:
         ArgumentError: If frames of different sizes are passed to a function of a batch.
     """
-    for function in functions:
-        if isinstance(function, PerClip):
-            frames = function._apply(frames, layout, keys)
-            continue
-        if isinstance(frames, list):
+    for place, function in enumerate(functions):
+        if isinstance(frames, list) and getattr(function, "_needs_one_size", True):
             # Also if the frames of this batch have one size: the input of a function must not vary between batches.
             raise ArgumentError(
                 f"{function!r} needs frames of one size, but these transforms give different ones; "
                 'put Resize((height, width)) or a crop before it, or use collate="pad"'
             )
-        if isinstance(function, BatchMixing):
-            frames, labels = function._apply(frames, labels, layout, keys)
-        elif isinstance(function, PerBatch):
-            frames = function._apply(frames)
+        if isinstance(function, FunctionTransform):
+            frames = function._apply(frames, layout, keys, batch, place)
         else:
             frames = function(_tensor(frames) if is_module(function) else frames)
-    return frames, labels
+    return frames
 
 
 def is_module(function: Any) -> bool:

@@ -170,23 +170,23 @@ class BaseLoader(Generic[B]):
         number = (values.get("batch_index") or 0) * order["num_workers"] + order["worker_id"]
         batch = BatchContext(
             values["labels"],
+            values["columns"],
             values["clip_ids"],
             values["video_ids"],
             epoch,
-            values["columns"],
-            (seed, epoch, number, order["shard_id"]),
-            order["repeats"],
+            _key=(seed, epoch, number, order["shard_id"]),
+            _repeats=order["repeats"],
         )
         frames = apply_functions(self._functions, values["frames"], layout, keys, batch)
-        if batch.idle is not None and not self._warned_idle:
+        if batch._idle is not None and not self._warned_idle:
             self._warned_idle = True
             warnings.warn(
-                f"{batch.idle!r} left a batch as it is: all of its {len(keys)} rows hold clip {keys[0][2]}. Use "
+                f"{batch._idle!r} left a batch as it is: all of its {len(keys)} rows hold clip {keys[0][2]}. Use "
                 'batch_size=2 or more and, if only the last batch is so short, last_batch="drop" or "fill"',
                 stacklevel=user_stacklevel(),
             )
-        made = {name: getattr(batch, name) for name in ("labels", "columns", "mixed_with", "mix_weights")}
-        return {"frames": frames, **made}
+        mixed = {"mixed_with": batch._mixed_with, "mix_weights": batch._mix_weights}
+        return {"frames": frames, "labels": batch.labels, "columns": batch.columns, **mixed}
 
     def __len__(self) -> int:
         """Batches per epoch, the same on all ranks."""

@@ -473,8 +473,9 @@ class ClipLoader(BaseLoader[Batch]):
         return self._batch(epoch, [one for one in made if one is not None])
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> Batch:
-        values = {**made[0], **self._columns(made[0], made[0]["video_ids"])}
+        values: dict[str, Any] = {**made[0], **self._columns(made[0], made[0]["video_ids"])}
         if self._cameras is not None:
             values["columns"] |= self._cameras.values(made)
         values |= self._apply_functions(values, self._settings["layout"], epoch)
-        return Batch(**{field.name: values.get(field.name) for field in fields(Batch)})
+        named: dict[str, Any] = {field.name: values.get(field.name) for field in fields(Batch)}
+        return Batch(**named)

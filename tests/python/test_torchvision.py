@@ -378,3 +378,77 @@ def test_a_batch_of_one_clip_warns_once_that_nothing_is_mixed(short_clips):
     for given, made in zip(plain, batches, strict=False):
         assert torch.equal(made.frames, given.frames.torch()) and made.mix_weights.tolist() == [1, 1]
         assert made.labels.argmax(1).tolist() == given.labels.tolist() and made.labels.max(1).values.tolist() == [1, 1]
+
+
+def noise_of_both_generators(frames, context):
+    """Noise of the default generator, of the generator of the context, and what else the context has."""
+    given = torch.rand(len(frames), generator=context.generator)
+    context.columns["numbers"] = torch.stack([torch.rand(len(frames)), given], 1)
+    context.columns["seen"] = torch.stack([context.labels, context.clip_ids, context.video_ids], 1)
+    context.labels = context.labels + 100 * (1 + context.epoch)
+    return frames.float() + torch.rand(frames.shape)
+
+
+def test_random_numbers_of_per_batch_depend_on_seed_epoch_batch_and_rank(short_clips):
+    def loader(seed=1, **keywords):
+        rule, resize = fsp.samplers.uniform(sequence_length=2, clips_per_video=1), t.Resize((8, 9))
+        transforms = [resize, t.PerBatch(noise_of_both_generators), t.PerBatch(torch.nn.Dropout(0.5))]
+        return fsp.ClipLoader(
+            short_clips[:8], rule, batch_size=2, transforms=transforms, shuffle="full", seed=seed, **keywords
+        )
+
+    def drawn(batches):
+        return [(batch["numbers"], batch.frames) for batch in batches]
+
+    def same(a, b):
+        return [
+            all(torch.equal(x, y) for x, y in zip(one, other, strict=True)) for one, other in zip(a, b, strict=True)
+        ]
+
+    state = torch.random.get_rng_state()
+    first = drawn(loader())
+    assert torch.equal(state, torch.random.get_rng_state()), "the generator of the program is left alone"
+    torch.rand(3)
+    assert len(first) == 4 and same(first, drawn(loader(num_threads=1, prefetch_batches=1))) == [True] * 4
+    begun, resumed = loader(), loader()
+    next(iter(begun))
+    resumed.load_state_dict(begun.state_dict())
+    assert same(first[1:], drawn(resumed)) == [True] * 3
+    for worker in range(2):
+        assert same(first[worker::2], drawn(loader(num_workers=2, worker_id=worker))) == [True] * 2
+    ranks = [drawn(loader(num_shards=2, shard_id=rank)) for rank in range(2)]
+    twice = loader()
+    list(twice)
+    others = [number for made in (first, *ranks, drawn(loader(seed=2)), drawn(twice)) for number, _ in made]
+    assert len({tuple(numbers.flatten().tolist()) for numbers in others}) == len(others) - 2, (
+        "rank 0 of 2 draws the same"
+    )
+
+
+def test_per_batch_changes_labels_and_adds_columns(short_clips):
+    rule, transforms = fsp.samplers.random(sequence_length=2), [t.Resize((8, 9)), t.PerBatch(noise_of_both_generators)]
+    loader = fsp.ClipLoader(short_clips[:3], rule, batch_size=3, transforms=transforms, shuffle="full")
+    for epoch in range(2):
+        [batch] = loader
+        clips = batch.clip_ids.tolist()
+        assert batch.labels.tolist() == [100 * (1 + epoch) + clip for clip in clips]
+        assert batch["seen"].tolist() == [[clip] * 3 for clip in clips]
+    with pytest.raises(fsp.ArgumentError, match="works on the clips of a batch; use it in the transforms of a loader"):
+        fsp.Video(short_clips[0][0]).frames([0], transforms=transforms)
+
+
+class WithContext(torch.nn.Module):
+    def forward(self, frames, context):
+        return context.clip_ids
+
+
+def test_functions_without_a_parameter_context_get_frames_only(short_clips):
+    def result(function):
+        transforms = [t.Resize((8, 9)), t.PerBatch(function)]
+        rule = fsp.samplers.random(sequence_length=2)
+        return next(iter(fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=transforms))).frames
+
+    assert result(torch.numel) == 2 * 2 * 3 * 8 * 9  # a function of C, which has no signature
+    assert result(torch.nn.Flatten()).shape == (2, 2 * 3 * 8 * 9)
+    assert result(lambda frames, other=None: other) is None
+    assert result(WithContext()).tolist() == [0, 1]

@@ -71,7 +71,7 @@ from framespool.transforms._color import (
     ToneMap,
 )
 from framespool.transforms._erasing import Cutout, GridMask, RandomErasing
-from framespool.transforms._functions import PerBatch, PerClip
+from framespool.transforms._functions import BatchContext, PerBatch, PerClip
 from framespool.transforms._geometry import (
     CenterCrop,
     FiveCrop,
@@ -90,6 +90,7 @@ from framespool.transforms._resize import Letterbox, Resize, SmartResize
 
 __all__ = [
     "AssumeColor",
+    "BatchContext",
     "CenterCrop",
     "ColorJitter",
     "ColorTwist",

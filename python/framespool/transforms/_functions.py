@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,35 +15,51 @@ from framespool._framespool import Tensor
 from framespool._validate_args import integer, number
 from framespool.errors import ArgumentError
 
-__all__ = ["PerBatch", "PerClip"]
+__all__ = ["BatchContext", "PerBatch", "PerClip"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class BatchContext:
-    """The batch that functions work on, without its frames. Each function sees what the ones before it changed.
+    """The batch that a function of `PerBatch` works on, without its frames.
+
+    The function may assign `labels` and add entries to `columns`: the batch is delivered with them.
 
     Args:
-        labels: Labels of the clips.
+        labels: Labels of the clips, as in `Batch`, or as the functions before this one changed them.
+        columns: Columns of the batch by name; `batch[name]` finds the entries.
         clip_ids: (N,) int64, index of each clip in the dataset.
-        video_ids: (N,) int64, index of each clip's video.
-        epoch: The epoch.
-        columns: The columns of the batch by name.
-        key: Numbers that identify the batch: seed, epoch, batch of this rank, rank.
-        repeats: How many rows in a row hold the same clip.
+        video_ids: (N,) int64, index of each clip's video, or of each image.
+        epoch: The epoch, from 0.
+        generator: A `torch.Generator` on the CPU, seeded for this function and batch.
+
+    Example:
+        >>> import framespool as fsp
+        >>> import torch
+        >>> def add_noise(frames, context):
+        ...     context.columns["levels"] = torch.rand(len(frames), generator=context.generator)
+        ...     return frames + context.columns["levels"].reshape(-1, 1, 1, 1, 1)
+        >>> transforms = [fsp.transforms.Resize((8, 8)), fsp.transforms.PerBatch(add_noise)]
+        >>> clip_sampler = fsp.samplers.random(sequence_length=4)
+        >>> loader = fsp.ClipLoader(["a.mp4"], clip_sampler, batch_size=1, transforms=transforms)
+        >>> next(iter(loader))["levels"].shape
+        torch.Size([1])
     """
 
     labels: Any
+    columns: dict[str, Any]
     clip_ids: Any
     video_ids: Any
     epoch: int
-    columns: dict[str, Any]
-    key: tuple[int, ...]
-    repeats: int = 1
-    #: Row that was mixed into each row, and the part of each row that is its own.
-    mixed_with: Any = None
-    mix_weights: Any = None
+    generator: Any = None
+    #: Seed, epoch, batch of this rank, rank.
+    _key: tuple[int, ...] = ()
+    #: How many neighboring rows hold the same clip.
+    _repeats: int = 1
+    #: What `Batch` has under these names.
+    _mixed_with: Any = None
+    _mix_weights: Any = None
     #: A transform that had no two clips to mix.
-    idle: BatchMixing | None = None
+    _idle: BatchMixing | None = None
 
 
 class FunctionTransform:
@@ -134,11 +151,22 @@ class PerBatch(FunctionTransform):
 
     It runs after all other transforms, on the thread that takes batches.
 
+    If the function has a parameter `context`, it gets a `BatchContext` there, with labels, ids and a generator:
+    `function(frames, context)`. To change the labels it assigns `context.labels`, to add a value to the batch it
+    assigns `context.columns[name]`; what it returns always replaces the frames.
+
+    `context.generator` and PyTorch's default generator on the CPU are seeded for each batch, and the default one is
+    restored afterwards; generators of GPUs are not. The seed depends on (seed, epoch, number of the batch, rank) and on
+    the position in the list. A run that is resumed on the same number of ranks draws the same numbers, with any number
+    of threads or `DataLoader` workers. On another number of ranks batches hold other clips, so a clip meets other
+    numbers; for numbers that depend on the clip only, use `PerClip`.
+
     Args:
         function: Gets the frames as a `torch.Tensor` in the layout and dtype of the loader; its result replaces them.
 
     Raises:
-        ArgumentError: If `function` is not callable.
+        ArgumentError: If `function` is not callable; while iterating, if it has a parameter `context` and the frames
+            are no batch of a loader.
 
     Example:
         >>> import framespool as fsp
@@ -150,16 +178,34 @@ class PerBatch(FunctionTransform):
         torch.Size([1, 4, 3, 8, 8])
     """
 
-    function: Callable[[Any], Any]
+    function: Callable[..., Any]
 
     def __post_init__(self) -> None:
         _check(self)
+        object.__setattr__(self, "_takes_context", _has_parameter(self.function, "context"))
 
     def _apply(
         self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int
     ) -> Any:
-        _torch(self)
-        return self.function(_tensor(frames))
+        torch, frames = _torch(self), _tensor(frames)
+        key = (*(keys[0] if batch is None else batch._key), place)
+        with seeded(torch, key):
+            if not self._takes_context:  # type: ignore[attr-defined]
+                return self.function(frames)
+            batch = self._batch(batch)
+            for name in ("labels", "clip_ids", "video_ids"):
+                setattr(batch, name, _tensor(getattr(batch, name)))
+            batch.generator = torch.Generator().manual_seed(_seed((*key, 1)))
+            return self.function(frames, context=batch)
+
+
+def _has_parameter(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function names this parameter. A `torch.nn.Module` is called through `forward`."""
+    called: Any = function
+    try:
+        return name in inspect.signature(called.forward if is_module(called) else called).parameters
+    except (TypeError, ValueError):
+        return False  # a function of C without a signature
 
 
 class BatchMixing(FunctionTransform):
@@ -182,14 +228,14 @@ class BatchMixing(FunctionTransform):
         torch, batch, frames = _torch(self), self._batch(batch), _tensor(frames)
         self._check_frames(frames)
         labels = label_vectors(self, torch, batch.labels, self.num_classes)
-        others = mixing_partners(batch.clip_ids.tolist(), batch.repeats)
+        others = mixing_partners(batch.clip_ids.tolist(), batch._repeats)
         if others == list(range(len(others))):
-            weights, batch.idle = torch.ones(len(others)), self
+            weights, batch._idle = torch.ones(len(others)), self
         else:
             frames, weights = self._mix(torch, frames, layout, keys, others)
         own = weights.to(labels.device).unsqueeze(1)
         batch.labels = own * labels + (1 - own) * labels[others]
-        batch.mixed_with, batch.mix_weights = torch.tensor(others), weights
+        batch._mixed_with, batch._mix_weights = torch.tensor(others), weights
         return frames
 
     def _check_frames(self, frames: Any) -> None:
@@ -262,13 +308,18 @@ def seeded(torch: Any, key: tuple[int, ...]) -> Iterator[None]:
     Returns:
         A context manager.
     """
+    with torch.random.fork_rng(devices=[]):
+        # manual_seed of the module would also seed the generators of all devices.
+        torch.default_generator.manual_seed(_seed(key))
+        yield
+
+
+def _seed(key: tuple[int, ...]) -> int:
+    """A seed from 0 to 2**63 - 1 for numbers that identify a clip or a batch."""
     import hashlib  # loads OpenSSL, which most programs do not need
 
-    with torch.random.fork_rng(devices=[]):
-        digest = hashlib.blake2b(struct.pack(f"<{len(key)}Q", *key), digest_size=8).digest()
-        # manual_seed would also seed the generators of all devices.
-        torch.default_generator.manual_seed(int.from_bytes(digest, "little") >> 1)
-        yield
+    digest = hashlib.blake2b(struct.pack(f"<{len(key)}Q", *key), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
 
 
 def _check(transform: PerClip | PerBatch) -> None:

@@ -452,3 +452,79 @@ def test_functions_without_a_parameter_context_get_frames_only(short_clips):
     assert result(torch.nn.Flatten()).shape == (2, 2 * 3 * 8 * 9)
     assert result(lambda frames, other=None: other) is None
     assert result(WithContext()).tolist() == [0, 1]
+
+
+def identity(frames):
+    return frames
+
+
+def test_one_of_chooses_a_function_for_each_batch(short_clips):
+    rule, resize = fsp.samplers.random(sequence_length=2), t.Resize((8, 8))
+    options = {"batch_size": 2, "dtype": "float32", "last_batch": "drop"}
+
+    def loader(mixing, **more):
+        return fsp.ClipLoader(short_clips[:13], rule, transforms=[resize, mixing], **options, **more)
+
+    def batches(mixing, **more):
+        made = loader(mixing, **more)
+        return [(batch.frames, batch.labels) for _ in range(3) for batch in made]
+
+    def same(one, other):
+        return all(map(torch.equal, one, other))
+
+    functions = [t.MixUp(40), t.CutMix(40), t.PerBatch(identity)]
+    chosen, each = batches(t.OneOf(functions)), [batches(function) for function in functions]
+    counts = [0, 0, 0]
+    for number, (frames, labels) in enumerate(chosen):
+        [found] = [place for place in range(3) if torch.equal(frames, each[place][number][0])]
+        counts[found] += 1
+        if found < 2:
+            assert torch.equal(labels, each[found][number][1])
+        else:  # labels have one form in all batches
+            assert torch.equal(labels, torch.nn.functional.one_hot(each[2][number][1].torch(), 40).float())
+    assert len(chosen) == 18 and min(counts) > 1
+    assert all(map(same, batches(t.OneOf(functions, weights=[0, 1, 0])), each[1]))
+
+    begun, resumed = loader(t.OneOf(functions)), loader(t.OneOf(functions))
+    iterator = iter(begun)
+    for _ in range(3):
+        next(iterator)
+    resumed.load_state_dict(begun.state_dict())
+    assert all(map(same, [(batch.frames, batch.labels) for batch in resumed], chosen[3:6]))
+    with pytest.raises(fsp.ArgumentError, match="transforms was"):
+        loader(t.OneOf(functions[:2])).load_state_dict(begun.state_dict())
+
+
+def test_one_of_refuses_what_it_cannot_choose_from():
+    for wrong, message in [
+        ([], "transforms must be a list of functions"),
+        ([t.MixUp(3), t.Resize(8)], r"Resize\(.*is no function of clips or batches; use MixUp, CutMix"),
+        ([t.MixUp(3), t.CutMix(4)], "num_classes must be the same"),
+    ]:
+        with pytest.raises(fsp.ArgumentError, match=message):
+            t.OneOf(wrong)
+    for weights in ([1], [0, 0], [1, -1], 3):
+        with pytest.raises(fsp.ArgumentError, match="OneOf: "):
+            t.OneOf([t.MixUp(3), t.CutMix(3)], weights)
+    both = [t.OneOf([t.MixUp(3), t.PerBatch(identity)]), t.CutMix(3)]
+    with pytest.raises(fsp.ArgumentError, match=r"CutMix.*would mix clips again that OneOf.*for one of them.* OneOf\("):
+        _compose.split(both, "float32")
+
+
+def test_label_smoothing_is_that_of_pytorch(short_clips):
+    """The loss is that of labels without smoothing and `CrossEntropyLoss(label_smoothing=...)`."""
+    rule, smoothing = fsp.samplers.random(sequence_length=2), t.LabelSmoothing(13, 0.2)
+    logits = torch.randn((4, 13), generator=torch.Generator().manual_seed(1))
+
+    def loss(transforms, label_smoothing=0.0):
+        options = {"batch_size": 4, "transforms": [t.Resize((8, 8)), *transforms]}
+        labels = next(iter(fsp.ClipLoader(short_clips, rule, **options))).torch().labels
+        return torch.nn.functional.cross_entropy(logits, labels, label_smoothing=label_smoothing)
+
+    assert torch.allclose(loss([smoothing]), loss([], 0.2))
+    mixed = loss([t.CutMix(13)], 0.2)
+    for transforms in ([smoothing, t.CutMix(13)], [t.CutMix(13), smoothing]):
+        assert torch.allclose(loss(transforms), mixed)
+    for wrong in ({"smoothing": 1.5}, {"num_classes": 0}):
+        with pytest.raises(fsp.ArgumentError, match="LabelSmoothing: "):
+            t.LabelSmoothing(**wrong)

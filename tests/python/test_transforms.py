@@ -213,7 +213,7 @@ def test_all_arguments_reach_the_engine(transform, expected):
         assert all(type(part) in (float, str) for part in parts), value
 
 
-FUNCTIONS = ("BatchContext", "CutMix", "MixUp", "PerBatch", "PerClip")
+FUNCTIONS = ("BatchContext", "CutMix", "LabelSmoothing", "MixUp", "OneOf", "PerBatch", "PerClip")
 NOT_OF_THE_ENGINE = (*FUNCTIONS, "Transform", "apply", "map_boxes", "map_points", "sample_params")
 
 

@@ -43,9 +43,10 @@ Bicubic overshoot is clamped to the range of the stored samples after each axis,
 A list may also contain transforms of torchvision, also in `Compose` or `torch.nn.Sequential`. They are replaced by
 those of this module if both do the same, and refused otherwise. `Normalize` may stand before crops, flips and resizes.
 
-Functions stand at the end of a list: `PerClip` for each clip, `PerBatch`, `MixUp` and `CutMix` for the batch, and as
-the last entry any callable. A callable receives the finished frames in the requested layout and dtype, as a
-`torch.Tensor` if it is a `torch.nn.Module`, else as a `framespool.Tensor`. Its result replaces them.
+Functions stand at the end of a list: `PerClip` for each clip, `PerBatch`, `MixUp`, `CutMix`, `OneOf` of them and
+`LabelSmoothing` for the batch, and as the last entry any callable. A callable receives the finished frames in the
+requested layout and dtype, as a `torch.Tensor` if it is a `torch.nn.Module`, else as a `framespool.Tensor`. Its result
+replaces them.
 """
 
 from framespool.transforms._apply import apply, sample_params
@@ -84,7 +85,7 @@ from framespool.transforms._geometry import (
     RandomVerticalFlip,
     ThreeCrop,
 )
-from framespool.transforms._mixing import CutMix, MixUp
+from framespool.transforms._mixing import CutMix, LabelSmoothing, MixUp, OneOf
 from framespool.transforms._points import map_boxes, map_points
 from framespool.transforms._resize import Letterbox, Resize, SmartResize
 
@@ -100,9 +101,11 @@ __all__ = [
     "GaussianBlur",
     "Grayscale",
     "GridMask",
+    "LabelSmoothing",
     "Letterbox",
     "MixUp",
     "Normalize",
+    "OneOf",
     "Pad",
     "PerBatch",
     "PerClip",

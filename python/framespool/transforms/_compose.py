@@ -82,6 +82,13 @@ def split(
             raise ArgumentError(f"transforms: a callable must come last, got {entry!r} before others; move it{ours}")
         else:
             functions.append(entry)
+    mixing = [function for function in functions if getattr(function, "_mixes", False)]
+    if len(mixing) > 1:
+        first, second = mixing[:2]
+        raise ArgumentError(
+            f"transforms: {second!r} would mix clips again that {first!r} has mixed; for one of them per batch use "
+            f"OneOf([{first!r}, {second!r}])"
+        )
     return [entry._step() for entry in _normalize_late(built_in)], tuple(functions)
 
 

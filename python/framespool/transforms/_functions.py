@@ -9,7 +9,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from framespool._framespool import Tensor
 from framespool._validate_args import integer, number
@@ -67,6 +67,8 @@ class FunctionTransform:
 
     #: Whether frames must be one tensor, not a list of tensors of different sizes.
     _needs_one_size = True
+    #: Whether it mixes the clips of a batch, and makes labels vectors.
+    _mixes = False
 
     def _apply(
         self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int
@@ -124,7 +126,7 @@ class PerClip(FunctionTransform):
         self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int
     ) -> Any:
         """Applies the function to the clips of `frames`, or to `frames` itself if its layout has no N."""
-        torch = _torch(self)
+        torch = torch_module(self)
         clip_layout = layout.removeprefix("N")
         if clip_layout == layout:
             return self._one(torch, _tensor(frames), layout, *keys)
@@ -180,6 +182,8 @@ class PerBatch(FunctionTransform):
 
     function: Callable[..., Any]
 
+    _takes_context: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         _check(self)
         object.__setattr__(self, "_takes_context", _has_parameter(self.function, "context"))
@@ -187,15 +191,15 @@ class PerBatch(FunctionTransform):
     def _apply(
         self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int
     ) -> Any:
-        torch, frames = _torch(self), _tensor(frames)
+        torch, frames = torch_module(self), _tensor(frames)
         key = (*(keys[0] if batch is None else batch._key), place)
         with seeded(torch, key):
-            if not self._takes_context:  # type: ignore[attr-defined]
+            if not self._takes_context:
                 return self.function(frames)
             batch = self._batch(batch)
             for name in ("labels", "clip_ids", "video_ids"):
                 setattr(batch, name, _tensor(getattr(batch, name)))
-            batch.generator = torch.Generator().manual_seed(_seed((*key, 1)))
+            batch.generator = torch.Generator().manual_seed(seed_of((*key, 1)))
             return self.function(frames, context=batch)
 
 
@@ -214,9 +218,11 @@ class BatchMixing(FunctionTransform):
     num_classes: int | None
     alpha: float
 
+    _mixes = True
+
     def __post_init__(self) -> None:
         name = type(self).__name__
-        _torch(self)
+        torch_module(self)
         number(f"{name}: alpha", self.alpha, above=0)
         if self.num_classes is not None:
             integer(f"{name}: num_classes", self.num_classes, least=1)
@@ -225,7 +231,7 @@ class BatchMixing(FunctionTransform):
         self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int
     ) -> Any:
         """Mixes frames, and makes labels vectors and mixes them."""
-        torch, batch, frames = _torch(self), self._batch(batch), _tensor(frames)
+        torch, batch, frames = torch_module(self), self._batch(batch), _tensor(frames)
         self._check_frames(frames)
         labels = label_vectors(self, torch, batch.labels, self.num_classes)
         others = mixing_partners(batch.clip_ids.tolist(), batch._repeats)
@@ -310,12 +316,19 @@ def seeded(torch: Any, key: tuple[int, ...]) -> Iterator[None]:
     """
     with torch.random.fork_rng(devices=[]):
         # manual_seed of the module would also seed the generators of all devices.
-        torch.default_generator.manual_seed(_seed(key))
+        torch.default_generator.manual_seed(seed_of(key))
         yield
 
 
-def _seed(key: tuple[int, ...]) -> int:
-    """A seed from 0 to 2**63 - 1 for numbers that identify a clip or a batch."""
+def seed_of(key: tuple[int, ...]) -> int:
+    """Derives a seed from numbers that identify a clip or a batch.
+
+    Args:
+        key: The numbers.
+
+    Returns:
+        An int from 0 to 2**63 - 1, each equally likely.
+    """
     import hashlib  # loads OpenSSL, which most programs do not need
 
     digest = hashlib.blake2b(struct.pack(f"<{len(key)}Q", *key), digest_size=8).digest()
@@ -328,7 +341,18 @@ def _check(transform: PerClip | PerBatch) -> None:
         raise ArgumentError(f"{name}: function must be callable, got {transform.function!r}")
 
 
-def _torch(transform: FunctionTransform) -> Any:
+def torch_module(transform: FunctionTransform) -> Any:
+    """Imports PyTorch.
+
+    Args:
+        transform: The transform that needs it, for the message of an error.
+
+    Returns:
+        The module.
+
+    Raises:
+        ArgumentError: If it is not installed.
+    """
     try:
         return importlib.import_module("torch")
     except ImportError:

@@ -1,16 +1,26 @@
-"""Transforms that mix the clips of a batch, and their labels with them."""
+"""Transforms that change the labels of a batch: MixUp, CutMix, the choice of one of them, label smoothing."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from framespool._validate_args import as_sequence, integer, number
 from framespool.errors import ArgumentError
-from framespool.transforms._functions import BatchMixing, seeded
+from framespool.transforms._functions import (
+    BatchContext,
+    BatchMixing,
+    FunctionTransform,
+    label_vectors,
+    seed_of,
+    seeded,
+    torch_module,
+)
 
-__all__ = ["CutMix", "MixUp"]
+__all__ = ["CutMix", "LabelSmoothing", "MixUp", "OneOf"]
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,122 @@ class CutMix(BatchMixing):
             to.copy_(source)
             shares.append(1 - (bottom - top) * (right - left) / (height * width))
         return mixed, torch.tensor(shares)
+
+
+@dataclass(frozen=True)
+class OneOf(FunctionTransform):
+    """Apply one of several functions to each batch, such as `MixUp` to some batches and `CutMix` to the others.
+
+    The choice depends on (seed, epoch, number of the batch, rank), as the random numbers of `PerBatch` do. If `MixUp`
+    or `CutMix` is among the functions, labels are vectors in all batches, also where another function is chosen.
+
+    Args:
+        transforms: `MixUp`, `CutMix`, `PerBatch`, `PerClip` and other functions at the end of a list.
+        weights: Relative probability of each. `None`: all are equally likely.
+
+    Raises:
+        ArgumentError: If an argument is invalid, or if the functions name different numbers of classes.
+
+    Example:
+        >>> import framespool as fsp
+        >>> t = fsp.transforms
+        >>> mixing = t.OneOf([t.MixUp(num_classes=3, alpha=0.8), t.CutMix(num_classes=3)], weights=[0.3, 0.7])
+        >>> transforms = [t.Resize((8, 8)), t.Normalize(0.45, 0.225), mixing]
+        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4)
+        >>> loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=3, transforms=transforms, dtype="float32")
+        >>> next(iter(loader)).labels.shape
+        torch.Size([3, 3])
+    """
+
+    transforms: Sequence[Any]
+    weights: Sequence[float] | None = None
+
+    _num_classes: ClassVar[int | None] = None
+    #: Whether labels become vectors.
+    _vectors: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        listed = as_sequence(self.transforms)
+        if not listed:
+            raise ArgumentError(f"OneOf: transforms must be a list of functions, got {self.transforms!r}")
+        for each in listed:
+            if not isinstance(each, FunctionTransform):
+                raise ArgumentError(
+                    f"OneOf: {each!r} is no function of clips or batches; use MixUp, CutMix, PerBatch(...) or "
+                    "PerClip(...)"
+                )
+        weights = None if self.weights is None else as_sequence(self.weights)
+        if self.weights is not None:
+            if weights is None or len(weights) != len(listed):
+                raise ArgumentError(f"OneOf: weights must be {len(listed)} numbers, got {self.weights!r}")
+            weights = tuple(number("OneOf: weights", weight, least=0, most=1e9) for weight in weights)
+            if sum(weights) == 0:
+                raise ArgumentError("OneOf: one of the weights must be above 0")
+        object.__setattr__(self, "transforms", tuple(listed))
+        object.__setattr__(self, "weights", weights)
+        numbers = {each.num_classes for each in listed if isinstance(each, (BatchMixing, LabelSmoothing))}
+        if len(numbers) > 1:
+            raise ArgumentError(f"OneOf: num_classes must be the same in all functions that have it, got {self!r}")
+        object.__setattr__(self, "_num_classes", next(iter(numbers), None))
+        object.__setattr__(self, "_mixes", any(each._mixes for each in listed))
+        object.__setattr__(self, "_vectors", bool(numbers))
+        object.__setattr__(self, "_needs_one_size", any(each._needs_one_size for each in listed))
+
+    def _apply(
+        self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int
+    ) -> Any:
+        torch, batch = torch_module(self), self._batch(batch)
+        if self._vectors:
+            batch.labels = label_vectors(self, torch, batch.labels, self._num_classes)
+        weights = self.weights or [1.0] * len(self.transforms)
+        bounds = list(itertools.accumulate(weights))
+        drawn = seed_of((*batch._key, place, 2)) / 2**63 * bounds[-1]
+        # Rounding may give the upper end, which belongs to the last function with a weight.
+        chosen = next((each for each, bound in enumerate(bounds) if drawn < bound), bounds.index(bounds[-1]))
+        return self.transforms[chosen]._apply(frames, layout, keys, batch, place)
+
+
+@dataclass(frozen=True)
+class LabelSmoothing(FunctionTransform):
+    """Move a part of each label to all classes equally.
+
+    A label `y` becomes `(1 - smoothing) * y + smoothing / num_classes`. Source: "Rethinking the Inception Architecture
+    for Computer Vision" (Szegedy et al., 2016), section 7. Before and after `MixUp` or `CutMix` the result is the same.
+    `torch.nn.CrossEntropyLoss(label_smoothing=...)` computes the same loss from labels without it: use one of both.
+
+    Args:
+        num_classes: Number of classes. `None` if labels are vectors already.
+        smoothing: The part, from 0 to 1.
+
+    Raises:
+        ArgumentError: If an argument is invalid; while iterating, if a label is not a class.
+
+    Example:
+        >>> import framespool as fsp
+        >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4)
+        >>> transforms = [fsp.transforms.Resize((8, 8)), fsp.transforms.LabelSmoothing(num_classes=4, smoothing=0.2)]
+        >>> loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=1, transforms=transforms)
+        >>> next(iter(loader)).labels
+        tensor([[0.8500, 0.0500, 0.0500, 0.0500]])
+    """
+
+    num_classes: int | None = None
+    smoothing: float = 0.1
+
+    _needs_one_size = False
+
+    def __post_init__(self) -> None:
+        if self.num_classes is not None:
+            integer("LabelSmoothing: num_classes", self.num_classes, least=1)
+        number("LabelSmoothing: smoothing", self.smoothing, least=0, most=1)
+
+    def _apply(
+        self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int
+    ) -> Any:
+        torch, batch = torch_module(self), self._batch(batch)
+        labels = label_vectors(self, torch, batch.labels, self.num_classes)
+        batch.labels = (1 - self.smoothing) * labels + self.smoothing / labels.shape[1]
+        return frames
 
 
 def _within(place: int, size: int) -> int:

@@ -409,7 +409,7 @@ class ClipLoader(BaseLoader[Batch]):
         if limited:
             most = None if batch_size is None else integer("batch_size", batch_size)
             settings = options.order_settings(replacement=False)
-            self._budget = BatchBudget(batch_pixels, batch_tokens, most, transforms or (), settings)
+            self._budget = BatchBudget(batch_pixels, batch_tokens, most, transforms, settings)
         super().__init__(dataset, clip_sampler._sampler_args(), options, own)
         if group_clips:
             self._order |= {"group_clips": True}

@@ -105,6 +105,9 @@ def test_normalize_of_codes(clip):
     (v2.RandomAffine(10, (0.1, 0.2), (0.8, 1.2), 5), t.RandomAffine(10, (0.1, 0.2), (0.8, 1.2), 5, "nearest")),
     (v2.RandomErasing(0.4, (0.1, 0.2), (1, 2), 3), t.RandomErasing(0.4, (0.1, 0.2), (1, 2), 3)),
     (v2.RandomErasing(value="random"), t.RandomErasing(value="random")),
+    (v2.MixUp(alpha=0.8, num_classes=3), t.MixUp(3, 0.8)),
+    (v2.CutMix(num_classes=3), t.CutMix(3)),
+    (v2.RandomChoice([v2.MixUp(), v2.CutMix()], p=[1, 3]), t.OneOf([t.MixUp(), t.CutMix()], [0.25, 0.75])),
 ], ids=lambda transform: type(transform).__name__)  # fmt: skip
 def test_random_transforms_keep_their_arguments(theirs, ours):
     """That the drawn parameters are applied as torchvision does is shown in test_torchvision_drawn.py."""
@@ -125,6 +128,8 @@ def test_fill_behind_the_conversion_to_floats_is_in_units_of_the_result(clip):
     (v2.Grayscale(1), "num_output_channels=3"),
     (v2.AugMix(), "no equivalent.*PerClip"),
     (v2.RandomApply([v2.Resize(4)]), "no equivalent"),
+    (v2.CutMix(labels_getter=len), "omit labels_getter"),
+    (v2.RandomChoice([v2.CutMix(), v2.AugMix()]), "no equivalent"),
     (v2.Lambda(len), "no equivalent"),
     (v2.functional.horizontal_flip, "no equivalent.*PerClip"),
     (v2.Normalize(MEAN, STD), "needs ToDtype"),
@@ -155,6 +160,25 @@ def test_list_of_both_libraries_in_a_loader(short_clips):
             for transforms in (both, ours)
         ]
         np.testing.assert_array_equal(*(batch.frames.numpy() for batch in pair))
+
+
+def test_one_transform_in_place_of_a_list(short_clips):
+    rule, recipe = fsp.samplers.random(sequence_length=2), [v2.Resize((24, 32)), v2.RandomHorizontalFlip(1.0)]
+    [expected] = fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=recipe)
+    for transforms in (v2.Compose(recipe), torch.nn.Sequential(*recipe), v2.Compose([v2.Compose(recipe)])):
+        [batch] = fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=transforms)
+        np.testing.assert_array_equal(batch.frames.numpy(), expected.frames.numpy())
+    assert fsp.Video(short_clips[0][0]).frames([0], transforms=v2.Resize((24, 32))).data.shape == (1, 24, 32, 3)
+    with pytest.raises(fsp.ArgumentError, match="batch_tokens needs transforms.SmartResize"):
+        fsp.ClipLoader(short_clips[:2], rule, batch_tokens=100, transforms=v2.Compose(recipe))
+    with pytest.raises(fsp.ArgumentError, match="transforms must be a list"):
+        fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=len)
+
+
+def test_floats_to_255_are_mixed():
+    """What brings floats to the range of torchvision stands before the functions."""
+    entries = [v2.ToDtype(torch.float32), v2.MixUp(num_classes=3)]
+    assert _compose.split(entries, "float32") == _compose.split([t.Normalize(0, 1 / 255), t.MixUp(3)], "float32")
 
 
 # --- PerClip and PerBatch

@@ -40,8 +40,9 @@ resizing, `"nearest"` takes the pixel that contains the center, which torchvisio
 `antialias=False` makes bilinear and bicubic resizing read only the nearest pixels at every scale, two or four per axis.
 Bicubic overshoot is clamped to the range of the stored samples after each axis, the vertical one first.
 
-A list may also contain transforms of torchvision, also in `Compose` or `torch.nn.Sequential`. They are replaced by
-those of this module if both do the same, and refused otherwise. `Normalize` may stand before crops, flips and resizes.
+A list may also contain transforms of torchvision, also in `Compose` or `torch.nn.Sequential`, which may stand in place
+of the list. They are replaced by those of this module if both do the same, and refused otherwise. `MixUp`, `CutMix` and
+a `RandomChoice` of them draw for each clip, not for the batch. `Normalize` may stand before crops, flips and resizes.
 
 Functions stand at the end of a list: `PerClip` for each clip, `PerBatch`, `MixUp`, `CutMix`, `OneOf` of them and
 `LabelSmoothing` for the batch, and as the last entry any callable. A callable receives the finished frames in the

@@ -10,7 +10,7 @@ from framespool.errors import ArgumentError
 from framespool.transforms import _augment, _color, _erasing, _geometry, _resize
 from framespool.transforms._args import Transform
 from framespool.transforms._functions import FunctionTransform
-from framespool.transforms._torchvision import translate
+from framespool.transforms._torchvision import is_torchvision, translate
 
 if TYPE_CHECKING:
     from framespool._framespool import Step
@@ -55,7 +55,7 @@ def split(
         ArgumentError: If an entry is neither a transform nor a function at the end, or is a transform of torchvision
             without an equivalent.
     """
-    given = () if transforms is None else as_sequence(transforms)
+    given = listed(transforms)
     if given is None:
         raise ArgumentError(f"transforms must be a list, got {transforms!r}; use [...]")
     entries = translate(given, dtype)
@@ -90,6 +90,20 @@ def split(
             f"OneOf([{first!r}, {second!r}])"
         )
     return [entry._step() for entry in _normalize_late(built_in)], tuple(functions)
+
+
+def listed(transforms: Any) -> tuple[Any, ...] | None:
+    """The entries of the argument `transforms`, which may be one transform of torchvision, such as a `Compose`.
+
+    Args:
+        transforms: The argument.
+
+    Returns:
+        The entries; `None` if the argument is no list.
+    """
+    if transforms is None:
+        return ()
+    return (transforms,) if is_torchvision(transforms) else as_sequence(transforms)
 
 
 def _normalize_late(entries: list[Any]) -> list[Any]:

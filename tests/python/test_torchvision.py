@@ -552,3 +552,73 @@ def test_label_smoothing_is_that_of_pytorch(short_clips):
     for wrong in ({"smoothing": 1.5}, {"num_classes": 0}):
         with pytest.raises(fsp.ArgumentError, match="LabelSmoothing: "):
             t.LabelSmoothing(**wrong)
+
+
+# --- TubeMask and BlockMask
+
+
+def test_masks_depend_on_seed_epoch_and_clip(short_clips):
+    def masks(names=("bool_masked_pos", "a", "b"), epoch=0, **keywords):
+        rule = fsp.samplers.uniform(sequence_length=4, clips_per_video=1)
+        blocks = [t.BlockMask(patch=(2, 8, 8), name="a"), t.BlockMask(2, 0.7, patch=(2, 8, 8), name="b")]
+        transforms = [t.Resize((48, 64)), t.TubeMask(0.75, (2, 8, 8)), *blocks]
+        options = {"batch_size": 2, "transforms": transforms, "shuffle": "full", "seed": 3, **keywords}
+        loader = fsp.ClipLoader(short_clips[:4], rule, **options)
+        loader.set_epoch(epoch)
+        rows = [zip(batch.clip_ids.tolist(), *(batch[name] for name in names), strict=True) for batch in loader]
+        return {clip: list(row) for clip, *row in (row for batch in rows for row in batch)}
+
+    first = masks()
+    assert len(first) == 4
+    for tubes, *blocks in first.values():
+        for mask in (tubes, *blocks):
+            assert mask.shape == (2 * 6 * 8,) and mask.dtype == torch.bool
+            assert torch.equal(*mask.reshape(2, 6, 8)), "the same in all frames"
+        assert tubes.sum() == 2 * 36
+        assert not torch.equal(*blocks) and all(0 < mask.sum() < 2 * 48 for mask in blocks)
+    for same in (masks(batch_size=4), masks(num_shards=2), masks(layout="NTHWC", dtype="float32")):
+        assert all(torch.equal(one, other) for clip in same for one, other in zip(same[clip], first[clip], strict=True))
+    for other in (masks(seed=4), masks(epoch=1)):
+        assert not any(torch.equal(one[0], two[0]) for one in first.values() for two in other.values())
+
+
+def test_blocks_leave_a_patch_and_have_the_stated_size():
+    for scale, number in [(1, 5), (0.7, 2), (0.15, 8), (0.001, 1)]:
+        mask = t.BlockMask(number, scale)
+        for seed in range(40):
+            generator = torch.Generator().manual_seed(seed)
+            for rows, columns in ((14, 14), (1, 2), (2, 1), (3, 30)):
+                made = mask._of_frame(torch, rows, columns, generator)
+                assert made.shape == (rows, columns) and 0 < made.sum() < rows * columns
+    one = t.BlockMask(1, 0.15, aspect_ratio=(0.75, 1.5))
+    places = set()
+    for seed in range(40):
+        block = one._of_frame(torch, 14, 14, torch.Generator().manual_seed(seed))
+        height, width = int(block.any(1).sum()), int(block.any(0).sum())
+        assert block.sum() == height * width and abs(height * width - 0.15 * 196) < 5 and 0.6 < height / width < 1.8
+        places.add(tuple(block.nonzero()[0].tolist()))
+    assert len(places) > 15
+
+
+def test_masks_say_what_they_need(short_clips, media):
+    rule = fsp.samplers.random(sequence_length=3)
+
+    def first(*transforms):
+        return next(
+            iter(fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=[t.Resize((16, 16)), *transforms]))
+        )
+
+    with pytest.raises(fsp.ArgumentError, match=r"TubeMask.*3 along T is no multiple of 2"):
+        first(t.TubeMask())
+    with pytest.raises(fsp.ArgumentError, match=r"needs frames N, T, C, H, W, got \(2, 2304\); put it before"):
+        first(t.PerBatch(torch.nn.Flatten()), t.TubeMask())
+    with pytest.raises(fsp.ArgumentError, match=r"column 'bool_masked_pos' already; give another name="):
+        first(t.TubeMask(patch=(1, 8, 8)), t.TubeMask(patch=(1, 8, 8)))
+    with pytest.raises(fsp.ArgumentError, match="one patch only"):
+        first(t.BlockMask(patch=(1, 16, 16)))
+    for wrong in ({"patch": 16}, {"patch": (2, 0, 16)}, {"ratio": 2}, {"name": ""}):
+        with pytest.raises(fsp.ArgumentError, match="TubeMask: (patch|ratio|name)"):
+            t.TubeMask(**wrong)
+    files = [str(path) for path in sorted((media / "images").rglob("*.jpg"))[:2]]
+    images = fsp.ImageLoader(files, batch_size=2, transforms=[t.Resize((32, 32)), t.TubeMask(0.5, (1, 8, 8))])
+    assert next(iter(images))["bool_masked_pos"].sum(1).tolist() == [8, 8]

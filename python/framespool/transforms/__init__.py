@@ -44,10 +44,10 @@ A list may also contain transforms of torchvision, also in `Compose` or `torch.n
 of the list. They are replaced by those of this module if both do the same, and refused otherwise. `MixUp`, `CutMix` and
 a `RandomChoice` of them draw for each clip, not for the batch. `Normalize` may stand before crops, flips and resizes.
 
-Functions stand at the end of a list: `PerClip` for each clip, `PerBatch`, `MixUp`, `CutMix`, `OneOf` of them and
-`LabelSmoothing` for the batch, and as the last entry any callable. A callable receives the finished frames in the
-requested layout and dtype, as a `torch.Tensor` if it is a `torch.nn.Module`, else as a `framespool.Tensor`. Its result
-replaces them.
+Functions stand at the end of a list: `PerClip`, `TubeMask` and `BlockMask` for each clip, `PerBatch`, `MixUp`,
+`CutMix`, `OneOf` of them and `LabelSmoothing` for the batch, and as the last entry any callable. A callable receives
+the finished frames in the requested layout and dtype, as a `torch.Tensor` if it is a `torch.nn.Module`, else as a
+`framespool.Tensor`. Its result replaces them.
 """
 
 from framespool.transforms._apply import apply, sample_params
@@ -86,6 +86,7 @@ from framespool.transforms._geometry import (
     RandomVerticalFlip,
     ThreeCrop,
 )
+from framespool.transforms._masks import BlockMask, TubeMask
 from framespool.transforms._mixing import CutMix, LabelSmoothing, MixUp, OneOf
 from framespool.transforms._points import map_boxes, map_points
 from framespool.transforms._resize import Letterbox, Resize, SmartResize
@@ -93,6 +94,7 @@ from framespool.transforms._resize import Letterbox, Resize, SmartResize
 __all__ = [
     "AssumeColor",
     "BatchContext",
+    "BlockMask",
     "CenterCrop",
     "ColorJitter",
     "ColorTwist",
@@ -131,6 +133,7 @@ __all__ = [
     "ToneMap",
     "Transform",
     "TrivialAugmentWide",
+    "TubeMask",
     "apply",
     "map_boxes",
     "map_points",

@@ -6,8 +6,10 @@ import functools
 import itertools
 import os
 import warnings
+import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from framespool import _checkpoint, _framespool, _page_lock
@@ -23,9 +25,10 @@ from framespool._validate_args import byte_size, device_number, integer, stream_
 from framespool.datasets import Dataset, MixtureDataset, WeightedDataset
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._failures import failure_record, write_failures
-from framespool.errors import GpuError
-from framespool.transforms._compose import split
+from framespool.errors import ArgumentError, GpuError
+from framespool.transforms._compose import on_workers, split
 from framespool.transforms._functions import BatchContext, apply_functions
+from framespool.transforms._worker_functions import ClipWorkers
 
 #: Version of the keys of `stats()`; raised when a key changes its name or meaning.
 STATS_VERSION = 2
@@ -44,6 +47,9 @@ class BaseLoader(Generic[B]):
         rule: The arguments of the clip sampler for the engine.
         options: The keyword arguments that all loaders share.
         own: Settings of this kind of loader.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
     """
 
     def __init__(self, dataset: Iterable[Any], rule: Any, options: LoaderOptions, own: Mapping[str, Any]) -> None:
@@ -90,6 +96,11 @@ class BaseLoader(Generic[B]):
         self._rule = rule
         self.batch_size: int = ordered["batch_size"]
         steps, self._functions = split(options.transforms, options.dtype)
+        early = tuple(function for function in self._functions if on_workers(function))
+        if early and self._settings["device"] is not None:
+            raise ArgumentError(f'{early[0]!r} needs frames on the CPU: use device="cpu", or on="consumer"')
+        self._num_early = len(early)
+        self._clip_workers = ClipWorkers(early, max(1, self._settings["num_threads"])) if early else None
         quiet = ordered["shard_id"] > 0 or ordered["worker_id"] > 0
         self._index_progress = IndexProgress(own.get("index_progress", False), len(self.dataset), quiet=quiet)
         with self._index_progress.creation() as self._report_index:
@@ -121,6 +132,10 @@ class BaseLoader(Generic[B]):
         self._begun: int | None = None
         # The loaders of the latest pass, each with its own number of the pass.
         self._running: list[tuple[_framespool.Loader, int]] = []
+        # With functions on workers, the iterator of that pass, which refers to this loader, and the batches that it has
+        # taken and not delivered, which count also if it is gone.
+        self._ahead: weakref.ref[EpochIterator[B]] | None = None
+        self._waiting_numbers: Sequence[int] = ()
 
     def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
         return _framespool.Loader(dataset._for_engine(), rule, steps, settings, self._report_index)
@@ -147,11 +162,25 @@ class BaseLoader(Generic[B]):
             "columns": {name: column.take(samples) for name, column in self._dataset_columns.items()},
         }
 
+    def _function_input(self, made: dict[str, Any]) -> tuple[Any, str]:
+        """Returns the frames of a batch as functions get them, and their layout."""
+        return made["frames"], self._settings["layout"]
+
+    def _clip_keys(self, values: dict[str, Any], epoch: int) -> list[tuple[int, ...]]:
+        """Returns the numbers from which the seed of each clip of a batch is derived."""
+        seen: Counter[int] = Counter()
+        keys: list[tuple[int, ...]] = []
+        for clip in values["clip_ids"].tolist():
+            keys.append((self._numbers["seed"], epoch, clip, seen[clip]))
+            seen[clip] += 1
+        return keys
+
     def _apply_functions(self, values: dict[str, Any], layout: str, epoch: int) -> dict[str, Any]:
         """Applies the user's functions to a batch.
 
         Args:
-            values: The batch: `frames`, `labels`, `columns`, `clip_ids`, `video_ids` and `batch_index`.
+            values: The batch: `frames`, `labels`, `columns`, `clip_ids`, `video_ids` and `batch_index`. Functions on
+                workers have been applied to `frames`.
             layout: Layout of the frames.
             epoch: Epoch of the batch.
 
@@ -160,12 +189,7 @@ class BaseLoader(Generic[B]):
         """
         if not self._functions:
             return {}
-        order, seed = self._settings["order"], self._numbers["seed"]
-        seen: Counter[int] = Counter()
-        keys = []
-        for clip in values["clip_ids"].tolist():
-            keys.append((seed, epoch, clip, seen[clip]))
-            seen[clip] += 1
+        order, seed, keys = self._settings["order"], self._numbers["seed"], self._clip_keys(values, epoch)
         # Batch of this rank, over its workers.
         number = (values.get("batch_index") or 0) * order["num_workers"] + order["worker_id"]
         batch = BatchContext(
@@ -177,7 +201,7 @@ class BaseLoader(Generic[B]):
             _key=(seed, epoch, number, order["shard_id"]),
             _repeats=order["repeats"],
         )
-        frames = apply_functions(self._functions, values["frames"], layout, keys, batch)
+        frames = apply_functions(self._functions, values["frames"], layout, keys, batch, self._num_early)
         if batch._idle is not None and not self._warned_idle:
             self._warned_idle = True
             warnings.warn(
@@ -279,10 +303,15 @@ class BaseLoader(Generic[B]):
         self._next, self._pass = position, None
 
     def _next_batch_index(self) -> int | None:
-        """The next batch of the latest pass: the smallest one over its native loaders."""
+        """The next batch of the latest pass: the smallest one over its native loaders.
+
+        Batches that are with the functions on workers are not delivered yet.
+        """
         numbers = [native.next_batch_index(number) for native, number in self._running]
         known = [number for number in numbers if number is not None]
-        return min(known) if known and len(known) == len(numbers) else None
+        if not known or len(known) < len(numbers):
+            return None
+        return self._waiting_numbers[0] if self._waiting_numbers else min(known)
 
     def _next_delivered(self) -> int | None:
         """The next batch of the pass in progress; `None` without a pass, or if an epoch was chosen since."""
@@ -324,6 +353,7 @@ class BaseLoader(Generic[B]):
         return {}
 
     def _cancel(self) -> None:
+        self._cancel_ahead()
         for native in [self._native, *self._companions]:
             native.cancel()
 
@@ -336,7 +366,25 @@ class BaseLoader(Generic[B]):
         self._running = [(native, self._begin(native, epoch, batch)) for native in [self._native, *self._companions]]
         check = self._gpu_check() if self._uses_nvdec else None
         fetch = self._index_progress.fetch(self._native)
-        return self._running[0][1], EpochIterator(self._running, functools.partial(self._batch, epoch), check, fetch)
+        make = functools.partial(self._batch, epoch)
+        if self._clip_workers is None:
+            return self._running[0][1], EpochIterator(self._running, make, check, fetch)
+        self._cancel_ahead()
+        start, ahead = functools.partial(self._start_functions, epoch), self._settings["prefetch_batches"]
+        batches = EpochIterator(self._running, make, check, fetch, start, ahead)
+        self._ahead, self._waiting_numbers = weakref.ref(batches), batches.waiting_numbers
+        return self._running[0][1], batches
+
+    def _cancel_ahead(self) -> None:
+        """Ends an iteration that has taken batches that it has not delivered."""
+        batches = None if self._ahead is None else self._ahead()
+        if batches is not None:
+            batches.cancel()
+
+    def _start_functions(self, epoch: int, made: list[dict[str, Any]]) -> Future[Any]:
+        """Starts the functions on workers for a batch; the result is its frames."""
+        assert self._clip_workers is not None
+        return self._clip_workers.start(*self._function_input(made[0]), self._clip_keys(made[0], epoch))
 
     def _begin(self, native: _framespool.Loader, epoch: int, batch: int) -> int:
         """Starts a pass of a native loader; returns its number."""

@@ -129,7 +129,9 @@ def text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "(" + ", ".join(text(item) for item in value) + ")"
     if isinstance(value, FunctionTransform):
-        return f"{type(value).__name__}{text([getattr(value, each.name) for each in fields(value)])}"  # type: ignore[arg-type]
+        of: Any = value
+        # Where a function runs does not change its result.
+        return f"{type(value).__name__}{text([getattr(of, each.name) for each in fields(of) if each.compare])}"
     if isinstance(value, functools.partial):
         return text({"partial": value.func, "of": (value.args, value.keywords)})
     if isinstance(value, Callable):  # type: ignore[arg-type]

@@ -476,6 +476,7 @@ class ClipLoader(BaseLoader[Batch]):
         values: dict[str, Any] = {**made[0], **self._columns(made[0], made[0]["video_ids"])}
         if self._cameras is not None:
             values["columns"] |= self._cameras.values(made)
+        values["frames"] = made[0].get("awaited", values["frames"])
         values |= self._apply_functions(values, self._settings["layout"], epoch)
         named: dict[str, Any] = {field.name: values.get(field.name) for field in fields(Batch)}
         return Batch(**named)

@@ -285,16 +285,22 @@ class ImageLoader(BaseLoader[ImageBatch]):
         """Number of images in the dataset, over all ranks."""
         return self.num_clips
 
+    def _function_input(self, made: dict[str, Any]) -> tuple[Any, str]:
+        return _flat(made["frames"], self._layout), self._layout.replace("T", "")
+
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> ImageBatch:
         first = made[0]
-        images = _flat(first["frames"], self._layout)
+        images, layout = self._function_input(first)
         masks = None
         for other in made[1:]:
             _check_same(first, other)
             masks = _flat(other["frames"], "NTHW")
         values = self._columns(first, first["clip_ids"])
-        layout = self._layout.replace("T", "")
-        values |= {"frames": images, "clip_ids": first["clip_ids"], "batch_index": first.get("batch_index", 0)}
+        values |= {
+            "frames": first.get("awaited", images),
+            "clip_ids": first["clip_ids"],
+            "batch_index": first.get("batch_index", 0),
+        }
         values |= self._apply_functions({**values, "video_ids": first["clip_ids"]}, layout, epoch)
         return ImageBatch(
             images=values["frames"],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+
 import framespool as fsp
 import numpy as np
 import pytest
@@ -622,3 +625,138 @@ def test_masks_say_what_they_need(short_clips, media):
     files = [str(path) for path in sorted((media / "images").rglob("*.jpg"))[:2]]
     images = fsp.ImageLoader(files, batch_size=2, transforms=[t.Resize((32, 32)), t.TubeMask(0.5, (1, 8, 8))])
     assert next(iter(images))["bool_masked_pos"].sum(1).tolist() == [8, 8]
+
+
+# --- PerClip on workers
+
+
+def on_both_threads(short_clips, *functions, count=6, **options):
+    """A loader with the functions on the thread that takes batches, and one with them on workers."""
+    rule, resize = fsp.samplers.uniform(sequence_length=2, clips_per_video=1), t.Resize((16, 20))
+    options = {"batch_size": 2, "shuffle": "full", "seed": 3, "num_threads": 2, "dtype": "float32", **options}
+    return [
+        fsp.ClipLoader(
+            short_clips[:count], rule, transforms=[resize, *(t.PerClip(each, on) for each in functions)], **options
+        )
+        for on in ("consumer", "workers")
+    ]
+
+
+class ManyRandomOperators:
+    """Draws from the default generator in many ways; the result has all numbers."""
+
+    def __call__(self, clip):
+        small = torch.full((4,), 0.5)
+        drawn = [torch.rand(4), torch.randn(4), torch.randint(9, (4,)), torch.randint(2, 9, (4,)), torch.randperm(4)]
+        drawn += [torch.rand_like(small), torch.randn_like(small), torch.empty(4).uniform_(2, 3), small.bernoulli()]
+        drawn += [torch.normal(small, 1.0), torch.multinomial(small, 4, True), torch.empty(4).exponential_()]
+        drawn += [torch.randint_like(small, 9), torch.distributions.Beta(small, small).sample()]
+        generator = torch.Generator().manual_seed(1)
+        drawn += [torch.rand(4, generator=generator), torch.rand(4)]
+        return torch.stack([each.float() for each in drawn]) + clip.mean()
+
+
+@pytest.mark.parametrize("functions", [
+    (ManyRandomOperators(),), (torch.nn.Dropout(0.5),), (Noise(), v2.ElasticTransform(20.0, 1.0)),
+    (v2.RandomPhotometricDistort(p=1.0),),
+], ids=["operators", "dropout", "two", "torchvision"])  # fmt: skip
+@pytest.mark.parametrize("layout", ["NTCHW", "NCTHW"])
+def test_result_on_workers_is_that_of_the_consumer(functions, layout, short_clips):
+    first, second = on_both_threads(short_clips, *functions, layout=layout, repeats=2)
+    state = torch.random.get_rng_state()
+    for consumer, workers in zip([*first, *first], [*second, *second], strict=True):
+        assert consumer.clip_ids.tolist() == workers.clip_ids.tolist()
+        assert torch.equal(consumer.frames, workers.frames)
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_functions_on_workers_run_ahead_and_in_parallel(short_clips):
+    names, done, meeting = set(), threading.Semaphore(0), threading.Barrier(2)
+
+    def meet(clip):
+        meeting.wait()  # ends only if another clip is in the function
+        names.add(threading.current_thread().name.rpartition("_")[0])
+        done.release()
+        return clip
+
+    _, loader = on_both_threads(short_clips, meet, count=8, prefetch_batches=2)
+    iterator = iter(loader)
+    next(iterator)
+    for _ in range(3 * 2):
+        done.acquire()  # of the first batch, and of the two batches after it, which are not requested yet
+    assert loader.state_dict()["batch"] == 1
+    assert len(list(iterator)) == 3 and names == {"fsp-per-clip"}
+
+
+def test_position_counts_delivered_batches_only(short_clips):
+    expected, loader = on_both_threads(short_clips, Noise(), count=10)
+    clips = [batch.clip_ids.tolist() for batch in expected]
+    positions = [(batch.clip_ids.tolist(), loader.state_dict()["batch"]) for batch in itertools.islice(loader, 2)]
+    state = loader.state_dict()  # the iterator is gone, and has taken batches that it has not delivered
+    assert positions == [(clips[0], 1), (clips[1], 2)] and state["batch"] == 2
+    for again in on_both_threads(short_clips, Noise(), count=10):  # where functions run may change
+        again.load_state_dict(state)
+        assert [batch.clip_ids.tolist() for batch in again] == clips[2:]
+        assert (again.state_dict()["epoch"], again.state_dict()["batch"]) == (1, 0)
+    iterator = iter(loader)
+    assert loader.state_dict()["epoch"] == 1 and loader.state_dict()["batch"] == 0
+    next(iterator)
+    loader.load_state_dict(state)
+    assert list(iterator) == [], "the iteration in progress ends"
+    assert [batch.clip_ids.tolist() for batch in loader] == clips[2:]
+    unused = iter(loader)
+    del unused
+    loader.set_epoch(0)
+    assert [batch.clip_ids.tolist() for batch in loader] == clips
+
+
+def test_errors_on_workers_are_in_place_of_their_batch(short_clips, tmp_path):
+    damaged = tmp_path / "damaged.mkv"
+    damaged.write_bytes(b"no video")
+    dataset = [*short_clips[:3], (str(damaged), 0), *short_clips[4:8]]
+
+    def fail(clip):
+        if float(clip.flatten()[0]) == marks[4]:
+            raise ValueError("as the test wants")
+        return clip
+
+    options = {"batch_size": 1, "transforms": [t.Resize((16, 20)), t.PerClip(fail, on="workers")]}
+    rule = fsp.samplers.uniform(sequence_length=2, clips_per_video=1)
+    plain = fsp.ClipLoader(short_clips[:8], rule, batch_size=1, transforms=options["transforms"][:1], dtype="float32")
+    marks = [float(batch.frames.torch().flatten()[0]) for batch in plain]
+    assert marks.count(marks[4]) == 1
+    loader = fsp.ClipLoader(dataset, rule, dtype="float32", **options)
+    iterator, found = iter(loader), []
+    for number in range(8):
+        try:
+            found.append(next(iterator).clip_ids.tolist()[0])
+        except (fsp.Error, ValueError) as error:
+            found.append(type(error).__name__)
+        assert loader.state_dict()["batch"] == (number + 1) % 8
+    assert found == [0, 1, 2, "InvalidDataError", "ValueError", 5, 6, 7] and list(iterator) == []
+
+
+def test_what_cannot_run_on_workers_is_refused(short_clips):
+    _, loader = on_both_threads(short_clips, lambda clip: torch.native_dropout(clip, 0.5, True)[0])
+    with pytest.raises(fsp.ArgumentError, match=r'native_dropout.* takes no generator.*use on="consumer"'):
+        next(iter(loader))
+    clip = t.PerClip(torch.neg, on="workers")
+    for transforms, message in [
+        ([t.PerBatch(torch.neg), clip], r"PerClip.*must come before PerBatch"),
+        ([clip, t.PerClip(torch.neg), clip], r"must come before PerClip\(.*'consumer'\)"),
+    ]:
+        with pytest.raises(fsp.ArgumentError, match=message):
+            _compose.split(transforms, "uint8")
+    with pytest.raises(fsp.ArgumentError, match="OneOf: PerClip.*use on="):
+        t.OneOf([clip, t.PerBatch(torch.neg)])
+    with pytest.raises(fsp.ArgumentError, match="PerClip: on"):
+        t.PerClip(torch.neg, on="threads")
+
+
+def test_images_on_workers(media):
+    files = [str(path) for path in sorted((media / "images").rglob("*.jpg"))[:3]]
+    batches = [
+        next(iter(fsp.ImageLoader(files, batch_size=3, transforms=[t.Resize((8, 9)), t.PerClip(Noise(), on)])))
+        for on in ("consumer", "workers")
+    ]
+    assert batches[0].images.shape == (3, 3, 8, 9) and torch.equal(batches[0].images, batches[1].images)

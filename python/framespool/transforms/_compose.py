@@ -9,7 +9,7 @@ from framespool._validate_args import as_sequence
 from framespool.errors import ArgumentError
 from framespool.transforms import _augment, _color, _erasing, _geometry, _resize
 from framespool.transforms._args import Transform
-from framespool.transforms._functions import FunctionTransform
+from framespool.transforms._functions import FunctionTransform, PerClip
 from framespool.transforms._torchvision import is_torchvision, translate
 
 if TYPE_CHECKING:
@@ -82,6 +82,13 @@ def split(
             raise ArgumentError(f"transforms: a callable must come last, got {entry!r} before others; move it{ours}")
         else:
             functions.append(entry)
+    late = next((place for place, function in enumerate(functions) if not on_workers(function)), len(functions))
+    for function in functions[late:]:
+        if on_workers(function):
+            raise ArgumentError(
+                f"transforms: {function!r} must come before {functions[late]!r}, which runs on the thread that takes "
+                'batches; move it, or use on="consumer"'
+            )
     mixing = [function for function in functions if getattr(function, "_mixes", False)]
     if len(mixing) > 1:
         first, second = mixing[:2]
@@ -104,6 +111,18 @@ def listed(transforms: Any) -> tuple[Any, ...] | None:
     if transforms is None:
         return ()
     return (transforms,) if is_torchvision(transforms) else as_sequence(transforms)
+
+
+def on_workers(function: Any) -> bool:
+    """Whether a function at the end of a list runs on threads, ahead of the thread that takes batches.
+
+    Args:
+        function: The function.
+
+    Returns:
+        The answer.
+    """
+    return isinstance(function, PerClip) and function.on == "workers"
 
 
 def _normalize_late(entries: list[Any]) -> list[Any]:

@@ -8,11 +8,11 @@ import inspect
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 from framespool._framespool import Tensor
-from framespool._validate_args import integer, number
+from framespool._validate_args import choice, integer, number
 from framespool.errors import ArgumentError
 
 __all__ = ["BatchContext", "PerBatch", "PerClip"]
@@ -95,17 +95,27 @@ class FunctionTransform:
 class PerClip(FunctionTransform):
     """Apply a function to each clip, as torchvision's transforms expect it.
 
-    It runs after all other transforms, on the thread that takes batches; in a `framespool.torch.ClipDataset`, in the
-    worker processes. PyTorch's default generator on the CPU is seeded for each clip, from (seed, epoch, clip), and
-    restored afterwards: random transforms draw the same numbers after a checkpoint and in any number of processes.
+    It runs after all other transforms; in a `framespool.torch.ClipDataset`, in the worker processes. PyTorch's default
+    generator on the CPU is seeded for each clip, from (seed, epoch, clip), and restored afterwards: random transforms
+    draw the same numbers after a checkpoint and in any number of processes. The generators of Python and NumPy are not.
+
+    With `on="workers"` it runs on as many threads as the loader has for decoding, for `prefetch_batches` batches ahead
+    of the one that is delivered, which therefore need memory, too. Operators of PyTorch and most of NumPy release the
+    GIL; a function of Python code runs on one thread at a time. The function must not change what another call reads.
+    Its random numbers are those of `on="consumer"`: operators of PyTorch draw from a generator of the clip. An operator
+    that takes no generator is an error.
 
     Args:
         function: Gets the clip as a `torch.Tensor` (T, C, H, W) in the dtype of the loader, of an image (C, H, W);
             `ThreeCrop` and `FiveCrop` add a first dimension. A result with as many dimensions is put back into the
             layout of the loader, any other is returned as it is. Results of one shape are stacked, others are a list.
+        on: Where the function runs in a loader; the result is the same.
+            - `"consumer"`: on the thread that takes batches, one clip after another.
+            - `"workers"`: on threads, ahead. It must come before functions that run on the other thread, and needs
+              frames on the CPU. An error of the function is raised in place of the batch.
 
     Raises:
-        ArgumentError: If `function` is not callable.
+        ArgumentError: If an argument is invalid.
 
     Example:
         >>> import framespool as fsp
@@ -116,11 +126,13 @@ class PerClip(FunctionTransform):
     """
 
     function: Callable[[Any], Any]
+    on: Literal["consumer", "workers"] = field(default="consumer", compare=False)
 
     _needs_one_size = False
 
     def __post_init__(self) -> None:
         _check(self)
+        choice("PerClip: on", self.on, ("consumer", "workers"))
 
     def _apply(
         self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int
@@ -128,23 +140,37 @@ class PerClip(FunctionTransform):
         """Applies the function to the clips of `frames`, or to `frames` itself if its layout has no N."""
         torch = torch_module(self)
         clip_layout = layout.removeprefix("N")
-        if clip_layout == layout:
-            return self._one(torch, _tensor(frames), layout, *keys)
-        clips = frames if isinstance(frames, list) else _tensor(frames)
-        results = [self._one(torch, _tensor(clip), clip_layout, key) for clip, key in zip(clips, keys, strict=True)]
-        stackable = all(isinstance(made, torch.Tensor) and made.shape == results[0].shape for made in results)
-        return torch.stack(results) if stackable else results
+        single = clip_layout == layout
+        clips = [frames] if single else frames if isinstance(frames, list) else _tensor(frames)
+        results = []
+        for clip, key in zip(clips, keys, strict=True):
+            with seeded(torch, key):
+                results.append(self._one(torch, _tensor(clip), clip_layout))
+        return results[0] if single else collated(torch, results)
 
-    def _one(self, torch: Any, clip: Any, layout: str, key: tuple[int, ...]) -> Any:
+    def _one(self, torch: Any, clip: Any, layout: str) -> Any:
         forward = "TCHW" if "T" in layout else "CHW"
         views = range(clip.ndim - len(layout))
         there = [*views, *(len(views) + layout.index(axis) for axis in forward)]
-        with seeded(torch, key):
-            made = self.function(clip.permute(there))
+        made = self.function(clip.permute(there))
         if isinstance(made, torch.Tensor) and made.ndim == clip.ndim:
             back = [*views, *(len(views) + forward.index(axis) for axis in layout)]
             made = made.permute(back).contiguous()
         return made
+
+
+def collated(torch: Any, results: list[Any]) -> Any:
+    """The results of a function for the clips of a batch.
+
+    Args:
+        torch: The module.
+        results: One per clip.
+
+    Returns:
+        A tensor if all are tensors of one shape, else the list.
+    """
+    stackable = all(isinstance(made, torch.Tensor) and made.shape == results[0].shape for made in results)
+    return torch.stack(results) if stackable else results
 
 
 @dataclass(frozen=True)
@@ -372,6 +398,7 @@ def apply_functions(
     layout: str,
     keys: Sequence[tuple[int, ...]],
     batch: BatchContext | None = None,
+    first: int = 0,
 ) -> Any:
     """Applies the user's functions in turn.
 
@@ -381,6 +408,7 @@ def apply_functions(
         layout: Its layout, such as `"NTCHW"`, `"TCHW"` or `"HWC"`.
         keys: Numbers that identify each clip, or the one clip if the layout has no N.
         batch: The batch, which the functions may change; `None` if the frames are no batch.
+        first: Position of the first function to apply: those before it have been applied to `frames`.
 
     Returns:
         The result of the last function, or `frames` without any.
@@ -388,7 +416,7 @@ def apply_functions(
     Raises:
         ArgumentError: If frames of different sizes are passed to a function of a batch.
     """
-    for place, function in enumerate(functions):
+    for place, function in enumerate(functions[first:], first):
         if isinstance(frames, list) and getattr(function, "_needs_one_size", True):
             # Also if the frames of this batch have one size: the input of a function must not vary between batches.
             raise ArgumentError(

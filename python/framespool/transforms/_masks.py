@@ -15,7 +15,11 @@ __all__ = ["BlockMask", "TubeMask"]
 
 
 class PatchMask(FunctionTransform):
-    """Common base of the masks that are the same in all frames of a clip."""
+    """Common base of the masks that are the same in all frames of a clip.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+    """
 
     patch: Sequence[int]
     name: str

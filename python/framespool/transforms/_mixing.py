@@ -14,6 +14,7 @@ from framespool.transforms._functions import (
     BatchContext,
     BatchMixing,
     FunctionTransform,
+    PerClip,
     label_vectors,
     seed_of,
     seeded,
@@ -176,6 +177,8 @@ class OneOf(FunctionTransform):
                     f"OneOf: {each!r} is no function of clips or batches; use MixUp, CutMix, PerBatch(...) or "
                     "PerClip(...)"
                 )
+            if isinstance(each, PerClip) and each.on == "workers":
+                raise ArgumentError(f'OneOf: {each!r} is chosen on the thread that takes batches; use on="consumer"')
         weights = None if self.weights is None else as_sequence(self.weights)
         if self.weights is not None:
             if weights is None or len(weights) != len(listed):

@@ -6,7 +6,9 @@ import functools
 import itertools
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from framespool import _checkpoint, _framespool, _page_lock
@@ -18,13 +20,14 @@ from framespool._index_cache import cache_location
 from framespool._index_progress import IndexProgress
 from framespool._loader_options import LoaderOptions
 from framespool._ranks import cores_per_rank, warn_unsharded
-from framespool._validate_args import byte_size, device_number, integer, stream_index
+from framespool._validate_args import byte_size, device_number, integer, stream_index, user_stacklevel
 from framespool.datasets import Dataset, MixtureDataset, WeightedDataset
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._failures import failure_record, write_failures
-from framespool.errors import GpuError
-from framespool.transforms._compose import split
-from framespool.transforms._functions import apply_functions
+from framespool.errors import ArgumentError, GpuError
+from framespool.transforms._compose import on_workers, split
+from framespool.transforms._functions import BatchContext, apply_functions
+from framespool.transforms._worker_functions import ClipWorkers
 
 #: Version of the keys of `stats()`; raised when a key changes its name or meaning.
 STATS_VERSION = 2
@@ -43,6 +46,9 @@ class BaseLoader(Generic[B]):
         rule: The arguments of the clip sampler for the engine.
         options: The keyword arguments that all loaders share.
         own: Settings of this kind of loader.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
     """
 
     def __init__(self, dataset: Iterable[Any], rule: Any, options: LoaderOptions, own: Mapping[str, Any]) -> None:
@@ -89,6 +95,11 @@ class BaseLoader(Generic[B]):
         self._rule = rule
         self.batch_size: int = ordered["batch_size"]
         steps, self._functions = split(options.transforms, options.dtype)
+        early = tuple(function for function in self._functions if on_workers(function))
+        if early and self._settings["device"] is not None:
+            raise ArgumentError(f'{early[0]!r} needs frames on the CPU: use device="cpu", or on="consumer"')
+        self._num_early = len(early)
+        self._clip_workers = ClipWorkers(early, max(1, self._settings["num_threads"])) if early else None
         quiet = ordered["shard_id"] > 0 or ordered["worker_id"] > 0
         self._index_progress = IndexProgress(own.get("index_progress", False), len(self.dataset), quiet=quiet)
         with self._index_progress.creation() as self._report_index:
@@ -118,6 +129,7 @@ class BaseLoader(Generic[B]):
         self._dataset_columns: dict[str, Column] | None = None  # prepared when the first batch needs them
         self._label_column: Column | None = None
         self._steps = steps
+        self._warned_idle = False  # that a mix of clips had one clip only
         self._next = (0, 0)  # epoch and batch at which the next iteration starts
         # Number, epoch and first batch of the latest pass, until another epoch is chosen.
         self._pass: tuple[int, int, int] | None = None
@@ -126,6 +138,10 @@ class BaseLoader(Generic[B]):
         self._begun: int | None = None
         # The loaders of the latest pass, each with its own number of the pass.
         self._running: list[tuple[_framespool.Loader, int]] = []
+        # With functions on workers, the iterator of that pass, which refers to this loader, and the batches that it has
+        # taken and not delivered, which count also if it is gone.
+        self._ahead: weakref.ref[EpochIterator[B]] | None = None
+        self._waiting_numbers: Sequence[int] = ()
 
     def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
         return _framespool.Loader(dataset._for_engine(), rule, steps, settings, self._report_index)
@@ -152,16 +168,52 @@ class BaseLoader(Generic[B]):
             "columns": {name: column.take(samples) for name, column in self._dataset_columns.items()},
         }
 
-    def _apply_functions(
-        self, frames: Any, labels: Any, layout: str, epoch: int, made: dict[str, Any]
-    ) -> tuple[Any, Any]:
-        """Applies the user's functions to the frames and labels of a batch of the native loader."""
-        if not self._functions:
-            return frames, labels
+    def _function_input(self, made: dict[str, Any]) -> tuple[Any, str]:
+        """Returns the frames of a batch as functions get them, and their layout."""
+        return made["frames"], self._settings["layout"]
+
+    def _clip_keys(self, values: dict[str, Any], epoch: int) -> list[tuple[int, ...]]:
+        """Returns the numbers from which the seed of each clip of a batch is derived."""
         # As for the engine's transforms: another delivery of a clip in the epoch has other random numbers.
-        deliveries = zip(made["clip_ids"].tolist(), made["occurrences"].tolist(), strict=True)
-        keys = [(self._numbers["seed"], epoch, clip, occurrence) for clip, occurrence in deliveries]
-        return apply_functions(self._functions, frames, layout, keys, labels)
+        deliveries = zip(values["clip_ids"].tolist(), values["occurrences"].tolist(), strict=True)
+        return [(self._numbers["seed"], epoch, clip, occurrence) for clip, occurrence in deliveries]
+
+    def _apply_functions(self, values: dict[str, Any], layout: str, epoch: int) -> dict[str, Any]:
+        """Applies the user's functions to a batch.
+
+        Args:
+            values: The batch: `frames`, `labels`, `columns`, `clip_ids`, `video_ids` and `batch_index`. Functions on
+                workers have been applied to `frames`.
+            layout: Layout of the frames.
+            epoch: Epoch of the batch.
+
+        Returns:
+            What they determine of the batch, by name.
+        """
+        if not self._functions:
+            return {}
+        order, seed, keys = self._settings["order"], self._numbers["seed"], self._clip_keys(values, epoch)
+        # Batch of this rank, over its workers.
+        number = (values.get("batch_index") or 0) * order["num_workers"] + order["worker_id"]
+        batch = BatchContext(
+            values["labels"],
+            values["columns"],
+            values["clip_ids"],
+            values["video_ids"],
+            epoch,
+            _key=(seed, epoch, number, order["shard_id"]),
+            _repeats=order["repeats"],
+        )
+        frames = apply_functions(self._functions, values["frames"], layout, keys, batch, self._num_early)
+        if batch._idle is not None and not self._warned_idle:
+            self._warned_idle = True
+            warnings.warn(
+                f"{batch._idle!r} left a batch as it is: all of its {len(keys)} rows hold clip {keys[0][2]}. Use "
+                'batch_size=2 or more and, if only the last batch is so short, last_batch="drop" or "fill"',
+                stacklevel=user_stacklevel(),
+            )
+        mixed = {"mixed_with": batch._mixed_with, "mix_weights": batch._mix_weights}
+        return {"frames": frames, "labels": batch.labels, "columns": batch.columns, **mixed}
 
     def __len__(self) -> int:
         """Batches per epoch, the same on all ranks."""
@@ -254,10 +306,15 @@ class BaseLoader(Generic[B]):
         self._next, self._pass = position, None
 
     def _next_batch_index(self) -> int | None:
-        """The next batch of the latest pass: the smallest one over its native loaders."""
+        """The next batch of the latest pass: the smallest one over its native loaders.
+
+        Batches that are with the functions on workers are not delivered yet.
+        """
         numbers = [native.next_batch_index(number) for native, number in self._running]
         known = [number for number in numbers if number is not None]
-        return min(known) if known and len(known) == len(numbers) else None
+        if not known or len(known) < len(numbers):
+            return None
+        return self._waiting_numbers[0] if self._waiting_numbers else min(known)
 
     def _next_delivered(self) -> int | None:
         """The next batch of the pass in progress; `None` without a pass, or if an epoch was chosen since."""
@@ -299,6 +356,7 @@ class BaseLoader(Generic[B]):
         return {}
 
     def _cancel(self) -> None:
+        self._cancel_ahead()
         for native in [self._native, *self._companions]:
             native.cancel()
 
@@ -311,7 +369,25 @@ class BaseLoader(Generic[B]):
         self._running = [(native, self._begin(native, epoch, batch)) for native in [self._native, *self._companions]]
         check = self._gpu_check() if self._uses_nvdec else None
         fetch = self._index_progress.fetch(self._native)
-        return self._running[0][1], EpochIterator(self._running, functools.partial(self._batch, epoch), check, fetch)
+        make = functools.partial(self._batch, epoch)
+        if self._clip_workers is None:
+            return self._running[0][1], EpochIterator(self._running, make, check, fetch)
+        self._cancel_ahead()
+        start, ahead = functools.partial(self._start_functions, epoch), self._settings["prefetch_batches"]
+        batches = EpochIterator(self._running, make, check, fetch, start, ahead)
+        self._ahead, self._waiting_numbers = weakref.ref(batches), batches.waiting_numbers
+        return self._running[0][1], batches
+
+    def _cancel_ahead(self) -> None:
+        """Ends an iteration that has taken batches that it has not delivered."""
+        batches = None if self._ahead is None else self._ahead()
+        if batches is not None:
+            batches.cancel()
+
+    def _start_functions(self, epoch: int, made: list[dict[str, Any]]) -> Future[Any]:
+        """Starts the functions on workers for a batch; the result is its frames."""
+        assert self._clip_workers is not None
+        return self._clip_workers.start(*self._function_input(made[0]), self._clip_keys(made[0], epoch))
 
     def _begin(self, native: _framespool.Loader, epoch: int, batch: int) -> int:
         """Starts a pass of a native loader; returns its number."""
@@ -363,6 +439,8 @@ class BaseLoader(Generic[B]):
         self, clip_id: int, *, epoch: int | None = None, frame: int = 0, repeat: int = 0, occurrence: int = 0
     ) -> dict[str, Any]:
         """Reports what is determined about a clip before it is decoded.
+
+        Which clip `MixUp` or `CutMix` mixed into it depends on the batch: see `batch.mixed_with`.
 
         Args:
             clip_id: Clip of the dataset, as in `batch.clip_ids`.

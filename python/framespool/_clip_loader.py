@@ -66,6 +66,10 @@ class Batch(BatchMethods):
             column are numbers, (N, K) if they are lists of K numbers, else a list.
         unpadded_sizes: (N, 2) int64 with `collate="pad"`: height and width of the frames of each clip without padding;
             its length is the number of its `indices` that are not -1. Otherwise `None`.
+        mixed_with: (N,) int64 with `MixUp` or `CutMix`: row of the clip that was mixed into each clip. Otherwise
+            `None`.
+        mix_weights: (N,) float32 with `MixUp` or `CutMix`: part of each clip that is its own, from 0 to 1. Otherwise
+            `None`.
 
     Example:
         >>> import framespool as fsp
@@ -94,6 +98,8 @@ class Batch(BatchMethods):
     video_info: Tensor
     columns: dict[str, Any] = field(default_factory=dict)
     unpadded_sizes: Tensor | None = None
+    mixed_with: Any = None
+    mix_weights: Any = None
 
     def video_metadata(self) -> list[dict[str, Any]]:
         """The metadata of each clip's video, with the names of `transformers.video_utils.VideoMetadata`.
@@ -403,7 +409,7 @@ class ClipLoader(BaseLoader[Batch]):
         if limited:
             most = None if batch_size is None else integer("batch_size", batch_size)
             settings = options.order_settings(replacement=False)
-            self._budget = BatchBudget(batch_pixels, batch_tokens, most, transforms or (), settings)
+            self._budget = BatchBudget(batch_pixels, batch_tokens, most, transforms, settings)
         super().__init__(dataset, clip_sampler._sampler_args(), options, own)
         if group_clips:
             self._order |= {"group_clips": True}
@@ -467,11 +473,10 @@ class ClipLoader(BaseLoader[Batch]):
         return self._batch(epoch, [one for one in made if one is not None])
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> Batch:
-        values = {**made[0], **self._columns(made[0], made[0]["video_ids"])}
+        values: dict[str, Any] = {**made[0], **self._columns(made[0], made[0]["video_ids"])}
         if self._cameras is not None:
             values["columns"] |= self._cameras.values(made)
-        values["frames"], values["labels"] = self._apply_functions(
-            values["frames"], values["labels"], self._settings["layout"], epoch, made[0]
-        )
-        values.setdefault("unpadded_sizes", None)
-        return Batch(**{field.name: values[field.name] for field in fields(Batch)})
+        values["frames"] = made[0].get("awaited", values["frames"])
+        values |= self._apply_functions(values, self._settings["layout"], epoch)
+        named: dict[str, Any] = {field.name: values.get(field.name) for field in fields(Batch)}
+        return Batch(**named)

@@ -213,7 +213,8 @@ def test_all_arguments_reach_the_engine(transform, expected):
         assert all(type(part) in (float, str) for part in parts), value
 
 
-FUNCTIONS = ("CutMix", "MixUp", "PerBatch", "PerClip")
+LABELS_AND_MASKS = ("BlockMask", "CutMix", "LabelSmoothing", "MixUp", "OneOf", "TubeMask")
+FUNCTIONS = (*LABELS_AND_MASKS, "BatchContext", "PerBatch", "PerClip")
 NOT_OF_THE_ENGINE = (*FUNCTIONS, "Transform", "apply", "map_boxes", "map_points", "sample_params")
 
 

@@ -40,12 +40,14 @@ resizing, `"nearest"` takes the pixel that contains the center, which torchvisio
 `antialias=False` makes bilinear and bicubic resizing read only the nearest pixels at every scale, two or four per axis.
 Bicubic overshoot is clamped to the range of the stored samples after each axis, the vertical one first.
 
-A list may also contain transforms of torchvision, also in `Compose` or `torch.nn.Sequential`. They are replaced by
-those of this module if both do the same, and refused otherwise. `Normalize` may stand before crops, flips and resizes.
+A list may also contain transforms of torchvision, also in `Compose` or `torch.nn.Sequential`, which may stand in place
+of the list. They are replaced by those of this module if both do the same, and refused otherwise. `MixUp`, `CutMix` and
+a `RandomChoice` of them draw for each clip, not for the batch. `Normalize` may stand before crops, flips and resizes.
 
-Functions stand at the end of a list: `PerClip` for each clip, `PerBatch`, `MixUp` and `CutMix` for the batch, and as
-the last entry any callable. A callable receives the finished frames in the requested layout and dtype, as a
-`torch.Tensor` if it is a `torch.nn.Module`, else as a `framespool.Tensor`. Its result replaces them.
+Functions stand at the end of a list: `PerClip`, `TubeMask` and `BlockMask` for each clip, `PerBatch`, `MixUp`,
+`CutMix`, `OneOf` of them and `LabelSmoothing` for the batch, and as the last entry any callable. A callable receives
+the finished frames in the requested layout and dtype, as a `torch.Tensor` if it is a `torch.nn.Module`, else as a
+`framespool.Tensor`. Its result replaces them.
 """
 
 from framespool.transforms._apply import apply, sample_params
@@ -71,7 +73,7 @@ from framespool.transforms._color import (
     ToneMap,
 )
 from framespool.transforms._erasing import Cutout, GridMask, RandomErasing
-from framespool.transforms._functions import PerBatch, PerClip
+from framespool.transforms._functions import BatchContext, PerBatch, PerClip
 from framespool.transforms._geometry import (
     CenterCrop,
     FiveCrop,
@@ -84,12 +86,15 @@ from framespool.transforms._geometry import (
     RandomVerticalFlip,
     ThreeCrop,
 )
-from framespool.transforms._mixing import CutMix, MixUp
+from framespool.transforms._masks import BlockMask, TubeMask
+from framespool.transforms._mixing import CutMix, LabelSmoothing, MixUp, OneOf
 from framespool.transforms._points import map_boxes, map_points
 from framespool.transforms._resize import Letterbox, Resize, SmartResize
 
 __all__ = [
     "AssumeColor",
+    "BatchContext",
+    "BlockMask",
     "CenterCrop",
     "ColorJitter",
     "ColorTwist",
@@ -99,9 +104,11 @@ __all__ = [
     "GaussianBlur",
     "Grayscale",
     "GridMask",
+    "LabelSmoothing",
     "Letterbox",
     "MixUp",
     "Normalize",
+    "OneOf",
     "Pad",
     "PerBatch",
     "PerClip",
@@ -126,6 +133,7 @@ __all__ = [
     "ToneMap",
     "Transform",
     "TrivialAugmentWide",
+    "TubeMask",
     "apply",
     "map_boxes",
     "map_points",

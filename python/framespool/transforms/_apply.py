@@ -93,7 +93,7 @@ def apply(
     frames, own_layout = made, str(layout)
     if single:
         frames, own_layout = made.drop_time(_LAYOUTS[layout]), layout.replace("T", "")
-    frames, _ = apply_functions(functions, frames, own_layout, [owner])
+    frames = apply_functions(functions, frames, own_layout, [owner])
     if masks is None:
         return frames
     fill = integer("mask_fill", mask_fill, most=255)

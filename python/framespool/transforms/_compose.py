@@ -9,8 +9,8 @@ from framespool._validate_args import as_sequence
 from framespool.errors import ArgumentError
 from framespool.transforms import _augment, _color, _erasing, _geometry, _resize
 from framespool.transforms._args import Transform
-from framespool.transforms._functions import BatchMixing, PerBatch, PerClip
-from framespool.transforms._torchvision import translate
+from framespool.transforms._functions import FunctionTransform, PerClip
+from framespool.transforms._torchvision import is_torchvision, translate
 
 if TYPE_CHECKING:
     from framespool._framespool import Step
@@ -48,14 +48,14 @@ def split(
         dtype: The dtype of the result.
 
     Returns:
-        The steps, and the functions: any number of `PerClip`, `PerBatch`, `MixUp` and `CutMix`, and at the end at most
-        one callable.
+        The steps, and the functions: any number of `FunctionTransform`, such as `PerClip`, and at the end at most one
+        callable.
 
     Raises:
         ArgumentError: If an entry is neither a transform nor a function at the end, or is a transform of torchvision
             without an equivalent.
     """
-    given = () if transforms is None else as_sequence(transforms)
+    given = listed(transforms)
     if given is None:
         raise ArgumentError(f"transforms must be a list, got {transforms!r}; use [...]")
     entries = translate(given, dtype)
@@ -70,7 +70,7 @@ def split(
             built_in.append(entry)
         elif isinstance(entry, type):
             raise ArgumentError(f"transforms: {entry.__name__} is a class; use an object, {entry.__name__}(...)")
-        elif isinstance(entry, (PerClip, PerBatch, BatchMixing)):
+        elif isinstance(entry, FunctionTransform):
             functions.append(entry)
         elif not callable(entry):
             raise ArgumentError(
@@ -82,7 +82,47 @@ def split(
             raise ArgumentError(f"transforms: a callable must come last, got {entry!r} before others; move it{ours}")
         else:
             functions.append(entry)
+    late = next((place for place, function in enumerate(functions) if not on_workers(function)), len(functions))
+    for function in functions[late:]:
+        if on_workers(function):
+            raise ArgumentError(
+                f"transforms: {function!r} must come before {functions[late]!r}, which runs on the thread that takes "
+                'batches; move it, or use on="consumer"'
+            )
+    mixing = [function for function in functions if getattr(function, "_mixes", False)]
+    if len(mixing) > 1:
+        first, second = mixing[:2]
+        raise ArgumentError(
+            f"transforms: {second!r} would mix clips again that {first!r} has mixed; for one of them per batch use "
+            f"OneOf([{first!r}, {second!r}])"
+        )
     return [entry._step() for entry in _normalize_late(built_in)], tuple(functions)
+
+
+def listed(transforms: Any) -> tuple[Any, ...] | None:
+    """The entries of the argument `transforms`, which may be one transform of torchvision, such as a `Compose`.
+
+    Args:
+        transforms: The argument.
+
+    Returns:
+        The entries; `None` if the argument is no list.
+    """
+    if transforms is None:
+        return ()
+    return (transforms,) if is_torchvision(transforms) else as_sequence(transforms)
+
+
+def on_workers(function: Any) -> bool:
+    """Whether a function at the end of a list runs on threads, ahead of the thread that takes batches.
+
+    Args:
+        function: The function.
+
+    Returns:
+        The answer.
+    """
+    return isinstance(function, PerClip) and function.on == "workers"
 
 
 def _normalize_late(entries: list[Any]) -> list[Any]:

@@ -7,9 +7,9 @@ from enum import Enum
 from typing import Any
 
 from framespool.errors import ArgumentError
-from framespool.transforms import _augment, _color, _erasing, _geometry, _resize
+from framespool.transforms import _augment, _color, _erasing, _geometry, _mixing, _resize
 from framespool.transforms._args import Transform
-from framespool.transforms._functions import is_module
+from framespool.transforms._functions import FunctionTransform, is_module
 
 #: These only change the type of the object that holds the frame.
 _NO_OPERATION = {"Identity", "PILToTensor", "ToImage", "ToPureTensor"}
@@ -57,7 +57,8 @@ def translate(entries: Iterable[Any], dtype: str) -> list[Any]:
     values = _Values(dtype)
     for entry in flat:
         out += values.convert(entry) if is_torchvision(entry) else [entry]
-    return out + values.end()
+    functions = next((place for place, entry in enumerate(out) if not isinstance(entry, Transform)), len(out))
+    return [*out[:functions], *values.end(), *out[functions:]]
 
 
 def _flat(entries: Iterable[Any]) -> Iterable[Any]:
@@ -78,9 +79,12 @@ class _Values:
         self._white: float | None = 255
         self._is_float = False
 
-    def convert(self, entry: Any) -> list[Transform]:
+    def convert(self, entry: Any) -> list[Any]:
         """Returns framespool's transforms for one of torchvision's."""
         name = type(entry).__name__
+        function = _function(entry)
+        if function is not None:
+            return [function]
         if name in _NO_OPERATION:
             return []
         if name in _TO_UNIT_RANGE:
@@ -124,6 +128,22 @@ class _Values:
     def end(self) -> list[Transform]:
         """Returns the transform at the end of the list: floats are 0 to 1 unless torchvision's would not be."""
         return [_color.Normalize(0, 1 / 255)] if self._is_float and self._white == 255 else []
+
+
+def _function(entry: Any) -> FunctionTransform | None:
+    """The function at the end of a list for one of torchvision's transforms; `None` if it is none."""
+    name = type(entry).__name__
+    if isinstance(entry, FunctionTransform):
+        return entry
+    if name in ("MixUp", "CutMix"):
+        if getattr(entry._labels_getter, "__name__", None) != "_find_labels_default_heuristic":
+            raise unsupported(entry, "the labels of the batch are mixed; omit labels_getter")
+        return getattr(_mixing, name)(entry.num_classes, entry.alpha)  # type: ignore[no-any-return]
+    if name == "RandomChoice" and is_torchvision(entry):
+        chosen = [_function(each) for each in entry.transforms]
+        if all(chosen):
+            return _mixing.OneOf(chosen, entry.p)
+    return None
 
 
 def unsupported(entry: Any, reason: str) -> ArgumentError:

@@ -49,6 +49,28 @@ def resolve_shuffle(shuffle: Any, order: str, *, can_group: bool) -> Any:
     return shuffle or None
 
 
+def worker_settings(worker_id: Any, num_workers: Any, remedy: str) -> dict[str, int]:
+    """Checks which worker of a rank makes the batches.
+
+    Args:
+        worker_id: The worker, or `None` if the caller did not state it.
+        num_workers: Workers of the rank.
+        remedy: What to write instead if the worker is missing.
+
+    Returns:
+        Both settings by name.
+
+    Raises:
+        ArgumentError: If one is not an int in its range, or several workers are stated but not which one this is.
+    """
+    workers = integer("num_workers", num_workers)
+    if worker_id is None and workers > 1:
+        raise ArgumentError(
+            f"num_workers={workers} is given without worker_id: one worker makes only 1 of {workers} batches; {remedy}"
+        )
+    return {"worker_id": 0 if worker_id is None else integer("worker_id", worker_id), "num_workers": workers}
+
+
 def max_epoch(order: str, shuffle: Any, num_clips: int) -> int:
     """The last epoch that can be chosen; shuffles of DALI are replayed from the first one.
 
@@ -229,7 +251,7 @@ class BatchSampler:
         last_batch: `"partial"` (shorter), `"drop"`, or `"fill"` (filled with the first clips of the epoch, which
             `padding()` marks).
         stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that.
-        worker_id: Worker of this rank, from 0.
+        worker_id: Worker of this rank, from 0. Required if there are several.
         num_workers: Workers of this rank. Worker `w` gets batches `w`, `w + num_workers` and so on, as in
             PyTorch's `DataLoader`.
         mix: A `Mixture` of `num_clips` clips; needs `shuffle="full"` or `"grouped"`. With `"grouped"`
@@ -267,7 +289,7 @@ class BatchSampler:
     seed: int = 0
     last_batch: Literal["partial", "drop", "fill"] = "partial"
     stick_to_shard: bool = False
-    worker_id: int = 0
+    worker_id: int | None = None
     num_workers: int = 1
     mix: Mixture | None = None
     weights: VideoWeights | None = None
@@ -284,8 +306,10 @@ class BatchSampler:
             raise ArgumentError(f"mix must be a framespool.Mixture or None, got {self.mix!r}")
         if self.weights is not None and not isinstance(self.weights, VideoWeights):
             raise ArgumentError(f"weights must be a framespool.VideoWeights or None, got {self.weights!r}")
-        counts = ("batch_size", "initial_fill", "shard_id", "num_shards", "worker_id", "num_workers")
+        counts = ("batch_size", "initial_fill", "shard_id", "num_shards")
         settings: dict[str, Any] = {name: integer(name, getattr(self, name)) for name in counts}
+        settings |= worker_settings(self.worker_id, self.num_workers, "give worker_id, from 0")
+        object.__setattr__(self, "worker_id", settings["worker_id"])
         settings |= {name: integer(name, getattr(self, name), most=_MAX_U64) for name in ("num_clips", "seed")}
         settings |= {
             "shuffle": resolve_shuffle(

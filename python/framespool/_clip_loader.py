@@ -26,6 +26,7 @@ _KEYWORD_HINTS = {
     **{name: f"clip_sampler=, with {hint} of its own" for name, hint in SAMPLER_HINTS.items()},
     **dict.fromkeys(("sequence_length", "stride", "fps"), "clip_sampler=, such as samplers.random(sequence_length=16)"),
     **dict.fromkeys(("sampler", "batch_sampler"), "clip_sampler= for the frames of clips, shuffle= for their order"),
+    "audio": "nothing: the audio of videos is not read",
     **KEYWORD_HINTS,
 }
 
@@ -202,8 +203,10 @@ class ClipLoader(BaseLoader[Batch]):
         num_shards: Number of ranks. All ranks get the same number of batches of the same sizes.
         stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that. `False`: all clips
             are distributed again each epoch.
-        worker_id: Worker of this rank, from 0; `torch.ClipDataset` sets it.
-        num_workers: Workers of this rank. Worker `w` makes batches `w`, `w + num_workers`, and so on.
+        worker_id: Worker of this rank, from 0, for processes that share the batches of a rank; `torch.ClipDataset` sets
+            it. Required if there are several.
+        num_workers: Workers of this rank. Worker `w` makes only the batches `w`, `w + num_workers`, and so on. The
+            number of decoding threads is `num_threads`.
         seed: Seed of the shuffle and of all random clips and transforms.
         last_batch: What happens to an incomplete last batch.
             - `"partial"`: it is shorter.
@@ -304,7 +307,7 @@ class ClipLoader(BaseLoader[Batch]):
         shard_id: int = 0,
         num_shards: int = 1,
         stick_to_shard: bool = False,
-        worker_id: int = 0,
+        worker_id: int | None = None,
         num_workers: int = 1,
         seed: int = 0,
         last_batch: Literal["partial", "drop", "fill"] = "partial",

@@ -116,8 +116,8 @@ class ImageLoader(BaseLoader[ImageBatch]):
         shard_id: Rank of this process, from 0.
         num_shards: Number of ranks.
         stick_to_shard: Each rank keeps its own contiguous part of the dataset.
-        worker_id: Worker of this rank, from 0.
-        num_workers: Workers of this rank.
+        worker_id: Worker of this rank, from 0, as for `ClipLoader`.
+        num_workers: Workers of this rank, as for `ClipLoader`; not the number of decoding threads.
         seed: Seed of the shuffle and of all random transforms.
         last_batch: `"partial"`, `"drop"` or `"fill"`, as for `framespool.ClipLoader`.
         on_error: `"raise"`, `"skip"` or `"replace"`, as for `framespool.ClipLoader`.
@@ -164,7 +164,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         shard_id: int = 0,
         num_shards: int = 1,
         stick_to_shard: bool = False,
-        worker_id: int = 0,
+        worker_id: int | None = None,
         num_workers: int = 1,
         seed: int = 0,
         last_batch: Literal["partial", "drop", "fill"] = "partial",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framespool import _framespool
-from framespool._batch_sampler import grouped_settings, resolve_shuffle, validate_shuffle
+from framespool._batch_sampler import grouped_settings, resolve_shuffle, validate_shuffle, worker_settings
 from framespool._validate_args import boolean, choice, integer, number
 
 
@@ -36,6 +36,12 @@ KEYWORD_HINTS = {
     **dict.fromkeys(("device_id", "ctx"), 'device="cuda:0"'),
 }
 
+#: What to write instead of `num_workers=` alone, which means processes elsewhere.
+_WORKER_REMEDY = (
+    "a loader decodes on threads, so use num_threads=, or framespool.torch.ClipDataset or ImageDataset "
+    "for the workers of a DataLoader"
+)
+
 
 @dataclass(frozen=True)
 class LoaderOptions:
@@ -50,7 +56,7 @@ class LoaderOptions:
     shard_id: int
     num_shards: int
     stick_to_shard: bool
-    worker_id: int
+    worker_id: int | None
     num_workers: int
     seed: int
     last_batch: str
@@ -122,8 +128,7 @@ class LoaderOptions:
             "shard_id": integer("shard_id", self.shard_id),
             "num_shards": integer("num_shards", self.num_shards),
             "stick_to_shard": boolean("stick_to_shard", self.stick_to_shard),
-            "worker_id": integer("worker_id", self.worker_id),
-            "num_workers": integer("num_workers", self.num_workers),
+            **worker_settings(self.worker_id, self.num_workers, _WORKER_REMEDY),
             "seed": integer("seed", self.seed, most=2**64 - 1),
             "last_batch": self.last_batch,
             "mix": None,  # set when the clips of its datasets are known

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 # Warnings about more workers than cores, and torch's deprecations.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
+import framespool.torch  # noqa: E402
 from framespool.torch import ClipDataset, ImageDataset, TorchLoader  # noqa: E402
 from framespool.torch._datasets import _EpochCounter, _warn_oversubscribed  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
@@ -135,6 +136,20 @@ def test_a_dataset_has_a_length(short_clips):
         for workers in (0, 3):
             batches = DataLoader(dataset, batch_size=None, num_workers=workers)
             assert len(batches) == len(dataset) == len(list(batches)), (more, workers)
+
+
+def test_number_of_workers_is_that_of_the_data_loader(short_clips, photos):
+    one = fsp.samplers.random(sequence_length=2)
+    with pytest.raises(fsp.ArgumentError, match="num_workers is that of the DataLoader"):
+        ClipDataset(short_clips, one, batch_size=2, num_workers=4)
+    for make in (
+        lambda **more: framespool.torch.ClipLoader(short_clips, one, **more),
+        lambda **more: framespool.torch.ImageLoader(photos, **more),
+        lambda **more: fsp.ImageLoader(photos, **more),
+    ):
+        with pytest.raises(fsp.ArgumentError, match="num_workers=4 is given without worker_id.*ClipDataset"):
+            make(batch_size=2, num_workers=4)
+        assert len(make(batch_size=2, num_workers=2, worker_id=1)) == len(make(batch_size=2)) // 2
 
 
 def test_too_many_worker_threads_are_reported():

@@ -25,6 +25,9 @@ class _Batches(Base):
     def __init__(self, dataset: Any, keywords: dict[str, Any]) -> None:
         needed()
         super().__init__()
+        for name in ("worker_id", "num_workers"):
+            if name in keywords:
+                raise ArgumentError(f"{name} is that of the DataLoader, which starts the workers; give it num_workers=")
         self.dataset = as_dataset(dataset)
         self.keywords = keywords
         self._epochs = _EpochCounter()
@@ -272,6 +275,7 @@ class ClipDataset(_Batches):
 
     Raises:
         UnsupportedError: If PyTorch is not installed.
+        ArgumentError: If an argument is one of the `DataLoader`, such as `num_workers`.
 
     Example:
         >>> clips = framespool.torch.ClipDataset(  # doctest: +SKIP

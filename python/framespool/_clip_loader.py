@@ -33,7 +33,6 @@ _KEYWORD_HINTS = {
 #: Clips per batch that the order assumes if batches are limited by pixels or tokens.
 _USUAL_BATCH = 8
 
-
 @dataclass(eq=False, repr=False)
 class Batch(BatchMethods):
     """N clips of T frames, with their labels and positions.
@@ -462,10 +461,10 @@ class ClipLoader(BaseLoader[Batch]):
         single, full, grouped, mixing = self._native.estimate_cost()
         return {"packets_per_clip": {"grouped": grouped, "full": full, "single": single}, "mixing": mixing}
 
-    def _clips(self, epoch: int, clips: Sequence[int]) -> Batch:
-        """Makes a batch of these clips of an epoch; ends an iteration in progress."""
+    def _clips(self, epoch: int, clips: Sequence[tuple[int, int]]) -> Batch:
+        """Makes a batch of these clips of an epoch, each with its occurrence; ends an iteration in progress."""
         natives = [self._native, *self._companions]
-        numbers = [native.start_batches(epoch, 0, [[(clip, 0, 0, False) for clip in clips]]) for native in natives]
+        numbers = [native.start_batches(epoch, 0, [[(*clip, 0, False) for clip in clips]]) for native in natives]
         made = [native.next_batch(number) for native, number in zip(natives, numbers, strict=True)]
         return self._batch(epoch, [one for one in made if one is not None])
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     # Type checking does not require PyTorch.
     Base = object
     MapBase = object
+    SamplerBase = object
     torch: Any
     get_worker_info: Any
     _pytree: Any
@@ -19,9 +20,10 @@ else:
         import torch
         from torch.utils.data import Dataset as MapBase
         from torch.utils.data import IterableDataset as Base
+        from torch.utils.data import Sampler as SamplerBase
         from torch.utils.data import get_worker_info
     except ImportError:
-        torch, Base, MapBase, get_worker_info = None, object, object, None
+        torch, Base, MapBase, SamplerBase, get_worker_info = None, object, object, object, None
     else:
         from torch.utils import _pytree
 

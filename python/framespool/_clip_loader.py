@@ -33,6 +33,12 @@ _KEYWORD_HINTS = {
 #: Clips per batch that the order assumes if batches are limited by pixels or tokens.
 _USUAL_BATCH = 8
 
+#: Attributes of a batch with a row for each clip, also if the clips of a video are one row.
+_BY_CLIP = frozenset(
+    ["frames", "indices", "pts_seconds", "mask", "clip_ids", "requested_ids", "view_ids", "geometry", "unpadded_sizes"]
+)
+
+
 @dataclass(eq=False, repr=False)
 class Batch(BatchMethods):
     """N clips of T frames, with their labels and positions.
@@ -470,6 +476,11 @@ class ClipLoader(BaseLoader[Batch]):
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> Batch:
         values = {**made[0], **self._columns(made[0], made[0]["video_ids"])}
+        if self._settings["group_clips"] and made[0]["clip_ids"].ndim == 1:
+            # The engine makes no groups of one clip.
+            for name in _BY_CLIP & values.keys():
+                value = values[name]
+                values[name] = [clip[None] for clip in value] if isinstance(value, list) else value[:, None]
         if self._cameras is not None:
             values["columns"] |= self._cameras.values(made)
         values["frames"], values["labels"] = self._apply_functions(

@@ -253,6 +253,7 @@ class ClipLoader(BaseLoader[Batch]):
             - `"float16"`, `"bfloat16"`, `"float32"`: 0 to 1 unless normalized.
         collate: How the frames of a batch are put together; see docs/howto/sampling.md.
             - `"auto"`: as `"stack"` if the transforms and the clip sampler give all clips one size, else as `"list"`.
+              For frames of `datasets.lerobot()` the size that `info.json` states counts, too.
             - `"stack"`: always one Tensor. Clips that differ in size are an error, in place of the batch.
             - `"pad"`: always one Tensor. Smaller clips get zeros at the bottom, at the right and at the end, up to the
               largest height, width and length of the batch; see `Batch.unpadded_sizes`.
@@ -343,8 +344,9 @@ class ClipLoader(BaseLoader[Batch]):
                 raise ArgumentError(
                     "the frames of datasets.lerobot() are chosen by delta_timestamps; omit clip_sampler"
                 )
-            self._cameras = Cameras(robot, transforms, on_error, dtype)
+            self._cameras = Cameras(robot, transforms, on_error, dtype, collate)
             clip_sampler, transforms = self._cameras.first()
+            collate = self._cameras.collate  # type: ignore[assignment]
             num_threads = self._cameras.share(cores_per_rank() if num_threads is None else num_threads)
             memory_budget = self._cameras.share(byte_size("memory_budget", memory_budget))
         if clip_sampler is None:

@@ -203,7 +203,8 @@ class VideoDataset(MapBase):
 
         Example:
             >>> import framespool as fsp
-            >>> clips = framespool.torch.VideoDataset(["a.mp4"], fsp.samplers.center(sequence_length=4))
+            >>> import framespool.torch
+            >>> clips = framespool.torch.VideoDataset(["a.mp4"], fsp.samplers.uniform(sequence_length=4))
             >>> clips.describe(0)["indices"] == clips[0]["indices"].tolist()
             True
         """

@@ -86,8 +86,8 @@ class RepeatedRequests:
     _PID_BITS = 22
 
     def __init__(self) -> None:
-        #: Shared with the workers: how often an epoch was chosen; the first pass of workers since then (a hash of its
-        #: seed, and the id of its training process); whether a warning was given.
+        #: Shared with the workers: number of calls of `set_epoch()`; the first pass of workers since then (hash of its
+        #: seed, and id of its training process); whether a warning was given.
         self._shared = torch.zeros(3, dtype=torch.int64).share_memory_()
         self._made_for: tuple[int, int] | None = None
         self._is_second_pass = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from framespool._batch import BatchMethods
+from framespool._batch import BatchMethods, map_nested
 from framespool.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -49,15 +49,7 @@ def tensors(batch: Any) -> dict[str, Any]:
         (`masks`) or empty (`columns`) are omitted; `columns` is a dict; the result of a callable at the end of the
         transforms is unchanged.
     """
-    return {name: _tensor(value) for name, value in batch.as_dict().items()}
-
-
-def _tensor(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_tensor(each) for each in value]
-    if isinstance(value, dict):
-        return {name: _tensor(each) for name, each in value.items()}
-    return value.torch() if hasattr(value, "torch") else value
+    return {name: map_nested(value, "torch", lambda tensor: tensor.torch()) for name, value in batch.as_dict().items()}
 
 
 def page_locked(batch: Any) -> list[Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+import random
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -47,6 +49,43 @@ def resolve_shuffle(shuffle: Any, order: str, *, can_group: bool) -> Any:
     if shuffle is True:
         return {"torch": "full", "dali": "buffer"}.get(order, "grouped" if can_group else "full")
     return shuffle or None
+
+
+class DrawnSeed(int):
+    """A seed that `seed=None` has drawn. A loader with one takes the seed of a state that it loads."""
+
+
+def resolve_seed(seed: Any, num_shards: int = 1) -> int:
+    """Checks a seed, or draws one for `None`.
+
+    It is drawn from PyTorch's default generator if PyTorch is imported, else from Python's `random`. Several ranks use
+    the one of rank 0.
+
+    Args:
+        seed: The seed, or `None`.
+        num_shards: Number of ranks that must have the same seed. If there are several, all of them call this.
+
+    Returns:
+        The seed; a `DrawnSeed` if it was drawn, now or before.
+
+    Raises:
+        ArgumentError: If it is not an int in its range, or ranks that do not know each other would have to agree.
+    """
+    if seed is not None:
+        return seed if isinstance(seed, DrawnSeed) else integer("seed", seed, most=_MAX_U64)
+    torch, distributed = sys.modules.get("torch"), sys.modules.get("torch.distributed")
+    known = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    ranks = distributed.get_world_size() if distributed is not None and known else 1
+    if num_shards not in (1, ranks):
+        raise ArgumentError(
+            f"seed=None with num_shards={num_shards} needs torch.distributed with {num_shards} ranks, which share the "
+            f"drawn seed, but it has {f'{ranks} ranks' if known else 'not been initialized'}; pass a seed, the same on "
+            "all ranks"
+        )
+    drawn = [random.getrandbits(63) if torch is None else int(torch.randint(2**63 - 1, ()))]
+    if num_shards > 1 and distributed is not None:
+        distributed.broadcast_object_list(drawn, src=0)
+    return DrawnSeed(drawn[0])
 
 
 def worker_settings(worker_id: Any, num_workers: Any, remedy: str) -> dict[str, int]:
@@ -247,7 +286,7 @@ class BatchSampler:
         order: `"framespool"`, `"torch"` or `"dali"`.
         shard_id: Rank, from 0.
         num_shards: Number of ranks; all get the same number of batches of the same sizes.
-        seed: Seed of the shuffle.
+        seed: Seed of the shuffle; `None` draws one, as for `ClipLoader`.
         last_batch: `"partial"` (shorter), `"drop"`, or `"fill"` (filled with the first clips of the epoch, which
             `padding()` marks).
         stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that.
@@ -286,7 +325,7 @@ class BatchSampler:
     order: Literal["framespool", "dali", "torch"] = "framespool"
     shard_id: int = 0
     num_shards: int = 1
-    seed: int = 0
+    seed: int | None = 0
     last_batch: Literal["partial", "drop", "fill"] = "partial"
     stick_to_shard: bool = False
     worker_id: int | None = None
@@ -310,7 +349,9 @@ class BatchSampler:
         settings: dict[str, Any] = {name: integer(name, getattr(self, name)) for name in counts}
         settings |= worker_settings(self.worker_id, self.num_workers, "give worker_id, from 0")
         object.__setattr__(self, "worker_id", settings["worker_id"])
-        settings |= {name: integer(name, getattr(self, name), most=_MAX_U64) for name in ("num_clips", "seed")}
+        settings["num_clips"] = integer("num_clips", self.num_clips, most=_MAX_U64)
+        settings["seed"] = int(resolve_seed(self.seed, settings["num_shards"]))
+        object.__setattr__(self, "seed", settings["seed"])
         settings |= {
             "shuffle": resolve_shuffle(
                 self.shuffle,

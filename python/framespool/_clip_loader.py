@@ -212,7 +212,10 @@ class ClipLoader(BaseLoader[Batch]):
             it. Required if there are several.
         num_workers: Workers of this rank. Worker `w` makes only the batches `w`, `w + num_workers`, and so on. The
             number of decoding threads is `num_threads`.
-        seed: Seed of the shuffle and of all random clips and transforms.
+        seed: Seed of the shuffle and of all random clips and transforms. A number, also the default 0, is independent
+            of `torch.manual_seed()`. `None`: drawn from PyTorch's default generator if PyTorch is imported, else from
+            Python's `random`; `loader.seed` is the result. A state has the seed, and `load_state_dict()` takes it over.
+            With several ranks rank 0 draws, so all ranks must be in `torch.distributed` and create the loader.
         last_batch: What happens to an incomplete last batch.
             - `"partial"`: it is shorter.
             - `"drop"`: it is not delivered.
@@ -315,7 +318,7 @@ class ClipLoader(BaseLoader[Batch]):
         stick_to_shard: bool = False,
         worker_id: int | None = None,
         num_workers: int = 1,
-        seed: int = 0,
+        seed: int | None = 0,
         last_batch: Literal["partial", "drop", "fill"] = "partial",
         on_error: Literal["raise", "skip", "replace"] = "raise",
         on_outage: Literal["wait", "raise"] | float = "wait",
@@ -426,7 +429,7 @@ class ClipLoader(BaseLoader[Batch]):
             self._order |= self._budget.config()
         if self._cameras is not None:
             for view, sampling, steps in self._cameras.others():
-                self._companions.append(self._engine(view, sampling, steps, self._settings))
+                self._add_companion(view, sampling, steps, self._settings)
 
     def _num_batches(self, epoch: int) -> int:
         return super()._num_batches(epoch) if self._budget is None else len(self._budget.batches(self._native, epoch))
@@ -435,6 +438,11 @@ class ClipLoader(BaseLoader[Batch]):
         if self._budget is None:
             return super()._begin(native, epoch, batch)
         return native.start_batches(epoch, batch, self._budget.batches(self._native, epoch))
+
+    def _set_seed(self, seed: int) -> None:
+        super()._set_seed(seed)
+        if self._budget is not None:
+            self._budget.set_seed(seed)
 
     def _extra_config(self) -> dict[str, str]:
         return {} if self._cameras is None else {"clip_sampler": self._cameras.config()}

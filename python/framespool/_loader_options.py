@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framespool import _framespool
-from framespool._batch_sampler import grouped_settings, resolve_shuffle, validate_shuffle, worker_settings
+from framespool._batch_sampler import grouped_settings, resolve_seed, resolve_shuffle, validate_shuffle, worker_settings
 from framespool._validate_args import boolean, choice, integer, number
 
 
@@ -58,7 +58,7 @@ class LoaderOptions:
     stick_to_shard: bool
     worker_id: int | None
     num_workers: int
-    seed: int
+    seed: int | None
     last_batch: str
     on_error: str
     on_outage: str | float
@@ -73,6 +73,11 @@ class LoaderOptions:
     repeats: int = 1
     pin_memory: Any = "auto"
     collate: str = "auto"
+
+    def __post_init__(self) -> None:
+        shards = integer("num_shards", self.num_shards) if self.seed is None else 1
+        # Drawn once: the settings of the order are requested several times.
+        object.__setattr__(self, "seed", resolve_seed(self.seed, shards))
 
     def validate(self) -> None:
         """Checks the arguments that take one of several words.
@@ -129,7 +134,7 @@ class LoaderOptions:
             "num_shards": integer("num_shards", self.num_shards),
             "stick_to_shard": boolean("stick_to_shard", self.stick_to_shard),
             **worker_settings(self.worker_id, self.num_workers, _WORKER_REMEDY),
-            "seed": integer("seed", self.seed, most=2**64 - 1),
+            "seed": int(self.seed or 0),
             "last_batch": self.last_batch,
             "mix": None,  # set when the clips of its datasets are known
             "weights": None,  # set by the dataset

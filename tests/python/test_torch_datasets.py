@@ -177,6 +177,26 @@ def test_stateful_data_loader_resumes_anywhere(short_clips, workers):
         assert got + ids(new) == whole, taken
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_seed_of_torch_is_that_of_all_workers_and_of_the_state(short_clips, workers):
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+    keywords = {**KEYWORDS, "seed": None}
+    torch.manual_seed(4)
+    loader = framespool.torch.ClipLoader(short_clips, SAMPLING, **keywords)
+    whole = [batch.clip_ids.tolist() for batch in [*loader, *loader]]
+    torch.manual_seed(4)
+    dataset = ClipDataset(short_clips, SAMPLING, **keywords)
+    assert len(dataset) == len(loader)
+    old = stateful(dataset, batch_size=None, num_workers=workers)
+    batches = iter(old)
+    taken = ids(next(batches) for _ in range(2))
+    other = ClipDataset(short_clips, SAMPLING, **keywords)  # draws another seed
+    new = stateful(other, batch_size=None, num_workers=workers)
+    new.load_state_dict(old.state_dict())
+    assert taken + ids(new) + ids(new) == whole
+    assert framespool.torch.VideoDataset(short_clips, SAMPLING, seed=None).seed not in (0, loader.seed)
+
+
 def test_a_wrong_epoch_is_refused_at_once(short_clips):
     for epoch in (-1, 2**63, "1"):
         with pytest.raises(fsp.ArgumentError, match="epoch"):

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from framespool._batch_sampler import resolve_seed
 from framespool._clip_loader import ClipLoader
 from framespool._ranks import cores_per_rank
 from framespool._validate_args import choice, integer, user_stacklevel
@@ -99,6 +100,7 @@ class VideoDataset(MapBase):
             raise ArgumentError(f"{functions[0]!r} among the transforms works on batches; apply it in collate_fn")
         self.dataset = as_dataset(dataset)
         self.clip_sampler = clip_sampler
+        keywords["seed"] = resolve_seed(keywords.get("seed", 0))
         layout = choice("layout", keywords.pop("layout", "TCHW"), ("TCHW", "CTHW", "THWC"))
         self.keywords = {**keywords, "layout": f"N{layout}"}
         #: Shared with the workers.
@@ -109,6 +111,11 @@ class VideoDataset(MapBase):
         self._loader: ClipLoader | None = None
         self._made_for: tuple[int, ...] | None = None
         self._length: int | None = None
+
+    @property
+    def seed(self) -> int:
+        """The seed in use; with `seed=None` the one that was drawn when the dataset was created."""
+        return int(self.keywords["seed"])
 
     @property
     def epoch(self) -> int:

@@ -254,9 +254,9 @@ impl Loader {
         self.order.len_batches()
     }
 
-    /// Clips of each group, 1 if clips are not grouped by video.
-    pub fn clips_per_group(&self) -> u32 {
-        self.order.config().clips_per_group
+    /// Clips of each group; `None` if clips are not grouped by video.
+    pub fn clips_per_group(&self) -> Option<u32> {
+        self.config.group_clips.then(|| self.order.config().clips_per_group)
     }
 
     /// Clips in the whole dataset.

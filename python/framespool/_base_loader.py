@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from framespool import _checkpoint, _framespool, _page_lock
-from framespool._batch_sampler import max_epoch, warn_if_poorly_mixed
+from framespool._batch_sampler import DrawnSeed, max_epoch, warn_if_poorly_mixed
 from framespool._columns import Column
 from framespool._epoch_iterator import EpochIterator
 from framespool._flat_stats import flattened
@@ -106,6 +106,8 @@ class BaseLoader(Generic[B]):
             self._native = self._engine(self.dataset, rule, steps, self._settings)
         self._report_index = None
         self._companions: list[_framespool.Loader] = []  # of the same samples in the same order, such as masks
+        self._companion_arguments: list[tuple[Dataset, Any, list[Any], dict[str, Any]]] = []
+        self._seed_is_drawn = isinstance(options.seed, DrawnSeed)
         if ordered["shuffle"] == "grouped" and self._native.grouped is None:
             ordered = {**ordered, "shuffle": "full"}  # each video has one clip: the orders are the same
         elif ordered["shuffle"] == "grouped" and ordered["shard_id"] == ordered["worker_id"] == 0:
@@ -145,6 +147,23 @@ class BaseLoader(Generic[B]):
 
     def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
         return _framespool.Loader(dataset._for_engine(), rule, steps, settings, self._report_index)
+
+    def _add_companion(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> None:
+        """Creates a native loader of the same order, whose results are part of the same batches."""
+        self._companion_arguments.append((dataset, rule, steps, settings))
+        self._companions.append(self._engine(dataset, rule, steps, settings))
+
+    def _set_seed(self, seed: int) -> None:
+        """Creates the native loaders again, with another seed."""
+        self._cancel()
+        order = {**self._settings["order"], "seed": seed}
+        self._settings["order"], self._numbers["seed"] = order, seed
+        self._configuration, self._running = None, []
+        self._native = self._engine(self.dataset, self._rule, self._steps, self._settings)
+        self._companions = [
+            self._engine(dataset, rule, steps, {**settings, "order": order})
+            for dataset, rule, steps, settings in self._companion_arguments
+        ]
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> B:
         """Builds a batch of an epoch from the results of the native loaders."""
@@ -228,6 +247,11 @@ class BaseLoader(Generic[B]):
         return self._native.num_clips
 
     @property
+    def seed(self) -> int:
+        """The seed in use; with `seed=None` the one that was drawn, or that of the loaded state."""
+        return int(self._numbers["seed"])
+
+    @property
     def epoch(self) -> int:
         """The epoch that the next iteration delivers."""
         return self._next[0]
@@ -284,7 +308,8 @@ class BaseLoader(Generic[B]):
 
         The number of ranks may differ as long as `batch_size * num_shards` is the same. It must be the same with
         `stick_to_shard` and with the orders of other libraries, where each rank has a list of its own. The number of
-        threads, `memory_budget`, `prefetch_batches`, `on_error`, `dtype` and `layout` may differ.
+        threads, `memory_budget`, `prefetch_batches`, `on_error`, `dtype` and `layout` may differ. A loader with
+        `seed=None` takes the seed of the state; if it is another one, `stats()` and `failures()` start again.
 
         Args:
             state: A result of `state_dict()`.
@@ -294,14 +319,20 @@ class BaseLoader(Generic[B]):
                 differences.
         """
 
+        mine = self._config()
+        if self._seed_is_drawn and isinstance(state, Mapping) and "seed" in state:
+            mine = {**mine, "seed": integer("seed", state["seed"], most=2**64 - 1)}
+
         def length(epoch: int) -> int:  # called once everything else matches, since batches may depend on the order
+            if mine["seed"] != self.seed:
+                self._set_seed(mine["seed"])
             if self._order["shuffle"] == "grouped" and (grouped := _checkpoint.grouped(state)) != self._native.grouped:
                 # Derived from the memory budget and the number of ranks of the loader that wrote the state.
                 for native in [self._native, *self._companions]:
                     native.set_grouped(*grouped)
             return self._num_batches(epoch)
 
-        position = _checkpoint.position(state, self._config(), length, self._max_epoch)
+        position = _checkpoint.position(state, mine, length, self._max_epoch)
         self._cancel()
         self._next, self._pass = position, None
 

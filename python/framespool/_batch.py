@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -104,7 +104,7 @@ class BatchMethods:
         """
         from framespool.torch._torch import page_locked, record_copies
 
-        moved = self._mapped(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+        moved = self._mapped("to", lambda value: value.to(device, non_blocking=non_blocking))
         if non_blocking:
             record_copies(page_locked(self), device)
         return moved
@@ -123,20 +123,41 @@ class BatchMethods:
         Example:
             >>> batch = next(iter(loader)).pin_memory().to("cuda", non_blocking=True)  # doctest: +SKIP
         """
-        return self._mapped(lambda tensor: tensor if tensor.is_cuda else tensor.pin_memory())
+        return self._mapped(
+            "pin_memory", lambda value: value if getattr(value, "is_cuda", False) else value.pin_memory()
+        )
 
-    def _mapped(self: S, change: Any) -> S:
-        """Applies a function to each `torch.Tensor`; the result of a callable among the transforms may be none."""
-
-        def apply(value: Any) -> Any:
-            if isinstance(value, list):
-                return [apply(each) for each in value]
-            if isinstance(value, dict):
-                return {name: apply(each) for name, each in value.items()}
-            return change(value) if hasattr(value, "pin_memory") else value
-
+    def _mapped(self: S, method: str, change: Callable[[Any], Any]) -> S:
+        """Applies a function to everything that has a method, as `torch.Tensor` and results of callables may."""
         converted = self.torch()
-        return replace(converted, **{name: apply(value) for name, value in converted.as_dict().items()})  # type: ignore[type-var]
+        changed = {name: map_nested(value, method, change) for name, value in converted.as_dict().items()}
+        return replace(converted, **changed)  # type: ignore[type-var]
+
+
+def map_nested(value: Any, method: str, change: Callable[[Any], Any]) -> Any:
+    """Applies a function to the values in lists, tuples and dicts, at any depth, that have a method.
+
+    Args:
+        value: A value, or a list, tuple, named tuple or dict of values.
+        method: Name of the method. Values without it are unchanged.
+        change: The function.
+
+    Returns:
+        The same structure; `value` itself if nothing in it changes.
+    """
+    if hasattr(value, method):
+        return change(value)
+    if isinstance(value, (list, tuple)):
+        entries = [map_nested(each, method, change) for each in value]
+        if all(new is old for new, old in zip(entries, value, strict=True)):
+            return value
+        if isinstance(value, list):
+            return entries
+        return type(value)(*entries) if hasattr(value, "_fields") else tuple(entries)
+    if isinstance(value, dict):
+        named = {name: map_nested(each, method, change) for name, each in value.items()}
+        return value if all(new is value[name] for name, new in named.items()) else named
+    return value
 
 
 def is_absent(value: Any) -> bool:
@@ -153,8 +174,9 @@ def is_absent(value: Any) -> bool:
 
 def _described(value: Any) -> str:
     """A tensor by shape, dtype and device, anything else by its type."""
-    if isinstance(value, list):
-        return f"[{', '.join(_described(each) for each in value[:4])}{', …' if len(value) > 4 else ''}]"
+    if isinstance(value, (list, tuple)):
+        inner = f"{', '.join(_described(each) for each in value[:4])}{', …' if len(value) > 4 else ''}"
+        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
     if isinstance(value, dict):
         return f"{{{', '.join(f'{name}: {_described(each)}' for name, each in value.items())}}}"
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):

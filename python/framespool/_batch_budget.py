@@ -99,6 +99,15 @@ class BatchBudget:
         """
         return {self._name: self.limit, "most": self._most, "num_shards": self._order["num_shards"]}
 
+    def set_seed(self, seed: int) -> None:
+        """Changes the seed of the order; the batches are computed again.
+
+        Args:
+            seed: The seed.
+        """
+        self._order = {**self._order, "seed": seed}
+        self._plans.clear()
+
     def batches(self, native: _framespool.Loader, epoch: int) -> list[list[Slot]]:
         """The batches of this rank and worker in an epoch.
 

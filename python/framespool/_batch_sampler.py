@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+import random
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -47,6 +49,65 @@ def resolve_shuffle(shuffle: Any, order: str, *, can_group: bool) -> Any:
     if shuffle is True:
         return {"torch": "full", "dali": "buffer"}.get(order, "grouped" if can_group else "full")
     return shuffle or None
+
+
+class DrawnSeed(int):
+    """A seed that `seed=None` has drawn. A loader with one takes the seed of a state that it loads."""
+
+
+def resolve_seed(seed: Any, num_shards: int = 1) -> int:
+    """Checks a seed, or draws one for `None`.
+
+    It is drawn from PyTorch's default generator if PyTorch is imported, else from Python's `random`. Several ranks use
+    the one of rank 0.
+
+    Args:
+        seed: The seed, or `None`.
+        num_shards: Number of ranks that must have the same seed. If there are several, all of them call this.
+
+    Returns:
+        The seed; a `DrawnSeed` if it was drawn, now or before.
+
+    Raises:
+        ArgumentError: If it is not an int in its range, or ranks that do not know each other would have to agree.
+    """
+    if seed is not None:
+        return seed if isinstance(seed, DrawnSeed) else integer("seed", seed, most=_MAX_U64)
+    torch, distributed = sys.modules.get("torch"), sys.modules.get("torch.distributed")
+    known = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    ranks = distributed.get_world_size() if distributed is not None and known else 1
+    if num_shards not in (1, ranks):
+        raise ArgumentError(
+            f"seed=None with num_shards={num_shards} needs torch.distributed with {num_shards} ranks, which share the "
+            f"drawn seed, but it has {f'{ranks} ranks' if known else 'not been initialized'}; pass a seed, the same on "
+            "all ranks"
+        )
+    drawn = [random.getrandbits(63) if torch is None else int(torch.randint(2**63 - 1, ()))]
+    if num_shards > 1 and distributed is not None:
+        distributed.broadcast_object_list(drawn, src=0)
+    return DrawnSeed(drawn[0])
+
+
+def worker_settings(worker_id: Any, num_workers: Any, remedy: str) -> dict[str, int]:
+    """Checks which worker of a rank makes the batches.
+
+    Args:
+        worker_id: The worker, or `None` if the caller did not state it.
+        num_workers: Workers of the rank.
+        remedy: What to write instead if the worker is missing.
+
+    Returns:
+        Both settings by name.
+
+    Raises:
+        ArgumentError: If one is not an int in its range, or several workers are stated but not which one this is.
+    """
+    workers = integer("num_workers", num_workers)
+    if worker_id is None and workers > 1:
+        raise ArgumentError(
+            f"num_workers={workers} is given without worker_id: one worker makes only 1 of {workers} batches; {remedy}"
+        )
+    return {"worker_id": 0 if worker_id is None else integer("worker_id", worker_id), "num_workers": workers}
 
 
 def max_epoch(order: str, shuffle: Any, num_clips: int) -> int:
@@ -225,11 +286,11 @@ class BatchSampler:
         order: `"framespool"`, `"torch"` or `"dali"`.
         shard_id: Rank, from 0.
         num_shards: Number of ranks; all get the same number of batches of the same sizes.
-        seed: Seed of the shuffle.
+        seed: Seed of the shuffle; `None` draws one, as for `ClipLoader`.
         last_batch: `"partial"` (shorter), `"drop"`, or `"fill"` (filled with the first clips of the epoch, which
             `padding()` marks).
         stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that.
-        worker_id: Worker of this rank, from 0.
+        worker_id: Worker of this rank, from 0. Required if there are several.
         num_workers: Workers of this rank. Worker `w` gets batches `w`, `w + num_workers` and so on, as in
             PyTorch's `DataLoader`.
         mix: A `Mixture` of `num_clips` clips; needs `shuffle="full"` or `"grouped"`. With `"grouped"`
@@ -264,10 +325,10 @@ class BatchSampler:
     order: Literal["framespool", "dali", "torch"] = "framespool"
     shard_id: int = 0
     num_shards: int = 1
-    seed: int = 0
+    seed: int | None = 0
     last_batch: Literal["partial", "drop", "fill"] = "partial"
     stick_to_shard: bool = False
-    worker_id: int = 0
+    worker_id: int | None = None
     num_workers: int = 1
     mix: Mixture | None = None
     weights: VideoWeights | None = None
@@ -284,9 +345,13 @@ class BatchSampler:
             raise ArgumentError(f"mix must be a framespool.Mixture or None, got {self.mix!r}")
         if self.weights is not None and not isinstance(self.weights, VideoWeights):
             raise ArgumentError(f"weights must be a framespool.VideoWeights or None, got {self.weights!r}")
-        counts = ("batch_size", "initial_fill", "shard_id", "num_shards", "worker_id", "num_workers")
+        counts = ("batch_size", "initial_fill", "shard_id", "num_shards")
         settings: dict[str, Any] = {name: integer(name, getattr(self, name)) for name in counts}
-        settings |= {name: integer(name, getattr(self, name), most=_MAX_U64) for name in ("num_clips", "seed")}
+        settings |= worker_settings(self.worker_id, self.num_workers, "give worker_id, from 0")
+        object.__setattr__(self, "worker_id", settings["worker_id"])
+        settings["num_clips"] = integer("num_clips", self.num_clips, most=_MAX_U64)
+        settings["seed"] = int(resolve_seed(self.seed, settings["num_shards"]))
+        object.__setattr__(self, "seed", settings["seed"])
         settings |= {
             "shuffle": resolve_shuffle(
                 self.shuffle,

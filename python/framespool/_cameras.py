@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from framespool import _checkpoint
+from framespool._sources import VideoSegment
+from framespool._validate_args import display_repr
 from framespool.datasets import Dataset
 from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
@@ -15,6 +17,9 @@ from framespool.transforms._compose import split
 
 #: Counters that are about the batches, which are the same for all cameras.
 _COMMON = frozenset(["batches", "clips", "memory_budget", "nvdec_threads", "frames_decoded_per_frame_delivered"])
+
+#: Transforms whose result has one size for frames of every size.
+_FIXED_SIZE = frozenset(["CenterCrop", "RandomCrop", "RandomResizedCrop", "FiveCrop", "ThreeCrop", "Letterbox"])
 
 
 class Cameras:
@@ -25,24 +30,33 @@ class Cameras:
         transforms: Those of the loader; each camera draws the same random parameters for a clip.
         on_error: That of the loader.
         dtype: That of the loader.
+        collate: That of the loader.
 
     Raises:
         ArgumentError: If a clip of one camera could be skipped or replaced alone.
     """
 
-    def __init__(self, dataset: LeRobotFrames, transforms: Sequence[Any] | None, on_error: str, dtype: str) -> None:
+    def __init__(
+        self, dataset: LeRobotFrames, transforms: Sequence[Any] | None, on_error: str, dtype: str, collate: str
+    ) -> None:
         if len(dataset.cameras) > 1 and on_error != "raise":
             raise ArgumentError(f'several cameras need on_error="raise", got {on_error!r}; they fail together')
         self._dataset = dataset
         self._sources = dataset._sources()
         self._dtype = dtype
         self._transforms = transforms
-        #: Whether the frames must have the size that info.json states.
-        self._stated = not transforms
+        steps, _ = split(transforms, dtype)
+        fixed = any(name in _FIXED_SIZE or (name == "Resize" and _is_pair(values["size"])) for name, values, _ in steps)
+        #: Whether the frames must have the size that info.json states: the size of the result follows from it.
+        self._stated = not fixed
+        known = all(size is not None for _, _, _, size in self._sources)
+        varies = any(values.get("expand") for _, values, _ in steps)
+        #: The loader's, or `"stack"` where only the metadata say that all frames have one size.
+        self.collate = "stack" if collate == "auto" and transforms and known and not (fixed or varies) else collate
 
     def _steps(self, size: tuple[int, int] | None) -> Sequence[Any] | None:
         # Without transforms the size is known only from the metadata. The resize changes no frame: see values().
-        return [Resize(size)] if self._stated and size is not None else self._transforms
+        return [Resize(size)] if not self._transforms and size is not None else self._transforms
 
     def first(self) -> tuple[Any, Sequence[Any] | None]:
         """The clip sampler and the transforms of the first camera.
@@ -103,13 +117,15 @@ class Cameras:
             ArgumentError: If frames do not have the size that info.json states.
         """
         found: dict[str, Any] = {}
-        for (name, _, _, size), batch in zip(self._sources, made, strict=True):
+        for (name, view, _, size), batch in zip(self._sources, made, strict=True):
             if self._stated and size is not None:
-                for height, width in batch["sizes"].tolist():
+                for (height, width), episode in zip(batch["sizes"].tolist(), batch["video_ids"].tolist(), strict=True):
                     if (height, width) != size:
+                        source = view.samples[episode][0]
+                        file = display_repr(source.source if isinstance(source, VideoSegment) else source)
                         raise ArgumentError(
-                            f"{name}: frames are {width}x{height}, but info.json says {size[1]}x{size[0]}; correct it, "
-                            "or give transforms=[Resize(...)]"
+                            f"{name}: frames are {width}x{height}, but info.json says {size[1]}x{size[0]} ({file}); "
+                            "correct it, or give transforms=[Resize(...)]"
                         )
             frames = batch["frames"]
             if name not in self._dataset.delta_timestamps:
@@ -117,6 +133,11 @@ class Cameras:
             found[name] = frames
         episodes, frames = made[0]["video_ids"].tolist(), made[0]["view_ids"].tolist()
         return {**found, **self._dataset._values(episodes, frames)}
+
+
+def _is_pair(size: Any) -> bool:
+    """Whether the size of a resize is (height, width)."""
+    return isinstance(size, (list, tuple)) and len(size) == 2
 
 
 def summed(stats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

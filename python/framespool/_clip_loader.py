@@ -26,6 +26,7 @@ _KEYWORD_HINTS = {
     **{name: f"clip_sampler=, with {hint} of its own" for name, hint in SAMPLER_HINTS.items()},
     **dict.fromkeys(("sequence_length", "stride", "fps"), "clip_sampler=, such as samplers.random(sequence_length=16)"),
     **dict.fromkeys(("sampler", "batch_sampler"), "clip_sampler= for the frames of clips, shuffle= for their order"),
+    "audio": "nothing: the audio of videos is not read",
     **KEYWORD_HINTS,
 }
 
@@ -208,9 +209,14 @@ class ClipLoader(BaseLoader[Batch]):
         num_shards: Number of ranks. All ranks get the same number of batches of the same sizes.
         stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that. `False`: all clips
             are distributed again each epoch.
-        worker_id: Worker of this rank, from 0; `torch.ClipDataset` sets it.
-        num_workers: Workers of this rank. Worker `w` makes batches `w`, `w + num_workers`, and so on.
-        seed: Seed of the shuffle and of all random clips and transforms.
+        worker_id: Worker of this rank, from 0, for processes that share the batches of a rank; `torch.ClipDataset` sets
+            it. Required if there are several.
+        num_workers: Workers of this rank. Worker `w` makes only the batches `w`, `w + num_workers`, and so on. The
+            number of decoding threads is `num_threads`.
+        seed: Seed of the shuffle and of all random clips and transforms. A number, also the default 0, is independent
+            of `torch.manual_seed()`. `None`: drawn from PyTorch's default generator if PyTorch is imported, else from
+            Python's `random`; `loader.seed` is the result. A state has the seed, and `load_state_dict()` takes it over.
+            With several ranks rank 0 draws, so all ranks must be in `torch.distributed` and create the loader.
         last_batch: What happens to an incomplete last batch.
             - `"partial"`: it is shorter.
             - `"drop"`: it is not delivered.
@@ -251,6 +257,7 @@ class ClipLoader(BaseLoader[Batch]):
             - `"float16"`, `"bfloat16"`, `"float32"`: 0 to 1 unless normalized.
         collate: How the frames of a batch are put together; see docs/howto/sampling.md.
             - `"auto"`: as `"stack"` if the transforms and the clip sampler give all clips one size, else as `"list"`.
+              For frames of `datasets.lerobot()` the size that `info.json` states counts, too.
             - `"stack"`: always one Tensor. Clips that differ in size are an error, in place of the batch.
             - `"pad"`: always one Tensor. Smaller clips get zeros at the bottom, at the right and at the end, up to the
               largest height, width and length of the batch; see `Batch.unpadded_sizes`.
@@ -310,9 +317,9 @@ class ClipLoader(BaseLoader[Batch]):
         shard_id: int = 0,
         num_shards: int = 1,
         stick_to_shard: bool = False,
-        worker_id: int = 0,
+        worker_id: int | None = None,
         num_workers: int = 1,
-        seed: int = 0,
+        seed: int | None = 0,
         last_batch: Literal["partial", "drop", "fill"] = "partial",
         on_error: Literal["raise", "skip", "replace"] = "raise",
         on_outage: Literal["wait", "raise"] | float = "wait",
@@ -341,8 +348,9 @@ class ClipLoader(BaseLoader[Batch]):
                 raise ArgumentError(
                     "the frames of datasets.lerobot() are chosen by delta_timestamps; omit clip_sampler"
                 )
-            self._cameras = Cameras(robot, transforms, on_error, dtype)
+            self._cameras = Cameras(robot, transforms, on_error, dtype, collate)
             clip_sampler, transforms = self._cameras.first()
+            collate = self._cameras.collate  # type: ignore[assignment]
             num_threads = self._cameras.share(cores_per_rank() if num_threads is None else num_threads)
             memory_budget = self._cameras.share(byte_size("memory_budget", memory_budget))
         if clip_sampler is None:
@@ -422,7 +430,7 @@ class ClipLoader(BaseLoader[Batch]):
             self._order |= self._budget.config()
         if self._cameras is not None:
             for view, sampling, steps in self._cameras.others():
-                self._companions.append(self._engine(view, sampling, steps, self._settings))
+                self._add_companion(view, sampling, steps, self._settings)
 
     def _num_batches(self, epoch: int) -> int:
         return super()._num_batches(epoch) if self._budget is None else len(self._budget.batches(self._native, epoch))
@@ -431,6 +439,11 @@ class ClipLoader(BaseLoader[Batch]):
         if self._budget is None:
             return super()._begin(native, epoch, batch)
         return native.start_batches(epoch, batch, self._budget.batches(self._native, epoch))
+
+    def _set_seed(self, seed: int) -> None:
+        super()._set_seed(seed)
+        if self._budget is not None:
+            self._budget.set_seed(seed)
 
     def _extra_config(self) -> dict[str, str]:
         return {} if self._cameras is None else {"clip_sampler": self._cameras.config()}
@@ -465,10 +478,10 @@ class ClipLoader(BaseLoader[Batch]):
         single, full, grouped, mixing = self._native.estimate_cost()
         return {"packets_per_clip": {"grouped": grouped, "full": full, "single": single}, "mixing": mixing}
 
-    def _clips(self, epoch: int, clips: Sequence[int]) -> Batch:
-        """Makes a batch of these clips of an epoch; ends an iteration in progress."""
+    def _clips(self, epoch: int, clips: Sequence[tuple[int, int]]) -> Batch:
+        """Makes a batch of these clips of an epoch, each with its occurrence; ends an iteration in progress."""
         natives = [self._native, *self._companions]
-        numbers = [native.start_batches(epoch, 0, [[(clip, 0, 0, False) for clip in clips]]) for native in natives]
+        numbers = [native.start_batches(epoch, 0, [[(*clip, 0, False) for clip in clips]]) for native in natives]
         made = [native.next_batch(number) for native, number in zip(natives, numbers, strict=True)]
         return self._batch(epoch, [one for one in made if one is not None])
 

@@ -120,9 +120,9 @@ class ImageLoader(BaseLoader[ImageBatch]):
         shard_id: Rank of this process, from 0.
         num_shards: Number of ranks.
         stick_to_shard: Each rank keeps its own contiguous part of the dataset.
-        worker_id: Worker of this rank, from 0.
-        num_workers: Workers of this rank.
-        seed: Seed of the shuffle and of all random transforms.
+        worker_id: Worker of this rank, from 0, as for `ClipLoader`.
+        num_workers: Workers of this rank, as for `ClipLoader`; not the number of decoding threads.
+        seed: Seed of the shuffle and of all random transforms, or `None`, as for `framespool.ClipLoader`.
         last_batch: `"partial"`, `"drop"` or `"fill"`, as for `framespool.ClipLoader`.
         on_error: `"raise"`, `"skip"` or `"replace"`, as for `framespool.ClipLoader`.
         on_outage: `"wait"`, `"raise"` or a number of seconds, as for `framespool.ClipLoader`.
@@ -168,9 +168,9 @@ class ImageLoader(BaseLoader[ImageBatch]):
         shard_id: int = 0,
         num_shards: int = 1,
         stick_to_shard: bool = False,
-        worker_id: int = 0,
+        worker_id: int | None = None,
         num_workers: int = 1,
-        seed: int = 0,
+        seed: int | None = 0,
         last_batch: Literal["partial", "drop", "fill"] = "partial",
         on_error: Literal["raise", "skip", "replace"] = "raise",
         on_outage: Literal["wait", "raise"] | float = "wait",
@@ -238,7 +238,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             settings = {**self._settings, "label_fill": integer("mask_fill", mask_fill, most=255)}
             self._masks = _paired_with(images, masks)
             self._decoding |= {"masks": _checkpoint.fingerprint(self._masks), "mask_fill": mask_fill}
-            self._companions.append(self._engine(self._masks, rule, self._steps, settings))
+            self._add_companion(self._masks, rule, self._steps, settings)
 
     def _extra_config(self) -> dict[str, str]:
         return {"images": _checkpoint.text(self._decoding)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framespool import _framespool
-from framespool._batch_sampler import grouped_settings, resolve_shuffle, validate_shuffle
+from framespool._batch_sampler import grouped_settings, resolve_seed, resolve_shuffle, validate_shuffle, worker_settings
 from framespool._validate_args import boolean, choice, integer, number
 
 
@@ -36,6 +36,12 @@ KEYWORD_HINTS = {
     **dict.fromkeys(("device_id", "ctx"), 'device="cuda:0"'),
 }
 
+#: What to write instead of `num_workers=` alone, which means processes elsewhere.
+_WORKER_REMEDY = (
+    "a loader decodes on threads, so use num_threads=, or framespool.torch.ClipDataset or ImageDataset "
+    "for the workers of a DataLoader"
+)
+
 
 @dataclass(frozen=True)
 class LoaderOptions:
@@ -50,9 +56,9 @@ class LoaderOptions:
     shard_id: int
     num_shards: int
     stick_to_shard: bool
-    worker_id: int
+    worker_id: int | None
     num_workers: int
-    seed: int
+    seed: int | None
     last_batch: str
     on_error: str
     on_outage: str | float
@@ -67,6 +73,11 @@ class LoaderOptions:
     repeats: int = 1
     pin_memory: Any = "auto"
     collate: str = "auto"
+
+    def __post_init__(self) -> None:
+        shards = integer("num_shards", self.num_shards) if self.seed is None else 1
+        # Drawn once: the settings of the order are requested several times.
+        object.__setattr__(self, "seed", resolve_seed(self.seed, shards))
 
     def validate(self) -> None:
         """Checks the arguments that take one of several words.
@@ -122,9 +133,8 @@ class LoaderOptions:
             "shard_id": integer("shard_id", self.shard_id),
             "num_shards": integer("num_shards", self.num_shards),
             "stick_to_shard": boolean("stick_to_shard", self.stick_to_shard),
-            "worker_id": integer("worker_id", self.worker_id),
-            "num_workers": integer("num_workers", self.num_workers),
-            "seed": integer("seed", self.seed, most=2**64 - 1),
+            **worker_settings(self.worker_id, self.num_workers, _WORKER_REMEDY),
+            "seed": int(self.seed or 0),
             "last_batch": self.last_batch,
             "mix": None,  # set when the clips of its datasets are known
             "weights": None,  # set by the dataset

@@ -120,6 +120,7 @@ def test_orders_travel_and_compare():
         ({"order": "torch", "stick_to_shard": True}, 'stick_to_shard must be False with order="torch"'),
         ({"shard_id": 2, "num_shards": 2}, "shard_id must be below num_shards=2, got 2"),
         ({"worker_id": 1}, "worker_id must be below num_workers=1, got 1"),
+        ({"num_workers": 2}, "num_workers=2 is given without worker_id"),
         ({"stick_to_shard": True, "num_shards": 24}, "num_clips must be at least num_shards=24"),
         ({"stick_to_shard": 1}, "stick_to_shard must be True or False, got 1"),
         ({"last_batch": "pad"}, 'last_batch must be one of "partial", "drop", "fill", got "pad"'),

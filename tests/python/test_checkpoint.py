@@ -6,10 +6,13 @@ import functools
 import hashlib
 import json
 import random
+import sys
+from types import SimpleNamespace
 
 import framespool as fsp
 import numpy as np
 import pytest
+from PIL import Image
 
 SAMPLING = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=4)
 TRANSFORMS = [fsp.transforms.RandomResizedCrop((24, 32)), fsp.transforms.RandomHorizontalFlip()]
@@ -76,6 +79,82 @@ def test_an_interrupted_epoch_is_the_uninterrupted_one(tiny_clips, ranks, shuffl
                 if len(got) < len(expected):
                     assert (state["epoch"], state["batch"]) == (3, len(got))
             assert got == expected and (run.epoch, run.first_batch) == (4, 0)
+
+
+def set_default_generator(seed: int) -> None:
+    """Seeds the generator from which `seed=None` draws, which is PyTorch's if another test has imported it."""
+    (random.seed if "torch" not in sys.modules else sys.modules["torch"].manual_seed)(seed)
+
+
+def test_drawn_seed_is_part_of_the_state(tiny_clips):
+    set_default_generator(1)
+    first, second = (loader(tiny_clips, seed=None) for _ in range(2))
+    set_default_generator(1)
+    assert loader(tiny_clips, seed=None).seed == first.seed != second.seed
+    assert fsp.BatchSampler(num_clips=9, batch_size=2, seed=None).seed == second.seed
+    iterator = iter(first)
+    next(iterator)
+    state = saved(first)
+    assert state["seed"] == first.seed
+    rest = [digest(batch) for batch in [*iterator, *first]]
+    second.load_state_dict(state)
+    assert second.seed == first.seed and [digest(batch) for batch in [*second, *second]] == rest
+    # The same order with the seed as a number, which is not replaced.
+    same = check_resumed(lambda: loader(tiny_clips, seed=first.seed), state)
+    assert [digest(batch) for batch in same] == rest[: len(same) - 1]
+    with pytest.raises(fsp.ArgumentError, match="seed was"):
+        loader(tiny_clips, seed=5).load_state_dict(state)
+    with pytest.raises(fsp.ArgumentError, match="the clip sampler was"):
+        loader(tiny_clips, fsp.samplers.random(sequence_length=2), seed=None).load_state_dict(state)
+
+
+def test_drawn_seed_applies_to_all_that_depends_on_it(tiny_clips, tmp_path):
+    """Batches limited by pixels; images and their masks, which have a native loader each."""
+    resize = [fsp.transforms.Resize((16, 16)), fsp.transforms.RandomHorizontalFlip()]
+    files = []
+    for number in range(12):
+        files.append(tmp_path / f"{number}.png")
+        Image.fromarray(np.full((16, 16), number, np.uint8)).save(files[-1])
+
+    def pixels():
+        return fsp.ClipLoader(tiny_clips, SAMPLING, batch_pixels=2500, transforms=resize, shuffle="full", seed=None)
+
+    def images():
+        return fsp.ImageLoader(files, masks=files, batch_size=3, shuffle="full", seed=None, on_error="raise")
+
+    for make, name in ((pixels, "clip_ids"), (images, "image_ids")):
+        old, new = make(), make()
+        state, order = saved(old), [getattr(batch, name).tolist() for batch in old]
+        new.load_state_dict(state)
+        batches = list(new)
+        assert [getattr(batch, name).tolist() for batch in batches] == order
+        assert sorted(sum(order, [])) != sum(order, [])
+    for batch in batches:
+        assert [int(mask.numpy()[0, 0]) for mask in batch.masks] == batch.image_ids.tolist()
+
+
+def test_drawn_seed_is_that_of_rank_0(tiny_clips, monkeypatch):
+    def broadcast(values, src):
+        assert src == 0 and len(values) == 1
+        values[0] = 7
+
+    for ranks in (None, 2):
+        distributed = SimpleNamespace(
+            is_available=lambda: True,
+            is_initialized=lambda ranks=ranks: ranks is not None,
+            get_world_size=lambda ranks=ranks: ranks,
+            broadcast_object_list=broadcast,
+        )
+        monkeypatch.setitem(sys.modules, "torch.distributed", distributed)
+        if ranks is None:
+            with pytest.raises(
+                fsp.ArgumentError, match="num_shards=2 needs torch.distributed with 2 ranks.*not been init"
+            ):
+                rank(tiny_clips, 1, 2, seed=None)
+        else:
+            assert rank(tiny_clips, 1, 2, seed=None).seed == 7
+            with pytest.raises(fsp.ArgumentError, match="needs torch.distributed with 4 ranks.*but it has 2 ranks"):
+                rank(tiny_clips, 1, 4, seed=None)
 
 
 def test_a_state_goes_on_with_another_number_of_ranks(tiny_clips):

@@ -80,6 +80,29 @@ def test_views_times_crops_repeats_and_columns(tiny_clips):
     assert batch.clip_ids.tolist() == [[0, 1], [0, 1], [2, 3], [2, 3], [4, 5], [4, 5]]
 
 
+@pytest.mark.parametrize("collate", ["stack", "pad", "list"])
+def test_one_clip_of_a_video_is_a_dimension_too(tiny_clips, collate):
+    def first(clips: int, **more) -> fsp.Batch:
+        sampling = fsp.samplers.uniform(sequence_length=4, clips_per_video=clips)
+        loader = fsp.ClipLoader(tiny_clips, sampling, batch_size=3, index=False, collate=collate, **more)
+        return next(iter(loader))
+
+    transforms = [T.Resize((32, 48)), T.ThreeCrop(32)]
+    alone = first(1, transforms=transforms)
+    one, two = (first(clips, transforms=transforms, group_clips=True) for clips in (1, 2))
+    by_clip = {"indices", "pts_seconds", "mask", "clip_ids", "requested_ids", "view_ids", "geometry", "unpadded_sizes"}
+    for name, value in one.as_dict().items():
+        if name not in ("frames", "columns"):
+            n, *rest = two[name].shape
+            assert value.shape == ((n, 1, *rest[1:]) if name in by_clip else (n, *rest)), name
+    assert one.clip_ids.tolist() == [[0], [1], [2]] and one.labels.shape == (3,)
+    assert isinstance(one.frames, list) == isinstance(two.frames, list) == (collate == "list")
+    for at in range(3):
+        assert one.frames[at].shape == (1, 3, 4, 3, 32, 32) and two.frames[at].shape == (2, 3, 4, 3, 32, 32)
+        assert one.frames[at][0].tobytes() == alone.frames[at].tobytes()
+    assert [each["frames_indices"] for each in one.video_metadata()] == one.indices.tolist()
+
+
 def test_resumes_within_an_epoch(tiny_clips):
     def make(**more):
         keywords = {"batch_size": 2, "shuffle": True, "group_clips": True, **KEYWORDS, **more}

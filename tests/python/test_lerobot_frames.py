@@ -209,7 +209,7 @@ def test_ranks_resuming_and_map_style(tmp_path, videos):
     other = fsp.datasets.lerobot(tmp_path, delta_timestamps={WRIST: [-1 / FPS, 0.0]})
     with pytest.raises(fsp.ArgumentError, match="does not match"):
         fsp.ClipLoader(other, batch_size=4, shuffle=True, seed=1, index=False).load_state_dict(state)
-    batch = make()._clips(0, [5, 20])
+    batch = make()._clips(0, [(5, 0), (20, 0)])
     assert batch["index"].tolist() == [5, 20] and batch[WRIST].shape[0] == 2
 
 
@@ -222,8 +222,41 @@ def test_transforms(tmp_path, videos):
         dataset, batch_size=42, transforms=[T.Resize((32, 32)), T.RandomHorizontalFlip()], dtype="float32", index=False
     )
     assert batch[TOP].shape == batch[WRIST].shape == (42, 3, 32, 32) and batch[TOP].dtype == "float32"
-    batch = next(iter(fsp.ClipLoader(dataset, batch_size=2, transforms=[T.Resize(16)], index=False)))
-    assert [frames.shape for frames in batch[WRIST]] == [(3, 16, 37)] * 2
+    batch = next(
+        iter(fsp.ClipLoader(dataset, batch_size=2, transforms=[T.RandomRotation(45, expand=True)], index=False))
+    )
+    assert isinstance(batch[WRIST], list)
+
+
+@pytest.mark.parametrize(
+    ("transforms", "shape"),
+    [
+        ([fsp.transforms.Normalize((0.5,) * 3, (0.5,) * 3)], (68, 160)),
+        ([fsp.transforms.ColorJitter(0.4), fsp.transforms.RandomHorizontalFlip()], (68, 160)),
+        ([fsp.transforms.Resize(16)], (16, 37)),
+    ],
+    ids=["normalize", "jitter", "resize"],
+)
+def test_stated_size_makes_batches_a_tensor(tmp_path, videos, transforms, shape):
+    write(tmp_path, videos)
+    dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps={})
+
+    def first(**more):
+        keywords = {"batch_size": 2, "transforms": transforms, "dtype": "float32", "index": False, **more}
+        return next(iter(fsp.ClipLoader(dataset, **keywords)))
+
+    batch, apart = first(), first(collate="list")
+    assert batch[WRIST].shape == (2, 3, *shape) and batch[TOP].shape[0] == 2
+    assert isinstance(apart[WRIST], list)
+    assert all(apart[WRIST][at].tobytes() == batch[WRIST][at].tobytes() for at in range(2))
+    # The statement is wrong.
+    path = tmp_path / "meta/info.json"
+    info = json.loads(path.read_text())
+    info["features"][WRIST]["shape"] = [64, 160, 3]
+    path.write_text(json.dumps(info))
+    dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps={})
+    with pytest.raises(fsp.ArgumentError, match=f"{WRIST}: frames are 160x68, .* 160x64 .*file-000.mp4"):
+        first()
 
 
 def test_errors(tmp_path, videos):

@@ -112,6 +112,7 @@ def test_what_no_order_can_keep_is_refused(tiny_clips):
         ({"shuffle": "grouped", "order": "dali"}, 'needs order="framespool"'),
         ({"shuffle": "grouped", "max_chunk": 0}, "max_chunk"),
         ({"worker_id": 2, "num_workers": 2}, "below num_workers=2, got 2"),
+        ({"num_workers": 4}, "num_workers=4 is given without worker_id: .* 1 of 4 batches; .* use num_threads="),
         ({"stick_to_shard": True, "num_shards": 20}, "at least num_shards=20"),
     ]:
         with pytest.raises(fsp.ArgumentError, match=message):

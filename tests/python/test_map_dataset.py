@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import warnings
 
 import framespool as fsp
 import pytest
@@ -12,8 +13,15 @@ torch = pytest.importorskip("torch")
 # Warnings about more workers than cores, and torch's deprecations.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
-from framespool.torch import ClipDataset, VideoDataset  # noqa: E402
-from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, default_collate  # noqa: E402
+from framespool.torch import ClipDataset, OccurrenceSampler, VideoDataset  # noqa: E402
+from torch.utils.data import (  # noqa: E402
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    WeightedRandomSampler,
+    default_collate,
+)
 
 T = fsp.transforms
 SAMPLING = fsp.samplers.random(sequence_length=4, stride=2, clips_per_video=3)
@@ -46,10 +54,10 @@ def test_items_are_the_clips_of_a_loader(short_clips):
         dataset.set_epoch(epoch)
         right = clips_of(short_clips, epoch)
         assert all(same(dataset[clip], right[clip]) for clip in (7, 0, len(dataset) - 1))
-        # Repeated clips, in any order.
+        # In any order; the second occurrence of a clip is another one.
         wanted = [11, 4, 11, 38, 5]
         assert [same(item, right[clip]) for item, clip in zip(dataset.__getitems__(wanted), wanted, strict=True)] == (
-            [True] * 5
+            [True, True, False, True, True]
         )
         assert dataset[-1]["clip_ids"].item() == len(dataset) - 1
     assert clips_of(short_clips, 0) != clips_of(short_clips, 3)
@@ -116,6 +124,97 @@ def test_ranks_and_random_sampler(short_clips):
     assert set(seen) == set(range(len(dataset))) and len(seen) == len(dataset) + 1
     drawn = RandomSampler(dataset, replacement=True, num_samples=60)
     assert sum(len(batch["clip_ids"]) for batch in DataLoader(dataset, batch_size=30, sampler=drawn)) == 60
+
+
+def test_occurrences_are_those_of_a_weighted_dataset(short_clips):
+    """Three copies of each clip of one video, in one batch, in several, and in several workers."""
+    weights = [float(video == 3) for video in range(len(short_clips))]
+    weighted = fsp.datasets.weighted(short_clips, weights, epoch_clips=9)
+    wanted = set()
+    for batch in fsp.ClipLoader(weighted, SAMPLING, batch_size=9, shuffle="full", **KEYWORDS):
+        wanted |= {(clip, batch.frames[place].tobytes()) for place, clip in enumerate(batch.clip_ids.tolist())}
+    assert len(wanted) == 9
+
+    def found(batches):
+        return {
+            (clip, frames.numpy().tobytes())
+            for batch in batches
+            for clip, frames in zip(batch["clip_ids"].tolist(), batch["frames"], strict=True)
+        }
+
+    dataset = VideoDataset(short_clips, SAMPLING, **KEYWORDS)
+    draws = [9, 10, 9, 11, 10, 11, 9, 10, 11]
+    assert found([default_collate(dataset.__getitems__(draws))]) == wanted
+    assert len(found(DataLoader(dataset, batch_size=2, sampler=draws))) < 9
+    for workers in (0, 2):
+        one = DataLoader(dataset, batch_size=2, sampler=OccurrenceSampler(draws), num_workers=workers)
+        assert found(one) == wanted
+    lists = OccurrenceSampler(BatchSampler(draws, batch_size=2, drop_last=False))
+    assert lists.batch_size == 2 and len(lists) == 5
+    for _ in range(2):  # each pass counts from 0
+        assert found(DataLoader(dataset, batch_sampler=lists)) == wanted
+
+
+@pytest.fixture
+def said(monkeypatch, capfd):
+    """What warnings of this process and of its workers say; clears it."""
+    monkeypatch.setattr(
+        warnings, "showwarning", lambda message, *_: os.write(2, f"WARNING {message}\n".encode()) and None
+    )
+
+    def read() -> list[str]:
+        lines = capfd.readouterr().err.splitlines()
+        return [line for line in lines if line.startswith("WARNING clip") and "requested again in epoch" in line]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        yield read
+
+
+@pytest.mark.parametrize(
+    ("workers", "more"), [(0, {}), (2, {}), (2, {"persistent_workers": True})], ids=["0", "2", "persistent"]
+)
+def test_second_pass_over_an_epoch_warns_once(short_clips, said, workers, more):
+    def two_passes(sampling=SAMPLING, choose=False, **keywords) -> list[str]:
+        dataset = VideoDataset(short_clips, sampling, **{**KEYWORDS, **keywords})
+        dataset[0]
+        sampler = DistributedSampler(dataset, num_replicas=3, rank=1)
+        loader = DataLoader(dataset, batch_size=4, sampler=sampler, num_workers=workers, **more)
+        for epoch in range(2):
+            if choose:
+                dataset.set_epoch(epoch)
+            sampler.set_epoch(0 if workers else epoch)
+            assert sum(len(batch["labels"]) for batch in loader) == 13
+        return said()
+
+    (line,) = set(two_passes())
+    assert "Call set_epoch(epoch)" in line and "OccurrenceSampler" in line and "in epoch 0" in line
+    # The epoch is chosen, or nothing is random.
+    assert two_passes(choose=True) == []
+    fixed = fsp.samplers.uniform(sequence_length=2, clips_per_video=3)
+    assert two_passes(fixed, transforms=[T.Resize((16, 16)), T.RandomHorizontalFlip(0.0)]) == []
+
+
+def test_sampler_with_replacement_warns(short_clips, said):
+    dataset = VideoDataset(short_clips, SAMPLING, **KEYWORDS)
+    draws = WeightedRandomSampler([1.0] + [0.0] * 38, num_samples=4)
+    assert len(list(DataLoader(dataset, batch_size=2, sampler=OccurrenceSampler(draws)))) == 2 and said() == []
+    dataset.set_epoch(0)
+    assert len(list(DataLoader(dataset, batch_size=2, sampler=draws))) == 2 and len(said()) == 1
+    # Looking at a clip twice is no pass.
+    another = VideoDataset(short_clips, SAMPLING, **KEYWORDS)
+    assert torch.equal(another[0]["frames"], another[0]["frames"]) and said() == []
+
+
+def test_description_of_a_clip(short_clips):
+    dataset = VideoDataset(short_clips, SAMPLING, **KEYWORDS)
+    loader = fsp.ClipLoader(short_clips, SAMPLING, batch_size=4, **KEYWORDS)
+    dataset.set_epoch(2)
+    described = dataset.describe(5)
+    assert described == loader.describe_clip(5, epoch=2) != dataset.describe(5, epoch=0)
+    assert described["indices"] == dataset[5]["indices"].tolist() and dataset.describe(-1)["video_id"] == 12
+    with pytest.raises(IndexError, match="clip 39 does not exist"):
+        dataset.describe(39)
 
 
 def test_sizes_that_differ_need_a_collate_fn(videos):

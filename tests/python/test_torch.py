@@ -10,6 +10,7 @@ import sys
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import framespool as fsp
 import pytest
@@ -65,6 +66,35 @@ def test_a_batch_moves_as_a_tensor_does(short_clips, monkeypatch):
     steps = [*KEYWORDS["transforms"], lambda frames: "mine"]
     (changed,) = fsp.ClipLoader(short_clips[:1], SAMPLING, batch_size=2, transforms=steps)
     assert changed.to("cpu").frames == "mine", "the result of a callable is what it is"
+
+
+class Views(NamedTuple):
+    """What a callable may return for a clip."""
+
+    fast: torch.Tensor
+    rest: dict
+
+
+def test_tensors_in_any_nesting_move(short_clips):
+    def views(clip):
+        return Views(clip, {"slow": (clip[::2], [clip.float(), "name"])}), clip
+
+    def leaves(value, found):
+        for each in value.values() if isinstance(value, dict) else value:
+            leaves(each, found) if isinstance(each, (list, tuple, dict)) else found.append(each)
+        return found
+
+    steps = [*KEYWORDS["transforms"], fsp.transforms.PerClip(views)]
+    loader = fsp.ClipLoader(short_clips[:1], SAMPLING, batch_size=2, transforms=steps)
+    (batch,) = loader
+    moved = [batch.to("meta").frames] + [each["frames"] for each in TorchLoader(loader, device="meta")]
+    assert len(moved) == 2
+    for frames in moved:
+        assert [type(each) for each in frames] == [tuple, tuple] and type(frames[0][0]) is Views
+        kinds = [each if isinstance(each, str) else each.device.type for each in leaves(frames, [])]
+        assert kinds == ["meta", "meta", "meta", "name", "meta"] * 2
+    assert batch.to("cpu").frames[0][0].fast is batch.frames[0][0].fast
+    assert "frames=[(" in repr(batch)
 
 
 def test_copies_from_page_locked_memory_are_recorded_on_the_current_stream(short_clips, monkeypatch):

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 # Warnings about more workers than cores, and torch's deprecations.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
+import framespool.torch  # noqa: E402
 from framespool.torch import ClipDataset, ImageDataset, TorchLoader  # noqa: E402
 from framespool.torch._datasets import _EpochCounter, _warn_oversubscribed  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
@@ -137,6 +138,20 @@ def test_a_dataset_has_a_length(short_clips):
             assert len(batches) == len(dataset) == len(list(batches)), (more, workers)
 
 
+def test_number_of_workers_is_that_of_the_data_loader(short_clips, photos):
+    one = fsp.samplers.random(sequence_length=2)
+    with pytest.raises(fsp.ArgumentError, match="num_workers is that of the DataLoader"):
+        ClipDataset(short_clips, one, batch_size=2, num_workers=4)
+    for make in (
+        lambda **more: framespool.torch.ClipLoader(short_clips, one, **more),
+        lambda **more: framespool.torch.ImageLoader(photos, **more),
+        lambda **more: fsp.ImageLoader(photos, **more),
+    ):
+        with pytest.raises(fsp.ArgumentError, match="num_workers=4 is given without worker_id.*ClipDataset"):
+            make(batch_size=2, num_workers=4)
+        assert len(make(batch_size=2, num_workers=2, worker_id=1)) == len(make(batch_size=2)) // 2
+
+
 def test_too_many_worker_threads_are_reported():
     cores = cores_per_rank()
     with warnings.catch_warnings():
@@ -160,6 +175,26 @@ def test_stateful_data_loader_resumes_anywhere(short_clips, workers):
         new = stateful(dataset, batch_size=None, num_workers=workers)
         new.load_state_dict(old.state_dict())
         assert got + ids(new) == whole, taken
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_seed_of_torch_is_that_of_all_workers_and_of_the_state(short_clips, workers):
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+    keywords = {**KEYWORDS, "seed": None}
+    torch.manual_seed(4)
+    loader = framespool.torch.ClipLoader(short_clips, SAMPLING, **keywords)
+    whole = [batch.clip_ids.tolist() for batch in [*loader, *loader]]
+    torch.manual_seed(4)
+    dataset = ClipDataset(short_clips, SAMPLING, **keywords)
+    assert len(dataset) == len(loader)
+    old = stateful(dataset, batch_size=None, num_workers=workers)
+    batches = iter(old)
+    taken = ids(next(batches) for _ in range(2))
+    other = ClipDataset(short_clips, SAMPLING, **keywords)  # draws another seed
+    new = stateful(other, batch_size=None, num_workers=workers)
+    new.load_state_dict(old.state_dict())
+    assert taken + ids(new) + ids(new) == whole
+    assert framespool.torch.VideoDataset(short_clips, SAMPLING, seed=None).seed not in (0, loader.seed)
 
 
 def test_a_wrong_epoch_is_refused_at_once(short_clips):

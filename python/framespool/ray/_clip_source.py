@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import framespool
+from framespool._batch_sampler import resolve_seed
 from framespool._validate_args import device_number, display_path, integer
 from framespool.datasets._dataset import as_dataset
 from framespool.datasets._lerobot import LeRobotFrames
@@ -92,7 +93,8 @@ class ClipSource:
             raise ArgumentError('dtype="bfloat16" does not exist in Arrow and NumPy; use "float16" or "uint8"')
         self._dataset = _supported(dataset)
         self._clip_sampler = clip_sampler
-        self._keywords = {**keywords, "batch_size": integer("batch_size", batch_size, least=1)}
+        seed = resolve_seed(keywords.get("seed", 0))  # one for all read tasks
+        self._keywords = {**keywords, "seed": seed, "batch_size": integer("batch_size", batch_size, least=1)}
         _validate(self._dataset, clip_sampler, self._keywords)
 
     def __reduce__(self) -> Any:

@@ -10,7 +10,7 @@ If a framework owns the loop, pass it one of these; see docs/howto/frameworks.md
 - `ClipDataModule`, `ImageDataModule`: for Lightning's `Trainer`, with checkpoints in the middle of an epoch.
 - `for_accelerate()`: for an `Accelerator`. It replaces `prepare`, which would shard the batches a second time.
 - `VideoDataset`: single clips, map-style, for code that has its own `DataLoader`, sampler or `collate_fn`, such as
-  Hugging Face's `Trainer`.
+  Hugging Face's `Trainer`. `OccurrenceSampler` wraps a sampler that draws with replacement.
 - `ClipDataset`, `ImageDataset`: batches, for code that requires a `DataLoader`. Each worker process runs a loader over
   its part of the batches. That costs a copy of each batch between processes, and lookahead is limited to a process: one
   loader in the training process is faster.
@@ -28,6 +28,7 @@ from framespool.torch._datasets import ClipDataset, ImageDataset
 from framespool.torch._distributed import rank_and_world
 from framespool.torch._loader import ClipLoader, ImageLoader, TorchLoader
 from framespool.torch._map_dataset import VideoDataset
+from framespool.torch._occurrences import OccurrenceSampler
 
 if _torch.torch is not None:
     for _class in (Batch, ImageBatch):
@@ -39,6 +40,7 @@ __all__ = [
     "ClipLoader",
     "ImageDataset",
     "ImageLoader",
+    "OccurrenceSampler",
     "TorchLoader",
     "VideoDataset",
     "for_accelerate",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from framespool._base_loader import BaseLoader
+from framespool._batch_sampler import DrawnSeed, resolve_seed
 from framespool._clip_loader import ClipLoader
 from framespool._images import ImageLoader
 from framespool._ranks import cores_per_rank
@@ -25,6 +26,9 @@ class _Batches(Base):
     def __init__(self, dataset: Any, keywords: dict[str, Any]) -> None:
         needed()
         super().__init__()
+        for name in ("worker_id", "num_workers"):
+            if name in keywords:
+                raise ArgumentError(f"{name} is that of the DataLoader, which starts the workers; give it num_workers=")
         self.dataset = as_dataset(dataset)
         self.keywords = keywords
         self._epochs = _EpochCounter()
@@ -38,6 +42,11 @@ class _Batches(Base):
         self._rank: dict[str, int] | None = None
         #: Batches of an epoch, for a shard.
         self._length: tuple[dict[str, int], int] | None = None
+        #: With `seed=None` the seed, shared by the processes of a `DataLoader`.
+        self._drawn: Any = None
+        if keywords.get("seed", 0) is None:
+            shards = integer("num_shards", {**keywords, **self._part()}.get("num_shards", 1))
+            self._drawn = torch.tensor([resolve_seed(None, shards)]).share_memory_()
         #: Iterations that this process has started, and whether the latest one has delivered a batch.
         self._started, self._unused = 0, False
 
@@ -60,8 +69,9 @@ class _Batches(Base):
         """Batches per epoch of this rank, over all workers."""
         part = self._part()
         if self._length is None or self._length[0] != part:
-            # Workers and threads do not change it.
-            self._length = part, len(self._make({**self.keywords, **part, "worker_id": 0, "num_workers": 1}))
+            # Workers, threads and the seed do not change it.
+            seed = {} if self._drawn is None else {"seed": int(self._drawn)}
+            self._length = part, len(self._make({**self.keywords, **part, **seed, "worker_id": 0, "num_workers": 1}))
         return self._length[1]
 
     def _part(self) -> dict[str, int]:
@@ -84,6 +94,8 @@ class _Batches(Base):
             keywords = {**self.keywords, **part}
             if keywords.get("num_threads") is None:
                 keywords["num_threads"] = max(1, cores_per_rank() // workers)
+            if self._drawn is not None:
+                keywords["seed"] = DrawnSeed(self._drawn)
             if info is not None and worker == 0:
                 _warn_oversubscribed(workers, keywords["num_threads"])
             self._loader = self._make({**keywords, "worker_id": worker, "num_workers": workers})
@@ -115,6 +127,8 @@ class _Batches(Base):
         else:
             loader.load_state_dict(self._resumes)
             self._resumes = None
+            if self._drawn is not None:
+                self._drawn[0] = loader.seed
             self._epochs.start(self._iteration(), loader.epoch)
         self._current_epoch, self._begun = loader.epoch, True
         self._unused = get_worker_info() is None
@@ -272,6 +286,7 @@ class ClipDataset(_Batches):
 
     Raises:
         UnsupportedError: If PyTorch is not installed.
+        ArgumentError: If an argument is one of the `DataLoader`, such as `num_workers`.
 
     Example:
         >>> clips = framespool.torch.ClipDataset(  # doctest: +SKIP

@@ -7,6 +7,7 @@ from typing import Any
 
 from framespool import _clip_loader, _images
 from framespool._base_loader import BaseLoader
+from framespool._batch import map_nested
 from framespool.errors import ArgumentError
 from framespool.torch._distributed import rank_and_world
 from framespool.torch._torch import needed, page_locked, record_copies, tensors, torch
@@ -183,11 +184,6 @@ class TorchLoader:
 
 
 def _moved(value: Any, device: Any) -> Any:
-    if isinstance(value, list):
-        return [_moved(each, device) for each in value]
-    if isinstance(value, dict):
-        return {name: _moved(each, device) for name, each in value.items()}
-    if not hasattr(value, "to"):
-        return value
     # Without a synchronization, a non-blocking copy to the host could be read before it completes.
-    return value.to(device, non_blocking=torch.device(device).type != "cpu")
+    non_blocking = torch.device(device).type != "cpu"
+    return map_nested(value, "to", lambda tensor: tensor.to(device, non_blocking=non_blocking))

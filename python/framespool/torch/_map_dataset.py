@@ -6,15 +6,19 @@ import importlib
 import math
 import operator
 import os
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from framespool._batch_sampler import resolve_seed
 from framespool._clip_loader import ClipLoader
 from framespool._ranks import cores_per_rank
-from framespool._validate_args import choice, integer
+from framespool._validate_args import choice, integer, user_stacklevel
 from framespool.datasets._dataset import as_dataset
-from framespool.errors import ArgumentError, UnsupportedError
+from framespool.errors import ArgumentError, Error, UnsupportedError
 from framespool.torch._datasets import _warn_oversubscribed
+from framespool.torch._occurrences import Occurrence, RepeatedRequests
 from framespool.torch._torch import MapBase, get_worker_info, needed, tensors, torch
 from framespool.transforms._compose import split
 
@@ -23,6 +27,9 @@ _KEYWORDS = (
     *("transforms", "device", "decoder", "strict", "nvdec_threads", "seed", "on_error", "on_outage", "num_threads"),
     *("memory_budget", "layout", "dtype", "index", "index_progress", "stream", "hdr", "deinterlace"),
 )
+
+#: Epochs in which a clip is compared to find whether it is random, and clips after which none is expected to be.
+_COMPARED_EPOCHS, _MAX_COMPARED_CLIPS = 8, 16
 
 
 class VideoDataset(MapBase):
@@ -37,7 +44,11 @@ class VideoDataset(MapBase):
     Clip *i* is that of a `framespool.ClipLoader` with the same `seed`, in the same epoch: random clip samplers and
     transforms depend on (seed, epoch, *i*) only, not on the worker. The epoch is that of `set_epoch()`, which also
     reaches workers that are alive; it stays 0 if nothing calls `set_epoch()`. A `DataLoader` does not; for Hugging
-    Face's `Trainer` see `trainer_callback()`.
+    Face's `Trainer` see `trainer_callback()`. If a `DataLoader` requests a clip again in the same epoch and random
+    numbers matter to it, a warning says so, once.
+
+    A clip that occurs several times in a batch has other frames and random transforms each time. For a sampler that
+    draws a clip several times in an epoch, `OccurrenceSampler` does so over all batches and workers.
 
     An item is a dict with the names of `Batch`, without the first dimension: `frames` (T, C, H, W) or as `layout`
     says, `labels`, `indices` (T,), `pts_seconds` (T,), `mask` (T,), `video_ids`, `clip_ids`, `view_ids`, `geometry`,
@@ -89,13 +100,22 @@ class VideoDataset(MapBase):
             raise ArgumentError(f"{functions[0]!r} among the transforms works on batches; apply it in collate_fn")
         self.dataset = as_dataset(dataset)
         self.clip_sampler = clip_sampler
+        keywords["seed"] = resolve_seed(keywords.get("seed", 0))
         layout = choice("layout", keywords.pop("layout", "TCHW"), ("TCHW", "CTHW", "THWC"))
         self.keywords = {**keywords, "layout": f"N{layout}"}
         #: Shared with the workers.
+        self._repeated = RepeatedRequests()
+        #: Requested again, and found to be the same in other epochs.
+        self._not_random = 0
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
         self._loader: ClipLoader | None = None
         self._made_for: tuple[int, ...] | None = None
         self._length: int | None = None
+
+    @property
+    def seed(self) -> int:
+        """The seed in use; with `seed=None` the one that was drawn when the dataset was created."""
+        return int(self.keywords["seed"])
 
     @property
     def epoch(self) -> int:
@@ -112,6 +132,7 @@ class VideoDataset(MapBase):
             ArgumentError: If it is negative.
         """
         self._epoch[0] = integer("epoch", epoch, most=2**63 - 1)
+        self._repeated.epoch_chosen()
 
     def trainer_callback(self) -> Any:
         """A callback for Hugging Face's `Trainer` that chooses the epoch.
@@ -153,13 +174,15 @@ class VideoDataset(MapBase):
         return self._length
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        return self.__getitems__([index])[0]
+        # Without workers it is the caller who looks at a clip, perhaps twice.
+        return self._items([index], check=get_worker_info() is not None)[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Items of several indices, decoded together; `DataLoader` calls it for each batch.
 
         Args:
-            indices: Indices of clips; negative ones count from the end.
+            indices: Indices of clips; negative ones count from the end. The occurrences of a clip count from 0, or are
+                those of an `OccurrenceSampler`.
 
         Returns:
             The items, in the order of the indices.
@@ -168,14 +191,50 @@ class VideoDataset(MapBase):
             IndexError: If there is no such clip.
             Error: That of the first clip that cannot be decoded.
         """
-        length = len(self)
-        clips = [operator.index(index) for index in indices]
-        for index in clips:
-            if not -length <= index < length:
-                raise IndexError(f"clip {index} does not exist: the dataset has {length} clips")
+        return self._items(indices, check=True)
+
+    def describe(self, index: int, *, epoch: int | None = None) -> dict[str, Any]:
+        """Reports what is determined about a clip before it is decoded; see `ClipLoader.describe_clip()`.
+
+        Args:
+            index: Index of the clip; a negative one counts from the end.
+            epoch: Epoch of the random numbers. `None`: that of `set_epoch()`.
+
+        Returns:
+            dict: `path`, `video_id`, `label`, `indices` (in presentation order) and `transforms`, of the first
+            occurrence of the clip in the epoch.
+
+        Raises:
+            IndexError: If there is no such clip.
+            ArgumentError: If `epoch` is negative.
+
+        Example:
+            >>> import framespool as fsp
+            >>> import framespool.torch
+            >>> clips = framespool.torch.VideoDataset(["a.mp4"], fsp.samplers.uniform(sequence_length=4))
+            >>> clips.describe(0)["indices"] == clips[0]["indices"].tolist()
+            True
+        """
+        return self._here().describe_clip(self._clip(index), epoch=self.epoch if epoch is None else epoch)
+
+    def _clip(self, index: int) -> int:
+        length, number = len(self), operator.index(index)
+        if not -length <= number < length:
+            raise IndexError(f"clip {number} does not exist: the dataset has {length} clips")
+        return int(number) % length
+
+    def _items(self, indices: Sequence[int], *, check: bool) -> list[dict[str, Any]]:
+        clips: list[tuple[int, int]] = []
+        occurrences: Counter[int] = Counter()
+        for index in indices:
+            clip = self._clip(index)
+            clips.append((clip, index.occurrence if isinstance(index, Occurrence) else occurrences[clip]))
+            occurrences[clip] += 1
         if not clips:
             return []
-        batch = self._here()._clips(self.epoch, [index % length for index in clips])
+        batch = self._here()._clips(self.epoch, clips)
+        if check:
+            self._warn_if_repeated([clip for clip, occurrence in clips if occurrence == 0])
         values = tensors(batch)
         columns = values.pop("columns", {})
         items = [{name: value[place] for name, value in values.items()} for place in range(len(clips))]
@@ -183,6 +242,33 @@ class VideoDataset(MapBase):
             if columns:
                 item["columns"] = {name: value[place] for name, value in columns.items()}
         return items
+
+    def _warn_if_repeated(self, clips: Sequence[int]) -> None:
+        """Warns once if clips are requested again that another epoch would have made in another way."""
+        if self._repeated.warned or self._not_random >= _MAX_COMPARED_CLIPS:
+            return
+        for clip in self._repeated.add(clips, len(self)):
+            if self._is_random(clip):
+                self._repeated.warned = True
+                warnings.warn(
+                    f"clip {clip} is requested again in epoch {self.epoch}, and has the same frames and random "
+                    "transforms as before. Call set_epoch(epoch) of the VideoDataset before each pass over it. If the "
+                    "sampler draws with replacement, wrap it in framespool.torch.OccurrenceSampler, or use a "
+                    "ClipLoader with datasets.weighted()",
+                    stacklevel=user_stacklevel(),
+                )
+                return
+            self._not_random += 1
+            if self._not_random >= _MAX_COMPARED_CLIPS:
+                return
+
+    def _is_random(self, clip: int) -> bool:
+        """Whether a clip of this epoch differs from the same clip in the next ones."""
+        try:
+            here, *others = (self.describe(clip, epoch=self.epoch + ahead) for ahead in range(_COMPARED_EPOCHS))
+        except Error:
+            return False  # its file is damaged, and another clip replaces it
+        return any(other != here for other in others)
 
     def _here(self) -> ClipLoader:
         """Returns the loader of this process."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from framespool._batch import BatchMethods
+from framespool._batch import BatchMethods, map_nested
 from framespool.errors import UnsupportedError
 
 if TYPE_CHECKING:
     # Type checking does not require PyTorch.
     Base = object
     MapBase = object
+    SamplerBase = object
     torch: Any
     get_worker_info: Any
     _pytree: Any
@@ -19,9 +20,10 @@ else:
         import torch
         from torch.utils.data import Dataset as MapBase
         from torch.utils.data import IterableDataset as Base
+        from torch.utils.data import Sampler as SamplerBase
         from torch.utils.data import get_worker_info
     except ImportError:
-        torch, Base, MapBase, get_worker_info = None, object, object, None
+        torch, Base, MapBase, SamplerBase, get_worker_info = None, object, object, object, None
     else:
         from torch.utils import _pytree
 
@@ -47,15 +49,7 @@ def tensors(batch: Any) -> dict[str, Any]:
         (`masks`) or empty (`columns`) are omitted; `columns` is a dict; the result of a callable at the end of the
         transforms is unchanged.
     """
-    return {name: _tensor(value) for name, value in batch.as_dict().items()}
-
-
-def _tensor(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_tensor(each) for each in value]
-    if isinstance(value, dict):
-        return {name: _tensor(each) for name, each in value.items()}
-    return value.torch() if hasattr(value, "torch") else value
+    return {name: map_nested(value, "torch", lambda tensor: tensor.torch()) for name, value in batch.as_dict().items()}
 
 
 def page_locked(batch: Any) -> list[Any]:

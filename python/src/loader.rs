@@ -286,7 +286,8 @@ impl Loader {
             Some(batch) => {
                 warn_hdr(py)?;
                 self.warn_large_cached_clips(py)?;
-                batch_to_dict(py, batch, self.clips_per_group.map(|clips| clips as usize), &self.collate).map(Some)
+                batch_to_dict(py, batch, self.clips_per_group.map(|clips| clips as usize), &self.collate)
+                    .map(Some)
             }
             None => {
                 self.index.log_error(py)?;

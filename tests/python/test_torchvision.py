@@ -254,6 +254,33 @@ def test_random_numbers_of_per_clip_depend_on_seed_epoch_and_clip(short_clips):
     assert len(left) == 3 and all(np.array_equal(first[clip], left[clip]) for clip in left)
 
 
+def test_occurrences_of_a_clip_have_their_own_random_numbers(short_clips):
+    drawn = fsp.transforms.PerClip(lambda clip: torch.rand(3))
+    weighted = fsp.datasets.weighted(short_clips[:2], [1, 9], epoch_clips=8)
+
+    def numbers(**keywords):
+        found = {}
+        for rank in range(keywords.get("num_shards", 1)):
+            loader = fsp.ClipLoader(
+                weighted,
+                fsp.samplers.uniform(sequence_length=2),
+                transforms=[t.Resize((8, 8)), drawn],
+                shuffle="full",
+                shard_id=rank,
+                repeats=2,
+                **keywords,
+            )
+            for number, batch in enumerate(loader):
+                for clip, value in zip(batch.clip_ids.tolist(), batch.frames.tolist(), strict=True):
+                    found.setdefault((number, clip), []).append(tuple(value))
+        return {key: sorted(values) for key, values in found.items()}
+
+    two, one = numbers(batch_size=2, num_shards=2), numbers(batch_size=4)
+    assert two == one
+    values = [value for found in one.values() for value in found]
+    assert len(values) == 16 and len(set(values)) == 16
+
+
 def test_per_clip_takes_frames_of_different_sizes(short_clips, videos):
     dataset = [short_clips[0], (str(videos / "derived" / "tiny_34x26_h264.mp4"), 0)]
     rule = fsp.samplers.random(sequence_length=2)

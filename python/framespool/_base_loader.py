@@ -9,8 +9,7 @@ import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from framespool import _checkpoint, _framespool, _page_lock
 from framespool._batch_sampler import max_epoch, warn_if_poorly_mixed
@@ -29,6 +28,9 @@ from framespool.errors import ArgumentError, GpuError
 from framespool.transforms._compose import on_workers, split
 from framespool.transforms._functions import BatchContext, apply_functions
 from framespool.transforms._worker_functions import ClipWorkers
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 #: Version of the keys of `stats()`; raised when a key changes its name or meaning.
 STATS_VERSION = 2

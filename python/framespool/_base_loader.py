@@ -8,8 +8,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from framespool import _checkpoint, _framespool, _page_lock
 from framespool._batch_sampler import DrawnSeed, max_epoch, warn_if_poorly_mixed
@@ -28,6 +27,9 @@ from framespool.errors import ArgumentError, GpuError
 from framespool.transforms._compose import on_workers, split
 from framespool.transforms._functions import BatchContext, apply_functions
 from framespool.transforms._worker_functions import ClipWorkers
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 #: Version of the keys of `stats()`; raised when a key changes its name or meaning.
 STATS_VERSION = 2

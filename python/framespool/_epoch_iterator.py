@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from framespool import _framespool
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 B = TypeVar("B")
 

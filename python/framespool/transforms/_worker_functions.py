@@ -6,11 +6,13 @@ import functools
 import importlib
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from framespool.errors import ArgumentError
 from framespool.transforms._functions import PerClip, collated, seed_of, torch_module
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class ClipWorkers:
@@ -22,7 +24,10 @@ class ClipWorkers:
     """
 
     def __init__(self, functions: Sequence[PerClip], num_threads: int) -> None:
+        from concurrent.futures import Future, ThreadPoolExecutor  # loads logging, which most programs do not need
+
         self._functions = functions
+        self._new_result = Future
         self._torch = torch_module(functions[0])
         self._pool = ThreadPoolExecutor(num_threads, thread_name_prefix="fsp-per-clip")
 
@@ -38,7 +43,7 @@ class ClipWorkers:
             The frames of the batch, or the error of its first clip that failed.
         """
         clips = [each.torch() for each in frames] if isinstance(frames, list) else frames.torch()
-        done: Future[Any] = Future()
+        done: Future[Any] = self._new_result()
         results: list[Any] = [None] * len(keys)
         errors: dict[int, BaseException] = {}
         left, lock = [len(keys)], threading.Lock()
@@ -46,7 +51,7 @@ class ClipWorkers:
         def one(row: int) -> None:
             try:
                 results[row] = self._apply(clips[row], layout.removeprefix("N"), keys[row])
-            except BaseException as error:  # whatever it is, it belongs to the batch: the thread goes on
+            except BaseException as error:  # it belongs to the batch; the thread goes on
                 errors[row] = error
             with lock:
                 left[0] -= 1

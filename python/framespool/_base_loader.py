@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from framespool import _checkpoint, _framespool, _page_lock
 from framespool._batch_sampler import DrawnSeed, max_epoch, warn_if_poorly_mixed
 from framespool._columns import Column
+from framespool._dropped import dropped
 from framespool._epoch_iterator import EpochIterator
 from framespool._flat_stats import flattened
 from framespool._index_cache import cache_location
@@ -108,6 +109,8 @@ class BaseLoader(Generic[B]):
             self._native = self._engine(self.dataset, rule, steps, self._settings)
         self._report_index = None
         self._companions: list[_framespool.Loader] = []  # of the same samples in the same order, such as masks
+        #: Makes single batches, so that an iteration in progress continues; created when first needed.
+        self._single: list[_framespool.Loader] = []
         self._companion_arguments: list[tuple[Dataset, Any, list[Any], dict[str, Any]]] = []
         self._seed_is_drawn = isinstance(options.seed, DrawnSeed)
         if ordered["shuffle"] == "grouped" and self._native.grouped is None:
@@ -160,7 +163,7 @@ class BaseLoader(Generic[B]):
         self._cancel()
         order = {**self._settings["order"], "seed": seed}
         self._settings["order"], self._numbers["seed"] = order, seed
-        self._configuration, self._running = None, []
+        self._configuration, self._running, self._single = None, [], []
         self._native = self._engine(self.dataset, self._rule, self._steps, self._settings)
         self._companions = [
             self._engine(dataset, rule, steps, {**settings, "order": order})
@@ -426,6 +429,55 @@ class BaseLoader(Generic[B]):
         """Starts a pass of a native loader; returns its number."""
         return native.start_epoch(epoch, batch)
 
+    def batch(self, *, epoch: int, index: int) -> B:
+        """Makes one batch of an epoch, as an iteration delivers it.
+
+        The position of the loader stays the same, and an iteration in progress continues. The first call creates
+        native loaders with threads of their own, whose work `stats()` and `failures()` do not count.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+            index: Number of the batch in the epoch, from 0. That of the batch that an iterator delivers next is
+                `state_dict()["batch"]`.
+
+        Returns:
+            The batch. Functions among the transforms are called again: the result is bit-identical if theirs is.
+
+        Raises:
+            ArgumentError: If there is no such epoch or batch.
+            Error: That of the batch, as the iteration raises it.
+
+        Example:
+            >>> import framespool as fsp
+            >>> loader = fsp.ClipLoader(
+            ...     fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4), batch_size=2, shuffle="full"
+            ... )
+            >>> loader.batch(epoch=0, index=1).clip_ids.tolist() == list(loader)[1].clip_ids.tolist()
+            True
+        """
+        number, at = integer("epoch", epoch, most=self._max_epoch), integer("index", index, most=2**63)
+        if at >= (length := self._num_batches(number)):
+            raise ArgumentError(f"index must be below {length}, the number of batches of an epoch, got {at}")
+        if not self._single:
+            settings = {**self._settings, "prefetch_batches": 0}
+            order = settings["order"]
+            self._single = [
+                _framespool.Loader(dataset._for_engine(), rule, steps, {**own, "prefetch_batches": 0, "order": order})
+                for dataset, rule, steps, own in [
+                    (self.dataset, self._rule, self._steps, settings),
+                    *self._companion_arguments,
+                ]
+            ]
+        for native in self._single:
+            if self._native.grouped is not None:
+                native.set_grouped(*self._native.grouped)
+        try:
+            passes = [(native, self._begin(native, number, at)) for native in self._single]
+            return next(EpochIterator(passes, functools.partial(self._batch, number)))
+        finally:
+            for native in self._single:
+                native.cancel()
+
     def _gpu_check(self) -> Callable[[bool], None]:
         """A function for one pass that reports what the CPU decoded in place of NVDEC: see `strict`."""
         begun = seen = self._native.stats()
@@ -543,6 +595,44 @@ class BaseLoader(Generic[B]):
             failures.append({"video_id": video, "path": path, "kind": kind, "message": message, "clips": clips})
             failures[-1] |= failure_record(self.dataset.samples[video][0], kind)
         return failures
+
+    def dropped(self) -> list[dict[str, Any]]:
+        """Lists what epochs omit, and why.
+
+        - Videos that are too short for a clip: with `short="drop"`, or for `samplers.windows()`.
+        - Videos that failed so far, if their clips are omitted: with `on_error="skip"`, and those that could not be
+          indexed when clips were counted.
+        - With `last_batch="drop"`, the clips that do not fill the last batch, which differ from epoch to epoch.
+
+        Returns:
+            list: One dict per video with `video_id` and `path`, as in `failures()`, `reason`, and `clips`: the number
+            of omitted clips so far, 0 for a video that has none. The clips of `last_batch="drop"` are one dict without
+            a video; its `clips` are those of the next epoch, over all ranks.
+
+        Example:
+            >>> import framespool as fsp
+            >>> sampler = fsp.samplers.windows(sequence_length=60)
+            >>> loader = fsp.ClipLoader(["a.mp4"], sampler, batch_size=2, last_batch="drop")
+            >>> [each["reason"] for each in loader.dropped()]
+            ['last_batch="drop": clips that do not fill a batch of all ranks']
+        """
+        return dropped(self)
+
+    def _clips_per_video(self) -> int | None:
+        """Clips of each video that is long enough; `None` if they depend on its length."""
+        return 1
+
+    def _incomplete_clips(self) -> int:
+        """Clips of the next epoch that do not fill the last batch, over all ranks."""
+        order = self._settings["order"]
+        source: Any = self.dataset
+        clips = getattr(source, "epoch_clips", None) or self.num_clips
+        step = self.batch_size * order["num_shards"]
+        if self._settings["group_clips"]:
+            step *= self.num_clips // max(len(self.dataset), 1)
+        if order["num_workers"] > 1:
+            return int(clips % max(step, 1))
+        return max(0, int(clips - len(self) * step))
 
     def write_failures(self, path: str | os.PathLike[str]) -> int:
         """Writes `failures()` to a file, one JSON object per line; an existing file is replaced.

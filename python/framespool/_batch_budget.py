@@ -129,6 +129,20 @@ class BatchBudget:
         of_rank = self._plans[key][self._order["shard_id"] :: ranks]
         return of_rank[self._order["worker_id"] :: workers]
 
+    def omitted(self, native: _framespool.Loader, epoch: int) -> int:
+        """The number of clips of an epoch that are in no batch of any rank.
+
+        Args:
+            native: The native loader.
+            epoch: The epoch.
+
+        Returns:
+            The number; above 0 only with `last_batch="drop"`.
+        """
+        self.batches(native, epoch)
+        delivered = sum(not padding for batch in self._plans[epoch, native.grouped] for *_, padding in batch)
+        return len(native.clips_in_order(epoch)) - delivered // int(self._order["repeats"])
+
     def _plan(self, native: _framespool.Loader, epoch: int) -> list[list[Slot]]:
         """The batches of all ranks."""
         repeats = range(self._order["repeats"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -13,8 +14,8 @@ from framespool._batch_budget import BatchBudget
 from framespool._cameras import Cameras, summed
 from framespool._framespool import Tensor
 from framespool._loader_options import KEYWORD_HINTS, LoaderOptions
-from framespool._ranks import cores_per_rank
-from framespool._validate_args import boolean, byte_size, choice, integer, keyword_hints
+from framespool._ranks import cores_per_rank, is_first_process
+from framespool._validate_args import boolean, byte_size, choice, integer, keyword_hints, user_stacklevel
 from framespool.datasets import Dataset
 from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
@@ -29,6 +30,9 @@ _KEYWORD_HINTS = {
     "audio": "nothing: the audio of videos is not read",
     **KEYWORD_HINTS,
 }
+
+#: Length of a video that is too short for no clip sampler.
+_MANY_FRAMES = 2**31 - 1
 
 #: Clips per batch that the order assumes if batches are limited by pixels or tokens.
 _USUAL_BATCH = 8
@@ -431,6 +435,31 @@ class ClipLoader(BaseLoader[Batch]):
         if self._cameras is not None:
             for view, sampling, steps in self._cameras.others():
                 self._add_companion(view, sampling, steps, self._settings)
+        self._warn_of_dropped()
+
+    def _clips_per_video(self) -> int | None:
+        most = self.clip_sampler.clips_in(_MANY_FRAMES)
+        # With short="drop" a video has all clips or none.
+        return most if self._drops_short_videos() or self.clip_sampler.clips_in(1) == most else None
+
+    def _drops_short_videos(self) -> bool:
+        return getattr(self.clip_sampler, "short", None) == "drop"
+
+    def _warn_of_dropped(self) -> None:
+        """Warns on the first rank if `short="drop"` omits videos."""
+        each = self._clips_per_video() if self._drops_short_videos() else None
+        if not each or not is_first_process(self._settings["order"]):
+            return
+        dropped = len(self.dataset) - len(self._native.failures()) - self.num_clips // each
+        if dropped > 0:
+            warnings.warn(
+                f'short="drop" omits {dropped} of {len(self.dataset)} videos, which are too short for a clip; '
+                "loader.dropped() lists them",
+                stacklevel=user_stacklevel(),
+            )
+
+    def _incomplete_clips(self) -> int:
+        return super()._incomplete_clips() if self._budget is None else self._budget.omitted(self._native, self.epoch)
 
     def _num_batches(self, epoch: int) -> int:
         return super()._num_batches(epoch) if self._budget is None else len(self._budget.batches(self._native, epoch))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Mapping
+from typing import Any
 
 from framespool._loader_options import cores
 from framespool._validate_args import user_stacklevel
@@ -45,6 +47,20 @@ def _parent_cores() -> int:
         return len(os.sched_getaffinity(starter))
     except (OSError, StopIteration):
         return 0
+
+
+def is_first_process(order: Mapping[str, Any]) -> bool:
+    """Returns whether this process reports what all ranks and all workers find.
+
+    Args:
+        order: The settings of the order of a loader.
+
+    Returns:
+        `False` for other ranks than the first one, and for other workers than the first one, also of a `DataLoader`.
+    """
+    data = sys.modules.get("torch.utils.data")
+    info = None if data is None else data.get_worker_info()
+    return order["shard_id"] == order["worker_id"] == 0 and (info is None or info.id == 0)
 
 
 def world_size() -> int:

@@ -81,6 +81,44 @@ def test_an_interrupted_epoch_is_the_uninterrupted_one(tiny_clips, ranks, shuffl
             assert got == expected and (run.epoch, run.first_batch) == (4, 0)
 
 
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+def test_single_batch_is_that_of_an_iteration(tiny_clips, shuffle):
+    options = SHUFFLES[shuffle]
+    for make in (
+        lambda: loader(tiny_clips, **options),
+        lambda: rank(tiny_clips, 1, 2, **options, last_batch="fill"),
+        lambda: loader(tiny_clips, **{**options, "batch_size": None}, batch_pixels=20_000),
+    ):
+        run = make()
+        epochs = [[digest(batch) for batch in run] for _ in range(2)]
+        iterator = iter(run)
+        taken = [digest(next(iterator))]
+        state, counted = run.state_dict(), run.stats()["batches"]
+        for epoch in (1, 0):
+            wanted = epochs[epoch]
+            assert [digest(run.batch(epoch=epoch, index=at)) for at in range(len(wanted))] == wanted
+        # The iteration continues.
+        assert run.state_dict() == state and run.stats()["batches"] == counted
+        fresh = make()
+        fresh.set_epoch(2)
+        assert taken + [digest(batch) for batch in iterator] == [digest(batch) for batch in fresh]
+        for wrong in ({"epoch": -1, "index": 0}, {"epoch": 0, "index": -1}, {"epoch": 0, "index": len(epochs[0])}):
+            with pytest.raises(fsp.ArgumentError, match="must be"):
+                run.batch(**wrong)
+
+
+def test_single_batch_raises_its_error_and_knows_a_loaded_state(tiny_clips, bad_file):
+    damaged = loader([*tiny_clips[:2], (bad_file, 9)], batch_size=4, shuffle=False)
+    assert damaged.batch(epoch=0, index=1).clip_ids.tolist() == [4, 5, 6, 7]
+    with pytest.raises(fsp.Error, match="broken"):
+        damaged.batch(epoch=0, index=2)
+    assert damaged.failures() == []
+    old, new = loader(tiny_clips, seed=None), loader(tiny_clips, seed=None)
+    new.batch(epoch=0, index=0)
+    new.load_state_dict(old.state_dict())
+    assert digest(new.batch(epoch=0, index=3)) == digest(list(old)[3])
+
+
 def set_default_generator(seed: int) -> None:
     """Seeds the generator from which `seed=None` draws, which is PyTorch's if another test has imported it."""
     (random.seed if "torch" not in sys.modules else sys.modules["torch"].manual_seed)(seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import framespool as fsp
 import numpy as np
@@ -89,12 +90,9 @@ def test_replacement_clips_match_their_metadata(short_clips):
 def test_dropped_videos_yield_no_clip(short_clips):
     n = [len(fsp.Video(path)) for path, _ in short_clips]
     need = sorted(n)[6]
-    loader = fsp.ClipLoader(
-        short_clips,
-        fsp.samplers.random(sequence_length=need, clips_per_video=2, short="drop"),
-        batch_size=4,
-        transforms=TINY,
-    )
+    sampling = fsp.samplers.random(sequence_length=need, clips_per_video=2, short="drop")
+    with pytest.warns(UserWarning, match="omits"):
+        loader = fsp.ClipLoader(short_clips, sampling, batch_size=4, transforms=TINY)
     came = [v for batch in loader for v in batch.video_ids.tolist()]
     assert came == [v for v in range(13) for _ in range(2) if n[v] >= need]
     assert 0 < len(came) < 26
@@ -172,6 +170,46 @@ def test_clips_drawn_together_share_their_position(short_clips):
     lengths = np.array([[len(fsp.Video(path))] for path, _ in short_clips])
     assert (starts == (starts[:, :1] + np.array([0, 4, 8, 12])) % lengths).all()
     assert len({int(first) for first in starts[:, 0]}) > 4
+
+
+def test_dropped_clips_are_listed_with_the_reason(short_clips, bad_file):
+    files = [path for path, _ in short_clips]
+    lengths = [len(fsp.Video(path)) for path in files]
+    limit = sorted(lengths)[6]  # six videos are shorter, or fewer if some are equal
+    short = [video for video, length in enumerate(lengths) if length < limit]
+    assert 0 < len(short) < 12
+
+    def listed(*arguments, **keywords):
+        dropped = fsp.ClipLoader(*arguments, batch_size=2, index=False, **keywords).dropped()
+        return [(each["video_id"], each["path"], each["reason"][:9], each["clips"]) for each in dropped]
+
+    expected = [(video, files[video], "too short", 0) for video in short]
+    drops = fsp.samplers.random(sequence_length=limit, clips_per_video=2, short="drop")
+    with pytest.warns(UserWarning, match=rf'short="drop" omits {len(short)} of 13 videos.*loader.dropped\(\)'):
+        assert listed(short_clips, drops) == expected
+    assert listed(short_clips, fsp.samplers.windows(sequence_length=limit, step=3)) == expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert listed(short_clips, drops, shard_id=1, num_shards=2) == expected  # rank 0 has reported it
+        enough = fsp.samplers.random(sequence_length=min(lengths), short="drop")
+        assert listed(short_clips, enough) == listed(short_clips, fsp.samplers.random(sequence_length=2)) == []
+    # Incomplete batches, over both ranks; clips of a damaged file.
+    one = fsp.samplers.random(sequence_length=2)
+    for more, clips in (
+        ({"num_shards": 2}, 1),
+        ({"num_shards": 2, "group_clips": True}, 1),
+        ({"num_shards": 2, "shard_id": 1, "worker_id": 1, "num_workers": 2}, 1),
+        ({}, 1),
+        ({"batch_pixels": 600, "num_shards": 5}, None),
+    ):
+        keywords = {"transforms": [fsp.transforms.Resize((16, 16))], "last_batch": "drop", **more}
+        ((video, path, reason, count),) = listed(short_clips, one, **keywords)
+        assert (video, path, reason) == (None, None, "last_batc") and count == (13 % 5 if clips is None else clips)
+    loader = fsp.ClipLoader([*files[:3], bad_file], one, batch_size=2, on_error="skip", index=False)
+    assert sum(map(len, loader)) == 3
+    ((dropped),) = loader.dropped()
+    assert (dropped["video_id"], dropped["path"], dropped["clips"]) == (3, bad_file, 1) and dropped["reason"]
+    assert fsp.ClipLoader([*files[:3], bad_file], one, batch_size=2, on_error="replace", index=False).dropped() == []
 
 
 def test_names_of_other_libraries_are_refused_with_ours(short_clips, photos):

@@ -6,6 +6,7 @@ import functools
 import itertools
 import os
 import warnings
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
@@ -17,6 +18,7 @@ from framespool._epoch_iterator import EpochIterator
 from framespool._flat_stats import flattened
 from framespool._index_cache import cache_location
 from framespool._index_progress import IndexProgress
+from framespool._lightning_epoch import LightningSampler
 from framespool._loader_options import LoaderOptions
 from framespool._ranks import cores_per_rank, warn_unsharded
 from framespool._validate_args import byte_size, device_number, integer, stream_index
@@ -120,6 +122,11 @@ class BaseLoader(Generic[B]):
         self._begun: int | None = None
         # The loaders of the latest pass, each with its own number of the pass.
         self._running: list[tuple[_framespool.Loader, int]] = []
+        # The latest iterator, which may be dropped before its end.
+        self._iterator: weakref.ref[EpochIterator[B]] | None = None
+        # Lightning's loop that iterated this loader last, and the states in its checkpoint: see LightningSampler.
+        self._fit_loop: weakref.ref[Any] | None = None
+        self._unread_states: Any = None
 
     def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
         return _framespool.Loader(dataset._for_engine(), rule, steps, settings, self._report_index)
@@ -198,6 +205,39 @@ class BaseLoader(Generic[B]):
             self._next = (number, self._next[1] if number == self._next[0] else 0)
         # The state is that of this epoch from now on, unless batches of the current pass are still taken.
         self._epoch_set_at = None if self._pass is None else self._next_batch_index()
+
+    @property
+    def batch_sampler(self) -> LightningSampler:
+        """For Lightning, which sets the epoch of `batch_sampler.sampler` as that of a `DataLoader`."""
+        return LightningSampler(self, self)
+
+    def _unconsumed_iterator(self) -> EpochIterator[B] | None:
+        """The latest iterator, if it has delivered nothing."""
+        if self._iterator is None or self._pass is None or self._next_batch_index() != self._pass[2]:
+            return None
+        return self._iterator()
+
+    def _upcoming(self) -> tuple[int, int]:
+        """Epoch and batch at which the next iteration starts, or the latest iterator if it has delivered nothing."""
+        return self._next if self._pass is None or self._unconsumed_iterator() is None else self._pass[1:]
+
+    def _move(self, epoch: int, batch: int) -> None:
+        """Sets the position at which the next iteration or an iterator that has delivered nothing starts."""
+        if self._upcoming() == (epoch, batch):
+            return
+        iterator = self._unconsumed_iterator()
+        self._next, self._pass = (epoch, batch), None
+        if iterator is not None:
+            iterator.replace(iter(self))
+            self._iterator = weakref.ref(iterator)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        """Loads a state as `load_state_dict()`, also for an iterator that has delivered nothing."""
+        iterator = self._unconsumed_iterator()
+        self.load_state_dict(state)
+        if iterator is not None:
+            iterator.replace(iter(self))
+            self._iterator = weakref.ref(iterator)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position of the loader: the epoch and the batch that it delivers next.
@@ -296,7 +336,7 @@ class BaseLoader(Generic[B]):
         for native in [self._native, *self._companions]:
             native.cancel()
 
-    def _start(self, epoch: int, batch: int) -> tuple[int, Iterator[B]]:
+    def _start(self, epoch: int, batch: int) -> tuple[int, EpochIterator[B]]:
         """Starts a pass: returns its number and its batches."""
         gpu = _page_lock.gpu_of_process(self._pin_memory)
         if gpu is not None:
@@ -351,6 +391,7 @@ class BaseLoader(Generic[B]):
         self._begun = epoch
         self._pass, self._epoch_set_at = (number, epoch, batch), None
         self._next = (epoch + 1, 0)
+        self._iterator = weakref.ref(batches)
         return batches
 
     def describe_clip(self, clip_id: int, *, epoch: int | None = None, frame: int = 0) -> dict[str, Any]:

@@ -41,6 +41,14 @@ class EpochIterator(Iterator[B]):
         #: The number of that batch.
         self._coming: int | None = None
 
+    def replace(self, other: Iterator[B]) -> None:
+        """Continues with the pass of another iterator, which must not be used any more.
+
+        Args:
+            other: The iterator.
+        """
+        vars(self).update(vars(other))
+
     def __next__(self) -> B:
         while len(self._given) < len(self._loaders):
             if not self._given:

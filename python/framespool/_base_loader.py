@@ -18,6 +18,7 @@ from framespool._epoch_iterator import EpochIterator
 from framespool._flat_stats import flattened
 from framespool._index_cache import cache_location
 from framespool._index_progress import IndexProgress
+from framespool._lightning_epoch import LightningSampler
 from framespool._loader_options import LoaderOptions
 from framespool._ranks import cores_per_rank, warn_unsharded
 from framespool._validate_args import byte_size, device_number, integer, stream_index, user_stacklevel
@@ -145,10 +146,13 @@ class BaseLoader(Generic[B]):
         self._begun: int | None = None
         # The loaders of the latest pass, each with its own number of the pass.
         self._running: list[tuple[_framespool.Loader, int]] = []
-        # With functions on workers, the iterator of that pass, which refers to this loader, and the batches that it has
-        # taken and not delivered, which count also if it is gone.
-        self._ahead: weakref.ref[EpochIterator[B]] | None = None
+        # The iterator of that pass, which refers to this loader and may be dropped before its end; and the batches that
+        # it has taken for functions on workers and not delivered, which count also if it is gone.
+        self._iterator: weakref.ref[EpochIterator[B]] | None = None
         self._waiting_numbers: Sequence[int] = ()
+        # Lightning's loop that iterated this loader last, and the states in its checkpoint: see LightningSampler.
+        self._fit_loop: weakref.ref[Any] | None = None
+        self._unread_states: Any = None
 
     def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
         return _framespool.Loader(dataset._for_engine(), rule, steps, settings, self._report_index)
@@ -286,6 +290,39 @@ class BaseLoader(Generic[B]):
         # The state is that of this epoch from now on, unless batches of the current pass are still taken.
         self._epoch_set_at = None if self._pass is None else self._next_batch_index()
 
+    @property
+    def batch_sampler(self) -> LightningSampler:
+        """For Lightning, which sets the epoch of `batch_sampler.sampler` as that of a `DataLoader`."""
+        return LightningSampler(self, self)
+
+    def _unconsumed_iterator(self) -> EpochIterator[B] | None:
+        """The latest iterator, if it has delivered nothing."""
+        if self._iterator is None or self._pass is None or self._next_batch_index() != self._pass[2]:
+            return None
+        return self._iterator()
+
+    def _upcoming(self) -> tuple[int, int]:
+        """Epoch and batch at which the next iteration starts, or the latest iterator if it has delivered nothing."""
+        return self._next if self._pass is None or self._unconsumed_iterator() is None else self._pass[1:]
+
+    def _move(self, epoch: int, batch: int) -> None:
+        """Sets the position at which the next iteration or an iterator that has delivered nothing starts."""
+        if self._upcoming() == (epoch, batch):
+            return
+        iterator = self._unconsumed_iterator()
+        self._next, self._pass = (epoch, batch), None
+        if iterator is not None:
+            iterator.replace(iter(self))
+            self._iterator = weakref.ref(iterator)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        """Loads a state as `load_state_dict()`, also for an iterator that has delivered nothing."""
+        iterator = self._unconsumed_iterator()
+        self.load_state_dict(state)
+        if iterator is not None:
+            iterator.replace(iter(self))
+            self._iterator = weakref.ref(iterator)
+
     def state_dict(self) -> dict[str, Any]:
         """Returns the position of the loader: the epoch and the batch that it delivers next.
 
@@ -396,7 +433,7 @@ class BaseLoader(Generic[B]):
         for native in [self._native, *self._companions]:
             native.cancel()
 
-    def _start(self, epoch: int, batch: int) -> tuple[int, Iterator[B]]:
+    def _start(self, epoch: int, batch: int) -> tuple[int, EpochIterator[B]]:
         """Starts a pass: returns its number and its batches."""
         gpu = _page_lock.gpu_of_process(self._pin_memory)
         if gpu is not None:
@@ -406,18 +443,16 @@ class BaseLoader(Generic[B]):
         check = self._gpu_check() if self._uses_nvdec else None
         fetch = self._index_progress.fetch(self._native)
         make = functools.partial(self._batch, epoch)
-        if self._clip_workers is None:
-            return self._running[0][1], EpochIterator(self._running, make, check, fetch)
         self._cancel_ahead()
-        start, ahead = functools.partial(self._start_functions, epoch), self._settings["prefetch_batches"]
-        batches = EpochIterator(self._running, make, check, fetch, start, ahead)
-        self._ahead, self._waiting_numbers = weakref.ref(batches), batches.waiting_numbers
+        start = None if self._clip_workers is None else functools.partial(self._start_functions, epoch)
+        batches = EpochIterator(self._running, make, check, fetch, start, self._settings["prefetch_batches"])
+        self._iterator, self._waiting_numbers = weakref.ref(batches), batches.waiting_numbers
         return self._running[0][1], batches
 
     def _cancel_ahead(self) -> None:
-        """Ends an iteration that has taken batches that it has not delivered."""
-        batches = None if self._ahead is None else self._ahead()
-        if batches is not None:
+        """Ends an iteration that has taken batches for functions on workers, and has not delivered them."""
+        batches = None if self._iterator is None else self._iterator()
+        if self._clip_workers is not None and batches is not None:
             batches.cancel()
 
     def _start_functions(self, epoch: int, made: list[dict[str, Any]]) -> Future[Any]:

@@ -59,6 +59,14 @@ class EpochIterator(Iterator[B]):
         #: Their numbers. The loader shares them, and nothing else: they outlive the iterator.
         self.waiting_numbers: list[int] = []
 
+    def replace(self, other: Iterator[B]) -> None:
+        """Continues with the pass of another iterator, which must not be used any more.
+
+        Args:
+            other: The iterator.
+        """
+        vars(self).update(vars(other))
+
     def __next__(self) -> B:
         if self._start is None:
             return self._make(self._take())

@@ -12,7 +12,7 @@ from typing import Any
 from framespool._clip_loader import ClipLoader
 from framespool._ranks import cores_per_rank
 from framespool._validate_args import choice, integer
-from framespool.datasets._dataset import as_dataset
+from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
 from framespool.errors import ArgumentError, UnsupportedError
 from framespool.torch._datasets import _warn_oversubscribed
 from framespool.torch._torch import MapBase, get_worker_info, needed, tensors, torch
@@ -88,6 +88,7 @@ class VideoDataset(MapBase):
         if functions:
             raise ArgumentError(f"{functions[0]!r} among the transforms works on batches; apply it in collate_fn")
         self.dataset = as_dataset(dataset)
+        warn_of_other_numbers(self.dataset)  # here, since loaders of workers see one dataset each
         self.clip_sampler = clip_sampler
         layout = choice("layout", keywords.pop("layout", "TCHW"), ("TCHW", "CTHW", "THWC"))
         self.keywords = {**keywords, "layout": f"N{layout}"}

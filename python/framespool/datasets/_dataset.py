@@ -60,6 +60,8 @@ class Dataset(Sequence[tuple[Source, Any]]):
 
     #: Whether the samples have weights, as in a mixture: it is not joined with, or equal to, a dataset without them.
     _weighted = False
+    #: Whether a loader delivers frames of robots with their features: such a dataset stays whole.
+    _of_robots = False
 
     def __init__(
         self,
@@ -342,6 +344,23 @@ def concatenated(datasets: Sequence[Dataset]) -> Dataset:
     return Dataset(samples, classes, joined_columns(datasets), common_stream(datasets))
 
 
+def refuse_robots(datasets: Iterable[Dataset], operation: str) -> None:
+    """Refuses the frames of `datasets.lerobot()`, whose features other datasets do not have.
+
+    Args:
+        datasets: Datasets that are to be joined, mixed or weighted.
+        operation: What it is, for the message.
+
+    Raises:
+        ArgumentError: If one of them has frames of robots.
+    """
+    if any(dataset._of_robots for dataset in datasets):
+        raise ArgumentError(
+            f"{operation} does not support the frames of datasets.lerobot() yet; merge the datasets with LeRobot "
+            "(lerobot-edit-dataset --operation.type merge), or make a loader for each and take their batches in turn"
+        )
+
+
 def joined_samples(datasets: Sequence[Dataset]) -> tuple[Sequence[tuple[Source, Any]], list[str]]:
     """Concatenates the samples of datasets; a class has the same label in all of them.
 
@@ -352,8 +371,9 @@ def joined_samples(datasets: Sequence[Dataset]) -> tuple[Sequence[tuple[Source, 
         The samples and their classes: the names of the first dataset, then new ones in the order in which they occur.
 
     Raises:
-        ArgumentError: If the class names differ, and a label is not the number of a class.
+        ArgumentError: If the class names differ, and a label is not the number of a class. Also for frames of robots.
     """
+    refuse_robots(datasets, "joining")
     classes = datasets[0].classes
     if all(dataset.classes == classes for dataset in datasets):
         return joined([dataset.samples for dataset in datasets]), classes

@@ -118,7 +118,7 @@ def from_huggingface(
     read = {name: [_present(value) for value in values] for name, values in rows.items()}
     own = getattr(features.get(label), "names", None)
     if own and label in read:
-        name_of = {None: None, -1: None, **dict(enumerate(own))}
+        name_of: dict[Any, Any] = {None: None, -1: None, **dict(enumerate(own))}
         read[label] = [name_of.get(number, number) for number in read[label]]
     elif label != "label" and label not in features:
         _column(read, label, "label")

@@ -23,7 +23,7 @@ from framespool._loader_options import LoaderOptions
 from framespool._ranks import cores_per_rank, warn_unsharded
 from framespool._validate_args import byte_size, device_number, integer, stream_index, user_stacklevel
 from framespool.datasets import Dataset, MixtureDataset, WeightedDataset
-from framespool.datasets._dataset import as_dataset
+from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
 from framespool.datasets._failures import failure_record, write_failures
 from framespool.errors import ArgumentError, GpuError
 from framespool.transforms._compose import on_workers, split
@@ -58,6 +58,7 @@ class BaseLoader(Generic[B]):
     def __init__(self, dataset: Iterable[Any], rule: Any, options: LoaderOptions, own: Mapping[str, Any]) -> None:
         options.validate()
         self.dataset = as_dataset(dataset)
+        warn_of_other_numbers(self.dataset)
         mixture = self.dataset if isinstance(self.dataset, MixtureDataset) else None
         ordered = options.order_settings(replacement=mixture is not None and mixture.replacement)
         if isinstance(self.dataset, WeightedDataset):

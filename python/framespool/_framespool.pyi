@@ -441,6 +441,8 @@ class SampleTable:
     @staticmethod
     def joined(tables: list[SampleTable]) -> SampleTable:
         """Concatenates tables."""
+    def relabeled(self, numbers: Sequence[int]) -> SampleTable:
+        """The same samples with label `l` replaced by `numbers[l]`; labels that are no index of it are kept."""
     def labels(self) -> bytes:
         """All labels, as 64-bit ints in the byte order of this machine."""
     def names(self) -> bytes | None:
@@ -511,7 +513,13 @@ def read_ava(
 ) -> _Found:
     """Reads a table of AVA."""
 
-def read_json_lines(path: _Path, root: _Path | None, keys: tuple[str, str, str, str], in_frames: bool) -> _Found:
+def read_json_lines(
+    path: _Path,
+    root: _Path | None,
+    keys: tuple[str, str, str, str],
+    in_frames: bool,
+    classes: list[str] | None,
+) -> _Found:
     """Reads a file of JSON objects; `keys`: of the source, the label, the start and the end."""
 
 def read_kinetics(
@@ -569,6 +577,7 @@ def read_tables(
     files: list[str],
     keys: tuple[str, str, str, str],
     in_frames: bool,
+    classes: list[str] | None,
     columns: list[str] | None,
     root: _Path | None,
     on_error: str,

@@ -405,6 +405,55 @@ def test_geometry_of_clips_and_views(short_clips):
     assert batch.geometry.tolist() == [[[1, 0, 0], [0, 1, 0]]] * 2
 
 
+@pytest.mark.parametrize("library", ["lists", "numpy", "torch"])
+def test_clips_may_have_different_numbers_of_boxes(short_clips, library):
+    loader = fsp.ClipLoader(
+        short_clips[:3],
+        fsp.samplers.random(sequence_length=2),
+        batch_size=3,
+        transforms=[t.RandomResizedCrop(64), t.RandomHorizontalFlip()],
+        seed=1,
+    )
+    [batch] = loader
+    given = [[[0, 0, 0.5, 1.0], [0.25, 0.5, 1, 0.75]], [], [[0.5, 0, 1, 0.5]]]
+    make = {"lists": list, "numpy": np.array, "torch": lambda rows: pytest.importorskip("torch").tensor(rows)}[library]
+    sizes = batch.video_info[:, 3:5]
+    scale = sizes.numpy()[:, [1, 0, 1, 0]]
+    for size in (None, (64, 64)):
+        for relative in (sizes, sizes.numpy(), sizes.numpy().tolist()):
+            moved = t.map_boxes([make(rows) for rows in given], batch.geometry, size, relative_to=relative)
+            assert isinstance(moved, list) and [each.shape for each in moved] == [(2, 4), (0, 4), (1, 4)]
+            assert all(hasattr(each, "detach") == (library == "torch") for each in moved)
+            for clip in (0, 2):
+                pixels = np.array(given[clip]) * scale[clip]
+                expected = t.map_boxes(pixels, batch.geometry.numpy()[clip], size)
+                assert np.array_equal(np.asarray(moved[clip]), expected)
+    # Equal numbers of boxes in nested lists are one array, also relative ones; a clip alone has its own geometry.
+    pairs = [given[0]] * 3
+    together = t.map_boxes(pairs, batch.geometry, relative_to=sizes)
+    assert together.shape == (3, 2, 4)
+    arrays = t.map_boxes([np.array(rows) for rows in pairs], batch.geometry, relative_to=sizes)
+    assert isinstance(arrays, list) and np.array_equal(np.stack(arrays), together)
+    one = t.map_boxes(given[0], batch.geometry.numpy()[1], relative_to=sizes.numpy()[1])
+    assert np.array_equal(one, together[1])
+    assert t.map_boxes([], batch.geometry.numpy()[1]).shape == (0, 4)
+    assert [each.shape for each in t.map_boxes([None, [], []], batch.geometry)] == [(0, 4)] * 3
+    points = t.map_points([[[1, 2]], [[1, 2], [3, 4]], []], batch.geometry)
+    assert [each.shape for each in points] == [(1, 2), (2, 2), (0, 2)]
+    for wrong, more, said in (
+        (given[:2], {}, "boxes are those of 2 clips, and geometry is of 3"),
+        (given, {"relative_to": sizes.numpy()[:2]}, "relative_to must be .* got 2 sizes"),
+        (pairs, {"relative_to": sizes.numpy()[:2]}, "relative_to must be"),
+        (pairs, {"relative_to": (1, 2, 3)}, "relative_to must be"),
+        ([[[[1, 2, 3, 4]], []]] * 3, {}, r"boxes must be numbers of the shape \(..., 4\), or a list with \(K, 4\)"),
+        ([[[1, 2, 3]], [], []], {}, "boxes must be"),
+        ([["a"], [], []], {}, "boxes must be"),
+        ("boxes", {}, "boxes must be"),
+    ):
+        with pytest.raises(fsp.ArgumentError, match=said):
+            t.map_boxes(wrong, batch.geometry, **more)
+
+
 def test_points_and_boxes_keep_their_shape_and_library():
     turn = [[0, -1, 90], [1, 0, 0]]  # a quarter turn clockwise of a frame with 90 rows
     assert t.map_points([10, 20], turn).tolist() == [70, 10]

@@ -100,7 +100,8 @@ class RandomShortestSize(Transform):
     """Resize the shorter side to a length drawn from a list, and keep the shape of the frame.
 
     `RandomShortestSize(range(256, 321))` before a crop is the scale jitter of SlowFast: any length from 256 to 320.
-    Each clip has its own size, so a crop must follow if clips are to form a batch.
+    Each clip has its own size, so a crop must follow if clips are to form a batch. The shorter side is exactly as drawn
+    and the longer one is truncated; in torchvision both may be a pixel less, by rounding.
 
     Args:
         min_size: Lengths of the shorter side in pixels, of which one is drawn: a list or a `range`. As in torchvision,

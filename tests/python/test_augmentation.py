@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 import framespool as fsp
@@ -95,6 +96,47 @@ def test_describe_clip_reports_the_applied_draws(short_clips):
     fresh = loader(short_clips, transforms=transforms, dtype="uint8")
     fresh.set_epoch(5)
     assert fresh.describe_clip(0) == made.describe_clip(0, epoch=5) != made.describe_clip(0)
+
+
+def test_describe_clip_reports_what_a_list_inside_drew(short_clips):
+    """Applying the reported choices to the frames, one after another, gives the delivered clips."""
+    views = [[t.Resize((60, 60))], [t.RandomShortestSize(range(62, 70)), t.RandomCrop(60)]]
+    transforms = [t.RandomChoice(views, p=[1, 2]), t.RandomApply([t.RandomInvert(0.5), t.RandomPosterize(2, 1)], 0.4)]
+    made = loader(short_clips, transforms=transforms, dtype="uint8", layout="NTHWC")
+    seen = set()
+    for batch in itertools.chain.from_iterable(made for _ in range(4)):
+        assert batch.frames.shape[2:] == (60, 60, 3), "lists that end in one size give one batch"
+        for i, clip in enumerate(batch.clip_ids.tolist()):
+            described = made.describe_clip(clip)
+            choice, apply = described["transforms"]
+            number, names = int(choice["choice"]), [inner["name"] for inner in choice["transforms"]]
+            assert names == [type(entry).__name__ for entry in views[number]]
+            steps = [t.Resize((60, 60))]
+            if number == 1:
+                size, crop = choice["transforms"]
+                top, left = int(crop["top"]), int(crop["left"])
+                steps = [t.Resize(int(size["size"]))]
+            assert len(apply["transforms"]) == 2 * apply["applied"]
+            frames = fsp.Video(described["path"]).frames(described["indices"], transforms=steps).data.numpy()
+            expected = frames if number == 0 else frames[:, top : top + 60, left : left + 60]
+            inverted = apply["applied"] and apply["transforms"][0]["applied"]
+            expected = 255 - expected if inverted else expected
+            expected = expected & 0b11000000 if apply["applied"] else expected
+            assert np.array_equal(batch.frames[i].numpy(), expected)
+            seen.add((number, apply["applied"], inverted))
+    assert len(seen) == 6, "each list, and each change with and without"
+
+
+def test_lists_that_end_in_different_sizes_give_lists_of_clips(short_clips):
+    for transforms in (
+        [t.RandomShortestSize(range(40, 60))],
+        [t.Resize((60, 60)), t.RandomApply([t.CenterCrop(50)])],
+        [t.RandomChoice([t.Resize((60, 60)), t.Resize((50, 50))])],
+    ):
+        sizes = {clip.shape for batch in loader(short_clips, transforms=transforms) for clip in batch.frames}
+        assert len(sizes) > 1
+        with pytest.raises(fsp.ArgumentError, match="cannot be stacked|one size"):
+            list(loader(short_clips, transforms=transforms, collate="stack"))
 
 
 def test_frames_of_a_clip_share_random_parameters(picture):
@@ -371,6 +413,12 @@ def test_geometry_moves_points_as_label_maps_move(tmp_path):
         [t.RandomAffine(40, (0.1, 0.1), (0.7, 1.3), 20), t.RandomHorizontalFlip(), t.Resize((140, 150))],
         [t.Resize(170), t.RandomRotation(30, expand=True), t.RandomVerticalFlip(), t.Letterbox((160, 200))],
         [t.Pad(9), t.RandomCrop(150), t.RandomHorizontalFlip(1.0), t.Resize((200, 190)), t.CenterCrop((170, 180))],
+        [t.RandomShortestSize(range(150, 200), max_size=220), t.RandomCrop(140)],
+        [
+            t.MultiScaleCrop((150, 170), fix_crop=False),
+            t.RandomApply([t.RandomHorizontalFlip(1), t.RandomRotation(20)]),
+        ],
+        [t.RandomChoice([t.Resize((130, 160)), [t.Resize((130, 160), fit="cover"), t.RandomCrop((130, 160))]])],
     ):
         loader = fsp.ImageLoader(files, masks=masks, batch_size=3, transforms=steps, seed=2, shuffle="full")
         for batch in loader:
@@ -388,7 +436,7 @@ def test_geometry_moves_points_as_label_maps_move(tmp_path):
                     # The disc is in the box around its corners.
                     assert box[0] - 1 < columns.min() and columns.max() < box[2] and box[1] - 1 < rows.min()
                     seen += 1
-    assert seen > 15
+    assert seen > 24
 
 
 def test_geometry_of_clips_and_views(short_clips):

@@ -111,6 +111,20 @@ def test_normalize_of_codes(clip):
     (v2.MixUp(alpha=0.8, num_classes=3), t.MixUp(3, 0.8)),
     (v2.CutMix(num_classes=3), t.CutMix(3)),
     (v2.RandomChoice([v2.MixUp(), v2.CutMix()], p=[1, 3]), t.OneOf([t.MixUp(), t.CutMix()], [0.25, 0.75])),
+    (v2.RandomShortestSize([30, 40], 60, antialias=True), t.RandomShortestSize([30, 40], 60)),
+    (v2.RandomPhotometricDistort((0.9, 1.1), p=0.2), t.RandomPhotometricDistort((0.9, 1.1), p=0.2)),
+    (
+        v2.RandomApply([v2.Compose([v2.Resize(9), v2.ToImage()]), v2.RandomInvert()], p=0.3),
+        t.RandomApply([t.Resize(9), t.RandomInvert()], p=0.3),
+    ),
+    (
+        v2.RandomApply(torch.nn.ModuleList([v2.RandomGrayscale(), v2.RandomApply([v2.RandomInvert()])])),
+        t.RandomApply([t.RandomGrayscale(), t.RandomApply([t.RandomInvert()])]),
+    ),
+    (
+        v2.RandomChoice([v2.Identity(), v2.Compose([v2.RandomInvert(), v2.Resize(9)])], p=[0.25, 0.75]),
+        t.RandomChoice([[], [t.RandomInvert(), t.Resize(9)]], p=[0.25, 0.75]),
+    ),
 ], ids=lambda transform: type(transform).__name__)  # fmt: skip
 def test_random_transforms_keep_their_arguments(theirs, ours):
     """That the drawn parameters are applied as torchvision does is shown in test_torchvision_drawn.py."""
@@ -130,7 +144,10 @@ def test_fill_behind_the_conversion_to_floats_is_in_units_of_the_result(clip):
     (v2.RandomRotation(5, interpolation=Bicubic), "'bicubic' is not supported.*BILINEAR, NEAREST"),
     (v2.Grayscale(1), "num_output_channels=3"),
     (v2.AugMix(), "no equivalent.*PerClip"),
-    (v2.RandomApply([v2.Resize(4)]), "no equivalent"),
+    (v2.RandomApply([v2.AugMix()]), "no equivalent"),
+    (v2.RandomApply([v2.Normalize(MEAN, STD)]), "needs ToDtype"),
+    (v2.RandomChoice([v2.ToDtype(torch.float32, scale=True), v2.RandomInvert()]), 'dtype is "uint8"'),
+    (v2.RandomApply([len]), "built-in function len> in it is not a transform of torchvision"),
     (v2.CutMix(labels_getter=len), "omit labels_getter"),
     (v2.RandomChoice([v2.CutMix(), v2.AugMix()]), "no equivalent"),
     (v2.Lambda(len), "no equivalent"),
@@ -145,6 +162,16 @@ def test_what_has_no_equivalent_is_refused(transform, message, clip):
         of_framespool([transform], clip)
     with pytest.raises(fsp.ArgumentError, match=message):
         of_framespool([v2.Compose([v2.Resize(8), transform])], clip)
+
+
+def test_lists_inside_do_not_change_the_range_of_values(clip):
+    convert = v2.ToDtype(torch.float32, scale=True)
+    for transform in (v2.RandomApply([convert]), v2.RandomChoice([v2.RandomInvert(), v2.Compose([convert])])):
+        with pytest.raises(fsp.ArgumentError, match="ToDtype.* in it must apply to all clips"):
+            of_framespool([transform], clip, "float32")
+    with pytest.raises(fsp.ArgumentError, match="it would change normalized values"):
+        normalize = [convert, v2.Normalize(MEAN, STD)]
+        of_framespool([*normalize, v2.RandomApply([v2.RandomInvert()])], clip, "float32")
 
 
 def test_color_after_normalize_is_refused(clip):

@@ -1,7 +1,7 @@
 """Transforms of frames, with torchvision's names. A list of them is compiled to one pass over each frame.
 
 Transforms are small immutable objects that compare by value and can be pickled. Names, arguments and defaults are those
-of torchvision v2; `Letterbox`, `ThreeCrop`, `Cutout`, `GridMask`, `ColorTwist`, `ToneMap` and
+of torchvision v2; `Letterbox`, `MultiScaleCrop`, `ThreeCrop`, `Cutout`, `GridMask`, `ColorTwist`, `ToneMap` and
 `AssumeColor` are additions. Examples are in docs/howto/transforms.md.
 
 Random numbers depend on (seed, epoch, clip) and are drawn once per clip, so all its frames are transformed the same
@@ -18,10 +18,13 @@ The single pass differs from separate steps as follows (docs/concepts/transforms
 - contrast uses the mean gray of each frame after all crops (later ones too, each view its own), without fill; a crop
   after a rotation does not count.
 
-`display_aspect=True` of `Resize`, `SmartResize`, `Letterbox` and `RandomResizedCrop` is for video whose pixels are not
-square. The transform acts as if the frame were resized to the display size first, in the same single pass. Its result
-has square pixels, so crops after it need no such option. Until such a transform, pixels have the shape that the file
-states, also after a resize without the option. Pixels of images and arrays are square: the option has no effect there.
+`display_aspect=True` of transforms that resize is for video whose pixels are not square. The transform acts as if the
+frame were resized to the display size first, in the same single pass. Its result has square pixels, so crops after it
+need no such option. Until such a transform, pixels have the shape that the file states, also after a resize without
+the option. Pixels of images and arrays are square: the option has no effect there.
+
+`RandomApply` and `RandomChoice` apply a list of other transforms, or one of several, per clip. What they contain is
+compiled into the same pass and draws its own numbers.
 
 Some lists need another pass, over the result of the one before it, which has 8 bits: hue, `GaussianBlur`,
 `RandomPosterize` and the others of that kind; two different fills; a color transform between two steps that fill; a
@@ -63,6 +66,7 @@ from framespool.transforms._augment import (
     RandomSolarize,
     TrivialAugmentWide,
 )
+from framespool.transforms._choices import RandomApply, RandomChoice
 from framespool.transforms._color import (
     AssumeColor,
     ColorJitter,
@@ -70,6 +74,7 @@ from framespool.transforms._color import (
     Grayscale,
     Normalize,
     RandomGrayscale,
+    RandomPhotometricDistort,
     ToneMap,
 )
 from framespool.transforms._erasing import Cutout, GridMask, RandomErasing
@@ -77,6 +82,7 @@ from framespool.transforms._functions import BatchContext, PerBatch, PerClip
 from framespool.transforms._geometry import (
     CenterCrop,
     FiveCrop,
+    MultiScaleCrop,
     Pad,
     RandomAffine,
     RandomCrop,
@@ -89,7 +95,7 @@ from framespool.transforms._geometry import (
 from framespool.transforms._masks import BlockMask, TubeMask
 from framespool.transforms._mixing import CutMix, LabelSmoothing, MixUp, OneOf
 from framespool.transforms._points import map_boxes, map_points
-from framespool.transforms._resize import Letterbox, Resize, SmartResize
+from framespool.transforms._resize import Letterbox, RandomShortestSize, Resize, SmartResize
 
 __all__ = [
     "AssumeColor",
@@ -107,6 +113,7 @@ __all__ = [
     "LabelSmoothing",
     "Letterbox",
     "MixUp",
+    "MultiScaleCrop",
     "Normalize",
     "OneOf",
     "Pad",
@@ -115,16 +122,20 @@ __all__ = [
     "RandAugment",
     "RandomAdjustSharpness",
     "RandomAffine",
+    "RandomApply",
     "RandomAutocontrast",
+    "RandomChoice",
     "RandomCrop",
     "RandomEqualize",
     "RandomErasing",
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomPhotometricDistort",
     "RandomPosterize",
     "RandomResizedCrop",
     "RandomRotation",
+    "RandomShortestSize",
     "RandomSolarize",
     "RandomVerticalFlip",
     "Resize",

@@ -136,7 +136,8 @@ def sample_params(
     Returns:
         list: One dict per transform with its `name`, and the numbers by name: positions and sizes in pixels, angles
         in degrees, `applied` 1.0 or 0.0, `holes` as top, left, height, width of each in turn, `order` of the
-        four changes of `ColorJitter` (0 brightness, 1 contrast, 2 saturation, 3 hue).
+        four changes of `ColorJitter` (0 brightness, 1 contrast, 2 saturation, 3 hue). `RandomApply` and `RandomChoice`
+        also have `transforms`, the list of dicts of the transforms inside that are applied.
 
     Raises:
         ArgumentError: If an argument is invalid.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from framespool._validate_args import as_sequence
 from framespool.errors import ArgumentError
-from framespool.transforms import _augment, _color, _erasing, _geometry, _resize
+from framespool.transforms import _augment, _choices, _color, _erasing, _geometry, _resize
 from framespool.transforms._args import Transform
 from framespool.transforms._functions import FunctionTransform, PerClip
 from framespool.transforms._torchvision import is_torchvision, translate
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 #: All transforms; the engine does not know subclasses of users.
 _BUILT_IN = {
-    getattr(module, name) for module in (_geometry, _resize, _color, _augment, _erasing) for name in module.__all__
+    getattr(module, name)
+    for module in (_geometry, _resize, _color, _augment, _erasing, _choices)
+    for name in module.__all__
 }
 
 
@@ -26,10 +28,12 @@ _BUILT_IN = {
 _MOVES_PIXELS = (
     _geometry.CenterCrop,
     _geometry.FiveCrop,
+    _geometry.MultiScaleCrop,
     _geometry.RandomCrop,
     _geometry.RandomHorizontalFlip,
     _geometry.RandomResizedCrop,
     _geometry.RandomVerticalFlip,
+    _resize.RandomShortestSize,
     _resize.Resize,
     _resize.SmartResize,
     _geometry.ThreeCrop,
@@ -62,7 +66,7 @@ def split(
     built_in: list[Any] = []
     functions: list[Any] = []
     for place, entry in enumerate(entries):
-        if type(entry) in _BUILT_IN:
+        if _is_built_in(entry):
             if functions:
                 raise ArgumentError(
                     f"transforms: a callable must come last, got {functions[0]!r} before {entry!r}; move it"
@@ -130,12 +134,27 @@ def _normalize_late(entries: list[Any]) -> list[Any]:
     moved: list[Any] = []
     normalize: list[Any] = []
     for entry in entries:
-        pads = isinstance(entry, _geometry.RandomCrop) and (any(entry.padding) or entry.pad_if_needed)
-        if normalize and (not isinstance(entry, _MOVES_PIXELS) or pads):
+        if normalize and not _moves_pixels(entry):
             moved += normalize
             normalize = []
         (normalize if isinstance(entry, _color.Normalize) else moved).append(entry)
     return moved + normalize
+
+
+def _moves_pixels(entry: Any) -> bool:
+    """Whether an entry only moves pixels, without any that it adds."""
+    if isinstance(entry, _choices.ListTransform):
+        return all(_moves_pixels(inner) for entries in entry._lists() for inner in entries)
+    pads = isinstance(entry, _geometry.RandomCrop) and (any(entry.padding) or entry.pad_if_needed)
+    return isinstance(entry, _MOVES_PIXELS) and not pads
+
+
+def _is_built_in(entry: Any) -> bool:
+    """Whether an entry is a transform of this package, with those in its lists."""
+    if type(entry) not in _BUILT_IN:
+        return False
+    lists = entry._lists() if isinstance(entry, _choices.ListTransform) else ()
+    return all(_is_built_in(inner) for entries in lists for inner in entries)
 
 
 def steps(transforms: Iterable[Transform | Callable[[Any], Any]] | None) -> list[Step]:

@@ -445,8 +445,8 @@ class BaseLoader(Generic[B]):
         fetch = self._index_progress.fetch(self._native)
         make = functools.partial(self._batch, epoch)
         self._cancel_ahead()
-        start = None if self._clip_workers is None else functools.partial(self._start_functions, epoch)
-        batches = EpochIterator(self._running, make, check, fetch, start, self._settings["prefetch_batches"])
+        start, ahead = self._functions_on_workers(epoch), self._settings["prefetch_batches"]
+        batches = EpochIterator(self._running, make, check, fetch, start, ahead)
         self._iterator, self._waiting_numbers = weakref.ref(batches), batches.waiting_numbers
         return self._running[0][1], batches
 
@@ -456,10 +456,12 @@ class BaseLoader(Generic[B]):
         if self._clip_workers is not None and batches is not None:
             batches.cancel()
 
-    def _start_functions(self, epoch: int, made: list[dict[str, Any]]) -> Future[Any]:
-        """Starts the functions on workers for a batch; the result is its frames."""
-        assert self._clip_workers is not None
-        return self._clip_workers.start(*self._function_input(made[0]), self._clip_keys(made[0], epoch))
+    def _functions_on_workers(self, epoch: int) -> Callable[[list[dict[str, Any]]], Future[Any]] | None:
+        """What starts the functions on workers for a batch of an epoch, whose result is its frames; `None` without."""
+        workers = self._clip_workers
+        if workers is None:
+            return None
+        return lambda made: workers.start(*self._function_input(made[0]), self._clip_keys(made[0], epoch))
 
     def _begin(self, native: _framespool.Loader, epoch: int, batch: int) -> int:
         """Starts a pass of a native loader; returns its number."""
@@ -509,7 +511,8 @@ class BaseLoader(Generic[B]):
                 native.set_grouped(*self._native.grouped)
         try:
             passes = [(native, self._begin(native, number, at)) for native in self._single]
-            return next(EpochIterator(passes, functools.partial(self._batch, number)))
+            make, start = functools.partial(self._batch, number), self._functions_on_workers(number)
+            return next(EpochIterator(passes, make, start=start))
         finally:
             for native in self._single:
                 native.cancel()

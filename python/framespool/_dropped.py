@@ -59,7 +59,7 @@ def dropped(loader: BaseLoader[Any]) -> list[dict[str, Any]]:
     each = loader._clips_per_video()
     if loader.num_clips != len(dataset) * (each or 0):
         present = videos_with_clips(
-            lambda clip: int(loader._native.describe_clip(0, clip, 0)["video_id"]), loader.num_clips, each
+            lambda clip: int(loader._native.describe_clip(0, clip, 0, 0, 0)["video_id"]), loader.num_clips, each
         )
         present |= {failure["video_id"] for failure in failures}
         for video in range(len(dataset)):

@@ -98,7 +98,8 @@ def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[
         for at in range(min(len(batch["labels"]), clips - len(rows))):
             images = batch["frames"][at] if isinstance(batch["frames"], list) else batch["frames"].numpy()[at]
             images = np.asarray(images.numpy() if hasattr(images, "numpy") else images)
-            metadata = native.describe_clip(epoch, int(batch["clip_ids"].tolist()[at]), 0)
+            repeat, occurrence = divmod(batch["occurrences"].tolist()[at], 1 << 32)
+            metadata = native.describe_clip(epoch, batch["clip_ids"].tolist()[at], 0, repeat, occurrence)
             label = metadata["label"] = loader.dataset[metadata["video_id"]][1]
             metadata["class"] = classes[label] if isinstance(label, int) and 0 <= label < len(classes) else None
             metadata["pts_seconds"] = batch["pts_seconds"].tolist()[at][: len(metadata["indices"])]

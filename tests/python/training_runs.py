@@ -14,7 +14,8 @@ decoder, and knows nothing of the order: it requires what the documentation prom
 - An epoch that `set_epoch()` chose is the one that iterations arrive at.
 - The rest of an epoch after `load_state_dict()` is the same: in another process, with other threads, and on another
   number of ranks with the same global batch size.
-- `describe_clip()` knows the frames before they are decoded.
+- `describe_clip()` knows the frames before they are decoded, `batch()` makes a batch again, and `dropped()` lists the
+  videos without clips.
 - A `DataLoader` over a `ClipDataset` delivers the same batches, and a `VideoDataset` the same clips.
 - `MixUp` and `CutMix` combine a clip with another one, and its label in the same proportion.
 """
@@ -116,11 +117,22 @@ TRANSFORMS: dict[str, Any] = {
     "center": lambda: fsp.transforms.CenterCrop((12, 12)),
     "views": lambda: fsp.transforms.ThreeCrop(16),
     "normalize": lambda: fsp.transforms.Normalize(MEAN, STD),
+    "jitter": lambda: fsp.transforms.RandomShortestSize([14, 17, 20]),
+    "random_crop": lambda: fsp.transforms.RandomCrop(12),
+    "cover": lambda: fsp.transforms.Resize((18, 18), fit="cover"),
+    "apply": lambda: fsp.transforms.RandomApply([fsp.transforms.RandomHorizontalFlip(1.0)], p=0.4),
     "per_clip": lambda: fsp.transforms.PerClip(_noise),
+    "on_workers": lambda: fsp.transforms.PerClip(_noise, on="workers"),
+    "per_batch": lambda: fsp.transforms.PerBatch(_batch_noise),
     "mixup": lambda: fsp.transforms.MixUp(num_classes=len(CLASSES)),
     "cutmix": lambda: fsp.transforms.CutMix(num_classes=len(CLASSES)),
+    "one_of": lambda: fsp.transforms.OneOf(
+        [fsp.transforms.MixUp(num_classes=len(CLASSES)), fsp.transforms.CutMix(num_classes=len(CLASSES))]
+    ),
 }
-MIXING = {"mixup", "cutmix"}
+MIXING = {"mixup", "cutmix", "one_of"}
+#: Transforms that change single values of pixels.
+NOISE = {"per_clip", "on_workers", "per_batch"}
 #: Kinds of datasets whose clips occur by weight.
 WEIGHTED = {"mixed", "weighted"}
 
@@ -139,19 +151,34 @@ def _noise(clip: torch.Tensor) -> torch.Tensor:
     return changed
 
 
+def _batch_noise(frames: torch.Tensor, context: Any) -> torch.Tensor:
+    """The same for a batch; it also looks at what the context says."""
+    require(len(context.labels) == len(context.clip_ids) == len(frames), "context", context)
+    changed = frames.clone()
+    changed.reshape(len(frames), -1)[:, 0] += torch.rand(len(frames), generator=context.generator)
+    return changed
+
+
 @st.composite
 def runs(draw: Any) -> Run:
     """Runs whose settings `ClipLoader` accepts together."""
     videos = tuple(draw(st.lists(st.integers(0, len(LENGTHS) - 1), min_size=1, max_size=9)))
     sampler = draw(st.sampled_from(sorted(SAMPLERS)))
     dtype = draw(st.sampled_from(["uint8", "float32"]))
-    spatial = draw(st.sampled_from([("resize",), ("crop",), ("crop", "flip"), ("center",), ("resize", "views"), ()]))
+    spatial = draw(
+        st.sampled_from(
+            [
+                *[("resize",), ("crop",), ("crop", "flip"), ("center",), ("resize", "views"), ()],
+                *[("jitter", "random_crop"), ("cover", "center"), ("resize", "apply")],
+            ]
+        )
+    )
     tail: tuple[str, ...] = ()
     if dtype == "float32":
         tail = draw(st.sampled_from([(), ("normalize",)]))
-        tail += draw(st.sampled_from([(), ("per_clip",), ("mixup",), ("cutmix",)]))
-    grouped = sampler != "windows" and not (MIXING | {"per_clip"}) & set(tail) and draw(st.booleans())
-    if not spatial and (grouped or MIXING & set(tail)):
+        tail += draw(st.sampled_from([(), *((name,) for name in sorted(MIXING | NOISE)), ("on_workers", "mixup")]))
+    grouped = sampler != "windows" and not (MIXING | NOISE) & set(tail) and draw(st.booleans())
+    if not spatial and (grouped or (MIXING | {"per_batch"}) & set(tail)):
         spatial = ("resize",)  # the size of the clips must be known
     kind = draw(st.sampled_from(["plain", "plain", *(["joined", "mixed"] if len(videos) > 1 else []), "weighted"]))
     if grouped and kind in WEIGHTED:
@@ -254,8 +281,9 @@ class Clip:
     label: tuple[float, ...]
     padding: bool
     pixels: str
-    #: Whether it is not mixed with another clip of the batch, whose colors differ.
-    unmixed: bool = False
+    #: Row of the clip that was mixed into it, and its own part.
+    mixed_with: int
+    weight: float
 
 
 def loader_of(run: Run, folder: Path, shard: int = 0, kind: Any = framespool.torch.ClipLoader, **changes: Any) -> Any:
@@ -279,6 +307,8 @@ def clips_of(batch: Any, run: Run, known: list[int]) -> list[Clip]:
     flat = {name: values[name].reshape(count * views, -1) for name in ("indices", "view_ids", "requested_ids")}
     padding = values["padding"]
     padding = padding.reshape(-1) if padding.numel() == count * views else per_video(padding)
+    mixed, weights = (values.get(name) for name in ("mixed_with", "mix_weights"))
+    require((mixed is not None) == bool(MIXING & set(run.transforms)), "mixed_with", mixed)
     colors = [_colors(frames[place], run.layout) for place in range(count * views)]
     clips = []
     for place in range(count * views):
@@ -290,13 +320,13 @@ def clips_of(batch: Any, run: Run, known: list[int]) -> list[Clip]:
             label=tuple(labels[place].reshape(-1).tolist()),
             padding=bool(padding[place]),
             pixels=hashlib.md5(frames[place].contiguous().numpy().tobytes()).hexdigest(),
+            mixed_with=0 if mixed is None else int(mixed[place]),
+            weight=1.0 if weights is None else float(weights[place]),
         )
         clips.append(clip)
-    for place, clip in enumerate(clips):
-        share = _check_pixels(run, clips, colors, place, known)
-        clips[place] = dataclasses.replace(clip, unmixed=share is not None and share > 0.998)
-        if not MIXING & set(run.transforms):
-            require(clip.label == (known[clip.video],), "label", clip, "in place of", known[clip.video])
+    for place in range(len(clips)):
+        _check_pixels(run, clips, colors, place)
+        _check_label(run, clips, place, known)
     return clips
 
 
@@ -322,58 +352,38 @@ def _expected(run: Run, clip: Clip) -> torch.Tensor:
     return shown.unsqueeze(1)
 
 
-def _check_pixels(
-    run: Run, clips: list[Clip], colors: list[torch.Tensor], place: int, known: list[int]
-) -> float | None:
-    """Requires that the frames of a clip are those of its indices, alone or mixed with another clip of the batch.
-
-    Returns:
-        The part of the clip in the mixture; `None` if nothing is mixed, or both have nearly the same colors.
-    """
+def _check_pixels(run: Run, clips: list[Clip], colors: list[torch.Tensor], place: int) -> None:
+    """Requires that the frames of a clip are those of its indices."""
     clip, got = clips[place], colors[place]
-    video = run.videos[clip.video]
-    require(all(0 <= index < LENGTHS[video] for index in clip.indices), "indices", clip)
+    require(all(0 <= index < LENGTHS[run.videos[clip.video]] for index in clip.indices), "indices", clip)
     close = 2.9 * (1 if run.dtype == "uint8" else 1 / 255) / (STD if "normalize" in run.transforms else 1)
     mine = _expected(run, clip)
     if not MIXING & set(run.transforms):
         require(((got - mine).abs() <= close).all(), "frames of", clip, "show", got[:, 0].tolist())
-        return None
-    require(len(clip.label) == len(CLASSES) and abs(sum(clip.label) - 1) < 1e-4, "mixed label", clip)
-    closest: float | None = None
-    explained = distinct = False
-    for n in [n for n in range(len(clips)) if n != place] or [place]:
-        theirs, label = _expected(run, clips[n]), np.zeros(len(CLASSES))
-        difference = mine - theirs
-        own, other = known[clip.video], known[clips[n].video]
-        if difference.abs().max() <= 4 * close:  # both show nearly the same colors
-            share = None
-            if not ((got - mine).abs() <= 6 * close).all():
-                continue
-        else:
-            distinct = True
-            frame, color = divmod(int(difference.abs().reshape(-1).argmax()), 2)
-            parts = ((got - theirs)[frame, :, color] / difference[frame, 0, color]).clamp(0, 1)
-            if "cutmix" in run.transforms:
-                is_mine = parts > 0.5
-                if not ((got - torch.where(is_mine[None, :, None], mine, theirs)).abs() <= close).all():
-                    continue
-                share = float(is_mine.double().mean())
-            else:
-                share = float(parts.mean())
-                if not ((got - (share * mine + (1 - share) * theirs)).abs() <= 2 * close).all():
-                    continue
-        # Of CutMix, some pixels are compared only.
-        slack = 0.45 if "cutmix" in run.transforms else 0.05
-        if own == other or share is None:
-            fits = own != other or abs(clip.label[own] - 1) < 1e-4
-        else:
-            label[own], label[other] = share, 1 - share
-            fits = np.abs(label - clip.label).max() < slack
-        if fits and all(value == 0 for n, value in enumerate(clip.label) if n not in (own, other)):
-            explained = True
-            closest = share if closest is None or (share is not None and share < closest) else closest
-    require(explained, "no other clip of the batch explains the frames and the label of", clip, got[:, 0].tolist())
-    return closest if closest is not None or not distinct else 1.0
+        return
+    theirs = _expected(run, clips[clip.mixed_with])
+    blended = clip.weight * mine + (1 - clip.weight) * theirs
+    boxed = torch.minimum((got - mine).abs(), (got - theirs).abs())
+    is_blended, is_boxed = ((got - blended).abs() <= 2 * close).all(), (boxed <= close).all()
+    name = next(name for name in run.transforms if name in MIXING)
+    fits = {"mixup": is_blended, "cutmix": is_boxed, "one_of": is_blended or is_boxed}[name]
+    require(fits, "frames of", clip, "mixed with", clips[clip.mixed_with], "show", got[:, 0].tolist())
+
+
+def _check_label(run: Run, clips: list[Clip], place: int, known: list[int]) -> None:
+    """Requires that the label of a clip is that of its video, mixed as its frames are."""
+    clip = clips[place]
+    if not MIXING & set(run.transforms):
+        require(clip.label == (known[clip.video],), "label", clip, "in place of", known[clip.video])
+        return
+    other = clips[clip.mixed_with]
+    expected = np.zeros(len(CLASSES))
+    expected[known[clip.video]] += clip.weight
+    expected[known[other.video]] += 1 - clip.weight
+    require(np.abs(expected - clip.label).max() < 1e-5, "label", clip, "in place of", expected)
+    identity = (clip.video, clip.view)
+    alone = all((each.video, each.view) == identity for each in clips)
+    require(alone or (other.video, other.view) != identity, "a clip is mixed with itself:", clip, other)
 
 
 def deliveries(loader: Any, run: Run, most: int | None = None) -> list[list[Clip] | str]:
@@ -456,8 +466,15 @@ def check(run: Run, folder: Path, other: Other) -> str:
         _check_counts(run, clips, ranks)
         for loader, rank in zip(loaders, ranks, strict=True):
             require(loader.epoch == epoch + 1, "the next epoch is", loader.epoch)
+            for index in [n for n, batch in enumerate(rank) if not isinstance(batch, str)][1:2]:
+                one = clips_of(loader.batch(epoch=epoch, index=index), run, labels_of(run, loader.dataset))
+                require(one == rank[index], "batch()", one, "in place of", rank[index])
             _check_description(run, loader, rank, epoch)
         epochs.append(ranks)
+    dropped = [each for each in loaders[0].dropped() if each["video_id"] is not None and each["clips"] == 0]
+    whole = {sample for sample, _ in clips}
+    missing = [sample for sample in range(len(run.videos)) if sample not in whole]
+    require(sorted(each["video_id"] for each in dropped) == missing, "dropped()", dropped, "in place of", missing)
     _check_epochs_differ(run, clips, *epochs)
     _check_resumption(run, folder, loaders, epochs[0], other)
     _check_data_loader(run, folder, epochs)
@@ -503,11 +520,6 @@ def _check_counts(run: Run, clips: list[tuple[int, int]], ranks: list[list[list[
         require(len(lost) <= (_units(run, clips) - expected) * views, "lost:", sorted(lost))
     else:
         require(missing == 0, missing, "of", expected, "clips missing")
-    # The box of CutMix may be too small to be noticed.
-    unmixed = sum(clip.unmixed for clip in delivered)
-    require(
-        len(delivered) < 12 or unmixed < 0.45 * len(delivered), unmixed, "of", len(delivered), "clips are not mixed"
-    )
     if run.last_batch == "fill" and run.on_error == "replace" and not errors:
         sizes = {len(batch) for rank in ranks for batch in rank}
         require(sizes == {run.batch_size * run.repeats * views}, "sizes of batches", sizes)
@@ -606,7 +618,7 @@ def _check_resumption(run: Run, folder: Path, loaders: list[Any], epoch: Any, ot
             continue
         got = [[b if isinstance(b, str) else list(map(_clip_of, b)) for b in rank] for rank in answer["ranks"]]
         # The partners of mixed clips are those of the rank's batch.
-        compare_all = same or not MIXING & set(run.transforms)
+        compare_all = same or not (MIXING | {"per_batch"}) & set(run.transforms)
         if run.on_error != "raise" and run.broken is not None and not same:
             continue  # a rank whose batch would be empty gets another clip
         # Which clips make ranks equal depends on their number.
@@ -627,7 +639,7 @@ def _check_data_loader(run: Run, folder: Path, epochs: Any) -> None:
     for ranks in epochs:
         got = [clips_of(batch, run, known) for batch in batches]
         require(_global([got], True) == _global([ranks[0]], True), "a DataLoader delivers other batches")
-    batched = (MIXING | {"per_clip"}) & set(run.transforms) or run.group_clips or run.repeats > 1
+    batched = (MIXING | NOISE) & set(run.transforms) or run.group_clips or run.repeats > 1
     if batched or run.kind in WEIGHTED or run.broken is not None:
         return
     keywords = {name: getattr(run, name) for name in ("dtype", "num_threads", "memory_budget", "seed")}

@@ -179,6 +179,12 @@ class BaseLoader(Generic[B]):
             seen[clip] += 1
         return apply_functions(self._functions, frames, layout, keys, labels)
 
+    def _repr_html_(self) -> str:
+        """Shows settings and position in a notebook."""
+        from framespool._notebook import loader_html
+
+        return loader_html(self)
+
     def __len__(self) -> int:
         """Batches per epoch, the same on all ranks."""
         return self._num_batches(self._next[0])

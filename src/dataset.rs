@@ -197,6 +197,18 @@ impl SampleTable {
         &self.labels
     }
 
+    /// The same samples with their labels replaced: label `l` becomes `numbers[l]`; a label that is no index of
+    /// `numbers` is kept.
+    #[must_use]
+    pub fn relabeled(&self, numbers: &[i64]) -> Self {
+        let mut table = self.clone();
+        for label in &mut table.labels {
+            let number = usize::try_from(*label).ok().and_then(|label| numbers.get(label));
+            *label = number.copied().unwrap_or(*label);
+        }
+        table
+    }
+
     /// The segment of the video that the sample consists of.
     pub fn extent(&self, number: usize) -> SegmentRange {
         self.extents.get(number).copied().unwrap_or_default()
@@ -375,6 +387,10 @@ mod tests {
             entries,
             entries.iter().map(|sample| Sample { extent: SegmentRange::Full, ..sample }).collect()
         );
+        // Only labels with a number change.
+        let labels: Vec<i64> =
+            samples.iter().map(|sample| if sample.label == 0 { 7 } else { sample.label }).collect();
+        assert_eq!(entries.relabeled(&[7]).labels(), labels);
         // Parts of one file are recognized; bytes in memory never are.
         let files = entries.first_sample_of_file().expect("there are parts");
         assert_eq!(files, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0]);

@@ -27,7 +27,6 @@ use framespool_nvdec::cuda::Device;
 
 use crate::batch::{BatchBuffer, MemoryPool};
 use crate::batch_sampler::grouped_shuffle::{GroupedConfig, VideoClips};
-use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, SampledClip, Shuffle};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, PoisonError};
@@ -57,6 +56,9 @@ pub struct ClipMetadata {
     /// Number of the clip that the order requested; differs from `clip_id` if this clip replaces one that
     /// cannot be made.
     pub requested_id: u64,
+    /// Which of the deliveries of the clip in this epoch it is, for random numbers: see
+    /// [`RngKey::occurrence`](crate::batch_sampler::rng::RngKey::occurrence).
+    pub occurrence: u64,
     /// Number of the video in the dataset.
     pub video_id: u32,
     /// Number of the clip within its video, from 0.
@@ -252,9 +254,9 @@ impl Loader {
         self.order.len_batches()
     }
 
-    /// Clips of each group, 1 if clips are not grouped by video.
-    pub fn clips_per_group(&self) -> u32 {
-        self.order.config().clips_per_group
+    /// Clips of each group; `None` if clips are not grouped by video.
+    pub fn clips_per_group(&self) -> Option<u32> {
+        self.config.group_clips.then(|| self.order.config().clips_per_group)
     }
 
     /// Clips in the whole dataset.
@@ -377,22 +379,24 @@ impl Loader {
         batch
     }
 
-    /// Describes a clip without decoding it: its frames, and the random transform parameters of its frame
-    /// `t`.
+    /// Describes a delivery of a clip without decoding it: its frames, and the random transform parameters of its frame
+    /// `t`. Of `slot`, the clip and which of its deliveries in the epoch it is matter.
     pub fn describe_clip(
         &self,
         epoch: u64,
-        clip: u64,
+        slot: SampledClip,
         t: u32,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<ClipDescription> {
         self.check_process()?;
+        let clip = slot.clip;
         self.check_clip(clip)?;
         let (video_id, _) = self.catalog.locate(clip);
         let video = self.catalog.open(video_id, &self.stats, interrupt)?;
         let index = video.index();
-        let key = RngKey { seed: self.config.order.seed, epoch, clip, occurrence: 0 };
-        let sample = self.catalog.sample(index, key)?;
+        let seed = self.config.order.seed;
+        let key = slot.transform_key(seed, epoch, clip);
+        let sample = self.catalog.sample(index, slot.sampling_key(seed, epoch, clip))?;
         if t as usize >= sample.indices.len() {
             return Err(Error::Argument(format!(
                 "frame {t} does not exist: the clip has {} frames, numbered from 0",

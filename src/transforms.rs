@@ -29,7 +29,7 @@ use crate::decode::PacketReader;
 use crate::error::{Error, Result};
 use crate::ffmpeg::frame_view::ColorOverride;
 use framespool_kernels::ToneMap;
-use transform::{EraseFill, Step, Target, Transform};
+use transform::{count_steps, EraseFill, Step, Target, Transform};
 
 /// What to make of each frame. Validated once, on construction.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,8 +63,8 @@ impl TransformPipeline {
     /// a zero std.
     pub fn new<S: Into<Step>>(steps: Vec<S>, dtype: Dtype, layout: Layout) -> Result<Self> {
         let steps: Vec<Step> = steps.into_iter().map(S::into).collect();
-        if steps.len() > compile::MAX_STEPS {
-            let (count, most) = (steps.len(), compile::MAX_STEPS);
+        let (count, most) = (count_steps(&steps), compile::MAX_STEPS);
+        if count > most {
             return Err(Error::Argument(format!("{count} transforms; at most {most} are possible")));
         }
         let mut pipeline = Self {
@@ -81,27 +81,13 @@ impl TransformPipeline {
             dtype,
             layout,
         };
-        let mut mask = None;
-        let mut colored = None;
+        let mut earlier = Earlier::default();
         for step in &steps {
-            pipeline.take(&step.transform, mask)?;
-            if matches!(step.transform, Transform::ToneMap { .. }) {
-                if let Some(name) = colored {
-                    return Err(Error::Argument(format!(
-                        "ToneMap follows {name}, which changes colors; put {name} after it"
-                    )));
-                }
-            }
-            if step.transform.changes_colors() {
-                colored = Some(step.transform.name());
-            }
-            if step.transform.is_mask() {
-                mask = Some(step.transform.name());
-            }
+            pipeline.check(&step.transform, &mut earlier)?;
         }
         pipeline.steps = steps;
         let grows = |s: &Step| matches!(&s.transform, Transform::RandomAffine { affine, .. } if affine.expand && s.per_frame);
-        if pipeline.steps.iter().any(grows) && pipeline.fixed_size().is_none() {
+        if pipeline.steps.iter().any(|step| step.any(&grows)) && pipeline.fixed_size().is_none() {
             return Err(Error::Argument(
                 "RandomRotation(expand=True, per_frame=True) makes frames of different sizes; put Resize((height, width)) after it".into(),
             ));
@@ -157,12 +143,48 @@ impl TransformPipeline {
         // The output of tone mapping has more than 8 bits.
         if self.dtype.is_integer()
             || self.tone.is_some()
-            || self.steps.iter().any(|step| step.transform.is_mask())
+            || self.steps.iter().any(|step| step.any(&|step| step.transform.is_mask()))
         {
             return None;
         }
         let expand = ElementLut::new(self.dtype, self.normalize).ok()?;
         Some((Self { normalize: None, dtype: Dtype::U8, ..self.clone() }, expand))
+    }
+
+    /// Checks and records a transform that follows others, and those in its lists.
+    fn check(&mut self, transform: &Transform, earlier: &mut Earlier) -> Result<()> {
+        self.take(transform, earlier.mask)?;
+        if let (Transform::ToneMap { .. }, Some(name)) = (transform, earlier.colored) {
+            return Err(Error::Argument(format!(
+                "ToneMap follows {name}, which changes colors; put {name} after it"
+            )));
+        }
+        if transform.changes_colors() {
+            earlier.colored = Some(transform.name());
+        }
+        if transform.is_mask() {
+            earlier.mask = Some(transform.name());
+        }
+        let before = *earlier;
+        for (_, steps) in transform.choices() {
+            let mut inside = before;
+            for Step { transform: inner, .. } in steps {
+                let applies_to_all = matches!(
+                    inner,
+                    Transform::Normalize(_) | Transform::AssumeColor { .. } | Transform::ToneMap { .. }
+                );
+                if applies_to_all || inner.views() > 1 {
+                    let (inner, outer) = (inner.name(), transform.name());
+                    return Err(Error::Argument(format!(
+                        "{inner} cannot be inside {outer}, since it must apply to all clips; put it into the list itself"
+                    )));
+                }
+                self.check(inner, &mut inside)?;
+            }
+            earlier.mask = earlier.mask.or(inside.mask);
+            earlier.colored = earlier.colored.or(inside.colored);
+        }
+        Ok(())
     }
 
     /// Checks and records a transform; `mask` names an earlier one that covers pixels.
@@ -217,6 +239,8 @@ impl TransformPipeline {
                     }
                 }
             }
+            // What is in their lists is checked by itself.
+            Transform::RandomApply { .. } | Transform::RandomChoice { .. } => {}
             _ if self.normalize.is_some() => {
                 return Err(Error::Argument(format!("{name} follows Normalize; put Normalize after it")));
             }
@@ -241,7 +265,7 @@ impl TransformPipeline {
 
     /// Whether different clips get different random parameters.
     pub fn is_random(&self) -> bool {
-        self.steps.iter().any(|step| step.transform.is_random())
+        self.steps.iter().any(|step| step.any(&|step| step.transform.is_random()))
     }
 
     /// Whether the RGB bytes of an upright frame are the result without any change.
@@ -254,13 +278,13 @@ impl TransformPipeline {
     /// Whether the result of a frame depends on the number of frames of its clip.
     fn depends_on_length(&self) -> bool {
         let by_length = |target: &Target| matches!(target, Target::Multiple { total_pixels: Some(_), .. });
-        self.steps
-            .iter()
-            .any(|step| matches!(&step.transform, Transform::Resize { target, .. } if by_length(target)))
+        let depends =
+            |step: &Step| matches!(&step.transform, Transform::Resize { target, .. } if by_length(target));
+        self.steps.iter().any(|step| step.any(&depends))
     }
 
     fn is_per_frame(&self) -> bool {
-        self.steps.iter().any(|step| step.per_frame && step.transform.is_random())
+        self.steps.iter().any(|step| step.any(&|step| step.per_frame && step.transform.is_random()))
     }
 
     /// # Errors
@@ -283,29 +307,52 @@ impl TransformPipeline {
 
     /// (width, height) of the result if it is the same for every input frame.
     pub fn fixed_size(&self) -> Option<(u32, u32)> {
-        let mut fixed: Option<(u32, u32)> = None;
-        for step in &self.steps {
-            fixed = match &step.transform {
-                Transform::Resize { target: Target::Exact(size), .. }
-                | Transform::CenterCrop(size)
-                | Transform::RandomCrop { size, .. }
-                | Transform::RandomResizedCrop { size, .. }
-                | Transform::FiveCrop(size)
-                | Transform::ThreeCrop(size)
-                | Transform::Letterbox { size, .. } => Some((size.width, size.height)),
-                Transform::Resize { .. } => None,
-                // A rotation of a square by 90 degrees would keep its size, but angles are random.
-                Transform::RandomAffine { affine, .. } if affine.expand => None,
-                Transform::Pad { padding, .. } => fixed.and_then(|(w, h)| {
-                    let side =
-                        |length: u32, before: u32, after: u32| length.checked_add(before)?.checked_add(after);
-                    side(w, padding.left, padding.right).zip(side(h, padding.top, padding.bottom))
-                }),
-                _ => fixed,
-            };
-        }
-        fixed
+        fixed_after(&self.steps, None)
     }
+}
+
+/// What transforms before one may have done, as the names of those that did it.
+#[derive(Clone, Copy, Default)]
+struct Earlier {
+    /// Covered pixels.
+    mask: Option<&'static str>,
+    /// Changed colors.
+    colored: Option<&'static str>,
+}
+
+/// (width, height) after these steps if it is the same for every frame; `fixed` before them.
+fn fixed_after(steps: &[Step], mut fixed: Option<(u32, u32)>) -> Option<(u32, u32)> {
+    for step in steps {
+        fixed = match &step.transform {
+            Transform::Resize { target: Target::Exact(size), .. }
+            | Transform::CenterCrop(size)
+            | Transform::RandomCrop { size, .. }
+            | Transform::RandomResizedCrop { size, .. }
+            | Transform::MultiScaleCrop { size, .. }
+            | Transform::FiveCrop(size)
+            | Transform::ThreeCrop(size)
+            | Transform::Letterbox { size, .. } => Some((size.width, size.height)),
+            Transform::Resize { .. } | Transform::RandomShortestSize { .. } => None,
+            // A rotation of a square by 90 degrees would keep its size, but angles are random.
+            Transform::RandomAffine { affine, .. } if affine.expand => None,
+            Transform::Pad { padding, .. } => fixed.and_then(|(w, h)| {
+                let side =
+                    |length: u32, before: u32, after: u32| length.checked_add(before)?.checked_add(after);
+                side(w, padding.left, padding.right).zip(side(h, padding.top, padding.bottom))
+            }),
+            Transform::RandomApply { .. } | Transform::RandomChoice { .. } => {
+                let choices = step.transform.choices();
+                let mut sizes = choices
+                    .iter()
+                    .filter(|(weight, _)| *weight > 0.0)
+                    .map(|(_, steps)| fixed_after(steps, fixed));
+                let first = sizes.next().flatten();
+                first.filter(|_| sizes.all(|size| size == first))
+            }
+            _ => fixed,
+        };
+    }
+    fixed
 }
 
 #[cfg(test)]
@@ -399,6 +446,87 @@ mod tests {
                 assert_eq!(geometry(nothing(), of(true), None), geometry(nothing(), of(false), None));
             }
         }
+    }
+
+    fn apply(transforms: Vec<Transform>, p: f64) -> Transform {
+        Transform::RandomApply { steps: transforms.into_iter().map(Step::from).collect(), p }
+    }
+
+    fn one_of(lists: Vec<Vec<Transform>>) -> Transform {
+        let steps = |list: Vec<Transform>| list.into_iter().map(Step::from).collect();
+        Transform::RandomChoice { choices: lists.into_iter().map(|list| (1.0, steps(list))).collect() }
+    }
+
+    fn center_crop(height: u32, width: u32) -> Transform {
+        Transform::CenterCrop(Size { height, width })
+    }
+
+    #[test]
+    fn what_is_inside_a_list_follows_the_rules_of_its_place() {
+        let refused = |transforms| pipeline(transforms, Dtype::F32).unwrap_err().to_string();
+        for inner in [normalize(), Transform::ThreeCrop(Size { height: 4, width: 4 })] {
+            let message = refused(vec![apply(vec![one_of(vec![vec![inner]])], 0.5)]);
+            assert!(message.contains("cannot be inside RandomChoice"), "{message}");
+        }
+        assert!(
+            refused(vec![apply(vec![cutout()], 0.5), flip()]).contains("RandomHorizontalFlip follows Cutout")
+        );
+        assert!(refused(vec![normalize(), apply(vec![flip()], 0.5)]).contains("follows Normalize"));
+        assert!(pipeline(vec![one_of(vec![vec![cutout()], vec![flip()]])], Dtype::F32).is_ok());
+        let masked = pipeline(vec![apply(vec![cutout()], 0.5)], Dtype::F32).unwrap();
+        assert!(masked.as_codes().is_none(), "masks are not a function of codes");
+        let deep = (0..compile::MAX_STEPS).fold(flip(), |inner, _| apply(vec![inner], 0.5));
+        assert!(refused(vec![deep]).contains("257 transforms"));
+    }
+
+    #[test]
+    fn size_is_fixed_if_all_lists_end_in_it() {
+        let fixed = |transforms| pipeline(transforms, Dtype::U8).unwrap().fixed_size();
+        let choice =
+            || one_of(vec![vec![flip(), center_crop(4, 6)], vec![center_crop(9, 9), center_crop(4, 6)]]);
+        assert_eq!(fixed(vec![choice()]), Some((6, 4)));
+        assert_eq!(fixed(vec![one_of(vec![vec![center_crop(4, 6)], vec![]])]), None);
+        assert_eq!(
+            fixed(vec![center_crop(4, 6), one_of(vec![vec![center_crop(4, 6)], vec![]])]),
+            Some((6, 4))
+        );
+        assert_eq!(fixed(vec![center_crop(4, 6), apply(vec![center_crop(2, 2)], 0.5)]), None);
+        assert_eq!(fixed(vec![center_crop(4, 6), apply(vec![center_crop(2, 2)], 1.0)]), Some((2, 2)));
+        assert_eq!(fixed(vec![center_crop(4, 6), apply(vec![flip()], 0.5)]), Some((6, 4)));
+    }
+
+    #[test]
+    fn each_transform_in_a_list_draws_its_own_numbers() {
+        use crate::batch_sampler::rng::RngKey;
+        use crate::media::DisplayGeometry;
+        let crop = || Transform::RandomCrop {
+            size: Size { height: 4, width: 4 },
+            padding: transform::Padding::default(),
+            pad_if_needed: false,
+            fill: [0.0; 3],
+        };
+        let drawn = |transforms: Vec<Transform>, clip| {
+            let key = RngKey { seed: 1, epoch: 2, clip, occurrence: 0 };
+            let pipeline = pipeline(transforms, Dtype::U8).unwrap();
+            explain(&pipeline, (5000, 4000), DisplayGeometry::default(), key, (0, 1)).unwrap()
+        };
+        let mut applied = 0;
+        for clip in 0..200 {
+            let listed = drawn(vec![one_of(vec![vec![flip()], vec![crop(), flip()]]), crop()], clip);
+            let (choice, inner) = (listed[0].numbers[0].1[0], listed[0].steps.clone().unwrap());
+            assert_eq!(inner.len(), 1 + choice as usize);
+            // The places are: the choice, flip, crop, flip, crop.
+            let flat = drawn(vec![flip(), flip(), crop(), flip()], clip);
+            match inner.as_slice() {
+                [one] => assert_eq!(one, &flat[1]),
+                [first, second] => assert_eq!((first, second.name), (&flat[2], "RandomHorizontalFlip")),
+                _ => unreachable!(),
+            }
+            let either = drawn(vec![apply(vec![flip(), crop(), flip()], 0.3)], clip);
+            applied += u32::from(either[0].steps.as_ref().is_some_and(|inner| !inner.is_empty()));
+            assert_eq!(either[0].numbers[0].1[0] == 1.0, either[0].steps.as_ref().unwrap().len() == 3);
+        }
+        assert!((40..80).contains(&applied), "{applied} of 200 with p = 0.3");
     }
 
     #[test]

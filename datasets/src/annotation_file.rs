@@ -5,10 +5,14 @@
 use std::path::Path;
 
 use framespool::error::{Error, Result};
+use framespool::source::as_url;
 
 use crate::column_value::{shortened, Column, Value};
 use crate::lines::{for_each_line, not_empty, resolve_path, root_of};
 use crate::{has_extension, Dataset, ImageSequencePattern, Sample, NO_LABEL, VIDEO_EXTENSIONS};
+
+/// The reader of tables with a header, for error messages.
+const TABLE_READER: &str = "datasets.csv";
 
 /// The meaning of a field after the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +86,7 @@ impl Default for AnnotationOptions<'_> {
 /// - With a delimiter, the text after the last one must be a field, or empty.
 /// - Relative paths are relative to the root. URLs are used unchanged.
 /// - Blank lines and lines that begin with `#` are skipped.
+/// - A line that is a row of a table with other separators is an error, unless a file has its name.
 /// - A line in which text that is no field follows the name of a video is an error, with its number.
 ///
 /// Does not check that the videos exist, which would take minutes for a large list on a network disk.
@@ -93,7 +98,7 @@ pub fn annotation_file(path: impl AsRef<Path>, options: &AnnotationOptions<'_>) 
     let extension = options.extension.map(|extension| extension.trim_start_matches('.'));
     let position = |column| columns.iter().position(|c| *c == column);
     let (mut dataset, mut labels, mut durations) = (Dataset::default(), Vec::new(), Vec::new());
-    for_each_line(path, true, |_, line| {
+    let mut add_line = |line: &str| {
         let (name, fields) = split(line, options)?;
         let integer = |column| match position(column).and_then(|n| fields.get(n)) {
             Some(text) => parse_integer(column, text, options).map(Some),
@@ -125,11 +130,25 @@ pub fn annotation_file(path: impl AsRef<Path>, options: &AnnotationOptions<'_>) 
             }
             if let (Some(extension), None) = (extension, Path::new(name).extension()) {
                 sample.path = resolve_path(root, format!("{name}.{extension}"));
+            } else if options.delimiter.is_none() && is_row_of_table(name) && !sample.path.exists() {
+                return Err(format!(
+                    "'{}' has several fields and is no file; pass delimiter=, or read a table with a header \
+                     with {TABLE_READER}",
+                    shortened(name)
+                ));
             }
         }
         sample.image_sequence = frames;
         dataset.samples.push(sample);
         Ok(())
+    };
+    let mut is_first = true;
+    for_each_line(path, true, |_, line| {
+        let is_header = std::mem::take(&mut is_first) && line.contains([',', ';', '\t']);
+        add_line(line).map_err(|reason| match is_header && !reason.contains(TABLE_READER) {
+            true => format!("{reason}; a table with a header is read with {TABLE_READER}"),
+            false => reason,
+        })
     })?;
     if position(Duration).is_some() {
         dataset.columns.push(Column::of_fields("duration", &durations));
@@ -138,6 +157,14 @@ pub fn annotation_file(path: impl AsRef<Path>, options: &AnnotationOptions<'_>) 
         dataset.columns.push(Column { name: "labels".to_owned(), values: labels });
     }
     not_empty(path, dataset, &shape(options))
+}
+
+/// Whether a name is more likely several fields of a table than the name of a file, which has an extension.
+fn is_row_of_table(name: &str) -> bool {
+    let extension = Path::new(name).extension().map_or("".into(), |extension| extension.to_string_lossy());
+    let is_extension =
+        extension.bytes().all(|byte| byte.is_ascii_alphanumeric()) && extension.parse::<u64>().is_err();
+    name.contains([',', ';']) && as_url(Path::new(name)).is_none() && (extension.is_empty() || !is_extension)
 }
 
 fn check(options: &AnnotationOptions<'_>) -> Result<()> {

@@ -36,6 +36,8 @@ pub(crate) const MAX_ROWS: u64 = 50_000_000;
 pub struct TableOptions {
     /// Source, label, start and end. A name with dots refers to a field of a group.
     pub keys: SampleKeys,
+    /// Names of the labels in their order. `None` sorts the names that occur.
+    pub classes: Option<Vec<String>>,
     /// Further columns to read. `None` reads all that have one number, bool or text per row.
     pub others: Option<Vec<String>>,
     /// Base of relative paths. `None` is the folder of the file.
@@ -91,14 +93,15 @@ pub(crate) fn read_tables(
         )));
     }
     let names = packed.samples.iter().filter_map(|sample| sample.label_name.as_deref());
-    let classes = Classes::sorted(names);
+    let classes = Classes::given_or(options.classes.as_deref(), names)?;
+    let any_named = packed.samples.iter().any(|sample| sample.label_name.is_some());
     for sample in &mut packed.samples {
         if let Some(name) = sample.label_name.as_deref() {
             sample.label = classes.label(name).map_err(Error::Argument)?;
         }
     }
-    let named = match (classes.names.is_empty(), files.first()) {
-        (true, Some(first)) => class_names(first, &options.keys.label),
+    let named = match (any_named, files.first()) {
+        (false, Some(first)) => class_names(first, &options.keys.label),
         _ => classes.names,
     };
     Ok((packed, named))
@@ -201,6 +204,7 @@ pub(crate) struct RowConverter<'a> {
     options: &'a TableOptions,
     wanted: &'a [TableColumn],
     root: &'a Path,
+    classes: Option<Classes>,
     on_error: ErrorPolicy,
 }
 
@@ -211,7 +215,8 @@ impl<'a> RowConverter<'a> {
         wanted: &'a [TableColumn],
         on_error: ErrorPolicy,
     ) -> Self {
-        Self { path, options, wanted, root: root_of(path, options.root.as_deref()), on_error }
+        let classes = options.classes.clone().map(Classes::numbered);
+        Self { path, options, wanted, root: root_of(path, options.root.as_deref()), classes, on_error }
     }
 
     /// Appends a row with its values of the wanted columns. `cell` is the column of bytes, and where the
@@ -267,6 +272,9 @@ impl<'a> RowConverter<'a> {
             Some((column, _)) => return Err(format!("column '{column}' has no value")),
         };
         let (label, label_name) = keys.label(&object)?;
+        if let (Some(classes), Some(name)) = (&self.classes, &label_name) {
+            classes.label(name)?;
+        }
         let segment = keys.segment(&object)?;
         let mut column_values = Vec::new();
         if let Value::Map(items) = object {

@@ -133,7 +133,11 @@ fn check_header(mut header: Vec<String>, needed: &[&str]) -> Result<Vec<String>,
     if missing.is_empty() {
         return Ok(header);
     }
-    Err(format!("the header lacks {}, it has '{}'", missing.join(", "), shortened(&header.join(","))))
+    Err(format!(
+        "the header lacks {}, it has '{}'; datasets.csv reads tables with other columns",
+        missing.join(", "),
+        shortened(&header.join(","))
+    ))
 }
 
 #[cfg(test)]

@@ -31,12 +31,17 @@ pub struct SampleKeys {
 ///
 /// - Every object needs its source. Other keys may be missing or `null`: the label is then -1, and the segment
 ///   the whole video.
-/// - Labels are integers or names. With names, the classes are the sorted names. A list of integers becomes a
+/// - Labels are integers or names. With names, the classes are `classes`, or else the sorted names. A list of integers becomes a
 ///   column under that key, and the sample's own label is -1.
 /// - A segment is half open, `start..end`, in seconds or, with `in_frames`, in frames from 0.
 /// - All other keys become columns, with missing values for objects that lack them.
 /// - Blank lines are skipped. Relative paths are relative to `root`, or else to the folder of the file.
-pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &SampleKeys) -> Result<Dataset> {
+pub fn json_lines(
+    path: impl AsRef<Path>,
+    root: Option<&Path>,
+    keys: &SampleKeys,
+    classes: Option<&[String]>,
+) -> Result<Dataset> {
     let path = path.as_ref();
     keys.check()?;
     let root = root_of(path, root);
@@ -49,9 +54,21 @@ pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &SampleKeys
         };
         let file = match object.get(&keys.source) {
             Some(Value::Text(file)) if !file.is_empty() => local_path(file)?,
-            other => {
-                let shown = other.map_or("missing".to_owned(), Value::shown);
-                return Err(format!("\"{}\" is {shown}, expected the path of a video", keys.source));
+            Some(other) => {
+                return Err(format!(
+                    "\"{}\" is {}, expected the path of a video",
+                    keys.source,
+                    other.shown()
+                ));
+            }
+            None => {
+                let names =
+                    items.iter().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+                let names = if names.is_empty() { "none".to_owned() } else { shortened(&names) };
+                return Err(format!(
+                    "\"{}\" is missing or null; the line has the keys {names}: give that of the path as source=",
+                    keys.source
+                ));
             }
         };
         let mut sample = Sample::new(resolve_path(root, &*file), NO_LABEL);
@@ -75,7 +92,11 @@ pub fn json_lines(path: impl AsRef<Path>, root: Option<&Path>, keys: &SampleKeys
         lines.push(line);
         Ok(())
     })?;
-    let classes = Classes::sorted(dataset.samples.iter().filter_map(|e| e.label_name.as_deref()));
+    let names = || dataset.samples.iter().filter_map(|sample| sample.label_name.as_deref());
+    let classes = match names().next() {
+        Some(_) => Classes::given_or(classes, names())?,
+        None => Classes::numbered(Vec::new()),
+    };
     for (sample, line) in dataset.samples.iter_mut().zip(&lines) {
         if let Some(name) = &sample.label_name {
             sample.label = classes.label(name).map_err(|reason| line_error(path, *line, &reason))?;
@@ -220,7 +241,7 @@ mod tests {
 
     fn read(text: &str, in_frames: bool) -> Result<Dataset> {
         let folder = TempFolder::new();
-        json_lines(folder.write("list.jsonl", text), Some(Path::new("/r")), &keys(in_frames))
+        json_lines(folder.write("list.jsonl", text), Some(Path::new("/r")), &keys(in_frames), None)
     }
 
     #[test]
@@ -284,7 +305,7 @@ mod tests {
     fn errors_name_file_and_line() {
         for (line, in_frames, part) in [
             ("[1]", false, "is a list of 1, not an object with a \"uri\""),
-            ("{\"path\": \"a\"}", false, "\"uri\" is missing"),
+            ("{\"path\": \"a\"}", false, "\"uri\" is missing or null; the line has the keys \"path\": give"),
             ("{\"uri\": 3}", false, "\"uri\" is 3"),
             ("{\"uri\": \"a\"", false, "is not JSON"),
             ("{\"uri\": \"a\"} {\"uri\": \"b\"}", false, "is not JSON"),
@@ -307,6 +328,6 @@ mod tests {
             assert!(error.contains("list.jsonl, line 3: ") && error.contains(part), "{line}: {error}");
         }
         let twice = SampleKeys { end: "start".to_owned(), ..keys(false) };
-        assert!(json_lines("x", None, &twice).unwrap_err().to_string().contains("\"start\" twice"));
+        assert!(json_lines("x", None, &twice, None).unwrap_err().to_string().contains("\"start\" twice"));
     }
 }

@@ -6,9 +6,9 @@ import functools
 import itertools
 import os
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from framespool import _checkpoint, _framespool, _page_lock
 from framespool._batch_sampler import DrawnSeed, max_epoch, warn_if_poorly_mixed
@@ -18,15 +18,20 @@ from framespool._epoch_iterator import EpochIterator
 from framespool._flat_stats import flattened
 from framespool._index_cache import cache_location
 from framespool._index_progress import IndexProgress
+from framespool._lightning_epoch import LightningSampler
 from framespool._loader_options import LoaderOptions
 from framespool._ranks import cores_per_rank, warn_unsharded
-from framespool._validate_args import byte_size, device_number, integer, stream_index
+from framespool._validate_args import byte_size, device_number, integer, stream_index, user_stacklevel
 from framespool.datasets import Dataset, MixtureDataset, WeightedDataset
-from framespool.datasets._dataset import as_dataset
+from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
 from framespool.datasets._failures import failure_record, write_failures
 from framespool.errors import ArgumentError, GpuError
-from framespool.transforms._compose import split
-from framespool.transforms._functions import apply_functions
+from framespool.transforms._compose import on_workers, split
+from framespool.transforms._functions import BatchContext, apply_functions
+from framespool.transforms._worker_functions import ClipWorkers
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 #: Version of the keys of `stats()`; raised when a key changes its name or meaning.
 STATS_VERSION = 2
@@ -45,11 +50,15 @@ class BaseLoader(Generic[B]):
         rule: The arguments of the clip sampler for the engine.
         options: The keyword arguments that all loaders share.
         own: Settings of this kind of loader.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
     """
 
     def __init__(self, dataset: Iterable[Any], rule: Any, options: LoaderOptions, own: Mapping[str, Any]) -> None:
         options.validate()
         self.dataset = as_dataset(dataset)
+        warn_of_other_numbers(self.dataset)
         mixture = self.dataset if isinstance(self.dataset, MixtureDataset) else None
         ordered = options.order_settings(replacement=mixture is not None and mixture.replacement)
         if isinstance(self.dataset, WeightedDataset):
@@ -91,6 +100,11 @@ class BaseLoader(Generic[B]):
         self._rule = rule
         self.batch_size: int = ordered["batch_size"]
         steps, self._functions = split(options.transforms, options.dtype)
+        early = tuple(function for function in self._functions if on_workers(function))
+        if early and self._settings["device"] is not None:
+            raise ArgumentError(f'{early[0]!r} needs frames on the CPU: use device="cpu", or on="consumer"')
+        self._num_early = len(early)
+        self._clip_workers = ClipWorkers(early, max(1, self._settings["num_threads"])) if early else None
         quiet = ordered["shard_id"] > 0 or ordered["worker_id"] > 0
         self._index_progress = IndexProgress(own.get("index_progress", False), len(self.dataset), quiet=quiet)
         with self._index_progress.creation() as self._report_index:
@@ -107,6 +121,13 @@ class BaseLoader(Generic[B]):
             on_device = self._settings["device"] is not None and self._settings["device_memory_budget"] is not None
             budget = "device_memory_budget" if on_device else "memory_budget"
             warn_if_poorly_mixed(self._native, budget, self._settings[budget])
+        if ordered["last_batch"] == "drop" and ordered["num_workers"] == 1 and len(self._native) == 0:
+            all_ranks = f"batch_size * num_shards = {self.batch_size} * {ordered['num_shards']}"
+            warnings.warn(
+                f"this loader has no batches: {all_ranks} is more than the dataset has ({self.num_clips} clips), and "
+                'last_batch="drop" omits an incomplete batch; use last_batch="fill" or smaller batches',
+                stacklevel=3,
+            )
         self._order = _checkpoint.order(ordered, mixture)
         self._numbers = {
             "seed": ordered["seed"],
@@ -117,6 +138,7 @@ class BaseLoader(Generic[B]):
         self._dataset_columns: dict[str, Column] | None = None  # prepared when the first batch needs them
         self._label_column: Column | None = None
         self._steps = steps
+        self._warned_idle = False  # that a mix of clips had one clip only
         self._next = (0, 0)  # epoch and batch at which the next iteration starts
         # Number, epoch and first batch of the latest pass, until another epoch is chosen.
         self._pass: tuple[int, int, int] | None = None
@@ -125,6 +147,13 @@ class BaseLoader(Generic[B]):
         self._begun: int | None = None
         # The loaders of the latest pass, each with its own number of the pass.
         self._running: list[tuple[_framespool.Loader, int]] = []
+        # The iterator of that pass, which refers to this loader and may be dropped before its end; and the batches that
+        # it has taken for functions on workers and not delivered, which count also if it is gone.
+        self._iterator: weakref.ref[EpochIterator[B]] | None = None
+        self._waiting_numbers: Sequence[int] = ()
+        # Lightning's loop that iterated this loader last, and the states in its checkpoint: see LightningSampler.
+        self._fit_loop: weakref.ref[Any] | None = None
+        self._unread_states: Any = None
 
     def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
         return _framespool.Loader(dataset._for_engine(), rule, steps, settings, self._report_index)
@@ -168,16 +197,52 @@ class BaseLoader(Generic[B]):
             "columns": {name: column.take(samples) for name, column in self._dataset_columns.items()},
         }
 
-    def _apply_functions(self, frames: Any, labels: Any, layout: str, epoch: int, clip_ids: Any) -> tuple[Any, Any]:
-        """Applies the user's functions to the frames and labels of a batch."""
+    def _function_input(self, made: dict[str, Any]) -> tuple[Any, str]:
+        """Returns the frames of a batch as functions get them, and their layout."""
+        return made["frames"], self._settings["layout"]
+
+    def _clip_keys(self, values: dict[str, Any], epoch: int) -> list[tuple[int, ...]]:
+        """Returns the numbers from which the seed of each clip of a batch is derived."""
+        # As for the engine's transforms: another delivery of a clip in the epoch has other random numbers.
+        deliveries = zip(values["clip_ids"].tolist(), values["occurrences"].tolist(), strict=True)
+        return [(self._numbers["seed"], epoch, clip, occurrence) for clip, occurrence in deliveries]
+
+    def _apply_functions(self, values: dict[str, Any], layout: str, epoch: int) -> dict[str, Any]:
+        """Applies the user's functions to a batch.
+
+        Args:
+            values: The batch: `frames`, `labels`, `columns`, `clip_ids`, `video_ids` and `batch_index`. Functions on
+                workers have been applied to `frames`.
+            layout: Layout of the frames.
+            epoch: Epoch of the batch.
+
+        Returns:
+            What they determine of the batch, by name.
+        """
         if not self._functions:
-            return frames, labels
-        seen: Counter[int] = Counter()
-        keys = []
-        for clip in clip_ids.tolist():
-            keys.append((self._numbers["seed"], epoch, clip, seen[clip]))
-            seen[clip] += 1
-        return apply_functions(self._functions, frames, layout, keys, labels)
+            return {}
+        order, seed, keys = self._settings["order"], self._numbers["seed"], self._clip_keys(values, epoch)
+        # Batch of this rank, over its workers.
+        number = (values.get("batch_index") or 0) * order["num_workers"] + order["worker_id"]
+        batch = BatchContext(
+            values["labels"],
+            values["columns"],
+            values["clip_ids"],
+            values["video_ids"],
+            epoch,
+            _key=(seed, epoch, number, order["shard_id"]),
+            _repeats=order["repeats"],
+        )
+        frames = apply_functions(self._functions, values["frames"], layout, keys, batch, self._num_early)
+        if batch._idle is not None and not self._warned_idle:
+            self._warned_idle = True
+            warnings.warn(
+                f"{batch._idle!r} left a batch as it is: all of its {len(keys)} rows hold clip {keys[0][2]}. Use "
+                'batch_size=2 or more and, if only the last batch is so short, last_batch="drop" or "fill"',
+                stacklevel=user_stacklevel(),
+            )
+        mixed = {"mixed_with": batch._mixed_with, "mix_weights": batch._mix_weights}
+        return {"frames": frames, "labels": batch.labels, "columns": batch.columns, **mixed}
 
     def _repr_html_(self) -> str:
         """Shows settings and position in a notebook."""
@@ -231,6 +296,39 @@ class BaseLoader(Generic[B]):
             self._next = (number, self._next[1] if number == self._next[0] else 0)
         # The state is that of this epoch from now on, unless batches of the current pass are still taken.
         self._epoch_set_at = None if self._pass is None else self._next_batch_index()
+
+    @property
+    def batch_sampler(self) -> LightningSampler:
+        """For Lightning, which sets the epoch of `batch_sampler.sampler` as that of a `DataLoader`."""
+        return LightningSampler(self, self)
+
+    def _unconsumed_iterator(self) -> EpochIterator[B] | None:
+        """The latest iterator, if it has delivered nothing."""
+        if self._iterator is None or self._pass is None or self._next_batch_index() != self._pass[2]:
+            return None
+        return self._iterator()
+
+    def _upcoming(self) -> tuple[int, int]:
+        """Epoch and batch at which the next iteration starts, or the latest iterator if it has delivered nothing."""
+        return self._next if self._pass is None or self._unconsumed_iterator() is None else self._pass[1:]
+
+    def _move(self, epoch: int, batch: int) -> None:
+        """Sets the position at which the next iteration or an iterator that has delivered nothing starts."""
+        if self._upcoming() == (epoch, batch):
+            return
+        iterator = self._unconsumed_iterator()
+        self._next, self._pass = (epoch, batch), None
+        if iterator is not None:
+            iterator.replace(iter(self))
+            self._iterator = weakref.ref(iterator)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        """Loads a state as `load_state_dict()`, also for an iterator that has delivered nothing."""
+        iterator = self._unconsumed_iterator()
+        self.load_state_dict(state)
+        if iterator is not None:
+            iterator.replace(iter(self))
+            self._iterator = weakref.ref(iterator)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position of the loader: the epoch and the batch that it delivers next.
@@ -288,10 +386,15 @@ class BaseLoader(Generic[B]):
         self._next, self._pass = position, None
 
     def _next_batch_index(self) -> int | None:
-        """The next batch of the latest pass: the smallest one over its native loaders."""
+        """The next batch of the latest pass: the smallest one over its native loaders.
+
+        Batches that are with the functions on workers are not delivered yet.
+        """
         numbers = [native.next_batch_index(number) for native, number in self._running]
         known = [number for number in numbers if number is not None]
-        return min(known) if known and len(known) == len(numbers) else None
+        if not known or len(known) < len(numbers):
+            return None
+        return self._waiting_numbers[0] if self._waiting_numbers else min(known)
 
     def _next_delivered(self) -> int | None:
         """The next batch of the pass in progress; `None` without a pass, or if an epoch was chosen since."""
@@ -333,10 +436,11 @@ class BaseLoader(Generic[B]):
         return {}
 
     def _cancel(self) -> None:
+        self._cancel_ahead()
         for native in [self._native, *self._companions]:
             native.cancel()
 
-    def _start(self, epoch: int, batch: int) -> tuple[int, Iterator[B]]:
+    def _start(self, epoch: int, batch: int) -> tuple[int, EpochIterator[B]]:
         """Starts a pass: returns its number and its batches."""
         gpu = _page_lock.gpu_of_process(self._pin_memory)
         if gpu is not None:
@@ -345,7 +449,23 @@ class BaseLoader(Generic[B]):
         self._running = [(native, self._begin(native, epoch, batch)) for native in [self._native, *self._companions]]
         check = self._gpu_check() if self._uses_nvdec else None
         fetch = self._index_progress.fetch(self._native)
-        return self._running[0][1], EpochIterator(self._running, functools.partial(self._batch, epoch), check, fetch)
+        make = functools.partial(self._batch, epoch)
+        self._cancel_ahead()
+        start = None if self._clip_workers is None else functools.partial(self._start_functions, epoch)
+        batches = EpochIterator(self._running, make, check, fetch, start, self._settings["prefetch_batches"])
+        self._iterator, self._waiting_numbers = weakref.ref(batches), batches.waiting_numbers
+        return self._running[0][1], batches
+
+    def _cancel_ahead(self) -> None:
+        """Ends an iteration that has taken batches for functions on workers, and has not delivered them."""
+        batches = None if self._iterator is None else self._iterator()
+        if self._clip_workers is not None and batches is not None:
+            batches.cancel()
+
+    def _start_functions(self, epoch: int, made: list[dict[str, Any]]) -> Future[Any]:
+        """Starts the functions on workers for a batch; the result is its frames."""
+        assert self._clip_workers is not None
+        return self._clip_workers.start(*self._function_input(made[0]), self._clip_keys(made[0], epoch))
 
     def _begin(self, native: _framespool.Loader, epoch: int, batch: int) -> int:
         """Starts a pass of a native loader; returns its number."""
@@ -442,15 +562,20 @@ class BaseLoader(Generic[B]):
         self._next = (epoch + 1, 0)
         return batches
 
-    def describe_clip(self, clip_id: int, *, epoch: int | None = None, frame: int = 0) -> dict[str, Any]:
+    def describe_clip(
+        self, clip_id: int, *, epoch: int | None = None, frame: int = 0, repeat: int = 0, occurrence: int = 0
+    ) -> dict[str, Any]:
         """Reports what is determined about a clip before it is decoded.
 
-        In a mixture or with weights it describes the first time that the clip occurs in the epoch.
+        Which clip `MixUp` or `CutMix` mixed into it depends on the batch: see `batch.mixed_with`.
 
         Args:
             clip_id: Clip of the dataset, as in `batch.clip_ids`.
             epoch: Epoch of the random numbers. `None`: the latest epoch that was started, else the next one.
             frame: Position in the clip, which matters only for transforms with `per_frame=True`.
+            repeat: Which of the `repeats` of the clip, from 0; repeat *r* of the clips of a batch has the rows *r*,
+                *r* + `repeats`, and so on.
+            occurrence: How many times the clip occurred earlier in the epoch, which a mixture or weights may let it.
 
         Returns:
             dict: `path`, `video_id`, `label`, `indices` (in presentation order) and `transforms`: one
@@ -463,7 +588,13 @@ class BaseLoader(Generic[B]):
         if epoch is None:
             epoch = self._next[0] if self._begun is None else self._begun
         clip = integer("clip_id", clip_id, most=2**64 - 1)
-        found = self._native.describe_clip(integer("epoch", epoch, most=2**64 - 1), clip, integer("frame", frame))
+        found = self._native.describe_clip(
+            integer("epoch", epoch, most=2**64 - 1),
+            clip,
+            integer("frame", frame),
+            integer("repeat", repeat, most=2**32 - 1),
+            integer("occurrence", occurrence, most=2**32 - 1),
+        )
         return {**found, "label": self.dataset[found["video_id"]][1]}
 
     def cached_batches(self, batches: int = 4) -> Iterator[B]:

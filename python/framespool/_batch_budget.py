@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from framespool import _framespool
 from framespool._validate_args import integer
 from framespool.errors import ArgumentError
 from framespool.transforms import SmartResize
+from framespool.transforms._compose import listed
 
 #: Frames that models of the Qwen family merge into one token.
 FRAMES_PER_TOKEN = 2
@@ -50,7 +51,7 @@ class BatchBudget:
         batch_pixels: int | None,
         batch_tokens: int | None,
         most: int | None,
-        transforms: Sequence[Any],
+        transforms: Any,
         order: Mapping[str, Any],
     ) -> None:
         if batch_pixels is not None and batch_tokens is not None:
@@ -64,7 +65,7 @@ class BatchBudget:
         self._most = most
         self._side, self._frames = 1, 1
         if batch_tokens is not None:
-            factors = [each.factor for each in transforms if isinstance(each, SmartResize)]
+            factors = [each.factor for each in listed(transforms) or () if isinstance(each, SmartResize)]
             if not factors:
                 raise ArgumentError(
                     "batch_tokens needs transforms.SmartResize, whose factor is the side of a token; use batch_pixels"

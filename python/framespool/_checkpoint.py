@@ -6,6 +6,7 @@ import functools
 import os
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from framespool import _framespool
@@ -14,7 +15,7 @@ from framespool._validate_args import as_sequence, integer
 from framespool.datasets import Dataset, MixtureDataset
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError
-from framespool.transforms._functions import PerBatch, PerClip
+from framespool.transforms._functions import FunctionTransform
 
 #: Increased when the meaning of a state changes.
 FORMAT = 2
@@ -127,8 +128,10 @@ def text(value: Any) -> str:
         return "{" + ", ".join(f"{key}: {text(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "(" + ", ".join(text(item) for item in value) + ")"
-    if isinstance(value, (PerBatch, PerClip)):
-        return f"{type(value).__name__}{text([value.function])}"
+    if isinstance(value, FunctionTransform):
+        of: Any = value
+        # Where a function runs does not change its result.
+        return f"{type(value).__name__}{text([getattr(of, each.name) for each in fields(of) if each.compare])}"
     if isinstance(value, functools.partial):
         return text({"partial": value.func, "of": (value.args, value.keywords)})
     if isinstance(value, Callable):  # type: ignore[arg-type]

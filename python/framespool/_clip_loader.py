@@ -37,11 +37,6 @@ _MANY_FRAMES = 2**31 - 1
 #: Clips per batch that the order assumes if batches are limited by pixels or tokens.
 _USUAL_BATCH = 8
 
-#: Attributes of a batch with a row for each clip, also if the clips of a video are one row.
-_BY_CLIP = frozenset(
-    ["frames", "indices", "pts_seconds", "mask", "clip_ids", "requested_ids", "view_ids", "geometry", "unpadded_sizes"]
-)
-
 
 @dataclass(eq=False, repr=False)
 class Batch(BatchMethods):
@@ -76,6 +71,10 @@ class Batch(BatchMethods):
             column are numbers, (N, K) if they are lists of K numbers, else a list.
         unpadded_sizes: (N, 2) int64 with `collate="pad"`: height and width of the frames of each clip without padding;
             its length is the number of its `indices` that are not -1. Otherwise `None`.
+        mixed_with: (N,) int64 with `MixUp` or `CutMix`: row of the clip that was mixed into each clip. Otherwise
+            `None`.
+        mix_weights: (N,) float32 with `MixUp` or `CutMix`: part of each clip that is its own, from 0 to 1. Otherwise
+            `None`.
 
     Example:
         >>> import framespool as fsp
@@ -104,6 +103,8 @@ class Batch(BatchMethods):
     video_info: Tensor
     columns: dict[str, Any] = field(default_factory=dict)
     unpadded_sizes: Tensor | None = None
+    mixed_with: Any = None
+    mix_weights: Any = None
 
     def video_metadata(self) -> list[dict[str, Any]]:
         """The metadata of each clip's video, with the names of `transformers.video_utils.VideoMetadata`.
@@ -420,7 +421,7 @@ class ClipLoader(BaseLoader[Batch]):
         if limited:
             most = None if batch_size is None else integer("batch_size", batch_size)
             settings = options.order_settings(replacement=False)
-            self._budget = BatchBudget(batch_pixels, batch_tokens, most, transforms or (), settings)
+            self._budget = BatchBudget(batch_pixels, batch_tokens, most, transforms, settings)
         super().__init__(dataset, clip_sampler._sampler_args(), options, own)
         if group_clips:
             self._order |= {"group_clips": True}
@@ -514,16 +515,10 @@ class ClipLoader(BaseLoader[Batch]):
         return self._batch(epoch, [one for one in made if one is not None])
 
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> Batch:
-        values = {**made[0], **self._columns(made[0], made[0]["video_ids"])}
-        if self._settings["group_clips"] and made[0]["clip_ids"].ndim == 1:
-            # The engine makes no groups of one clip.
-            for name in _BY_CLIP & values.keys():
-                value = values[name]
-                values[name] = [clip[None] for clip in value] if isinstance(value, list) else value[:, None]
+        values: dict[str, Any] = {**made[0], **self._columns(made[0], made[0]["video_ids"])}
         if self._cameras is not None:
             values["columns"] |= self._cameras.values(made)
-        values["frames"], values["labels"] = self._apply_functions(
-            values["frames"], values["labels"], self._settings["layout"], epoch, values["clip_ids"]
-        )
-        values.setdefault("unpadded_sizes", None)
-        return Batch(**{field.name: values[field.name] for field in fields(Batch)})
+        values["frames"] = made[0].get("awaited", values["frames"])
+        values |= self._apply_functions(values, self._settings["layout"], epoch)
+        named: dict[str, Any] = {field.name: values.get(field.name) for field in fields(Batch)}
+        return Batch(**named)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from framespool import _framespool
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 B = TypeVar("B")
 
@@ -22,6 +26,9 @@ class EpochIterator(Iterator[B]):
         make: Builds a batch from the results of all loaders.
         check: Called after each batch with `False`, and at the end with `True`; its error replaces the batch.
         fetch: Takes the next batch of a pass from a native loader. `None`: the loader's `next_batch`.
+        start: Called with each batch once it is taken; its result is awaited before the batch is built, and replaces
+            its frames. `None`: nothing is awaited.
+        ahead: Batches that are taken before the one that is delivered, with `start`.
     """
 
     def __init__(
@@ -30,8 +37,11 @@ class EpochIterator(Iterator[B]):
         make: Callable[[list[dict[str, Any]]], B],
         check: Callable[[bool], None] | None = None,
         fetch: Callable[[_framespool.Loader, int], Any] | None = None,
+        start: Callable[[list[dict[str, Any]]], Future[Any]] | None = None,
+        ahead: int = 0,
     ) -> None:
         self._loaders = loaders
+        self._native = loaders[0][0]
         self._make = make
         self._check = check
         self._fetch = fetch
@@ -40,8 +50,70 @@ class EpochIterator(Iterator[B]):
         self._given: list[dict[str, Any] | Exception | None] = []
         #: The number of that batch.
         self._coming: int | None = None
+        #: Batches taken so far.
+        self._taken = 0
+        self._start = start
+        self._ahead = ahead
+        #: Batches that were taken and not delivered: number, results of the loaders, and what is awaited or an error.
+        self._waiting: deque[tuple[int, list[dict[str, Any]], Future[Any] | Exception]] = deque()
+        #: Their numbers. The loader shares them, and nothing else: they outlive the iterator.
+        self.waiting_numbers: list[int] = []
+
+    def replace(self, other: Iterator[B]) -> None:
+        """Continues with the pass of another iterator, which must not be used any more.
+
+        Args:
+            other: The iterator.
+        """
+        vars(self).update(vars(other))
 
     def __next__(self) -> B:
+        if self._start is None:
+            return self._make(self._take())
+        if self._waiting:
+            self._native.next_batch_index(0)  # raises in a forked process, which has no threads to wait for
+        while self._loaders and len(self._waiting) <= self._ahead:
+            self._take_ahead(self._start)
+        if not self._waiting:
+            raise StopIteration
+        _, made, awaited = self._waiting[0]
+        if isinstance(awaited, Exception):
+            self._delivered()
+            raise awaited
+        try:
+            made[0]["awaited"] = awaited.result()
+        except BaseException:
+            if awaited.done():  # else KeyboardInterrupt: the next call awaits the same batch
+                self._delivered()
+            raise
+        self._delivered()
+        return self._make(made)
+
+    def cancel(self) -> None:
+        """Ends the pass: batches that were taken ahead are not delivered."""
+        self._loaders = []
+        self._waiting.clear()
+
+    def _delivered(self) -> None:
+        self._waiting.popleft()
+        self.waiting_numbers[:] = [number for number, _, _ in self._waiting]
+
+    def _take_ahead(self, start: Callable[[list[dict[str, Any]]], Future[Any]]) -> None:
+        """Takes the next batch, or its error, if there is one."""
+        before = self._taken
+        try:
+            made = self._take()
+            self._waiting.append((self._coming or 0, made, start(made)))
+        except StopIteration:
+            return
+        except Exception as error:
+            if self._taken == before:
+                raise  # nothing was taken
+            self._waiting.append((self._coming or 0, [], error))
+        self.waiting_numbers[:] = [number for number, _, _ in self._waiting]
+
+    def _take(self) -> list[dict[str, Any]]:
+        """Takes the results of all loaders for the next batch."""
         while len(self._given) < len(self._loaders):
             if not self._given:
                 numbers = [native.next_batch_index(number) for native, number in self._loaders]
@@ -61,7 +133,8 @@ class EpochIterator(Iterator[B]):
                 self._given.append(error)
         given, self._given = self._given, []
         if any(isinstance(batch, _LostBatch) for batch in given):
-            return next(self)
+            return self._take()
+        self._taken += 1
         made = [batch for batch in given if isinstance(batch, dict)]
         for batch in given:
             if isinstance(batch, Exception):
@@ -74,4 +147,5 @@ class EpochIterator(Iterator[B]):
             check(ended)
         if ended:
             raise StopIteration
-        return self._make(made)
+        made[0]["batch_index"] = self._coming  # for random numbers of the batch
+        return made

@@ -81,8 +81,8 @@ _Source = str | os.PathLike[str] | bytes | Any
 #: The index cache: the default folder, none, or a folder.
 _Index = None | Literal[False] | _Path
 
-#: A transform: its name, its arguments, and whether it draws for each frame.
-Step = tuple[str, dict[str, float | list[float] | str], bool]
+#: A transform: its name, its arguments, of which one may be lists of transforms, and whether it draws for each frame.
+Step = tuple[str, dict[str, float | list[float] | str | list[list[Step]]], bool]
 #: A clip sampler: its name, and its arguments by name.
 SamplerArgs = tuple[str, dict[str, bool | int | float | Fraction | str | list[int] | list[float] | Callable[..., Any]]]
 #: A video: number of frames and frames per second, or presentation times and end in seconds.
@@ -308,7 +308,7 @@ class Loader:
     ) -> int: ...
     def clips_in_order(self, epoch: int) -> list[tuple[int, int]]: ...
     def clip_shapes(self, epoch: int, clips: Sequence[tuple[int, int, int, bool]]) -> list[tuple[int, int, int]]: ...
-    def describe_clip(self, epoch: int, clip: int, t: int) -> dict[str, Any]: ...
+    def describe_clip(self, epoch: int, clip: int, t: int, repeat: int, occurrence: int) -> dict[str, Any]: ...
     def stats(self) -> dict[str, Any]: ...
 
 @final
@@ -441,6 +441,8 @@ class SampleTable:
     @staticmethod
     def joined(tables: list[SampleTable]) -> SampleTable:
         """Concatenates tables."""
+    def relabeled(self, numbers: Sequence[int]) -> SampleTable:
+        """The same samples with label `l` replaced by `numbers[l]`; labels that are no index of it are kept."""
     def labels(self) -> bytes:
         """All labels, as 64-bit ints in the byte order of this machine."""
     def names(self) -> bytes | None:
@@ -511,7 +513,13 @@ def read_ava(
 ) -> _Found:
     """Reads a table of AVA."""
 
-def read_json_lines(path: _Path, root: _Path | None, keys: tuple[str, str, str, str], in_frames: bool) -> _Found:
+def read_json_lines(
+    path: _Path,
+    root: _Path | None,
+    keys: tuple[str, str, str, str],
+    in_frames: bool,
+    classes: list[str] | None,
+) -> _Found:
     """Reads a file of JSON objects; `keys`: of the source, the label, the start and the end."""
 
 def read_kinetics(
@@ -569,6 +577,7 @@ def read_tables(
     files: list[str],
     keys: tuple[str, str, str, str],
     in_frames: bool,
+    classes: list[str] | None,
     columns: list[str] | None,
     root: _Path | None,
     on_error: str,

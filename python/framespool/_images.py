@@ -55,6 +55,8 @@ class ImageBatch(BatchMethods):
         columns: The values of `dataset.columns` by name, as in `Batch`.
         unpadded_sizes: (N, 2) int64 with `collate="pad"`: height and width of each image without padding. Otherwise
             `None`.
+        mixed_with: As in `Batch`.
+        mix_weights: As in `Batch`.
 
     Example:
         >>> import framespool as fsp
@@ -75,6 +77,8 @@ class ImageBatch(BatchMethods):
     masks: Tensor | list[Tensor] | None = None
     columns: dict[str, Any] = field(default_factory=dict)
     unpadded_sizes: Tensor | None = None
+    mixed_with: Any = None
+    mix_weights: Any = None
 
 
 class ImageLoader(BaseLoader[ImageBatch]):
@@ -281,26 +285,37 @@ class ImageLoader(BaseLoader[ImageBatch]):
         """Number of images in the dataset, over all ranks."""
         return self.num_clips
 
+    def _function_input(self, made: dict[str, Any]) -> tuple[Any, str]:
+        return _flat(made["frames"], self._layout), self._layout.replace("T", "")
+
     def _batch(self, epoch: int, made: list[dict[str, Any]]) -> ImageBatch:
         first = made[0]
-        images = _flat(first["frames"], self._layout)
+        images, layout = self._function_input(first)
         masks = None
         for other in made[1:]:
             _check_same(first, other)
             masks = _flat(other["frames"], "NTHW")
         values = self._columns(first, first["clip_ids"])
-        layout = self._layout.replace("T", "")
-        images, values["labels"] = self._apply_functions(images, values["labels"], layout, epoch, first["clip_ids"])
+        values |= {
+            "frames": first.get("awaited", images),
+            "clip_ids": first["clip_ids"],
+            "occurrences": first["occurrences"],
+            "batch_index": first.get("batch_index", 0),
+        }
+        values |= self._apply_functions({**values, "video_ids": first["clip_ids"]}, layout, epoch)
         return ImageBatch(
-            images=images,
-            **values,
+            images=values["frames"],
+            labels=values["labels"],
             image_ids=first["clip_ids"],
             requested_ids=first["requested_ids"],
             sizes=first["sizes"],
             padding=first["padding"],
             geometry=first["geometry"],
             masks=masks,
+            columns=values["columns"],
             unpadded_sizes=first.get("unpadded_sizes"),
+            mixed_with=values.get("mixed_with"),
+            mix_weights=values.get("mix_weights"),
         )
 
 
@@ -380,7 +395,7 @@ def decode_image(
     [image] = _decode([source], native_steps, exact, layout, dtype, seed, 1)
     if isinstance(image, Exception):
         raise image
-    return apply_functions(functions, image, layout, [(seed, 0, 0)])[0]
+    return apply_functions(functions, image, layout, [(seed, 0, 0)])
 
 
 @overload

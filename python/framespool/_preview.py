@@ -220,15 +220,22 @@ def _number(value: Any) -> str:
     return str(value)
 
 
+def _drawn(steps: list[dict[str, Any]], inside: str = "") -> list[tuple[str, str]]:
+    """The name of each transform and what it drew; those of a list inside one follow it."""
+    rows = []
+    for step in steps:
+        numbers = [f"{name} {_number(value)}" for name, value in step.items() if name not in ("name", "transforms")]
+        rows += [(inside + step["name"], ", ".join(numbers))]
+        rows += _drawn(step.get("transforms", []), f"{inside}{step['name']}: ")
+    return rows
+
+
 def _page(rows: list[dict[str, Any]]) -> str:
     parts = [page_head("framespool: the first clips of an epoch")]
     for row in rows:
         metadata = row["metadata"]
         rows_of_metadata = [("file", metadata["path"]), ("label", metadata["label"]), ("frames", metadata["indices"])]
-        rows_of_metadata += [
-            (step["name"], ", ".join(f"{name} {_number(value)}" for name, value in step.items() if name != "name"))
-            for step in metadata["transforms"]
-        ]
+        rows_of_metadata += _drawn(metadata["transforms"])
         lines = "".join(f"<tr><td>{html.escape(str(a))}<td>{html.escape(str(b))}" for a, b in rows_of_metadata)
         parts.append(figure(strip(row["images"]), _title(row), f"<table>{lines}</table>"))
     return "".join(parts)

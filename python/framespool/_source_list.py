@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Iterator
+from csv import Error as CsvError
+from csv import reader as csv_reader
 from dataclasses import dataclass
 from typing import Any
 
 from framespool import _framespool, datasets
 from framespool._validate_args import is_url
+from framespool.datasets._dataset import concatenated
 from framespool.errors import ArgumentError
 
+#: Extensions of tables.
+_TABLES = frozenset(("csv", "tsv", "jsonl"))
 VIDEOS = frozenset(_framespool.video_extensions)
 _ALL = VIDEOS | frozenset(_framespool.image_extensions)
 
@@ -22,10 +28,10 @@ class Found:
     Attributes:
         samples: (path or URL, label) of each file.
         root: Folder from which the names start; `None` for a URL.
-        is_list: Whether it is a list file.
+        is_list: Whether it is a list file of lines `path label`.
     """
 
-    samples: list[tuple[Any, Any]]
+    samples: datasets.Dataset
     root: str | None
     is_list: bool = False
 
@@ -34,26 +40,48 @@ def find(place: str, extensions: Collection[str] = _ALL) -> Found:
     """Finds the files of an argument.
 
     Args:
-        place: A path or URL. A folder stands for all files below it, by their extensions; a text file with another
-            extension is a list.
+        place: A path or URL. A folder stands for all files below it, by their extensions. A file `.csv`, `.tsv` or
+            `.jsonl` is a table; any other text file is a list.
         extensions: The extensions to look for, in lower case.
 
     Returns:
-        The files; only those of a list have labels.
+        The files; only those of a list or table have labels.
 
     Raises:
-        ArgumentError: For a folder without such files, and as `datasets.annotation_file()`.
+        ArgumentError: For a folder without such files, and as `datasets.annotation_file()`, `csv()` and `json_lines()`.
     """
     if os.path.isdir(place):
         below = sorted(_below(place, extensions), key=os.fsencode)
         if not below:
             kinds = "videos" if extensions is VIDEOS else "videos or images"
             raise ArgumentError(f"{place} has no {kinds}; looked for .{' .'.join(sorted(extensions))}")
-        return Found([(path, -1) for path in below], place)
+        return Found(datasets.Dataset([(path, -1) for path in below]), place)
     root = None if is_url(place) else os.path.dirname(place) or os.curdir
     if _extension(place) in extensions or _is_binary(place):
-        return Found([(place, -1)], root)
-    return Found(list(datasets.annotation_file(place)), root, is_list=True)
+        return Found(datasets.Dataset([(place, -1)]), root)
+    if _extension(place) in _TABLES and not is_url(place):
+        return Found(_table(place), root)
+    return Found(datasets.annotation_file(place), root, is_list=True)
+
+
+def _table(place: str) -> datasets.Dataset:
+    """Reads a table; its source is the first column whose first value is the name of a video or an image."""
+    is_csv = _extension(place) != "jsonl"
+    read: Any = datasets.csv if is_csv else datasets.json_lines
+    names: dict[str, str] = {}
+    try:
+        with open(place, encoding="utf-8-sig", newline="") as file:
+            if is_csv:
+                rows = csv_reader(file, delimiter="\t" if _extension(place) == "tsv" else ",")
+                first = zip(next(rows, []), next(rows, []), strict=False)
+            else:
+                first = json.loads(next(filter(str.strip, file), "{}")).items()
+            found = [name.strip() for name, value in first if _extension(str(value).strip()) in _ALL]
+            names = {"source": found[0]} if found else {}
+    except (OSError, ValueError, AttributeError, CsvError):
+        pass  # the reader reports what is wrong
+    dataset: datasets.Dataset = read(place, **names)
+    return dataset
 
 
 def list_sources(places: list[str]) -> datasets.Dataset:
@@ -68,7 +96,7 @@ def list_sources(places: list[str]) -> datasets.Dataset:
     Raises:
         ArgumentError: As `find()`.
     """
-    return datasets.Dataset([sample for place in places for sample in find(place).samples])
+    return concatenated([find(place).samples for place in places])
 
 
 def _below(place: str, extensions: Collection[str]) -> Iterator[str]:

@@ -283,3 +283,15 @@ class VideoSegment:
 
 #: A path, the bytes of a video, an image sequence, an archive member, a table cell, or a segment of any.
 Source = str | os.PathLike[str] | bytes | ImageSequence | ArchiveMember | TableCell | VideoSegment
+
+
+def full_source(source: Source) -> Any:
+    """The video of a source, without its segment.
+
+    Args:
+        source: A source of the dataset.
+
+    Returns:
+        The video.
+    """
+    return source.source if isinstance(source, VideoSegment) else source

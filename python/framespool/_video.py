@@ -346,7 +346,7 @@ class Video:
         """
         steps, functions = split(transforms, dtype)
         clip = self._video.frames(_numbers(indices, len(self)), steps, _dtype(dtype), _layout(layout), _seed(seed))
-        frames, _ = apply_functions(functions, clip.data, layout, [(seed, 0, 0)])
+        frames = apply_functions(functions, clip.data, layout, [(seed, 0, 0)])
         return FrameBatch(frames, clip.indices, clip.pts_seconds, clip.duration_seconds)
 
     def get_frames_played_at(
@@ -380,7 +380,7 @@ class Video:
         clip = self._video.get_frames_played_at(
             _moments(seconds, self.info), steps, _dtype(dtype), _layout(layout), _seed(seed)
         )
-        frames, _ = apply_functions(functions, clip.data, layout, [(seed, 0, 0)])
+        frames = apply_functions(functions, clip.data, layout, [(seed, 0, 0)])
         return FrameBatch(frames, clip.indices, clip.pts_seconds, clip.duration_seconds)
 
     def get_clip(

@@ -225,7 +225,7 @@ pub fn read_jester(
 }
 
 /// Lists the samples of a JSON Lines file. `keys` are the keys of the source, the label, the start and the
-/// end.
+/// end, `classes` the names of the labels in their order, by default sorted.
 #[pyfunction]
 pub fn read_json_lines(
     py: Python<'_>,
@@ -233,10 +233,11 @@ pub fn read_json_lines(
     root: Option<PathBuf>,
     keys: (String, String, String, String),
     in_frames: bool,
+    classes: Option<Vec<String>>,
 ) -> PyResult<FilteredReaderResult<'_>> {
     let (source, label, start, end) = keys;
     let keys = SampleKeys { source, label, start, end, in_frames };
-    filtered_result(py, py.detach(|| datasets::json_lines(&path, root.as_deref(), &keys)))
+    filtered_result(py, py.detach(|| datasets::json_lines(&path, root.as_deref(), &keys, classes.as_deref())))
 }
 
 /// Lists the episodes of a LeRobot dataset. `camera` is the feature of a camera; `None` selects the only one.

@@ -28,9 +28,9 @@ type ColumnarReaderResult<'py> =
 
 /// Lists the rows of Parquet or Arrow files. `kind` is "parquet" or "arrow". `keys` are the columns of the
 /// source, the label, the start and the end. `columns` are other columns to return, by default all with
-/// scalar values.
+/// scalar values. `classes` are the names of the labels in their order, by default sorted.
 #[pyfunction]
-#[pyo3(signature = (kind, files, keys, in_frames, columns, root, on_error, threads))]
+#[pyo3(signature = (kind, files, keys, in_frames, classes, columns, root, on_error, threads))]
 #[allow(clippy::too_many_arguments)] // one for each keyword of the Python function
 pub fn read_tables<'py>(
     py: Python<'py>,
@@ -38,6 +38,7 @@ pub fn read_tables<'py>(
     files: Vec<PathBuf>,
     keys: (String, String, String, String),
     in_frames: bool,
+    classes: Option<Vec<String>>,
     columns: Option<Vec<String>>,
     root: Option<PathBuf>,
     on_error: &str,
@@ -45,7 +46,7 @@ pub fn read_tables<'py>(
 ) -> PyResult<ColumnarReaderResult<'py>> {
     let (source, label, start, end) = keys;
     let keys = SampleKeys { source, label, start, end, in_frames };
-    let how = TableOptions { keys, others: columns, root };
+    let how = TableOptions { keys, classes, others: columns, root };
     let read = || {
         let (on_error, interrupt) = (parse_on_error(on_error)?, interrupt());
         match kind {

@@ -169,10 +169,11 @@ pub fn sample_transform_params<'py>(
     )
 }
 
-/// Converts random parameters to a list of dicts: the name of the transform, and numbers by name.
+/// Converts random parameters to a list of dicts: the name of the transform, and numbers by name; `transforms` has those of
+/// a list inside it.
 pub fn params_to_python(py: Python<'_>, all: Vec<SampledParams>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
-    for (name, numbers) in all {
+    for SampledParams { name, numbers, steps } in all {
         let dict = PyDict::new(py);
         dict.set_item("name", name)?;
         for (name, values) in numbers {
@@ -181,6 +182,9 @@ pub fn params_to_python(py: Python<'_>, all: Vec<SampledParams>) -> PyResult<Bou
                 [value] if name != "order" && name != "holes" => dict.set_item(name, value)?,
                 _ => dict.set_item(name, values)?,
             }
+        }
+        if let Some(steps) = steps {
+            dict.set_item("transforms", params_to_python(py, steps)?)?;
         }
         list.append(dict)?;
     }

@@ -56,7 +56,7 @@ pub struct Loader {
     index: IndexCacheHandle,
     len_batches: u64,
     num_clips: u64,
-    clips_per_group: u32,
+    clips_per_group: Option<u32>,
     /// How clips become a batch: a word of the argument of that name.
     collate: String,
     images: bool,
@@ -286,7 +286,8 @@ impl Loader {
             Some(batch) => {
                 warn_hdr(py)?;
                 self.warn_large_cached_clips(py)?;
-                batch_to_dict(py, batch, self.clips_per_group as usize, &self.collate).map(Some)
+                batch_to_dict(py, batch, self.clips_per_group.map(|clips| clips as usize), &self.collate)
+                    .map(Some)
             }
             None => {
                 self.index.log_error(py)?;
@@ -295,16 +296,19 @@ impl Loader {
         }
     }
 
-    /// Returns what the loader determines about a clip: its video, its frames, and the random parameters of
-    /// the transforms for its frame `t`.
+    /// Returns what the loader determines about a delivery of a clip: its video, its frames, and the random parameters
+    /// of the transforms for its frame `t`.
     fn describe_clip<'py>(
         &self,
         py: Python<'py>,
         epoch: u64,
         clip: u64,
         t: u32,
+        repeat: u32,
+        occurrence: u32,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let explain = || self.with(py, |loader| loader.describe_clip(epoch, clip, t, &interrupt()));
+        let slot = sampled_clip((clip, occurrence, repeat, false));
+        let explain = || self.with(py, |loader| loader.describe_clip(epoch, slot, t, &interrupt()));
         let explained = with_cause(py, explain)?;
         let dict = PyDict::new(py);
         dict.set_item("path", explained.file)?;
@@ -401,17 +405,18 @@ fn padded_rows<'a, T: Copy + 'a>(
     clips.iter().flat_map(row)
 }
 
-/// Converts a batch to a dict of tensors, named like the fields of `framespool.Batch`. With `group` > 1 clips of a video,
-/// those are a second dimension; what is about videos has one value for all of them.
+/// Converts a batch to a dict of tensors, named like the fields of `framespool.Batch`. If the `group` clips of a video stay
+/// together, they are a second dimension; what is about videos has one value for all of them.
 fn batch_to_dict<'py>(
     py: Python<'py>,
     batch: loader::Batch,
-    group: usize,
+    group: Option<usize>,
     collate: &str,
 ) -> PyResult<Bound<'py, PyDict>> {
     let clips = batch.clips;
     let n = clips.len();
-    let by_clip: Vec<usize> = if group > 1 { vec![n / group, group] } else { vec![n] };
+    let by_clip = group.map_or_else(|| vec![n], |group| vec![n / group, group]);
+    let group = group.unwrap_or(1);
     let shaped = |rest: &[usize]| [&by_clip[..], rest].concat();
     // If the clips differ in length, the rows of the shorter ones are padded.
     let t = clips.iter().map(|c| c.indices.len()).max().unwrap_or(0);
@@ -428,6 +433,7 @@ fn batch_to_dict<'py>(
     put("video_ids", each_video(|c| i64::from(c.video_id)))?;
     put("clip_ids", each(|c| c.clip_id as i64))?;
     put("requested_ids", each(|c| c.requested_id as i64))?;
+    put("occurrences", each(|c| c.occurrence as i64))?;
     put("view_ids", each(|c| c.view_id as i64))?;
     put(
         "padding",

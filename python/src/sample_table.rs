@@ -120,6 +120,11 @@ impl SampleTable {
         })
     }
 
+    /// Returns a table with label `l` replaced by `numbers[l]`; labels that are no index of `numbers` are kept.
+    fn relabeled(&self, py: Python<'_>, numbers: Vec<i64>) -> Self {
+        py.detach(|| Self(Arc::new(self.0.relabeled(&numbers))))
+    }
+
     fn __eq__(&self, py: Python<'_>, other: &Self) -> bool {
         py.detach(|| Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0)
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use framespool::error::Site;
 use framespool::transforms::transform::{
-    Affine, AugmentationPolicy, EraseFill, Flip, Padding, PolicyKind, Size, Step as EngineStep, Target,
-    Transform, UniformRange,
+    Affine, AugmentationPolicy, CropPositions, EraseFill, Flip, Padding, PolicyKind, Size,
+    Step as EngineStep, Target, Transform, UniformRange,
 };
 use framespool::transforms::{Dtype, Layout, Normalize, TransformPipeline};
 use framespool::{Error, Result};
@@ -26,6 +26,7 @@ pub enum TransformValue {
     Number(f64),
     Str(String),
     Numbers(Vec<f64>),
+    Lists(Vec<Vec<TransformArgs>>),
 }
 
 /// Returns the pipeline for a list of transforms.
@@ -107,6 +108,28 @@ fn transform(a: &mut ArgumentReader<'_>) -> Result<Transform> {
             filter: a.filter()?,
             display_aspect: a.flag("display_aspect")?,
         },
+        "RandomShortestSize" => Transform::RandomShortestSize {
+            sizes: a
+                .some_numbers("min_size")?
+                .into_iter()
+                .map(|side| a.whole("min_size", 1, side))
+                .collect::<Result<_>>()?,
+            longest: a.max_size()?,
+            filter: a.filter()?,
+            display_aspect: a.flag("display_aspect")?,
+        },
+        "MultiScaleCrop" => Transform::MultiScaleCrop {
+            size: a.size()?,
+            scales: a.some_numbers("scales")?,
+            max_distort: a.numbers("max_distort").and_then(|[n]| a.whole("max_distort", 0, n))?,
+            positions: match (a.flag("fix_crop")?, a.flag("more_fix_crop")?) {
+                (false, _) => CropPositions::Any,
+                (true, false) => CropPositions::Five,
+                (true, true) => CropPositions::Thirteen,
+            },
+            filter: a.filter()?,
+            display_aspect: a.flag("display_aspect")?,
+        },
         "FiveCrop" => Transform::FiveCrop(a.size()?),
         "ThreeCrop" => Transform::ThreeCrop(a.size()?),
         "RandomHorizontalFlip" => Transform::RandomFlip { flip: Flip::Horizontal, p: a.probability()? },
@@ -154,6 +177,13 @@ fn transform(a: &mut ArgumentReader<'_>) -> Result<Transform> {
             contrast: a.optional("contrast", ArgumentReader::span)?,
             saturation: a.optional("saturation", ArgumentReader::span)?,
             hue: a.optional("hue", ArgumentReader::span)?,
+        },
+        "RandomPhotometricDistort" => Transform::RandomPhotometricDistort {
+            brightness: a.span("brightness")?,
+            contrast: a.span("contrast")?,
+            saturation: a.span("saturation")?,
+            hue: a.span("hue")?,
+            p: a.probability()?,
         },
         "ColorTwist" => Transform::ColorTwist {
             brightness: a.span("brightness")?,
@@ -217,6 +247,17 @@ fn transform(a: &mut ArgumentReader<'_>) -> Result<Transform> {
             mean: a.numbers("mean")?.map(|v: f64| v as f32),
             std: a.numbers("std")?.map(|v: f64| v as f32),
         }),
+        "RandomApply" => Transform::RandomApply {
+            steps: a.lists("transforms")?.into_iter().flatten().collect(),
+            p: a.probability()?,
+        },
+        "RandomChoice" => {
+            let (weights, lists) = (a.list("p")?, a.lists("transforms")?);
+            if weights.len() != lists.len() || weights.iter().any(|weight| *weight < 0.0) {
+                return Err(a.internal_error(format!("weights {weights:?} of {} lists", lists.len())));
+            }
+            Transform::RandomChoice { choices: weights.into_iter().zip(lists).collect() }
+        }
         _ => return Err(a.internal_error("unknown transform")),
     })
 }
@@ -271,11 +312,31 @@ impl<'a> ArgumentReader<'a> {
                 let reason = format!("argument {name} is {word:?} instead of numbers");
                 return Err(self.internal_error(reason));
             }
+            TransformValue::Lists(_) => {
+                return Err(self.internal_error(format!("argument {name} has lists instead of numbers")));
+            }
         };
         match numbers.iter().find(|n| !n.is_finite()) {
             Some(number) => Err(self.argument_error(name, "finite", number)),
             None => Ok(numbers),
         }
+    }
+
+    /// Reads lists of transforms.
+    fn lists(&mut self, name: &str) -> Result<Vec<Vec<EngineStep>>> {
+        match self.take(name)? {
+            TransformValue::Lists(lists) => lists.iter().map(|list| steps(list)).collect(),
+            _ => Err(self.internal_error(format!("argument {name} has no lists of transforms"))),
+        }
+    }
+
+    /// Reads at least one number.
+    fn some_numbers(&mut self, name: &str) -> Result<Vec<f64>> {
+        let numbers = self.list(name)?;
+        if numbers.is_empty() {
+            return Err(self.internal_error(format!("argument {name} is empty")));
+        }
+        Ok(numbers)
     }
 
     fn numbers<const N: usize>(&mut self, name: &str) -> Result<[f64; N]> {
@@ -351,17 +412,22 @@ impl<'a> ArgumentReader<'a> {
     }
 
     fn target(&mut self) -> Result<Target> {
-        let side = self.word("side")?;
-        let longest = self.optional("max_size", Self::numbers::<1>)?;
-        let longest = longest.map(|[most]| self.whole("max_size", 1, most)).transpose()?;
+        let (side, fit) = (self.word("side")?, self.word("fit")?);
+        let longest = self.max_size()?;
         let sides = self.list("size")?;
         let sides = sides.iter().map(|&n| self.whole("size", 1, n)).collect::<Result<Vec<_>>>()?;
-        match (side.as_str(), &sides[..], longest) {
-            ("shorter", &[height, width], None) => Ok(Target::Exact(Size { height, width })),
-            ("shorter", &[size], longest) => Ok(Target::Shorter { size, longest }),
-            ("longer", &[size], None) => Ok(Target::Longer(size)),
+        match (side.as_str(), fit.as_str(), &sides[..], longest) {
+            ("shorter", "exact", &[height, width], None) => Ok(Target::Exact(Size { height, width })),
+            ("shorter", "cover", &[height, width], None) => Ok(Target::Cover(Size { height, width })),
+            ("shorter", "exact", &[size], longest) => Ok(Target::Shorter { size, longest }),
+            ("longer", "exact", &[size], None) => Ok(Target::Longer(size)),
             other => Err(self.internal_error(format!("unknown target: {other:?}"))),
         }
+    }
+
+    fn max_size(&mut self) -> Result<Option<u32>> {
+        let longest = self.optional("max_size", Self::numbers::<1>)?;
+        longest.map(|[most]| self.whole("max_size", 1, most)).transpose()
     }
 
     fn multiple(&mut self) -> Result<Target> {

@@ -1,6 +1,8 @@
 //! Derives the presentation order, the frames and their times from parsed packets in decode order.
 //! Missing or contradictory timestamps do not remove frames.
 
+use std::collections::HashSet;
+
 use super::frame_times::{self, MAX_REORDER_DEPTH};
 use super::{
     FrameRecord, AFTER_GAP, CLOSED, CONTAINER_KEY, CORRUPT, FRAME, NO_TIME, SECOND_FIELD, SYNC, UNPLACED,
@@ -323,31 +325,48 @@ fn contradicts_random_access(kind: CodecKind, parsed_packets: &[ParsedPacket]) -
     })
 }
 
-/// H.264/HEVC: the count increases in presentation order and restarts at each closed random access point. It
-/// may also restart in between (memory management control operation 5), which shows as a duplicate count:
-/// then `None`. A damaged picture, whose count is unknown, follows the one decoded before it.
+/// H.264/HEVC: the count increases in presentation order and restarts at each closed random access point. A damaged
+/// picture may have been one: then counts repeat after it. The count may also restart in between (memory management
+/// control operation 5), which shows as a repeated count too: then `None`. A damaged picture, whose count is unknown,
+/// follows the one decoded before it.
 fn by_picture_order_count(parsed_packets: &[ParsedPacket]) -> Option<Vec<i64>> {
     let (mut epoch, mut last) = (0i64, i64::MIN >> 1);
-    let order = parsed_packets
-        .iter()
-        .map(|k| {
-            let is_damaged_key = k.picture.is_damaged && k.picture.random_access != RandomAccessPoint::None;
-            if k.picture.random_access == RandomAccessPoint::Closed
-                || k.picture.is_broken_link
-                || is_damaged_key
-            {
-                epoch += 1;
+    let mut order: Vec<i64> = Vec::with_capacity(parsed_packets.len());
+    // Of the epoch so far: the counts of its intact frames, and its last damaged picture.
+    let mut counts = HashSet::new();
+    let mut damaged = None;
+    for (n, k) in parsed_packets.iter().enumerate() {
+        let is_damaged_key = k.picture.is_damaged && k.picture.random_access != RandomAccessPoint::None;
+        if k.picture.random_access == RandomAccessPoint::Closed || k.picture.is_broken_link || is_damaged_key
+        {
+            epoch += 1;
+            counts.clear();
+            damaged = None;
+        }
+        if k.picture.is_damaged {
+            damaged = Some(n);
+            order.push(last);
+            continue;
+        }
+        let count = i64::from(k.parsed?.picture_order_count);
+        if k.picture.shown && !counts.insert(count) {
+            let start: usize = damaged.take()?;
+            epoch += 1;
+            counts.clear();
+            order[start] = (epoch << 33) + i64::from(i32::MIN);
+            for (place, k) in order[start..].iter_mut().zip(&parsed_packets[start..n]).skip(1) {
+                let count = i64::from(k.parsed?.picture_order_count);
+                *place = (epoch << 33) + count;
+                if k.picture.shown && !counts.insert(count) {
+                    return None;
+                }
             }
-            if !k.picture.is_damaged {
-                last = (epoch << 33) + i64::from(k.parsed?.picture_order_count);
-            }
-            Some(last)
-        })
-        .collect::<Option<Vec<i64>>>()?;
-    let mut shown: Vec<i64> =
-        order.iter().zip(parsed_packets).filter(is_intact_frame).map(|(&o, _)| o).collect();
-    shown.sort_unstable();
-    shown.windows(2).all(|w| w[0] < w[1]).then_some(order)
+            counts.insert(count);
+        }
+        last = (epoch << 33) + count;
+        order.push(last);
+    }
+    Some(order)
 }
 
 /// Whether picture types can be read from VC-1 picture headers.

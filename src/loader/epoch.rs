@@ -34,9 +34,9 @@ pub(super) struct Epoch {
     next_delivered: u64,
     /// Number of clips in each batch that is visible but not open.
     sizes: VecDeque<usize>,
-    /// The number and the error of a batch whose clips were all skipped, if the caller interrupted the
-    /// decoding of its replacement clip. The next call delivers it, before `next_delivered`.
-    pending_replacement: Option<(u64, Error)>,
+    /// The number of an incomplete batch, if the caller interrupted the decoding of its replacement clips. The next
+    /// call delivers it, before `next_delivered`.
+    pending_replacement: Option<(u64, IncompleteBatch)>,
     /// Limit on open batches, set by the memory that was available.
     max_open_batches: usize,
     pool: Arc<MemoryPool>,
@@ -88,12 +88,12 @@ impl Epoch {
     ) -> Result<Option<Batch>> {
         interrupt()?;
         let batch = match self.pending_replacement.take() {
-            Some((number, error)) => self.replacement_or_retry(number, error, context, interrupt)?,
+            Some((number, batch)) => self.complete_or_retry(number, batch, context, interrupt)?,
             None => match self.next_complete(context, interrupt)? {
                 None => return Ok(None),
                 Some((_, AssembledBatch::Batch(batch))) => batch,
-                Some((number, AssembledBatch::AllSkipped(error))) => {
-                    self.replacement_or_retry(number, error, context, interrupt)?
+                Some((number, AssembledBatch::Incomplete(batch))) => {
+                    self.complete_or_retry(number, batch, context, interrupt)?
                 }
             },
         };
@@ -138,19 +138,81 @@ impl Epoch {
         Ok(Some((number, self.assemble(front, context)?)))
     }
 
-    /// Calls [`Self::make_replacement`]. If the caller interrupts it, the next call makes the replacement.
-    fn replacement_or_retry(
+    /// Makes the replacement clips of a batch. If the caller interrupts it, the next call continues.
+    fn complete_or_retry(
         &mut self,
         number: u64,
-        error: Error,
+        mut batch: IncompleteBatch,
         context: &EpochContext<'_>,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<Batch> {
-        let made = self.make_replacement(number, error.clone(), context, interrupt);
-        if matches!(made, Err(Error::Interrupted)) {
-            self.pending_replacement = Some((number, error));
+        let made = match &mut batch {
+            IncompleteBatch::AllSkipped(error) => {
+                self.make_replacement(number, error.clone(), context, interrupt).map(Some)
+            }
+            IncompleteBatch::FailedGroups(groups) => {
+                self.replace_groups(number, groups, context, interrupt).map(|()| None)
+            }
+        };
+        match (made, batch) {
+            (Err(Error::Interrupted), batch) => {
+                self.pending_replacement = Some((number, batch));
+                Err(Error::Interrupted)
+            }
+            (Err(error), _) => Err(error),
+            (Ok(Some(made)), _) => Ok(made),
+            (Ok(None), IncompleteBatch::FailedGroups(groups)) => Ok(groups.into_batch()),
+            (Ok(None), IncompleteBatch::AllSkipped(error)) => Err(error),
         }
-        made
+    }
+
+    /// Replaces each group of which a clip failed by the clips of another video, which have one label.
+    fn replace_groups(
+        &self,
+        number: u64,
+        batch: &mut FailedGroups,
+        context: &EpochContext<'_>,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let slots = self.slots(context, number);
+        let per_group = context.config.clips_per_group()? as usize;
+        let mut single_clip = self.single_clip(context);
+        for first in (0..slots.len()).step_by(per_group) {
+            let places = first..slots.len().min(first + per_group);
+            if batch.clips[places.clone()].iter().all(Option::is_some) {
+                continue;
+            }
+            let mut requests: Vec<_> = slots[places.clone()].iter().map(|&slot| request_of(slot)).collect();
+            let error = batch.error.clone();
+            let attempt = || single_clip.make_replacement_group(self.epoch, &mut requests, error, interrupt);
+            let made = self.caught(slots[first], context, attempt);
+            single_clip.count_work();
+            for (place, (metadata, data)) in places.zip(made?) {
+                if let Some((clip, _)) = data {
+                    batch.overwrite(place, &clip)?;
+                }
+                batch.clips[place] = Some(metadata);
+            }
+        }
+        Ok(())
+    }
+
+    fn single_clip(&self, context: &EpochContext<'_>) -> SingleClipDecoder {
+        let EpochContext { config, catalog, stats, scheduler, .. } = context;
+        SingleClipDecoder::new(config, catalog, stats, &scheduler.backends, false)
+    }
+
+    /// As in a worker, a panic becomes an error, here of the whole batch.
+    fn caught<T>(
+        &self,
+        slot: SampledClip,
+        context: &EpochContext<'_>,
+        attempt: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|_| {
+            let site = context.catalog.site(context.catalog.locate(slot.clip).0);
+            Err(Error::Internal { site, reason: "a panic while a replacement clip was decoded".into() })
+        })
     }
 
     /// Makes the replacement of a batch whose clips were all skipped: one clip that is marked as padding, so
@@ -164,20 +226,10 @@ impl Epoch {
     ) -> Result<Batch> {
         let Some(&first) = self.slots(context, number).first() else { return Err(error) };
         let slot = SampledClip { padding: true, ..first };
-        let mut single_clip = SingleClipDecoder::new(
-            context.config,
-            context.catalog,
-            context.stats,
-            &context.scheduler.backends,
-            false,
-        );
-        let mut request = ClipRequest { seq: 0, slot, buffer_slot: None, due: true, spans: Vec::new() };
+        let mut single_clip = self.single_clip(context);
+        let mut request = request_of(slot);
         let attempt = || single_clip.make_replacement(self.epoch, &mut request, error, interrupt);
-        // As in a worker, a panic becomes an error, here of the whole batch.
-        let made = catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|_| {
-            let site = context.catalog.site(context.catalog.locate(slot.clip).0);
-            Err(Error::Internal { site, reason: "a panic while a replacement clip was decoded".into() })
-        });
+        let made = self.caught(slot, context, attempt);
         single_clip.count_work();
         let (metadata, data) = made?;
         let even = context.config.clip_shape().is_some();
@@ -274,13 +326,19 @@ impl Epoch {
         let mut kept = Vec::new();
         let mut metadata = Vec::new();
         let mut ragged = Vec::new();
-        let mut skipped = None;
+        let (mut skipped, mut failed) = (None, None);
+        let replaces_groups = context.config.on_error == OnError::Replace && context.config.group_clips;
         for (place, clip) in open.clips.into_iter().enumerate() {
             match clip.expect("no clip is missing") {
                 Ok((clip, own)) => {
                     kept.push(place);
-                    metadata.push(clip);
+                    metadata.push(Some(clip));
                     ragged.extend(own);
+                }
+                Err(error) if replaces_groups && error.is_file_error() => {
+                    kept.push(place);
+                    metadata.push(None);
+                    failed.get_or_insert(error);
                 }
                 Err(error) if context.config.on_error == OnError::Skip && error.is_file_error() => {
                     context.stats.add(|s| s.clips_skipped += 1);
@@ -290,13 +348,23 @@ impl Epoch {
             }
         }
         if let Some(error) = skipped.filter(|_| metadata.is_empty()) {
-            return Ok(AssembledBatch::AllSkipped(error));
+            return Ok(AssembledBatch::Incomplete(IncompleteBatch::AllSkipped(error)));
         }
-        let data = match open.memory.zip(context.config.clip_shape()) {
-            None => self.collate(ragged, &metadata, context)?,
-            Some((builder, shape)) => {
-                let buffer = builder.freeze().ok().expect("workers drop their clip slot before they report");
-                BatchData::Dense(compact(buffer, &shape, &kept)?, shape)
+        let dense = open.memory.zip(context.config.clip_shape()).map(|(builder, shape)| {
+            (builder.freeze().ok().expect("workers drop their clip slot before they report"), shape)
+        });
+        let (data, metadata) = match (dense, failed) {
+            // Clips of groups have one size.
+            (Some((buffer, shape)), Some(error)) => {
+                let groups = FailedGroups { buffer, shape, clips: metadata, error };
+                return Ok(AssembledBatch::Incomplete(IncompleteBatch::FailedGroups(groups)));
+            }
+            (Some((buffer, shape)), None) => {
+                (BatchData::Dense(compact(buffer, &shape, &kept)?, shape), present(metadata))
+            }
+            (None, _) => {
+                let metadata = present(metadata);
+                (self.collate(ragged, &metadata, context)?, metadata)
             }
         };
         Ok(AssembledBatch::Batch(Batch { data, clips: metadata }))
@@ -316,8 +384,56 @@ impl Epoch {
 
 enum AssembledBatch {
     Batch(Batch),
+    Incomplete(IncompleteBatch),
+}
+
+/// A batch that needs replacement clips.
+enum IncompleteBatch {
     /// Every clip was skipped; this is the error of the first one.
     AllSkipped(Error),
+    FailedGroups(FailedGroups),
+}
+
+/// A batch of groups, some of which lack a clip.
+struct FailedGroups {
+    buffer: BatchBuffer,
+    shape: ClipShape,
+    /// `None` for clips that failed.
+    clips: Vec<Option<ClipMetadata>>,
+    /// The error of the first of them.
+    error: Error,
+}
+
+impl FailedGroups {
+    /// Replaces the pixels of a clip of the batch.
+    fn overwrite(&mut self, place: usize, clip: &BatchBuffer) -> Result<()> {
+        let bytes = self.shape.bytes().unwrap_or(0);
+        if let Some(device) = self.buffer.device().cloned() {
+            let stream = device.create_stream()?;
+            clip.written().iter().try_for_each(|event| stream.wait(event))?;
+            self.buffer.modify_on_stream(&stream, |address, stream| {
+                stream.copy(address + (place * bytes) as u64, clip.address(), bytes)?;
+                clip.add_reader_event(stream.record()?);
+                Ok(())
+            })?;
+        } else if let Some((to, from)) = self.buffer.bytes_mut().zip(clip.bytes()) {
+            to[place * bytes..][..bytes].copy_from_slice(from);
+        }
+        Ok(())
+    }
+
+    fn into_batch(self) -> Batch {
+        Batch { data: BatchData::Dense(self.buffer, self.shape), clips: present(self.clips) }
+    }
+}
+
+fn present(clips: Vec<Option<ClipMetadata>>) -> Vec<ClipMetadata> {
+    clips.into_iter().flatten().collect()
+}
+
+/// A clip that is made alone, outside of the scheduler.
+fn request_of(slot: SampledClip) -> ClipRequest {
+    ClipRequest { seq: 0, slot, buffer_slot: None, due: true, spans: Vec::new() }
 }
 
 /// Moves the remaining clips together in the batch buffer, over the gaps of skipped clips.

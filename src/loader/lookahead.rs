@@ -206,6 +206,7 @@ mod tests {
         let metadata = ClipMetadata {
             clip_id: 0,
             requested_id: 0,
+            occurrence: 0,
             video_id: 0,
             view_id: 0,
             label: 0,

@@ -76,7 +76,8 @@ impl SingleClipDecoder {
         self.stats.record_fallbacks(&report);
     }
 
-    /// Makes a clip, or a replacement if the clip's file is at fault and `on_error` is `Replace`.
+    /// Makes a clip, or a replacement if the clip's file is at fault and `on_error` is `Replace`. A clip of a group is
+    /// not replaced alone: its error is returned, and [`Self::make_replacement_group`] replaces the group.
     pub fn make(
         &mut self,
         epoch: u64,
@@ -84,7 +85,11 @@ impl SingleClipDecoder {
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<MadeClip> {
         match self.attempt(epoch, request, request.slot.clip, interrupt) {
-            Err(error) if error.is_file_error() && self.config.on_error == OnError::Replace => {
+            Err(error)
+                if error.is_file_error()
+                    && self.config.on_error == OnError::Replace
+                    && !self.config.group_clips =>
+            {
                 let made = self.make_replacement(epoch, request, error, interrupt)?;
                 self.stats.add(|s| s.clips_replaced += 1);
                 Ok(made)
@@ -109,6 +114,37 @@ impl SingleClipDecoder {
             match self.attempt(epoch, request, other, interrupt) {
                 Err(another) if another.is_file_error() => error = another,
                 done => return done,
+            }
+        }
+        Err(error)
+    }
+
+    /// Makes the clips of another video for these requests, all clips of one video of which at least one failed with
+    /// `error`. If no other video has all of them, returns the last error.
+    pub fn make_replacement_group(
+        &mut self,
+        epoch: u64,
+        requests: &mut [ClipRequest],
+        mut error: Error,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<Vec<MadeClip>> {
+        let Some(first) = requests.first().map(|request| request.slot) else { return Err(error) };
+        let per_video = u64::from(self.config.clips_per_group()?);
+        let mut others =
+            first.sampling_key(self.config.order.seed, epoch, first.clip).rng(purpose::REPLACEMENT);
+        for _ in 0..ATTEMPTS {
+            let other = others.next_below(self.catalog.num_clips() / per_video) * per_video;
+            let made: Result<Vec<MadeClip>> = requests
+                .iter_mut()
+                .map(|request| self.attempt(epoch, request, other + request.slot.clip % per_video, interrupt))
+                .collect();
+            match made {
+                Err(another) if another.is_file_error() => error = another,
+                Ok(made) => {
+                    self.stats.add(|s| s.clips_replaced += made.len() as u64);
+                    return Ok(made);
+                }
+                failed => return failed,
             }
         }
         Err(error)

@@ -2,26 +2,38 @@
 //! the random parameters on request.
 //! The random draws of one transform do not depend on those of another.
 
+mod choices;
 mod crops;
+mod jitter;
 mod masks;
 mod policy;
 
 use framespool_kernels::{
     Channels, ColorMap, Dtype, Fill, Filter, Geometry, Interpolation, Mask, MaskRegion, Orientation,
-    OutputSpec, Rect, RgbOperation, ToneMap, MAX_SIDE,
+    OutputSpec, RgbOperation, ToneMap, MAX_SIDE,
 };
 
 use super::color_matrix;
 use super::geometry_builder::GeometryBuilder;
-use super::params::{after, expanded, grid, inverse_affine, part_of, resized, uniform, Map, IDENTITY};
-use super::transform::{Affine, Padding, Size, Target, Transform, UniformRange};
+use super::params::{
+    after, expanded, grid, inverse_affine, multi_scale_part, part_of, resized, uniform, Map, IDENTITY,
+};
+use super::transform::{Affine, Padding, Size, Step, Target, Transform, UniformRange};
 use super::TransformPipeline;
 use crate::batch_sampler::rng::{purpose, Rng, RngKey};
 use crate::error::{Error, Result};
 use crate::media::DisplayGeometry;
 
-/// Parameters drawn for one transform: the name of the transform, and values by name.
-pub type SampledParams = (&'static str, Vec<(&'static str, Vec<f64>)>);
+/// Parameters drawn for one transform.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SampledParams {
+    /// Name of the transform.
+    pub name: &'static str,
+    /// Values by name.
+    pub numbers: Vec<(&'static str, Vec<f64>)>,
+    /// Those of the applied transforms, for a transform that applies one of several lists.
+    pub steps: Option<Vec<SampledParams>>,
+}
 
 /// The frame and clip for which a plan is compiled.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +70,10 @@ impl TransformPipeline {
         subject: &FrameRef,
         sampled: Option<&mut Vec<SampledParams>>,
     ) -> Result<Vec<Stage>> {
-        let mut walk = self.walk(subject, sampled)?;
+        let (mut walk, drawn) = self.walk(subject)?;
+        if let Some(sampled) = sampled {
+            sampled.extend(drawn);
+        }
         walk.end_operations();
         let masks = std::mem::take(&mut walk.masks);
         walk.end_stage();
@@ -70,17 +85,17 @@ impl TransformPipeline {
 
     /// Returns the map from the displayed frame to the result, for pixels that are unit squares.
     pub(super) fn map_to_output(&self, subject: &FrameRef) -> Result<Map> {
-        let walk = self.walk(subject, None)?;
+        let (walk, _) = self.walk(subject)?;
         Ok(after(&walk.draft.to_output(), &walk.map))
     }
 
     /// Returns the (width, height) of the result.
     pub(super) fn size_of_output(&self, subject: &FrameRef) -> Result<(u32, u32)> {
-        Ok(self.walk(subject, None)?.draft.size())
+        Ok(self.walk(subject)?.0.draft.size())
     }
 
-    /// Applies the steps one by one.
-    fn walk(&self, subject: &FrameRef, mut sampled: Option<&mut Vec<SampledParams>>) -> Result<Compiler> {
+    /// Applies the steps one by one. Returns also what was drawn for each.
+    fn walk(&self, subject: &FrameRef) -> Result<(Compiler, Vec<SampledParams>)> {
         let orientation = subject.display.orientation;
         let (width, height) = subject.size;
         if width == 0 || height == 0 {
@@ -91,6 +106,8 @@ impl TransformPipeline {
         let orientation =
             Orientation { mirror: orientation.mirror, quarter_turns_cw: orientation.quarter_turns_cw };
         let mut walk = Compiler {
+            key: subject.key,
+            t: subject.t,
             stages: Vec::new(),
             map: IDENTITY,
             operations: Vec::new(),
@@ -106,23 +123,15 @@ impl TransformPipeline {
             frames: subject.frames,
             normalized: false,
         };
-        for (place, step) in self.steps.iter().enumerate() {
-            // Each position in the list has its own random stream, so that the number of draws of one
-            // transform does not change the parameters of the others.
-            let frame = if step.per_frame { subject.t } else { 0 };
-            let stream = purpose::TRANSFORMS + ((place as u32) << 4) + (frame << 12);
-            let mut rng = subject.key.rng(stream);
-            let mut numbers = Vec::new();
-            walk.step(&step.transform, &mut rng, &mut numbers)?;
-            if let Some(sampled) = &mut sampled {
-                sampled.push((step.transform.name(), numbers));
-            }
-        }
-        Ok(walk)
+        let sampled = walk.steps(&self.steps, 0)?;
+        Ok((walk, sampled))
     }
 }
 
 struct Compiler {
+    key: RngKey,
+    /// Index of the frame in its clip.
+    t: u32,
     /// The stages before this one.
     stages: Vec<Stage>,
     /// From the displayed frame to the frame that this stage reads.
@@ -150,11 +159,33 @@ struct Compiler {
 type Numbers = Vec<(&'static str, Vec<f64>)>;
 
 impl Compiler {
+    /// Applies steps, the first of which has this place among all steps. Returns what was drawn for each.
+    fn steps(&mut self, steps: &[Step], mut place: usize) -> Result<Vec<SampledParams>> {
+        let mut sampled = Vec::with_capacity(steps.len());
+        for step in steps {
+            // Each place has its own random stream, so that the number of draws of one transform does not change the
+            // parameters of the others.
+            let frame = if step.per_frame { self.t } else { 0 };
+            let stream = purpose::TRANSFORMS + ((place as u32) << 4) + (frame << 12);
+            let mut rng = self.key.rng(stream);
+            let mut numbers = Vec::new();
+            let inner = self.choose(&step.transform, place + 1, &mut rng, &mut numbers)?;
+            if inner.is_none() {
+                self.step(&step.transform, &mut rng, &mut numbers)?;
+            }
+            sampled.push(SampledParams { name: step.transform.name(), numbers, steps: inner });
+            place += step.count();
+        }
+        Ok(sampled)
+    }
+
     fn step(&mut self, transform: &Transform, rng: &mut Rng, sampled: &mut Numbers) -> Result<()> {
         let mut record = |name: &'static str, values: &[f64]| sampled.push((name, values.to_vec()));
         match transform {
             Transform::AssumeColor { .. } | Transform::ToneMap { .. } => {}
             Transform::Normalize(_) => self.normalized = true,
+            // Applied by `choose`.
+            Transform::RandomApply { .. } | Transform::RandomChoice { .. } => {}
             Transform::Resize { target, filter, display_aspect } => {
                 match target {
                     _ if !display_aspect => {}
@@ -176,12 +207,31 @@ impl Compiler {
                     self.square_pixels(*filter)?;
                 }
                 let part = part_of(self.draft.size(), *scale, *ratio, rng);
-                let Rect { x, y, width, height } = part;
-                self.crop(i64::from(x), i64::from(y), Size { height, width });
-                self.resize((size.width, size.height), *filter);
-                for (name, value) in [("top", y), ("left", x), ("height", height), ("width", width)] {
-                    record(name, &[f64::from(value)]);
+                self.resized_crop(part, *size, *filter, &mut record);
+            }
+            Transform::MultiScaleCrop { size, scales, max_distort, positions, filter, display_aspect } => {
+                if *display_aspect {
+                    self.square_pixels(*filter)?;
                 }
+                let part = multi_scale_part(self.draft.size(), *size, scales, *max_distort, *positions, rng);
+                self.resized_crop(part, *size, *filter, &mut record);
+            }
+            Transform::RandomShortestSize { sizes, longest, filter, display_aspect } => {
+                if *display_aspect {
+                    self.square_pixels(*filter)?;
+                }
+                let size = sizes[rng.next_below(sizes.len() as u64) as usize];
+                let (width, height) = self.draft.size();
+                let (short, long) = (u64::from(width.min(height)), u64::from(width.max(height)));
+                let target = match longest {
+                    Some(longest) if u64::from(*longest) * short < u64::from(size) * long => {
+                        Target::Longer(*longest)
+                    }
+                    _ => Target::Shorter { size, longest: None },
+                };
+                let to = resized(target, (width, height), self.frames)?;
+                self.resize(to, *filter);
+                record("size", &[f64::from(size)]);
             }
             Transform::FiveCrop(size) => self.five_crop(*size)?,
             Transform::ThreeCrop(size) => self.three_crop(*size)?,
@@ -203,6 +253,9 @@ impl Compiler {
             }
             Transform::ColorJitter { brightness, contrast, saturation, hue } => {
                 self.jitter([*brightness, *contrast, *saturation, *hue], rng, &mut record);
+            }
+            Transform::RandomPhotometricDistort { brightness, contrast, saturation, hue, p } => {
+                self.distort([*brightness, *contrast, *saturation, *hue], *p, rng, &mut record);
             }
             Transform::ColorTwist { brightness, contrast, saturation, hue } => {
                 let [b, c, s, h] = [brightness, contrast, saturation, hue].map(|span| uniform(*span, rng));
@@ -403,37 +456,5 @@ impl Compiler {
         self.fill_outside(fill);
         let interpolation = if self.label.is_some() { Interpolation::Nearest } else { interpolation };
         self.draft.warp(back, size, interpolation);
-    }
-
-    /// torchvision's `ColorJitter`: the order and the factors are drawn.
-    fn jitter(
-        &mut self,
-        [brightness, contrast, saturation, hue]: [Option<UniformRange>; 4],
-        rng: &mut Rng,
-        record: &mut dyn FnMut(&'static str, &[f64]),
-    ) {
-        let mut order = [0usize, 1, 2, 3];
-        for i in (1..4).rev() {
-            order.swap(i, rng.next_below(i as u64 + 1) as usize);
-        }
-        record("order", &order.map(|i| i as f64));
-        // Always draws four numbers, so that disabling one factor does not change the others.
-        let neutral = [1.0, 1.0, 1.0, 0.0];
-        let spans = [brightness, contrast, saturation, hue];
-        let factors = [0, 1, 2, 3].map(|i| uniform(spans[i].unwrap_or(UniformRange::only(neutral[i])), rng));
-        for i in order {
-            if spans[i].is_none() {
-                continue;
-            }
-            match i {
-                0 => self.change(&color_matrix::brightness(factors[0])),
-                1 => self.change(&color_matrix::contrast(factors[1])),
-                2 => self.change(&color_matrix::saturation(factors[2])),
-                _ => self.operate(RgbOperation::hue(factors[3])),
-            }
-        }
-        for (name, factor) in ["brightness", "contrast", "saturation", "hue"].into_iter().zip(factors) {
-            record(name, &[factor]);
-        }
     }
 }

@@ -3,7 +3,7 @@
 
 use framespool_kernels::{MaskGrid, Rect, MAX_SIDE};
 
-use super::transform::{Target, UniformRange};
+use super::transform::{CropPositions, Size, Target, UniformRange};
 use crate::batch_sampler::rng::Rng;
 use crate::error::{Error, Result};
 
@@ -27,6 +27,12 @@ pub(super) fn resized(target: Target, (width, height): (u32, u32), frames: usize
         |size: u32, side: u32, base: u32| ((u64::from(size) * u64::from(side)) / u64::from(base)).max(1);
     let (w, h) = match target {
         Target::Exact(size) => (u64::from(size.width), u64::from(size.height)),
+        Target::Cover(size) if is_wider((width, height), size) => {
+            (proportion(width, size.height, height).max(size.width.into()), size.height.into())
+        }
+        Target::Cover(size) => {
+            (size.width.into(), proportion(height, size.width, width).max(size.height.into()))
+        }
         Target::Multiple { factor, min_pixels, max_pixels, total_pixels } => {
             let (long, short) = (width.max(height), width.min(height));
             if u64::from(long) > u64::from(short) * u64::from(MAX_RATIO) {
@@ -61,11 +67,22 @@ pub(super) fn resized(target: Target, (width, height): (u32, u32), frames: usize
     };
     let side = |v: u64| u32::try_from(v).ok().filter(|&v| v <= MAX_SIDE);
     side(w).zip(side(h)).ok_or_else(|| {
+        let way_out = if matches!(target, Target::Cover(_)) { "crop the frame before it" } else { "use max_size" };
         Error::Argument(format!(
-            "Resize makes {w}x{h} of a frame of {width}x{height}: a side may be at most {} pixels; use max_size",
-            MAX_SIDE
+            "Resize makes {w}x{h} of a frame of {width}x{height}: a side may be at most {MAX_SIDE} pixels; {way_out}"
         ))
     })
+}
+
+/// `side * to / from`, rounded, at least 1: the length of one side if the other one, of length `from`, becomes `to`.
+pub(super) fn proportion(side: u32, to: u32, from: u32) -> u64 {
+    let from = u64::from(from);
+    ((u64::from(side) * u64::from(to) * 2 + from) / (2 * from)).max(1)
+}
+
+/// Whether a frame is at least as wide as this size, in proportion to the height.
+pub(super) fn is_wider((width, height): (u32, u32), size: Size) -> bool {
+    u64::from(width) * u64::from(size.height) >= u64::from(height) * u64::from(size.width)
 }
 
 /// Sides that are multiples of `factor`, of about the same ratio, with `least` to `most` pixels: `smart_resize` of
@@ -127,6 +144,64 @@ pub(super) fn part_of(
     };
     let (w, h) = (w.clamp(1, width), h.clamp(1, height));
     Rect { x: (width - w) / 2, y: (height - h) / 2, width: w, height: h }
+}
+
+/// The part that the multi-scale crop of TSN (Wang et al., "Temporal Segment Networks", 2016) takes of a frame: both
+/// sides are products of the shorter side with a scale each, and a side that is less than 3 pixels off the result's
+/// becomes equal to it, if the frame has it.
+pub(super) fn multi_scale_part(
+    (width, height): (u32, u32),
+    size: Size,
+    scales: &[f64],
+    max_distort: u32,
+    positions: CropPositions,
+    rng: &mut Rng,
+) -> Rect {
+    let shorter = width.min(height);
+    let pairs = || {
+        let all = (0..scales.len()).flat_map(|down| (0..scales.len()).map(move |across| (down, across)));
+        all.filter(|(down, across)| down.abs_diff(*across) <= max_distort as usize)
+    };
+    let drawn = rng.next_below(pairs().count() as u64) as usize;
+    let (down, across) = pairs().nth(drawn).expect("equal positions are a pair, and one was counted");
+    let side = |scale: f64, wanted: u32, most: u32| {
+        let length = ((f64::from(shorter) * scale) as u32).clamp(1, most);
+        if length.abs_diff(wanted) < 3 && wanted <= most {
+            wanted
+        } else {
+            length
+        }
+    };
+    let (h, w) = (side(scales[down], size.height, height), side(scales[across], size.width, width));
+    let (right, bottom) = (width - w, height - h);
+    // Multiples of a quarter of the free space, across and down.
+    const QUARTERS: [(u32, u32); 13] = [
+        (0, 0),
+        (4, 0),
+        (0, 4),
+        (4, 4),
+        (2, 2),
+        (0, 2),
+        (4, 2),
+        (2, 4),
+        (2, 0),
+        (1, 1),
+        (3, 1),
+        (1, 3),
+        (3, 3),
+    ];
+    let (x, y) = match positions {
+        CropPositions::Any => {
+            let x = rng.next_below(u64::from(right) + 1) as u32;
+            (x, rng.next_below(u64::from(bottom) + 1) as u32)
+        }
+        fixed => {
+            let count = if fixed == CropPositions::Five { 5 } else { QUARTERS.len() as u64 };
+            let (across, down) = QUARTERS[rng.next_below(count) as usize];
+            (right / 4 * across, bottom / 4 * down)
+        }
+    };
+    Rect { x, y, width: w, height: h }
 }
 
 /// The map from the new frame back to the old one, for shear, scale and rotation (clockwise as displayed)
@@ -269,6 +344,11 @@ mod tests {
         assert_eq!(resized(shorter(90, None), (1080, 1920), 1).unwrap(), (90, 160));
         assert_eq!(resized(shorter(256, Some(300)), (1920, 1080), 1).unwrap(), (300, 168)); // int(300 * 256 / 455)
         assert_eq!(resized(Target::Longer(224), (1920, 1080), 1).unwrap(), (224, 126));
+        let cover = |height, width| Target::Cover(Size { height, width });
+        assert_eq!(resized(cover(100, 200), (1920, 1080), 1).unwrap(), (200, 113)); // 200 * 1080 / 1920 = 112.5
+        assert_eq!(resized(cover(200, 100), (1080, 1920), 1).unwrap(), (113, 200));
+        assert_eq!(resized(cover(90, 160), (320, 180), 1).unwrap(), (160, 90));
+        assert!(resized(cover(9, 65_535), (1, 9), 1).unwrap_err().to_string().contains("crop the frame"));
         assert_eq!((center(3), center(5), center(231), center(32)), (2, 2, 116, 16));
         // round(1.5), round(2.5), ...
     }
@@ -287,6 +367,42 @@ mod tests {
         }
         let mean = areas.iter().sum::<f64>() / 2000.0;
         assert!(areas.iter().all(|a| (0.075..=1.0).contains(a)) && (0.42..0.45).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn multi_scale_crop_has_tsn_sizes_and_positions() {
+        let (scales, size) = ([1.0, 0.875, 0.75, 0.66], Size { height: 224, width: 224 });
+        let mut rng = KEY.rng(0);
+        let mut drawn = |max_distort, positions| {
+            let mut draw = || multi_scale_part((340, 256), size, &scales, max_distort, positions, &mut rng);
+            let parts: Vec<Rect> = (0..2000).map(|_| draw()).collect();
+            let of = |what: fn(&Rect) -> (u32, u32)| -> std::collections::BTreeSet<(u32, u32)> {
+                parts.iter().map(what).collect()
+            };
+            let squares = |part: &&Rect| part.width == 224 && part.height == 224;
+            let places: std::collections::BTreeSet<_> =
+                parts.iter().filter(squares).map(|p| (p.x, p.y)).collect();
+            (of(|part| (part.width, part.height)), places)
+        };
+        let (sizes, places) = drawn(1, CropPositions::Thirteen);
+        // int(256 * 0.66) is 168; neighbors in the list may be combined.
+        let lengths = [256, 224, 192, 168];
+        let expected = (0..4usize).flat_map(|a| (0..4usize).map(move |b| (a, b)));
+        let expected = expected.filter(|(a, b)| a.abs_diff(*b) <= 1).map(|(a, b)| (lengths[a], lengths[b]));
+        assert_eq!(sizes, expected.collect());
+        // Quarters of 116 and 32 free pixels.
+        let at = [(0, 0), (4, 0), (0, 4), (4, 4), (2, 2)];
+        let more = [(0, 2), (4, 2), (2, 4), (2, 0), (1, 1), (3, 1), (1, 3), (3, 3)];
+        let pixels = |(across, down): &(u32, u32)| (29 * across, 8 * down);
+        assert_eq!(places, at.iter().chain(&more).map(pixels).collect());
+        let (sizes, places) = drawn(0, CropPositions::Five);
+        assert_eq!(sizes, lengths.map(|length| (length, length)).into());
+        assert_eq!(places, at.iter().map(pixels).collect());
+        assert!(drawn(0, CropPositions::Any).1.len() > 100);
+        // A side that is nearly the result's becomes equal to it, if the frame has it.
+        let near = Size { height: 226, width: 255 };
+        let mut part = || multi_scale_part((340, 224), near, &[1.0], 0, CropPositions::Five, &mut rng);
+        assert_eq!((part().width, part().height), (224, 224));
     }
 
     #[test]

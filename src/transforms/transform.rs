@@ -54,6 +54,8 @@ pub enum Target {
     Longer(u32),
     /// Exactly this size.
     Exact(Size),
+    /// The smallest frame of the same shape that covers this size.
+    Cover(Size),
     /// Sides that are multiples of `factor`, of about the frame's ratio, with a number of pixels within limits.
     Multiple {
         /// In pixels.
@@ -149,6 +151,17 @@ pub struct AugmentationPolicy {
     pub fill: [f64; 3],
 }
 
+/// Positions of which [`Transform::MultiScaleCrop`] draws one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CropPositions {
+    /// The corners and the center.
+    Five,
+    /// Also the middles of the edges, and the centers of the quarters.
+    Thirteen,
+    /// All.
+    Any,
+}
+
 /// One transform of a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Transform {
@@ -196,6 +209,32 @@ pub enum Transform {
         scale: UniformRange,
         /// Width over height, drawn uniformly in its logarithm.
         ratio: UniformRange,
+        /// The resampling kernel.
+        filter: Filter,
+        /// Crops a part of the frame of display size.
+        display_aspect: bool,
+    },
+    /// Resizes the shorter side to a length drawn from a list.
+    RandomShortestSize {
+        /// Lengths in pixels; at least one.
+        sizes: Vec<u32>,
+        /// Maximum length of the longer side in pixels.
+        longest: Option<u32>,
+        /// The resampling kernel.
+        filter: Filter,
+        /// Computes the new size from the display size.
+        display_aspect: bool,
+    },
+    /// Crops a part whose sides are products of the shorter side with one of several scales each, and resizes it.
+    MultiScaleCrop {
+        /// Size after the resize.
+        size: Size,
+        /// Scales, 0 to 1; at least one.
+        scales: Vec<f64>,
+        /// Largest difference of the positions of both sides' scales in the list.
+        max_distort: u32,
+        /// Where the part may be.
+        positions: CropPositions,
         /// The resampling kernel.
         filter: Filter,
         /// Crops a part of the frame of display size.
@@ -249,6 +288,19 @@ pub enum Transform {
         saturation: Option<UniformRange>,
         /// Fraction of the full circle.
         hue: Option<UniformRange>,
+    },
+    /// Brightness, contrast, saturation, hue and the order of the channels, each with a probability: torchvision's.
+    RandomPhotometricDistort {
+        /// Factor.
+        brightness: UniformRange,
+        /// Factor.
+        contrast: UniformRange,
+        /// Factor.
+        saturation: UniformRange,
+        /// Fraction of the full circle.
+        hue: UniformRange,
+        /// Probability of each change.
+        p: f64,
     },
     /// Hue, saturation, contrast (about 128), brightness, in this order: DALI's.
     ColorTwist {
@@ -325,6 +377,18 @@ pub enum Transform {
     },
     /// `(value / 255 - mean) / std` per channel; needs a float dtype.
     Normalize(Normalize),
+    /// Applies all of a list with probability `p`.
+    RandomApply {
+        /// The list.
+        steps: Vec<Step>,
+        /// Probability.
+        p: f64,
+    },
+    /// Applies one of several lists.
+    RandomChoice {
+        /// The lists, each with its weight: not negative, and at least one above 0.
+        choices: Vec<(f64, Vec<Step>)>,
+    },
 }
 
 /// A transform, and whether its parameters are drawn per clip or per frame.
@@ -334,6 +398,31 @@ pub struct Step {
     pub transform: Transform,
     /// Draws the parameters for each frame, instead of once per clip.
     pub per_frame: bool,
+}
+
+impl Step {
+    /// Whether a condition holds for the step or for one in its lists that may be applied.
+    pub fn any(&self, condition: &dyn Fn(&Self) -> bool) -> bool {
+        let choices = self.transform.choices();
+        let mut inner =
+            choices.iter().filter(|(weight, _)| *weight > 0.0).flat_map(|(_, steps)| steps.iter());
+        condition(self) || inner.any(|step| step.any(condition))
+    }
+
+    /// Number of steps, with those in its lists.
+    pub fn count(&self) -> usize {
+        let lists = match &self.transform {
+            Transform::RandomApply { steps, .. } => count_steps(steps),
+            Transform::RandomChoice { choices } => choices.iter().map(|(_, steps)| count_steps(steps)).sum(),
+            _ => 0,
+        };
+        1 + lists
+    }
+}
+
+/// Number of steps, with those in their lists.
+pub fn count_steps(steps: &[Step]) -> usize {
+    steps.iter().map(Step::count).sum()
 }
 
 impl From<Transform> for Step {
@@ -352,6 +441,8 @@ impl Transform {
             Self::CenterCrop(_) => "CenterCrop",
             Self::RandomCrop { .. } => "RandomCrop",
             Self::RandomResizedCrop { .. } => "RandomResizedCrop",
+            Self::RandomShortestSize { .. } => "RandomShortestSize",
+            Self::MultiScaleCrop { .. } => "MultiScaleCrop",
             Self::FiveCrop(_) => "FiveCrop",
             Self::ThreeCrop(_) => "ThreeCrop",
             Self::RandomFlip { flip: Flip::Horizontal, .. } => "RandomHorizontalFlip",
@@ -361,6 +452,7 @@ impl Transform {
             Self::Pad { .. } => "Pad",
             Self::Letterbox { .. } => "Letterbox",
             Self::ColorJitter { .. } => "ColorJitter",
+            Self::RandomPhotometricDistort { .. } => "RandomPhotometricDistort",
             Self::ColorTwist { .. } => "ColorTwist",
             Self::RandomGrayscale { .. } => "RandomGrayscale",
             Self::RandomOperation { name, .. } => name,
@@ -373,6 +465,20 @@ impl Transform {
             Self::Cutout { .. } => "Cutout",
             Self::GridMask { .. } => "GridMask",
             Self::Normalize(_) => "Normalize",
+            Self::RandomApply { .. } => "RandomApply",
+            Self::RandomChoice { .. } => "RandomChoice",
+        }
+    }
+
+    /// The lists of which a [`RandomApply`](Self::RandomApply) or [`RandomChoice`](Self::RandomChoice) applies one, with
+    /// their weights; none for other transforms.
+    pub fn choices(&self) -> Vec<(f64, &[Step])> {
+        match self {
+            Self::RandomApply { steps, p } => vec![(*p, steps), (1.0 - p, &[])],
+            Self::RandomChoice { choices } => {
+                choices.iter().map(|(weight, steps)| (*weight, &steps[..])).collect()
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -385,7 +491,7 @@ impl Transform {
         }
     }
 
-    /// Whether its parameters depend on the clip.
+    /// Whether its own parameters depend on the clip; those in its lists may do so too.
     pub fn is_random(&self) -> bool {
         let chance = |p: f64| p > 0.0 && p < 1.0;
         match self {
@@ -393,10 +499,16 @@ impl Transform {
                 chance(*p)
             }
             Self::GaussianBlur { sigma, .. } => sigma.is_random(),
+            Self::RandomShortestSize { sizes, .. } => sizes.len() > 1,
+            Self::RandomApply { .. } | Self::RandomChoice { .. } => {
+                self.choices().iter().filter(|(weight, _)| *weight > 0.0).count() > 1
+            }
             Self::RandomCrop { .. }
             | Self::RandomResizedCrop { .. }
+            | Self::MultiScaleCrop { .. }
             | Self::RandomAffine { .. }
             | Self::ColorJitter { .. }
+            | Self::RandomPhotometricDistort { .. }
             | Self::ColorTwist { .. }
             | Self::AugmentationPolicy(_)
             | Self::RandomErasing { .. }
@@ -411,6 +523,7 @@ impl Transform {
         matches!(
             self,
             Self::ColorJitter { .. }
+                | Self::RandomPhotometricDistort { .. }
                 | Self::ColorTwist { .. }
                 | Self::RandomGrayscale { .. }
                 | Self::RandomOperation { .. }

@@ -16,8 +16,8 @@ INEXACT_CODECS = {"mpeg4", "msmpeg4", "wmv", "h263", "flv1", "mpeg12"}
 #: Valid changes that the ffmpeg program does not handle: it appends the data of a repeated transport packet.
 ORACLE_MISREADS = {"repeated_ts_packet"}
 #: Bases whose decoder accepts data in newer releases that the oracle's refuses: MJPEG with invalid coefficients, FFV1
-#: of versions without checksums.
-TOLERANT_BASES = ("mjpeg", "ffv1.avi")
+#: of versions without checksums. Of uncompressed pictures, any bytes are valid.
+TOLERANT_BASES = ("mjpeg", "ffv1.avi", "raw")
 #: Codecs whose frames depend on previous ones without a way to notice that these are missing; decoder releases then
 #: differ in pixels too.
 UNNUMBERED_CODECS = {"intra", "vp8", "ffv1"}

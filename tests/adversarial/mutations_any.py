@@ -99,6 +99,8 @@ def head_number(m: Material) -> tuple[bytes, str]:
 def appended(m: Material) -> tuple[bytes, str]:
     """Bytes after the end."""
     tail = m.draw.choice([bytes(100), b"\xff" * 7, m.draw.randbytes(300), b"TAG" + bytes(125)])
+    if m.base.container == "raw":
+        tail = bytes(len(tail))  # other bytes belong to the last picture, where they are damage
     return m.data + tail, f"{len(tail)} bytes after the end"
 
 

@@ -178,6 +178,9 @@ def unknown_unit(m: Material) -> tuple[bytes, str]:
     suffix = m.draw.choice([".mp4", ".mp4", *suffixes[m.base.codec]])
     m.same_frames_as = m.data
     if suffix != ".mp4":
+        first, size = mp4.samples(data)[0]
+        if suffix == ".ts" and data[first : first + size].startswith((b"\0\0\0\1", b"\0\0\1")):
+            raise NotApplicable  # FFmpeg's muxer takes this length of the first unit for a start code
         end = Path(m.base.name).suffix
         m.same_frames_as = m.remuxed("-c copy", suffix, (end, m.data))
         data = m.remuxed("-c copy", suffix, (end, data))

@@ -14,6 +14,7 @@ import docs_snippets
 import framespool as fsp
 import pytest
 from framespool._transcode import _ffmpeg
+from framespool.datasets import _dataset
 from servers import S3, Nginx, reserved_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,6 +88,12 @@ def messages_without_debug_output(monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     monkeypatch.setattr(fsp.Error, "__init__", record)
     yield
     assert not wrong, wrong
+
+
+@pytest.fixture(autouse=True)
+def no_earlier_loaders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loaders of other tests, whose classes have other numbers, cause no warning."""
+    monkeypatch.setattr(_dataset, "_numberings", {})
 
 
 @pytest.fixture(scope="session")

@@ -113,6 +113,97 @@ def lightning(dataset) -> dict:
     return said
 
 
+def lightning_resume(dataset) -> dict:
+    """Clip ids and frame indices of each training batch of a run, or of a run from each of its checkpoints.
+
+    The first process trains without interruption and saves checkpoints. The second creates everything again.
+    """
+    import lightning.pytorch as pl
+    from framespool.torch import ClipDataModule, TorchLoader
+
+    folder, ranks = Path(sys.argv[2]), int(os.environ["WORLD_SIZE"])
+    keywords = {**KEYWORDS, "batch_size": 2, "dataset": dataset, "clip_sampler": SAMPLING}
+    loaders = {
+        "module": lambda: ClipDataModule(train=keywords),
+        "plain": lambda: framespool.torch.ClipLoader(**keywords),
+        "several": lambda: {
+            "long": framespool.torch.ClipLoader(**keywords),
+            "short": TorchLoader(framespool.torch.ClipLoader(**{**keywords, "dataset": dataset[:2]})),
+        },
+    }
+
+    class Saving(pl.Callback):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def save(self, trainer, hook: str) -> None:
+            trainer.save_checkpoint(folder / f"{self.name}-{trainer.global_step}-{hook}.ckpt")
+
+        def on_train_batch_end(self, trainer, module, outputs, batch, number) -> None:
+            if number == 1 and trainer.current_epoch < 2:
+                self.save(trainer, "batch")
+
+        def on_validation_end(self, trainer, module) -> None:
+            if trainer.current_epoch == 1:
+                self.save(trainer, "validation")
+
+        def on_train_epoch_end(self, trainer, module) -> None:
+            if trainer.current_epoch == 0:
+                self.save(trainer, "epoch")
+
+    class Model(pl.LightningModule):
+        def __init__(self, *, estimated: bool) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+            self.estimated = estimated
+            self.seen: list = []
+
+        def training_step(self, batch, number):
+            parts = batch if isinstance(batch, dict) and "long" in batch else {"": batch}
+            seen = [[part[key].tolist() for key in ("clip_ids", "indices")] for part in map(as_dict, parts.values())]
+            self.seen.append([self.trainer.current_epoch, *seen])
+            return self.layer(torch.ones(1, 1)).sum()
+
+        def validation_step(self, batch, number):
+            pass
+
+        def configure_optimizers(self):
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+            if not self.estimated:
+                return optimizer
+            steps = self.trainer.estimated_stepping_batches
+            return [optimizer], [torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)]
+
+    def as_dict(batch):
+        return batch if isinstance(batch, dict) else batch.as_dict()
+
+    def fit(name: str, estimated: bool, checkpoint: Path | None = None) -> list:
+        quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+        strategy = {"devices": ranks, "strategy": "ddp"} if ranks > 1 else {"devices": 1}
+        trainer = pl.Trainer(
+            accelerator="cpu",
+            max_epochs=3,
+            num_sanity_val_steps=0,
+            enable_checkpointing=False,
+            callbacks=[] if checkpoint else [Saving(f"{name}-{estimated:d}")],
+            **strategy,
+            **quiet,
+        )
+        model, train = Model(estimated=estimated), loaders[name]()
+        validation = torch.utils.data.DataLoader(range(ranks))
+        if isinstance(train, pl.LightningDataModule):
+            train.val_dataloader = lambda: validation
+            trainer.fit(model, train, ckpt_path=checkpoint)
+        else:
+            trainer.fit(model, train, validation, ckpt_path=checkpoint)
+        return model.seen
+
+    saved = sorted(folder.glob("*.ckpt"))
+    if not saved:
+        return {f"{name}-{estimated:d}": fit(name, estimated) for name in loaders for estimated in (False, True)}
+    return {path.stem: fit(path.stem.split("-")[0], path.stem.split("-")[1] == "1", path) for path in saved}
+
+
 def training(dataset) -> dict:
     """Trains with DDP on a grouped shuffle until rank 1 is killed, or from the last checkpoint to the end of the epoch.
 
@@ -157,7 +248,8 @@ def main() -> None:
     KEYWORDS["shuffle"] = shuffle or "full"
     dataset = [(path, label) for label, path in enumerate(paths)]
     rank = os.environ["RANK"]
-    said = {"ranks": ranks, "accelerate": accelerate, "lightning": lightning, "training": training}[what](dataset)
+    runs = {f.__name__: f for f in (ranks, accelerate, lightning, lightning_resume, training)}
+    said = runs[what](dataset)
     (Path(folder) / f"{rank}.json").write_text(json.dumps(said))
     if torch.distributed.is_initialized():
         # The threads of a process group that is still open may abort the process at exit.

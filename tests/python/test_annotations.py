@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 
 import framespool as fsp
 import numpy as np
@@ -60,7 +61,7 @@ def test_entries_are_chosen_by_what_the_list_says(table):
 
 
 def test_a_mix_keeps_its_weights_and_its_columns(table):
-    mixed = mix((table, 3), ([("d", 0), ("e", 1)], 1))
+    mixed = mix((table, 3), (Dataset([("d", 0), ("e", 1)], ["x", "y"]), 1))
     assert mixed.columns["id"] == ["1", "2", "3", None, None]
     assert pickle.loads(pickle.dumps(mixed)) == mixed
     kept = mixed.filter(lambda source, label, row: label == 1)
@@ -255,6 +256,10 @@ def test_ucf101(tmp_path):
     assert train.samples == [("/v/Archery/a.avi", 1), ("/v/ApplyEyeMakeup/b.avi", 0)]
     assert train.classes == ["ApplyEyeMakeup", "Archery"]
     assert fsp.datasets.ucf101(tmp_path, "/v", train=False).samples == [("/v/Archery/c.avi", 1)]
+    names = ["Archery", "Biking", "ApplyEyeMakeup"]
+    assert [label for _, label in fsp.datasets.ucf101(tmp_path, "/v", classes=names)] == [0, 2]
+    with pytest.raises(fsp.ArgumentError, match=r"sample 1 \('/v/ApplyEyeMakeup/b.avi'\): the label 'ApplyEyeMakeup'"):
+        fsp.datasets.ucf101(tmp_path, "/v", classes=names[:2])
     write(tmp_path / "trainlist02.txt", "Archery/a.avi 1\n")
     with pytest.raises(fsp.ArgumentError, match=r"trainlist02.txt, line 1: class Archery is number 2"):
         fsp.datasets.ucf101(tmp_path, "/v", split=2)
@@ -269,6 +274,9 @@ def test_hmdb51(tmp_path):
     train, test = (fsp.datasets.hmdb51(tmp_path, "/v", train=train) for train in (True, False))
     assert train.samples == [("/v/wave/a.avi", 1)] and train.classes == ["brush_hair", "wave"]
     assert test.samples == [("/v/brush_hair/d.avi", 0), ("/v/wave/b.avi", 1)]
+    assert fsp.datasets.hmdb51(tmp_path, "/v", classes=["wave", "brush_hair"]).samples == [("/v/wave/a.avi", 0)]
+    with pytest.raises(fsp.ArgumentError, match="the label 'wave' is not one of the 1 classes"):
+        fsp.datasets.hmdb51(tmp_path, "/v", classes=["brush_hair"])
     with pytest.raises(fsp.ArgumentError, match="_test_split2.txt"):
         fsp.datasets.hmdb51(tmp_path, "/v", split=2)
 
@@ -344,6 +352,121 @@ def test_json_lines(tmp_path):
     ):
         with pytest.raises(fsp.ArgumentError, match=text):
             fsp.datasets.json_lines(other, **wrong)
+
+
+def test_json_lines_of_some_rows_and_given_classes(tmp_path):
+    rows = [{"video": "a.mp4", "label": "run", "split": "train"}, {"video": "b.mp4", "label": "jump", "split": "val"}]
+    path = write(tmp_path / "list.jsonl", "\n\n".join(json.dumps(row) for row in rows))
+    parts = [fsp.datasets.json_lines(path, source="video", where={"split": part}) for part in ("train", "val")]
+    assert [part.samples for part in parts] == [[(f"{tmp_path}/a.mp4", 1)], [(f"{tmp_path}/b.mp4", 0)]]
+    assert parts[0].classes == parts[1].classes == ["jump", "run"] and parts[1].columns == {"split": ["val"]}
+    names = ["walk", "run", "jump"]
+    chosen = fsp.datasets.json_lines(path, source="video", where={"label": ["jump"]}, classes=names)
+    assert (chosen.samples, chosen.classes) == ([(f"{tmp_path}/b.mp4", 2)], names)
+    for wrong, text in (
+        (
+            {},
+            r'list.jsonl, line 1: "uri" is missing or null; the line has the keys "video", "label", "split": .*source=',
+        ),
+        ({"source": "video", "classes": ["run"]}, r"list.jsonl, line 3: 'jump' is not one of the 1 classes"),
+        ({"source": "video", "classes": ["run", "run"]}, r"'run' twice"),
+        (
+            {"source": "video", "where": {"split": "test"}},
+            r"no row with 'test' in the column 'split'; it has 'train', ",
+        ),
+        ({"source": "video", "where": {"fold": 1}}, "no column 'fold'; it has 'split', 'label'"),
+        ({"source": "video", "where": "train"}, "where must be a dict"),
+    ):
+        with pytest.raises(fsp.ArgumentError, match=text):
+            fsp.datasets.json_lines(path, **wrong)
+
+
+# --- CSV
+
+
+def test_csv(tmp_path):
+    rows = [
+        "video, action,split,fold,user_id,start,text",
+        '"a, b.mp4","open, close",train,1,1,,"two\nlines ""quoted"""',
+        "",
+        "c.mp4,walk,val,2,2,1.5,",
+        "s3://bucket/d.mp4,run,train,,3,,x",
+    ]
+    path = write(tmp_path / "all.csv", "\ufeff" + "\r\n".join(rows))
+    named = {"source": "video", "label": "action"}
+    dataset = fsp.datasets.csv(path, **named)
+    assert dataset.samples == [
+        (f"{tmp_path}/a, b.mp4", 0),
+        (VideoSegment(f"{tmp_path}/c.mp4", start_seconds=1.5), 2),
+        ("s3://bucket/d.mp4", 1),
+    ]
+    assert dataset.classes == ["open, close", "run", "walk"]
+    assert dataset.columns == {
+        "split": ["train", "val", "train"],
+        "fold": [1, 2, None],
+        "user_id": ["1", "2", "3"],
+        "text": ['two\nlines "quoted"', None, "x"],
+    }
+    # A part of the rows numbers the classes as all rows do.
+    val = fsp.datasets.csv(path, **named, where={"split": ["val", "test"], "fold": 2}, root="/r", columns=["fold"])
+    assert val.samples == [(VideoSegment("/r/c.mp4", start_seconds=1.5), 2)] and val.columns == {"fold": [2]}
+    assert val.classes == dataset.classes
+    names = ["walk", "run", "open, close", "jump"]
+    assert [label for _, label in fsp.datasets.csv(path, **named, classes=names)] == [2, 0, 1]
+    digits = write(tmp_path / "digits.tsv", "path\tlabel\na b.mp4\t7\nc.mp4\t1\n")
+    assert [label for _, label in fsp.datasets.csv(digits)] == [7, 1]
+    assert [label for _, label in fsp.datasets.csv(digits, classes=["1", "7"])] == [1, 0]
+    scores = write(tmp_path / "scores.csv", "path;label\na.mp4;0.5\nb.mp4;2\n")
+    assert fsp.datasets.csv(scores, delimiter=";", root="").samples == [("a.mp4", 0.5), ("b.mp4", 2.0)]
+    for wrong, text in (
+        ({}, "source: .*all.csv has no column 'path'; it has 'video', 'action'"),
+        ({**named, "label": "class"}, "label: .*all.csv has no column 'class'"),
+        ({**named, "classes": ["walk", "run"]}, "all.csv, line 2: the label 'open, close' is not one of the 2 classes"),
+        ({**named, "where": {"split": "tran"}}, "no row with 'tran' in the column 'split'; it has 'train', 'val'"),
+        ({**named, "where": {"part": 1}}, "where: .*all.csv has no column 'part'"),
+        ({**named, "start": "fold", "end": "start"}, "all.csv, line 5: .*end"),
+        ({**named, "in_frames": True}, "all.csv, line 5: .*1.5"),
+        ({"delimiter": ";;"}, "delimiter must be one character"),
+    ):
+        with pytest.raises(fsp.ArgumentError, match=text):
+            fsp.datasets.csv(path, **wrong)
+    for text, said in (
+        ("path,label\na.mp4\n", "bad.csv, line 2: has 1 fields where the header has 2"),
+        ('path,label\n\n"a.mp4,1\n', "bad.csv, line 3: "),
+        ("path;label\na.mp4;1\n", "pass delimiter=';'"),
+        ("path,path\na,b\n", "two columns are named 'path'"),
+        ("path\na.mp4,\n", "bad.csv, line 2: has 2 fields"),
+        ("path,label\n,walk\n", "bad.csv, line 2 has no path"),
+        ("path,label\n", "has no rows"),
+        ("", "has no rows"),
+        (b"path\ncaf\xe9.mp4\n", "bad.csv is not UTF-8"),
+    ):
+        with pytest.raises(fsp.ArgumentError, match=said):
+            fsp.datasets.csv(write(tmp_path / "bad.csv", text))
+    with pytest.raises(fsp.NotFoundError, match="none.csv"):
+        fsp.datasets.csv(tmp_path / "none.csv")
+    with pytest.raises(fsp.ReadError, match=re.escape(str(tmp_path))):
+        fsp.datasets.csv(tmp_path)
+
+
+def test_a_table_is_not_taken_for_a_list(tmp_path):
+    for header in ("path,label name,split", "path;label;split"):
+        table = write(tmp_path / "train.csv", f"{header}\na.mp4,run,train\n")
+        with pytest.raises(fsp.ArgumentError, match=r"train.csv, line 1: .*datasets.csv"):
+            fsp.datasets.annotation_file(table)
+    with pytest.raises(fsp.ArgumentError, match=r"line 1: label 'split' is not an integer; .*datasets.csv"):
+        fsp.datasets.annotation_file(write(table, "path,label,split\na.mp4,run,train\n"), delimiter=",")
+    with pytest.raises(fsp.ArgumentError, match=r"line 1: the header lacks youtube_id, .*datasets.csv"):
+        fsp.datasets.kinetics(table, tmp_path)
+    with pytest.raises(
+        fsp.ArgumentError, match=r"line 2: .*'b.mp4,1' has several fields and is no file; pass delimiter="
+    ):
+        fsp.datasets.annotation_file(write(table, "a.mp4 0\nb.mp4,1\n"))
+    # Names with commas are valid.
+    write(tmp_path / "x,y", "")
+    names = ["a,b.mp4 0", "c, d.jpg 1", "x,y 2", "https://host/a?b=1,2 3"]
+    listed = fsp.datasets.annotation_file(write(table, "\n".join(names)))
+    assert [label for _, label in listed] == [0, 1, 2, 3]
 
 
 # --- segments

@@ -246,6 +246,11 @@ def test_shards_give_the_batches_of_the_plain_files(tmp_path, short_clips, form)
         shard(tmp_path / f"train-{number:03}.tar", samples[number * 5 : number * 5 + 5], form)
     dataset = fsp.datasets.webdataset(f"{tmp_path}/train-{{000..002}}.tar")
     assert [label for _, label in dataset] == [label for _, label in short_clips] and dataset.classes == []
+    labels = [label for _, label in short_clips]
+    names = [f"class {number}" for number in range(max(labels) + 1)]
+    assert fsp.datasets.webdataset(f"{tmp_path}/train-{{000..002}}.tar", classes=names).classes == names
+    with pytest.raises(fsp.ArgumentError, match=f"label {max(labels)} is not one of the {max(labels)} classes"):
+        fsp.datasets.webdataset(f"{tmp_path}/train-{{000..002}}.tar", classes=names[:-1])
     assert digest(clips(dataset)) == digest(clips(short_clips))
     member = dataset[7][0]
     assert (

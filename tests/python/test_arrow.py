@@ -98,6 +98,10 @@ def test_rows_may_name_videos_and_parts_of_them(tmp_path, short_clips, stream):
         (VideoSegment(str(tmp_path / "x.mp4"), start_seconds=1.0), -1),
     ]
     assert dataset.classes == ["jump", "run"]
+    given = fsp.datasets.arrow(path, classes=["run", "walk", "jump"])
+    assert given.classes == ["run", "walk", "jump"] and [label for _, label in given][:2] == [0, 2]
+    with pytest.raises(fsp.ArgumentError, match="row 1: 'jump' is not one of the 1 classes"):
+        fsp.datasets.arrow(path, classes=["run"])
     plain = ("caption", "score", "small", "half", "good", "none", "codes", "last")
     assert dataset.columns == {name: made[name].to_pylist() for name in plain}
     named = fsp.datasets.arrow(path, columns=["tags", "pair", "meta.deep.er", "last"], label="small")
@@ -119,6 +123,10 @@ def test_class_label_names_are_read_from_metadata(tmp_path, photos):
     written(tmp_path / "c.arrow", made, stream=True)
     dataset = fsp.datasets.arrow(tmp_path, source="image")
     assert dataset.classes == ["cat", "dog"] and [label for _, label in dataset] == [1, 0]
+    given = fsp.datasets.arrow(tmp_path, source="image", classes=["dog", "bird", "cat"])
+    assert given.classes == ["dog", "bird", "cat"] and [label for _, label in given] == [0, 2]
+    with pytest.raises(fsp.ArgumentError, match="the label 'dog' is not one of the 1 classes"):
+        fsp.datasets.arrow(tmp_path, source="image", classes=["cat"])
 
 
 def test_unsupported_columns_are_named(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 import framespool as fsp
@@ -95,6 +96,47 @@ def test_describe_clip_reports_the_applied_draws(short_clips):
     fresh = loader(short_clips, transforms=transforms, dtype="uint8")
     fresh.set_epoch(5)
     assert fresh.describe_clip(0) == made.describe_clip(0, epoch=5) != made.describe_clip(0)
+
+
+def test_describe_clip_reports_what_a_list_inside_drew(short_clips):
+    """Applying the reported choices to the frames, one after another, gives the delivered clips."""
+    views = [[t.Resize((60, 60))], [t.RandomShortestSize(range(62, 70)), t.RandomCrop(60)]]
+    transforms = [t.RandomChoice(views, p=[1, 2]), t.RandomApply([t.RandomInvert(0.5), t.RandomPosterize(2, 1)], 0.4)]
+    made = loader(short_clips, transforms=transforms, dtype="uint8", layout="NTHWC")
+    seen = set()
+    for batch in itertools.chain.from_iterable(made for _ in range(4)):
+        assert batch.frames.shape[2:] == (60, 60, 3), "lists that end in one size give one batch"
+        for i, clip in enumerate(batch.clip_ids.tolist()):
+            described = made.describe_clip(clip)
+            choice, apply = described["transforms"]
+            number, names = int(choice["choice"]), [inner["name"] for inner in choice["transforms"]]
+            assert names == [type(entry).__name__ for entry in views[number]]
+            steps = [t.Resize((60, 60))]
+            if number == 1:
+                size, crop = choice["transforms"]
+                top, left = int(crop["top"]), int(crop["left"])
+                steps = [t.Resize(int(size["size"]))]
+            assert len(apply["transforms"]) == 2 * apply["applied"]
+            frames = fsp.Video(described["path"]).frames(described["indices"], transforms=steps).data.numpy()
+            expected = frames if number == 0 else frames[:, top : top + 60, left : left + 60]
+            inverted = apply["applied"] and apply["transforms"][0]["applied"]
+            expected = 255 - expected if inverted else expected
+            expected = expected & 0b11000000 if apply["applied"] else expected
+            assert np.array_equal(batch.frames[i].numpy(), expected)
+            seen.add((number, apply["applied"], inverted))
+    assert len(seen) == 6, "each list, and each change with and without"
+
+
+def test_lists_that_end_in_different_sizes_give_lists_of_clips(short_clips):
+    for transforms in (
+        [t.RandomShortestSize(range(40, 60))],
+        [t.Resize((60, 60)), t.RandomApply([t.CenterCrop(50)])],
+        [t.RandomChoice([t.Resize((60, 60)), t.Resize((50, 50))])],
+    ):
+        sizes = {clip.shape for batch in loader(short_clips, transforms=transforms) for clip in batch.frames}
+        assert len(sizes) > 1
+        with pytest.raises(fsp.ArgumentError, match="cannot be stacked|one size"):
+            list(loader(short_clips, transforms=transforms, collate="stack"))
 
 
 def test_frames_of_a_clip_share_random_parameters(picture):
@@ -371,6 +413,12 @@ def test_geometry_moves_points_as_label_maps_move(tmp_path):
         [t.RandomAffine(40, (0.1, 0.1), (0.7, 1.3), 20), t.RandomHorizontalFlip(), t.Resize((140, 150))],
         [t.Resize(170), t.RandomRotation(30, expand=True), t.RandomVerticalFlip(), t.Letterbox((160, 200))],
         [t.Pad(9), t.RandomCrop(150), t.RandomHorizontalFlip(1.0), t.Resize((200, 190)), t.CenterCrop((170, 180))],
+        [t.RandomShortestSize(range(150, 200), max_size=220), t.RandomCrop(140)],
+        [
+            t.MultiScaleCrop((150, 170), fix_crop=False),
+            t.RandomApply([t.RandomHorizontalFlip(1), t.RandomRotation(20)]),
+        ],
+        [t.RandomChoice([t.Resize((130, 160)), [t.Resize((130, 160), fit="cover"), t.RandomCrop((130, 160))]])],
     ):
         loader = fsp.ImageLoader(files, masks=masks, batch_size=3, transforms=steps, seed=2, shuffle="full")
         for batch in loader:
@@ -388,7 +436,7 @@ def test_geometry_moves_points_as_label_maps_move(tmp_path):
                     # The disc is in the box around its corners.
                     assert box[0] - 1 < columns.min() and columns.max() < box[2] and box[1] - 1 < rows.min()
                     seen += 1
-    assert seen > 15
+    assert seen > 24
 
 
 def test_geometry_of_clips_and_views(short_clips):
@@ -403,6 +451,55 @@ def test_geometry_of_clips_and_views(short_clips):
     assert [[view[0][2] for view in clip] for clip in batch.geometry.tolist()] == [[0, -15, -30]] * 2
     [batch] = fsp.ClipLoader(short_clips[:2], rule, batch_size=2, transforms=None)
     assert batch.geometry.tolist() == [[[1, 0, 0], [0, 1, 0]]] * 2
+
+
+@pytest.mark.parametrize("library", ["lists", "numpy", "torch"])
+def test_clips_may_have_different_numbers_of_boxes(short_clips, library):
+    loader = fsp.ClipLoader(
+        short_clips[:3],
+        fsp.samplers.random(sequence_length=2),
+        batch_size=3,
+        transforms=[t.RandomResizedCrop(64), t.RandomHorizontalFlip()],
+        seed=1,
+    )
+    [batch] = loader
+    given = [[[0, 0, 0.5, 1.0], [0.25, 0.5, 1, 0.75]], [], [[0.5, 0, 1, 0.5]]]
+    make = {"lists": list, "numpy": np.array, "torch": lambda rows: pytest.importorskip("torch").tensor(rows)}[library]
+    sizes = batch.video_info[:, 3:5]
+    scale = sizes.numpy()[:, [1, 0, 1, 0]]
+    for size in (None, (64, 64)):
+        for relative in (sizes, sizes.numpy(), sizes.numpy().tolist()):
+            moved = t.map_boxes([make(rows) for rows in given], batch.geometry, size, relative_to=relative)
+            assert isinstance(moved, list) and [each.shape for each in moved] == [(2, 4), (0, 4), (1, 4)]
+            assert all(hasattr(each, "detach") == (library == "torch") for each in moved)
+            for clip in (0, 2):
+                pixels = np.array(given[clip]) * scale[clip]
+                expected = t.map_boxes(pixels, batch.geometry.numpy()[clip], size)
+                assert np.array_equal(np.asarray(moved[clip]), expected)
+    # Equal numbers of boxes in nested lists are one array, also relative ones; a clip alone has its own geometry.
+    pairs = [given[0]] * 3
+    together = t.map_boxes(pairs, batch.geometry, relative_to=sizes)
+    assert together.shape == (3, 2, 4)
+    arrays = t.map_boxes([np.array(rows) for rows in pairs], batch.geometry, relative_to=sizes)
+    assert isinstance(arrays, list) and np.array_equal(np.stack(arrays), together)
+    one = t.map_boxes(given[0], batch.geometry.numpy()[1], relative_to=sizes.numpy()[1])
+    assert np.array_equal(one, together[1])
+    assert t.map_boxes([], batch.geometry.numpy()[1]).shape == (0, 4)
+    assert [each.shape for each in t.map_boxes([None, [], []], batch.geometry)] == [(0, 4)] * 3
+    points = t.map_points([[[1, 2]], [[1, 2], [3, 4]], []], batch.geometry)
+    assert [each.shape for each in points] == [(1, 2), (2, 2), (0, 2)]
+    for wrong, more, said in (
+        (given[:2], {}, "boxes are those of 2 clips, and geometry is of 3"),
+        (given, {"relative_to": sizes.numpy()[:2]}, "relative_to must be .* got 2 sizes"),
+        (pairs, {"relative_to": sizes.numpy()[:2]}, "relative_to must be"),
+        (pairs, {"relative_to": (1, 2, 3)}, "relative_to must be"),
+        ([[[[1, 2, 3, 4]], []]] * 3, {}, r"boxes must be numbers of the shape \(..., 4\), or a list with \(K, 4\)"),
+        ([[[1, 2, 3]], [], []], {}, "boxes must be"),
+        ([["a"], [], []], {}, "boxes must be"),
+        ("boxes", {}, "boxes must be"),
+    ):
+        with pytest.raises(fsp.ArgumentError, match=said):
+            t.map_boxes(wrong, batch.geometry, **more)
 
 
 def test_points_and_boxes_keep_their_shape_and_library():

@@ -352,6 +352,22 @@ def test_mismatched_state_is_rejected_with_difference(tiny_clips):
             fits.load_state_dict(wrong)
 
 
+def test_a_changed_argument_inside_a_list_is_named(tiny_clips):
+    T = fsp.transforms
+
+    def inside(p, size=24):
+        return [T.RandomChoice([T.Resize((24, 32)), [T.RandomShortestSize(size), T.CenterCrop((24, 32))]], p)]
+
+    state = loader(tiny_clips, transforms=inside([1, 2])).state_dict()
+    loader(tiny_clips, transforms=inside([1, 2])).load_state_dict(state)
+    for other, message in (
+        (inside([1, 3]), r"p: \(1\.0, 2\.0\).*, is .*p: \(1\.0, 3\.0\)"),
+        (inside([1, 2], 30), r"min_size: \(24\.0\).*, is .*min_size: \(30\.0\)"),
+    ):
+        with pytest.raises(fsp.ArgumentError, match=f"transforms was .*{message}"):
+            loader(tiny_clips, transforms=other).load_state_dict(state)
+
+
 def test_a_dataset_that_moved_is_the_same_dataset(tiny_clips, tmp_path):
     moved = []
     for path, label in tiny_clips:

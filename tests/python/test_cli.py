@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import pty
@@ -280,3 +281,41 @@ def test_each_command_takes_urls(words, is_list, short_clips, encoder, tmp_path,
     if words[0] == "index":
         summary = json.loads(out)
         assert (summary["videos"], summary["indexed"], summary["failed"]) == (1, 1, [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["doctor"],
+        ["probe"],
+        ["validate"],
+        ["preview", "--out", "clips.html"],
+        ["bench", "--seconds", "0.1"],
+        ["index"],
+        ["transcode", "--out", "small", "--dry-run"],
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("name", ["all.csv", "all.tsv", "all.jsonl"])
+def test_each_command_reads_tables(words, name, short_clips, encoder, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FRAMESPOOL_INDEX", str(tmp_path / "index"))
+    rows = [{"id": "7", "video": str(Path(path).resolve()), "label": "run"} for path, _ in short_clips[:2]]
+    rows[1] |= {"label": "walk, slowly", "start": 0, "end": 60}
+    with open(name, "w") as file:
+        if name.endswith(".jsonl"):
+            file.writelines(f"{json.dumps(row)}\n" for row in rows)
+        else:
+            writer = csv.DictWriter(file, rows[1], delimiter="\t" if name.endswith(".tsv") else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+    code, out, err = run(capsys, words[0], name, "--json", *words[1:])
+    assert code == 0, err
+    if words[0] == "probe":
+        summary = json.loads(out)
+        assert (summary["num_samples"], summary["classes"]) == (2, {"run": 1, "walk, slowly": 1})
+    if words[0] in ("index", "validate"):
+        assert 2 in json.loads(out).values()
+    Path(name).write_text("number\n1\n" if name.endswith("sv") else '{"number": 1}\n')
+    code, out, err = run(capsys, words[0], name, "--json", *words[1:])
+    assert code == 2 and f"{name}" in err and "'number'" in err.replace('"', "'")

@@ -160,3 +160,17 @@ def test_it_can_be_ended_at_any_time(folder, videos, by, tmp_path):
 
 def _source(folder, made):
     return next(path.name for path in (folder / made.parent.name).iterdir() if path.stem == made.stem)
+
+
+def test_a_table_becomes_the_list_of_the_results(folder, tmp_path, capsys):
+    table = tmp_path / "all.csv"
+    files = sorted(str(path.relative_to(tmp_path)) for path in folder.rglob("*.*"))[:2]
+    table.write_text(f"split,path,label\ntrain,{files[0]},walk\nval,{files[1]},run\n")
+    code, said = run(capsys, table, "--out", tmp_path / "out")
+    assert code == 0 and said["result"]["videos"] == 2 and said["result"]["lists"] == []
+    new = fsp.datasets.json_lines(tmp_path / "out" / "dataset.jsonl", label="class")
+    assert ([label for _, label in new], new.classes, new.columns["split"]) == (
+        [1, 0],
+        ["run", "walk"],
+        ["train", "val"],
+    )

@@ -104,6 +104,88 @@ def test_labels_that_do_not_fit_together_are_refused(labels, said):
         fsp.datasets.Dataset([("a.mp4", "b")], ["a"])
 
 
+def test_joined_datasets_have_one_label_per_class_name(tmp_path):
+    for split, names in (("a", ("run", "walk")), ("b", ("jump", "walk")), ("c", ("walk", "run"))):
+        for name in names:
+            touch(tmp_path / split / name / "1.mp4")
+    a, b = (fsp.datasets.folder(tmp_path / split) for split in "ab")
+    lists = [fsp.datasets.Dataset(list(dataset), dataset.classes) for dataset in (a, b)]
+    unlabeled = fsp.datasets.Dataset(["x.mp4"])
+    for first, second in ((a, b), lists, (a, lists[1])):
+        for joined in (first + second, fsp.datasets.mix((first, 1), (second, 2))):
+            assert joined.classes == ["run", "walk", "jump"]
+            assert [label for _, label in joined] == [0, 1, 2, 1]
+            assert [source for source, _ in joined] == [source for source, _ in [*a, *b]]
+        assert (first + unlabeled + second).classes == ["run", "walk", "jump"]
+    assert isinstance((a + b).samples, type(a.samples))  # the engine's table
+    assert (unlabeled + b)[:2].samples == [("x.mp4", -1), (b[0][0], 0)]
+    kept = fsp.datasets.mix((a, 1), (b, 2)).filter(lambda source, label, row: label != 0)
+    assert ([label for _, label in kept], kept.classes) == ([1, 2, 1], ["run", "walk", "jump"])
+    assert (a + fsp.datasets.folder(tmp_path / "c")).samples.labels().tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("label", [0, 7, 0.5, (0, 1)])
+def test_names_and_numbers_are_not_joined(label):
+    named, bare = fsp.datasets.Dataset([("a", "run")]), fsp.datasets.Dataset([("b", -1), ("c", label)][-1:])
+    said = r"the one at index 1 has none for the label .* of sample 0 \('c'\); .*Dataset\(samples, classes\)"
+    for join in (lambda: named + bare, lambda: fsp.datasets.mix((named, 1), (bare, 1))):
+        with pytest.raises(fsp.ArgumentError, match=said):
+            join()
+    assert len(bare + bare) == 2 and len(named + fsp.datasets.Dataset([("b", -1)])) == 2
+
+
+def test_readers_number_labels_by_given_classes(tmp_path):
+    for name in ("walk", "jump"):
+        touch(tmp_path / name / "1.mp4")
+        touch(tmp_path / name / "clip" / "1.jpg")
+    names = ["run", "walk", "jump"]
+    write = (tmp_path / "list.txt").write_text
+    write("a.mp4 2\nb.mp4 -1\n")
+    d = fsp.datasets
+    for read, labels in (
+        (lambda classes: d.folder(tmp_path, classes=classes), [2, 1]),
+        (lambda classes: d.image_folder(tmp_path, classes=classes), [2, 1]),
+        (lambda classes: d.frame_folder(tmp_path, classes=classes), [2, 1]),
+        (lambda classes: d.annotation_file(tmp_path / "list.txt", classes=classes), [2, -1]),
+    ):
+        dataset = read(names)
+        assert ([label for _, label in dataset], dataset.classes) == (labels, names)
+        assert dataset.subset([0]).classes == dataset[:1].classes == names
+        assert dataset.filter(lambda source, label, row: label == 2).classes == names
+        with pytest.raises(
+            fsp.ArgumentError, match=r"sample 0 \(.*\): the label ('jump'|2) is not one of the 2 classes"
+        ):
+            read(names[:2])
+        for wrong, said in (("run", "list of names"), ([1], "list of names"), (["a", "b", "a"], "'a' twice")):
+            with pytest.raises(fsp.ArgumentError, match=said):
+                read(wrong)
+
+
+def test_a_dict_is_not_a_sample():
+    for sample in ({"path": "a.mp4", "label": 0}, {"path": "a.mp4", "label": 0, "fold": 1}, {}):
+        with pytest.raises(
+            fsp.ArgumentError, match=r"sample 1 must be \(path, label\), got a dict .*from_dataframe\(\)"
+        ):
+            fsp.datasets.Dataset(["x.mp4", sample])
+
+
+def test_other_numbers_of_equal_names_are_reported_once(short_clips, recwarn):
+    paths, rule = [path for path, _ in short_clips], fsp.samplers.random(sequence_length=2)
+
+    def load(labels, classes=()):
+        fsp.ClipLoader(fsp.datasets.Dataset(zip(paths, labels, strict=False), classes), rule, batch_size=1)
+        return [str(recwarn.pop().message) for _ in recwarn.list[:]]
+
+    train = fsp.datasets.Dataset([(paths[0], "pour"), (paths[1], "cut")])
+    assert load(["pour", "cut"]) == load(["cut", "pour"]) == load([0, 1]) == []
+    assert load(["run"]) == []  # other names
+    assert load(["cut", "wash"], ["cut", "pour", "wash"]) == load(["pour"], train.classes) == []
+    [said] = load(["pour"])
+    assert "'pour' has the label 0" in said and "and 1 in" in said and said.count(paths[0]) == 2
+    assert "classes=train.classes" in said
+    assert load(["pour"]) == []
+
+
 def test_a_batch_has_the_labels_and_columns_of_its_clips(short_clips):
     clips = short_clips[:5]
     columns = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import framespool as fsp
 import numpy as np
 import pytest
@@ -132,6 +134,47 @@ def test_last_batch_and_replacement(tiny_clips, bad_file):
     assert all(clip < 9 for clip in replaced[0].clip_ids.tolist()[3])
     with pytest.raises(fsp.Error, match="broken"):
         list(make([*tiny_clips[:3], (bad_file, 9)]))
+
+
+def damaged_at_the_end(path: str, folder: Path) -> str:
+    """A copy of a video whose first frames can be decoded, and whose last ones cannot."""
+    whole, copy = Path(path).read_bytes(), folder / "damaged.mkv"
+    for place in range(len(whole) * 6 // 10, len(whole)):
+        copy.write_bytes(whole[:place] + b"\xff\xff" + whole[place + 2 :])
+        video = fsp.Video(str(copy))
+        if len(video) != 109:
+            continue  # the container's structure is damaged
+        video.frames([0, 1])
+        try:
+            video.frames([107, 108])
+        except fsp.DecodeError:
+            return str(copy)
+    raise AssertionError("no such place")
+
+
+@pytest.mark.parametrize("part", ["whole file", "end of the file"])
+def test_a_group_is_replaced_by_clips_of_one_other_video(tiny_clips, bad_file, tmp_path, part):
+    if part == "end of the file":
+        bad_file = damaged_at_the_end(tiny_clips[2][0], tmp_path)
+    files = [*tiny_clips[:6], (bad_file, 9)]
+    sampling = fsp.samplers.uniform(sequence_length=2, clips_per_video=3)
+    keywords = {"group_clips": True, "on_error": "replace", "repeats": 2, **KEYWORDS}
+    found = []
+    for threads in (1, 3):
+        batches = list(fsp.ClipLoader(files, sampling, batch_size=3, num_threads=threads, **keywords))
+        for batch in batches:
+            assert (batch.clip_ids.numpy() // 3 == batch.video_ids.numpy()[:, None]).all()
+            assert (batch.view_ids.numpy() == [0, 1, 2]).all()
+            assert batch.labels.tolist() == [files[video][1] for video in batch.video_ids.tolist()]
+        replaced = batches[-1]
+        assert replaced.requested_ids.tolist() == [[18, 19, 20]] * 2 and replaced.video_ids.tolist()[0] < 6
+        found.append([(batch.clip_ids.tolist(), batch.frames.tobytes()) for batch in batches])
+    assert found[0] == found[1]
+    first = int(batches[-1].clip_ids.numpy()[0, 0])
+    intact = fsp.ClipLoader(tiny_clips[:6], sampling, batch_size=6, **keywords)
+    other = next(batch.frames for batch in intact)
+    row = first // 3 * 2
+    assert other[row].tobytes() == batches[-1].frames[0].tobytes()
 
 
 def test_refused(tiny_clips):

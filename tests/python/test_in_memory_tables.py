@@ -40,6 +40,13 @@ def test_rows_become_samples(module):
         from_dataframe(table, source="video")
     with pytest.raises(fsp.ArgumentError, match="row 1 has no path and no bytes"):
         from_dataframe(table, source="caption")
+    named = from_dataframe(table, classes=["jump", "walk", "run"])
+    assert [label for _, label in named] == [1, 2, 1] and named.classes == ["jump", "walk", "run"]
+    with pytest.raises(fsp.ArgumentError, match="row 1: the label 'run' is not one of the 1 classes"):
+        from_dataframe(table, classes=["walk"])
+    for role in ("label", "start", "end"):
+        with pytest.raises(fsp.ArgumentError, match=f"{role}: the table has no column 'action'"):
+            from_dataframe(table, **{role: "action"})
     for make_dataset in (fsp.datasets.Dataset, lambda table: fsp.ImageLoader(table, batch_size=1)):
         with pytest.raises(fsp.ArgumentError, match="from_dataframe"):
             make_dataset(table)
@@ -154,6 +161,10 @@ def test_a_dataset_of_hugging_face():
     found = from_huggingface(dataset)
     assert found.samples == [("a.mp4", 1), (b"b", 0), (b"c", -1)] and found.classes == ["walk", "run"]
     assert found.columns == {"caption": ["one", "two", None]}
+    named = from_huggingface(dataset, classes=["run", "jump", "walk"])
+    assert [label for _, label in named] == [0, 2, -1] and named.classes == ["run", "jump", "walk"]
+    with pytest.raises(fsp.ArgumentError, match="row 0: the label 'run' is not one of the 1 classes"):
+        from_huggingface(dataset, classes=["walk"])
     with pytest.raises(fsp.ArgumentError, match="no column 'clip'; it has 'video', 'label', 'caption', 'other'"):
         from_huggingface(dataset, source="clip")
     with pytest.raises(fsp.ArgumentError, match="no column 'title'"):

@@ -276,6 +276,26 @@ def test_errors(tmp_path, videos):
         fsp.ClipLoader(dataset, fsp.samplers.random(sequence_length=2), batch_size=2)
     with pytest.raises(fsp.ArgumentError, match='several cameras need on_error="raise"'):
         fsp.ClipLoader(dataset, batch_size=2, on_error="skip")
+    episodes = fsp.datasets.lerobot(tmp_path, camera=TOP)
+    for join in (
+        lambda: dataset + dataset,
+        lambda: dataset + episodes,
+        lambda: episodes + dataset,
+        lambda: fsp.datasets.mix((dataset, 1), (dataset, 2)),
+        lambda: fsp.datasets.weighted(dataset, [1] * len(dataset)),
+        lambda: fsp.datasets.balanced(dataset),
+    ):
+        with pytest.raises(fsp.ArgumentError, match=r"does not support the frames of datasets.lerobot\(\) yet; merge"):
+            join()
+    assert len(episodes + episodes) == 2 * len(episodes)
+    for url, repo in (
+        ("http://127.0.0.1:1/aloha", "USER/NAME"),
+        ("hf://datasets/lerobot/aloha@main", "lerobot/aloha"),
+        ("https://huggingface.co/datasets/lerobot/aloha", "lerobot/aloha"),
+    ):
+        for more in ({}, {"camera": TOP}, {"camera": [TOP]}, {"delta_timestamps": DELTAS}):
+            with pytest.raises(fsp.ArgumentError, match=f"folder on a disk, got the URL .*dataset {repo} --local-dir"):
+                fsp.datasets.lerobot(url, **more)
     with pytest.raises(fsp.ArgumentError, match="clip_sampler is missing"):
         fsp.ClipLoader([str(videos / "derived/base_640x360.mp4")], batch_size=2)
 

@@ -87,6 +87,15 @@ def test_page_lists_the_draws(short_clips, tmp_path):
     assert f"height {int(crop['height'])}, width {int(crop['width'])}<" in page
 
 
+def test_page_lists_what_a_list_inside_drew(short_clips, tmp_path):
+    inside = fsp.transforms.RandomChoice([fsp.transforms.RandomApply([fsp.transforms.RandomResizedCrop(64)], 1.0)])
+    [metadata] = fsp.preview(loader(short_clips, transforms=[inside]), tmp_path / "clips.html", clips=1)
+    page = (tmp_path / "clips.html").read_text()
+    [crop] = metadata["transforms"][0]["transforms"][0]["transforms"]
+    assert "<td>RandomChoice<td>choice 0<tr><td>RandomChoice: RandomApply<td>applied 1<tr>" in page
+    assert f"<td>RandomChoice: RandomApply: RandomResizedCrop<td>top {int(crop['top'])}, left" in page
+
+
 def test_sheets_of_images_ragged_clips_and_views(photos, short_clips, tmp_path):
     pictures = fsp.ImageLoader(photos, batch_size=4, transforms=[fsp.transforms.Resize(48)])  # ragged
     assert len(fsp.preview(pictures, tmp_path / "p.png", clips=5)) == 5

@@ -121,6 +121,10 @@ def test_rows_may_name_videos_and_parts_of_them(tmp_path, short_clips):
         (VideoSegment(str(folder / "y.mp4"), end_seconds=2.0), -1),
     ]
     assert dataset.classes == ["jump", "run"]
+    given = fsp.datasets.parquet(path, classes=["run", "walk", "jump"])
+    assert given.classes == ["run", "walk", "jump"] and [label for _, label in given][:2] == [0, 2]
+    with pytest.raises(fsp.ArgumentError, match="row 1: 'jump' is not one of the 1 classes"):
+        fsp.datasets.parquet(path, classes=["run"])
     assert dataset.columns == {name: rows[name] for name in ("caption", "score", "good")}
     chosen = fsp.datasets.parquet(path, columns=["tags", "when"], label="score", root="/r")
     assert chosen.columns["tags"] == rows["tags"] and chosen.columns["when"][1].startswith("1970-01-01")
@@ -144,6 +148,10 @@ def test_class_label_names_are_read_from_metadata(tmp_path, photos):
     pq.write_table(made.replace_schema_metadata({"huggingface": json.dumps(features)}), path)
     dataset = fsp.datasets.parquet(tmp_path, source="image")
     assert dataset.classes == ["cat", "dog"] and [label for _, label in dataset] == [1, 0]
+    given = fsp.datasets.parquet(tmp_path, source="image", classes=["dog", "bird", "cat"])
+    assert given.classes == ["dog", "bird", "cat"] and [label for _, label in given] == [0, 2]
+    with pytest.raises(fsp.ArgumentError, match="the label 'dog' is not one of the 1 classes"):
+        fsp.datasets.parquet(tmp_path, source="image", classes=["cat"])
 
 
 def test_invalid_arguments_are_rejected(tmp_path):

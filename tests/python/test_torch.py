@@ -248,6 +248,24 @@ def test_lightning_trains_each_rank_on_its_own_part(short_clips, tmp_path, shuff
     assert said[0]["train_loader"] == "TorchLoader"
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_lightning_resumes_exactly_in_another_process(tiny_clips, tmp_path, ranks):
+    """From checkpoints in the middle of an epoch, at its validation and at its end."""
+    pytest.importorskip("lightning")
+    whole = run_torchrun("lightning_resume", tiny_clips, tmp_path, ranks)
+    resumed = run_torchrun("lightning_resume", tiny_clips, tmp_path, ranks)
+    for before, after in zip(whole, resumed, strict=True):
+        # Each loader, with and without the estimate of the number of steps in configure_optimizers, and four times.
+        assert len(before) == 6 and len(after) == 24
+        for checkpoint, batches in after.items():
+            name, estimated, steps, _ = checkpoint.split("-")
+            run = before[f"{name}-{estimated}"]
+            assert [epoch for epoch, *_ in run] == sorted([0, 1, 2] * (len(run) // 3))
+            assert batches == run[int(steps) :], checkpoint
+        shorter = [str(batch) for _, _, batch in before["several-0"]]
+        assert len(set(shorter)) == len(shorter), "a loader that is iterated again within an epoch has other frames"
+
+
 # ---- one process ----
 
 

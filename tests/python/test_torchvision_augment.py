@@ -11,6 +11,7 @@ from framespool import transforms as t
 torch = pytest.importorskip("torch")
 v2 = pytest.importorskip("torchvision.transforms.v2")
 F = v2.functional
+torchvision_steps = pytest.importorskip("torchvision_steps")
 BILINEAR = v2.InterpolationMode.BILINEAR
 
 SIZE = (121, 160)
@@ -92,6 +93,26 @@ def test_jitter_equals_torchvisions_functions_in_the_drawn_order(clip):
         difference = np.abs(of_framespool(muted, [jitter], seed=1, clip=number) - frames.numpy().astype(int))
         assert difference.max() <= 6
         assert difference.mean() < 2
+
+
+def test_distortion_equals_torchvisions_functions_as_drawn(clip):
+    """With small factors, so that nothing is clamped in between."""
+    muted, seen = (clip // 4 + 90).astype(np.uint8), set()
+    distort = t.RandomPhotometricDistort((0.8, 1.2), (0.8, 1.2), (0.7, 1.3), (-0.4, 0.4))
+    for number in range(40):
+        [drawn] = t.sample_params(SIZE, [distort], seed=1, clip=number)
+        expected = torchvision_steps.photometric_distort(frames_of(muted), drawn).numpy().astype(int)
+        # torchvision truncates after each of the four: half a code on average.
+        difference = np.abs(of_framespool(muted, [distort], seed=1, clip=number) - expected)
+        assert difference.max() <= 6
+        assert difference.mean() < 2
+        neutral = {"brightness": 1, "contrast": 1, "saturation": 1, "hue": 0}
+        seen |= {(name, drawn[name] != value) for name, value in neutral.items()}
+        seen |= {(drawn["contrast"] != 1, drawn["contrast_first"]), tuple(drawn["channels"])}
+        for name, value in neutral.items():
+            low, high = getattr(distort, name)
+            assert low <= drawn[name] <= high or drawn[name] == value
+    assert len(seen) == 8 + 4 + 6, "each change with and without, contrast at both places, all orders of channels"
 
 
 def apply_by_torchvision(frames, number, magnitude):

@@ -27,6 +27,8 @@ def test_normalize_moves_behind_what_moves_pixels():
         ([normalize, erase], [normalize, erase]),
         # This crop would pad values of another range.
         ([normalize, t.RandomCrop(3, padding=1)], [normalize, t.RandomCrop(3, padding=1)]),
+        ([normalize, t.RandomApply([flip])], [t.RandomApply([flip]), normalize]),
+        ([normalize, t.RandomChoice([flip, erase])], [normalize, t.RandomChoice([flip, erase])]),
     ):
         assert _compose.split(given, "float32")[0] == [entry._step() for entry in expected]
 
@@ -55,6 +57,7 @@ class Own(t.CenterCrop):
         ([t.Resize(3), "CenterCrop"], "the last may be a callable; got 'CenterCrop'"),
         ([t.Resize(3), None], "got None"),
         ([t.Resize], r"Resize is a class; use an object, Resize\(\.\.\.\)"),
+        ([t.RandomApply([t.RandomChoice([Own(3)])])], r"got RandomApply.*Own\(size=\(3, 3\)\)"),
         ([Own(3)], r"got Own\(size=\(3, 3\)\)"),
         ([t.Transform()], r"got Transform\(\)"),
         (t.Resize(3), r"must be a list, got Resize\(.*use \[...\]"),

@@ -12,19 +12,54 @@ from framespool import transforms as t
 from framespool.transforms import _compose
 
 BLACK = [0.0, 0.0, 0.0]
+SHORTER = {"side": "shorter", "fit": "exact"}
 TRIANGLE = {"interpolation": "bilinear", "antialias": 1.0, "display_aspect": 0.0}
+
+CROP = ("CenterCrop", {"size": [3.0, 3.0]}, False)
 
 #: One or more of each, with the arguments that the engine gets.
 WIRE = [
     (t.AssumeColor(), ("AssumeColor", {}, False)),
     (t.AssumeColor("bt2020", range="full"), ("AssumeColor", {"matrix": "bt2020", "range": "full"}, False)),
     (t.ToneMap(), ("ToneMap", {"target_peak": 203.0, "source_peak": 1000.0}, False)),
-    (t.Resize(256), ("Resize", {"size": 256.0, "side": "shorter", **TRIANGLE}, False)),
-    (t.Resize((3, 4)), ("Resize", {"size": [3.0, 4.0], "side": "shorter", **TRIANGLE}, False)),
-    (t.Resize(9, max_size=20), ("Resize", {"size": 9.0, "side": "shorter", "max_size": 20.0, **TRIANGLE}, False)),
+    (t.Resize(256), ("Resize", {"size": 256.0, **SHORTER, **TRIANGLE}, False)),
+    (t.Resize((3, 4)), ("Resize", {"size": [3.0, 4.0], **SHORTER, **TRIANGLE}, False)),
+    (t.Resize((3, 4), fit="cover"), ("Resize", {"size": [3.0, 4.0], **SHORTER, "fit": "cover", **TRIANGLE}, False)),
+    (t.Resize(9, max_size=20), ("Resize", {"size": 9.0, **SHORTER, "max_size": 20.0, **TRIANGLE}, False)),
     (
         t.Resize(9, "nearest", antialias=False, side="longer"),
-        ("Resize", {"size": 9.0, "side": "longer", **TRIANGLE, "interpolation": "nearest", "antialias": 0.0}, False),
+        (
+            "Resize",
+            {
+                "size": 9.0,
+                "side": "longer",
+                "fit": "exact",
+                **TRIANGLE,
+                "interpolation": "nearest",
+                "antialias": 0.0,
+            },
+            False,
+        ),
+    ),
+    (
+        t.RandomShortestSize(range(4, 7), max_size=9),
+        ("RandomShortestSize", {"min_size": [4.0, 5.0, 6.0], "max_size": 9.0, **TRIANGLE}, False),
+    ),
+    (t.RandomShortestSize([8, 4]), ("RandomShortestSize", {"min_size": [8.0, 4.0], **TRIANGLE}, False)),
+    (
+        t.MultiScaleCrop((3, 4), (1, 0.5), 2, fix_crop=False, per_frame=True),
+        (
+            "MultiScaleCrop",
+            {
+                "size": [3.0, 4.0],
+                "scales": [1.0, 0.5],
+                "max_distort": 2.0,
+                "fix_crop": 0.0,
+                "more_fix_crop": 1.0,
+                **TRIANGLE,
+            },
+            True,
+        ),
     ),
     (
         t.SmartResize(14, total_pixels=10**9),
@@ -135,6 +170,20 @@ WIRE = [
             False,
         ),
     ),
+    (
+        t.RandomPhotometricDistort(contrast=2, hue=(-0.1, 0.2), p=0.3),
+        (
+            "RandomPhotometricDistort",
+            {
+                "brightness": [0.875, 1.125],
+                "contrast": [2.0, 2.0],
+                "saturation": [0.5, 1.5],
+                "hue": [-0.1, 0.2],
+                "p": 0.3,
+            },
+            False,
+        ),
+    ),
     (t.RandomGrayscale(), ("RandomGrayscale", {"p": 0.1}, False)),
     (t.Grayscale(), ("RandomGrayscale", {"p": 1.0}, False)),
     (t.RandomPosterize(3), ("RandomPosterize", {"bits": 3.0, "p": 0.5}, False)),
@@ -198,6 +247,22 @@ WIRE = [
         t.Normalize([0.1, 0.2, 0.3], (1, 2, 3)),
         ("Normalize", {"mean": [0.1, 0.2, 0.3], "std": [1.0, 2.0, 3.0]}, False),
     ),
+    (
+        t.RandomApply([t.CenterCrop(3), t.RandomInvert()], p=0.25),
+        ("RandomApply", {"transforms": [[CROP, ("RandomInvert", {"p": 0.5}, False)]], "p": 0.25}, False),
+    ),
+    (
+        t.RandomChoice([t.CenterCrop(3), [], [t.RandomApply([t.CenterCrop(3)])]]),
+        (
+            "RandomChoice",
+            {"transforms": [[CROP], [], [("RandomApply", {"transforms": [[CROP]], "p": 0.5}, False)]], "p": [1.0] * 3},
+            False,
+        ),
+    ),
+    (
+        t.RandomChoice([t.CenterCrop(3), []], p=(0, 2)),
+        ("RandomChoice", {"transforms": [[CROP], []], "p": [0.0, 2.0]}, False),
+    ),
 ]
 OBJECTS = [transform for transform, _ in WIRE]
 
@@ -208,12 +273,13 @@ def test_all_arguments_reach_the_engine(transform, expected):
     assert step == expected
     name, arguments, per_frame = step
     assert type(per_frame) is bool
-    for value in arguments.values():
+    for value in (value for name, value in arguments.items() if name != "transforms"):
         parts = value if isinstance(value, list) else [value]
         assert all(type(part) in (float, str) for part in parts), value
 
 
-FUNCTIONS = ("CutMix", "MixUp", "PerBatch", "PerClip")
+LABELS_AND_MASKS = ("BlockMask", "CutMix", "LabelSmoothing", "MixUp", "OneOf", "TubeMask")
+FUNCTIONS = (*LABELS_AND_MASKS, "BatchContext", "PerBatch", "PerClip")
 NOT_OF_THE_ENGINE = (*FUNCTIONS, "Transform", "apply", "map_boxes", "map_points", "sample_params")
 
 
@@ -264,6 +330,9 @@ class Mode(enum.Enum):
         (t.Resize(5, 2), t.Resize(5, "bilinear")),  # PIL.Image.BILINEAR
         (t.Resize(5, 3), t.Resize(5, "bicubic")),  # PIL.Image.BICUBIC
         (t.RandomResizedCrop(5, interpolation=Mode.BICUBIC), t.RandomResizedCrop(5, interpolation="bicubic")),
+        (t.RandomShortestSize(7), t.RandomShortestSize([7])),
+        (t.RandomApply((t.Pad(1),)), t.RandomApply([t.Pad(1)], 0.5)),
+        (t.RandomChoice([t.Pad(1), t.Pad(2)]), t.RandomChoice([[t.Pad(1)], (t.Pad(2),)])),
         (t.CenterCrop((5,)), t.CenterCrop((5, 5))),
         (t.RandomCrop(5), t.RandomCrop(5, padding=0, padding_mode="constant")),
         (t.Pad(3), t.Pad([3])),
@@ -352,6 +421,21 @@ def test_two_ways_to_say_the_same(one, other):
         (lambda: t.ColorTwist(contrast=-1), "contrast must be at least 0, got -1"),
         (lambda: t.ColorTwist(hue=(30, -30)), r"hue must be .*got \(30, -30\)"),
         (lambda: t.RandomErasing(scale=(0.1, 1.1)), r"scale must be at most 1, got 1\.1"),
+        (lambda: t.Resize(9, fit="cover"), r'Resize: fit="cover" needs \(height, width\) for size, got 9'),
+        (lambda: t.Resize((9, 9), fit="contain"), 'Resize: fit must be one of "exact", "cover", got "contain"'),
+        (lambda: t.RandomShortestSize([]), r"RandomShortestSize: min_size must have at least one length, got \[\]"),
+        (lambda: t.RandomShortestSize(range(0, 9)), "RandomShortestSize: min_size must be at least 1, got 0"),
+        (lambda: t.MultiScaleCrop(9, ()), r"MultiScaleCrop: scales must be a list of at least one number, got \(\)"),
+        (lambda: t.MultiScaleCrop(9, (1, 1.5)), r"MultiScaleCrop: scales must be at most 1, got 1\.5"),
+        (lambda: t.RandomApply([]), r"RandomApply: transforms must be a list of at least one transform, got \[\]"),
+        (lambda: t.RandomApply(t.Pad(1)), r"RandomApply: transforms must be a list.*got Pad\("),
+        (lambda: t.RandomApply([t.Pad]), r"RandomApply: Pad is a class; use an object, Pad\(\.\.\.\)"),
+        (lambda: t.RandomApply([len]), r"RandomApply: transforms must be framespool.*got <built-in.*PerClip"),
+        (lambda: t.RandomChoice([]), r"RandomChoice: transforms must be a list of at least one entry, got \[\]"),
+        (lambda: t.RandomChoice([[t.Pad(1), "x"]]), "RandomChoice: transforms must be framespool.*got 'x'"),
+        (lambda: t.RandomChoice([t.Pad(1)], [1, 2]), r"p must have a weight for each of 1 entries, got \[1, 2\]"),
+        (lambda: t.RandomChoice([t.Pad(1)], [0]), r"p must have a weight above 0, got \[0\]"),
+        (lambda: t.RandomChoice([t.Pad(1)], [-1]), "RandomChoice: p must be at least 0, got -1"),
         (lambda: t.RandomErasing(ratio=(0, 1)), "ratio must be greater than 0, got 0"),
         (lambda: t.RandomErasing(value="noise"), "value must be .*\"random\", got 'noise'"),
         (lambda: t.RandomErasing(value=(1, 2)), r"value must be .*got \(1, 2\)"),
@@ -386,6 +470,13 @@ def test_the_engine_checks_again_and_knows_every_name(videos):
         send("CenterCrop", {}, False)
     with pytest.raises(fsp.InternalError, match="CenterCrop.*unknown argument turn"):
         send("CenterCrop", {"size": [4.0, 4.0], "turn": 1.0}, False)
+    with pytest.raises(fsp.InternalError, match="RandomApply.*transforms has no lists"):
+        send("RandomApply", {"transforms": "all", "p": 0.5}, False)
+    with pytest.raises(fsp.InternalError, match="RandomChoice.*weights.* of 1 lists"):
+        send("RandomChoice", {"transforms": [[]], "p": [0.5, 0.5]}, False)
+    with pytest.raises(fsp.InternalError, match="MultiScaleCrop.*scales is empty"):
+        arguments = t.MultiScaleCrop(9)._step()[1]
+        send("MultiScaleCrop", {**arguments, "scales": []}, False)
     with pytest.raises(fsp.InternalError, match='CenterCrop.*"all" instead of numbers'):
         send("CenterCrop", {"size": "all"}, False)
     with pytest.raises(fsp.InternalError, match="Pad.*3 numbers, not 4"):

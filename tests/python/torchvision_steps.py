@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,9 @@ def resize(picture: Any, transform: t.Resize) -> Any:
     if transform.side == "longer":
         return F.resize(picture, None, max_size=transform.size, **given)
     size = [transform.size] if isinstance(transform.size, int) else list(transform.size)
+    if transform.fit == "cover":
+        scale = max(wanted / there for wanted, there in zip(size, size_of(picture), strict=True))
+        size = [round(side * scale) for side in size_of(picture)]
     return F.resize(picture, size, max_size=transform.max_size, **given)
 
 
@@ -46,6 +50,34 @@ def random_crop(picture: Any, transform: t.RandomCrop, drawn: Drawn) -> Any:
         missing = [max(0, wanted - there) for wanted, there in zip(transform.size, size_of(picture), strict=True)]
         picture = F.pad(picture, [missing[1], missing[0]], fill=whole(transform.fill))
     return F.crop(picture, *whole((drawn["top"], drawn["left"])), *transform.size)
+
+
+def shortest_size(picture: Any, transform: t.RandomShortestSize, drawn: Drawn) -> Any:
+    """torchvision's sizes are up to a pixel less, where its floating-point product is just below an integer."""
+    sides = size_of(picture)
+    scale = Fraction(round(drawn["size"]), min(sides))
+    if transform.max_size is not None:
+        scale = min(scale, Fraction(transform.max_size, max(sides)))
+    size = [int(side * scale) for side in sides]
+    return F.resize(picture, size, interpolation=mode(transform, resizes=True), antialias=transform.antialias)
+
+
+def photometric_distort(picture: Any, drawn: Drawn) -> Any:
+    contrast = [("contrast", F.adjust_contrast)] if drawn["contrast"] != 1 else []
+    changes = [("brightness", F.adjust_brightness)] if drawn["brightness"] != 1 else []
+    changes += contrast if drawn["contrast_first"] else []
+    changes += [("saturation", F.adjust_saturation)] if drawn["saturation"] != 1 else []
+    changes += [("hue", F.adjust_hue)] if drawn["hue"] != 0 else []
+    changes += [] if drawn["contrast_first"] else contrast
+    for name, change in changes:
+        picture = change(picture, drawn[name])
+    return picture[:, whole(drawn["channels"])]
+
+
+def listed(picture: Any, lists: Sequence[Sequence[t.Transform]], number: int, drawn: Drawn) -> Any:
+    for transform, numbers in zip(lists[number], drawn["transforms"], strict=True):
+        picture = one_step(picture, transform, numbers)
+    return picture
 
 
 def three_crop(picture: Any, transform: t.ThreeCrop) -> list[Any]:
@@ -115,7 +147,15 @@ def one_step(picture: Any, transform: t.Transform, drawn: Drawn) -> Any:
             return F.center_crop(picture, list(transform.size))
         case t.RandomCrop():
             return random_crop(picture, transform, drawn)
-        case t.RandomResizedCrop():
+        case t.RandomShortestSize():
+            return shortest_size(picture, transform, drawn)
+        case t.RandomPhotometricDistort():
+            return photometric_distort(picture, drawn)
+        case t.RandomApply():
+            return listed(picture, [[], transform.transforms], round(drawn["applied"]), drawn)
+        case t.RandomChoice():
+            return listed(picture, transform.transforms, round(drawn["choice"]), drawn)
+        case t.RandomResizedCrop() | t.MultiScaleCrop():
             place = whole([drawn[name] for name in ("top", "left", "height", "width")])
             given = {"interpolation": mode(transform, resizes=True), "antialias": transform.antialias}
             return F.resized_crop(picture, *place, list(transform.size), **given)

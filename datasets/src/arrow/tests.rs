@@ -89,7 +89,7 @@ fn read(path: &Path, source: &str, others: &[&str]) -> Result<ArchiveListing> {
     let [label, start, end] = ["label", "start", "end"].map(str::to_owned);
     let keys = SampleKeys { source: source.to_owned(), label, start, end, in_frames: false };
     let others = Some(others.iter().map(|name| (*name).to_owned()).collect());
-    let options = TableOptions { keys, others, root: None };
+    let options = TableOptions { keys, classes: None, others, root: None };
     arrow(&[path.to_owned()], &options, ErrorPolicy::Skip, 1, &|| Ok(())).map(|(packed, _)| packed)
 }
 

@@ -13,24 +13,12 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from framespool._framespool import image_extensions, video_extensions
-from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
+from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment, full_source
 from framespool._validate_args import is_url
 from framespool.datasets import Dataset
 from framespool.datasets._failures import sample_key
 
 _DROPPED = frozenset((*video_extensions, *image_extensions))
-
-
-def full_source(source: Source) -> Any:
-    """The video of a source, without its segment.
-
-    Args:
-        source: A source of the dataset.
-
-    Returns:
-        The video.
-    """
-    return source.source if isinstance(source, VideoSegment) else source
 
 
 def identity(source: Any) -> str:

@@ -11,6 +11,7 @@ from framespool import datasets, samplers, transforms
 from framespool._clip_loader import ClipLoader
 from framespool._images import ImageLoader
 from framespool._source_list import is_image, list_sources
+from framespool._sources import full_source
 from framespool.cli._parser import count
 from framespool.errors import ArgumentError
 
@@ -21,7 +22,7 @@ def add_options(parser: argparse.ArgumentParser, *, required: bool = True) -> No
         "dataset",
         nargs="+" if required else "*",
         metavar="DATASET",
-        help="a folder of videos or images, a list file (path label), a file, or a URL",
+        help="a folder of videos or images, a list file (path label), a table (.csv, .jsonl), a file, or a URL",
     )
     parser.add_argument("--frames", type=count, metavar="N", default=16, help="frames per clip (default: 16)")
     parser.add_argument("--stride", type=count, metavar="N", help="distance between frames (default: 1)")
@@ -89,7 +90,7 @@ def loader(
             f"--clips-per-video={clips_per_video} does not apply to --preset {arguments.preset}; use --preset-option"
         )
     dataset = labelled(arguments.dataset)
-    are_images = {is_image(str(source)) for source, _ in dataset}
+    are_images = {is_image(str(full_source(source))) for source, _ in dataset}
     if len(are_images) > 1:
         raise ArgumentError("the dataset has videos and images; give one kind at a time")
     own = {"transforms": _transforms(arguments), "shuffle": "full", "seed": arguments.seed, "on_error": "skip"}

@@ -15,6 +15,7 @@ from framespool import _framespool
 from framespool._format import bytes_text
 from framespool._progress import Progress
 from framespool._source_list import VIDEOS, find
+from framespool._sources import full_source
 from framespool._validate_args import display_path
 from framespool.cli._parser import add_json, check_writable, command, count
 from framespool.cli._parser import index as stream_index
@@ -61,7 +62,10 @@ def add(subparsers: Any) -> None:
         examples=_EXAMPLES,
     )
     parser.add_argument(
-        "dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, a video, or a URL"
+        "dataset",
+        nargs="+",
+        metavar="DATASET",
+        help="a folder of videos, a list file or table (.csv, .jsonl), a video, or a URL",
     )
     parser.add_argument(
         "--index",
@@ -192,7 +196,7 @@ def _videos(datasets: list[str], root: str | None) -> tuple[list[str], str]:
     roots = []
     for dataset in datasets:
         found = find(dataset, VIDEOS)
-        paths |= dict.fromkeys(os.fspath(path) for path, _ in found.samples)
+        paths |= dict.fromkeys(os.fspath(full_source(source)) for source, _ in found.samples)
         if found.root is not None:
             roots.append(os.path.abspath(found.root))
     if root is not None and not os.path.isdir(root):

@@ -40,7 +40,7 @@ def add(subparsers: Any) -> None:
         "dataset",
         nargs="+",
         metavar="DATASET",
-        help="a folder of videos or images, a list file (path label), a file, or a URL",
+        help="a folder of videos or images, a list file (path label), a table (.csv, .jsonl), a file, or a URL",
     )
     parser.add_argument(
         "--max-files", type=_max_files, metavar="N", default=1000, help="files to read, or all (default: 1000)"

@@ -12,6 +12,7 @@ from typing import Any
 from framespool import datasets
 from framespool._progress import Progress
 from framespool._source_list import VIDEOS, find
+from framespool._sources import full_source
 from framespool._transcode import _estimate, _job
 from framespool._transcode._ffmpeg import VARIABLE
 from framespool._transcode._options import CODECS, PRESETS, Options
@@ -19,6 +20,7 @@ from framespool._validate_args import is_url
 from framespool.cli import _exit_codes
 from framespool.cli._index import named
 from framespool.cli._parser import add_json, check_writable, command, count
+from framespool.datasets._dataset import concatenated
 from framespool.errors import ArgumentError, Error
 
 _DESCRIPTION = f"""\
@@ -52,7 +54,10 @@ def add(subparsers: Any) -> None:
         examples=_EXAMPLES,
     )
     parser.add_argument(
-        "dataset", nargs="+", metavar="DATASET", help="a folder of videos, a list file, a video, or a URL"
+        "dataset",
+        nargs="+",
+        metavar="DATASET",
+        help="a folder of videos, a list file or table (.csv, .jsonl), a video, or a URL",
     )
     parser.add_argument("--out", metavar="FOLDER", required=True, help="folder for the new files")
     parser.add_argument(
@@ -166,11 +171,11 @@ class _List:
 
 def _given(places: list[str], out: str) -> tuple[datasets.Dataset, str, list[_List]]:
     """All videos of the arguments, the folder that names start from, and the list files."""
-    entries: list[tuple[Any, int]] = []
+    parts: list[datasets.Dataset] = []
+    num_samples = 0
     roots: list[str] = []
     written: dict[str, str] = {}
     lists: list[_List] = []
-    classes: list[str] = []
     for place in places:
         files = find(place, VIDEOS)
         found, start = files.samples, files.root
@@ -179,7 +184,7 @@ def _given(places: list[str], out: str) -> tuple[datasets.Dataset, str, list[_Li
                 raise ArgumentError(
                     f"--out: {out} is inside {place}, whose videos are read; choose a folder outside of it"
                 )
-            found, classes = _labelled(place, found, len(places) == 1)
+            found = _labelled(place, found, len(places) == 1)
         elif files.is_list:
             if os.path.realpath(os.path.join(out, os.path.basename(place))) == os.path.realpath(place):
                 raise ArgumentError(f"--out: the list of the results would replace {place}; choose another folder")
@@ -189,25 +194,27 @@ def _given(places: list[str], out: str) -> tuple[datasets.Dataset, str, list[_Li
                     f"{other} and {place} would both become {os.path.join(out, os.path.basename(place))}; "
                     "rename one, or transcode each to its own folder"
                 )
-            lists.append(_List(place, len(entries), len(entries) + len(found)))
-            folders = {os.path.dirname(os.path.abspath(path)) for path, _ in found if not is_url(path)}
+            lists.append(_List(place, num_samples, num_samples + len(found)))
+        if not os.path.isdir(place):
+            paths = [os.fspath(full_source(source)) for source, _ in found]
+            folders = {os.path.dirname(os.path.abspath(path)) for path in paths if not is_url(path)}
             if start is not None and not all(_is_below(folder, start) for folder in folders):
                 start = os.path.commonpath(folders)
-        entries += found
+        parts.append(found)
+        num_samples += len(found)
         if start is not None:
             roots.append(os.path.abspath(start))
-    return datasets.Dataset(entries, classes), os.path.commonpath(roots) if roots else os.curdir, lists
+    return concatenated(parts), os.path.commonpath(roots) if roots else os.curdir, lists
 
 
-def _labelled(place: str, found: list[tuple[str, int]], alone: bool) -> tuple[Any, list[str]]:
+def _labelled(place: str, found: datasets.Dataset, alone: bool) -> datasets.Dataset:
     """The videos of a folder with labels, if it has class folders and is the only argument."""
     if alone:
         try:
-            labelled = datasets.folder(place)
+            return datasets.folder(place)
         except Error:
-            return found, []
-        return list(labelled), labelled.classes
-    return found, []
+            return found
+    return found
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -38,7 +38,10 @@ def add(subparsers: Any) -> None:
         examples=_EXAMPLES,
     )
     parser.add_argument(
-        "dataset", nargs="+", metavar="DATASET", help="a folder of videos or images, a list file, a file, or a URL"
+        "dataset",
+        nargs="+",
+        metavar="DATASET",
+        help="a folder of videos or images, a list file or table (.csv, .jsonl), a file, or a URL",
     )
     parser.add_argument("--clips", type=count, metavar="N", help="N random clips per video instead of every frame")
     parser.add_argument("--report", metavar="FILE", help="record the results in FILE, and continue from there")

@@ -21,7 +21,7 @@ from framespool.datasets._dataset import Dataset
 from framespool.datasets._folders import folder, frame_folder, image_folder
 from framespool.datasets._in_memory import from_dataframe, from_huggingface
 from framespool.datasets._lerobot import lerobot
-from framespool.datasets._lists import annotation_file, dali_file_list, json_lines
+from framespool.datasets._lists import annotation_file, csv, dali_file_list, json_lines
 from framespool.datasets._lmdb import lmdb
 from framespool.datasets._mixture import MixtureDataset, mix
 from framespool.datasets._parquet import arrow, parquet
@@ -40,6 +40,7 @@ __all__ = [
     "arrow",
     "ava",
     "balanced",
+    "csv",
     "dali_file_list",
     "epic_kitchens",
     "folder",

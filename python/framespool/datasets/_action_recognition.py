@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from framespool import _framespool
-from framespool._validate_args import as_sequence, boolean, choice, integer, number
+from framespool._validate_args import boolean, choice, integer, number
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._readers import Fps, StrPath, annotated_dataset, numbered_frames
+from framespool.datasets._readers import Fps, StrPath, annotated_dataset, class_names, numbered_frames
 from framespool.errors import ArgumentError
 
 
@@ -22,15 +22,6 @@ def _kind(extension: str | None, pattern: str | None, first: int, fps: Fps) -> t
     if extension is not None and not isinstance(extension, str):
         raise ArgumentError(f"extension must be a string, got {extension!r}")
     return extension, None if pattern is None else numbered_frames(pattern, first, fps)
-
-
-def _class_names(classes: Sequence[str] | None) -> list[str] | None:
-    if classes is None:
-        return None
-    names = as_sequence(classes)
-    if names is None or not all(isinstance(name, str) for name in names):
-        raise ArgumentError(f"classes must be a list of names, got {classes!r}")
-    return list(names)
 
 
 def kinetics(
@@ -78,11 +69,18 @@ def kinetics(
     """
     choice("missing", missing, ("error", "skip"))
     return annotated_dataset(
-        _framespool.read_kinetics(annotations, root, extension, split, _class_names(classes), missing)
+        _framespool.read_kinetics(annotations, root, extension, split, class_names(classes), missing)
     )
 
 
-def ucf101(annotations: StrPath, root: StrPath, *, split: int = 1, train: bool = True) -> Dataset:
+def ucf101(
+    annotations: StrPath,
+    root: StrPath,
+    *,
+    split: int = 1,
+    train: bool = True,
+    classes: Sequence[str] | None = None,
+) -> Dataset:
     r"""Reads UCF101: `classInd.txt`, and `trainlist01.txt` or `testlist01.txt` of a split.
 
     Videos are `root/Class/name.avi`. Labels are the numbers of `classInd.txt` minus one, so that they start at 0.
@@ -92,13 +90,14 @@ def ucf101(annotations: StrPath, root: StrPath, *, split: int = 1, train: bool =
         root: Folder of the videos.
         split: Split 1, 2 or 3.
         train: `True` for the training list, `False` for the test list.
+        classes: Class names in the order of their labels. By default that of `classInd.txt`.
 
     Returns:
         A dataset with one sample per line.
 
     Raises:
         ArgumentError: If a line cannot be parsed, or its number is not that of its class folder; the message names the
-            line.
+            line. Also if a sample has a class that is not one of `classes`.
 
     Example:
         >>> import framespool as fsp
@@ -110,10 +109,17 @@ def ucf101(annotations: StrPath, root: StrPath, *, split: int = 1, train: bool =
         (['ApplyEyeMakeup', 'Archery'], ('videos/Archery/v_Archery_g08_c01.avi', 1))
     """
     split = integer("split", split, least=1, most=99)
-    return annotated_dataset(_framespool.read_ucf101(annotations, root, split, boolean("train", train)))
+    return annotated_dataset(_framespool.read_ucf101(annotations, root, split, boolean("train", train)), classes)
 
 
-def hmdb51(annotations: StrPath, root: StrPath, *, split: int = 1, train: bool = True) -> Dataset:
+def hmdb51(
+    annotations: StrPath,
+    root: StrPath,
+    *,
+    split: int = 1,
+    train: bool = True,
+    classes: Sequence[str] | None = None,
+) -> Dataset:
     r"""Reads HMDB51: the files `{class}_test_split{split}.txt`.
 
     A line `name.avi 1` is a video for training, `2` one for testing, and `0` neither. Videos are
@@ -124,12 +130,14 @@ def hmdb51(annotations: StrPath, root: StrPath, *, split: int = 1, train: bool =
         root: Folder of the videos.
         split: Split 1, 2 or 3.
         train: `True` for the videos for training, `False` for those for testing.
+        classes: Class names in the order of their labels. By default sorted.
 
     Returns:
         A dataset with one sample per video.
 
     Raises:
-        ArgumentError: If a line cannot be parsed; the message names file and line.
+        ArgumentError: If a line cannot be parsed; the message names file and line. Also if a sample has a class that is
+            not one of `classes`.
 
     Example:
         >>> import framespool as fsp
@@ -139,7 +147,7 @@ def hmdb51(annotations: StrPath, root: StrPath, *, split: int = 1, train: bool =
         [('videos/wave/b.avi', 0)]
     """
     split = integer("split", split, least=1, most=99)
-    return annotated_dataset(_framespool.read_hmdb51(annotations, root, split, boolean("train", train)))
+    return annotated_dataset(_framespool.read_hmdb51(annotations, root, split, boolean("train", train)), classes)
 
 
 def something_something(
@@ -330,7 +338,7 @@ def activitynet(
     """
     choice("missing", missing, ("error", "skip"))
     return annotated_dataset(
-        _framespool.read_activitynet(annotations, root, subset, file, _class_names(classes), missing)
+        _framespool.read_activitynet(annotations, root, subset, file, class_names(classes), missing)
     )
 
 

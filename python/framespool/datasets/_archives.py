@@ -23,6 +23,7 @@ def webdataset(
     label: str | Sequence[str] | None = "cls",
     columns: str | Sequence[str] = (),
     index: bool | StrPaths = False,
+    classes: Sequence[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
     """Reads the shards of a WebDataset: tar files in which consecutive members with the same key are one sample.
@@ -43,6 +44,7 @@ def webdataset(
             shard at a URL. Files that DALI's `wds2idx` writes (version 1.1 or 1.2), one per shard, in the order of
             the shards, as paths or patterns. `True`: next to each shard, with `.idx` in place of `.tar`. An index
             that does not match its shard's length, or the headers of the first and last member, is an error.
+        classes: Names of the labels, in their order. By default labels have no names.
         on_error: `"raise"`: a bad sample or shard is an error. `"skip"`: it is skipped, and one warning has the
             number and the first reasons.
 
@@ -85,6 +87,7 @@ def webdataset(
         dataset = archive_dataset(
             on_error,
             lambda: _framespool.read_webdataset(files, indices, extensions, where, kept, on_error, listing_threads()),
+            classes,
         )
     except ArgumentError as reason:
         if isinstance(label, str) and label.startswith("json."):
@@ -113,6 +116,7 @@ def tfrecord(
     source: str = "image/encoded",
     label: str | None = "image/class/label",
     check: bool = False,
+    classes: Sequence[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
     """Reads TFRecord files of `tf.train.Example`, as TensorFlow Datasets and the ImageNet scripts write them.
@@ -126,6 +130,7 @@ def tfrecord(
         label: Feature that is the label: one integer, used unchanged (the ImageNet scripts count from 1). `None`: all
             labels are -1.
         check: Whether the checksum of each record's data is checked too; all files are then read once.
+        classes: Names of the labels, in their order. By default labels have no names.
         on_error: `"raise"`: a bad record is an error. `"skip"`: it is skipped, and so is what follows a record
             with a damaged length; one warning has the number and the first reasons.
 
@@ -150,7 +155,9 @@ def tfrecord(
     of_label = None if label is None else string_list("label", [label])[0]
     whole = boolean("check", check)
     return archive_dataset(
-        on_error, lambda: _framespool.read_tfrecord(paths, feature, of_label, whole, on_error, listing_threads())
+        on_error,
+        lambda: _framespool.read_tfrecord(paths, feature, of_label, whole, on_error, listing_threads()),
+        classes,
     )
 
 
@@ -158,6 +165,7 @@ def recordio(
     rec: str | os.PathLike[str],
     *,
     idx: str | os.PathLike[str] | None = None,
+    classes: Sequence[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
     """Reads an MXNet RecordIO file of images, as `im2rec` and `mx.recordio.pack_img` write it.
@@ -167,6 +175,7 @@ def recordio(
     Args:
         rec: Path of the file.
         idx: Path of its index; its records are used, in its order. By default all records of the file, in file order.
+        classes: Names of the labels, in their order. By default labels have no names.
         on_error: `"raise"`: a bad record is an error. `"skip"`: it is skipped (without `idx` also what follows
             the damage), and one warning has the number and the first reasons.
 
@@ -192,4 +201,4 @@ def recordio(
         if path is not None and not isinstance(path, (str, os.PathLike)):
             raise ArgumentError(f"{name} must be a path, got {path!r}")
     file, index = os.fspath(rec), None if idx is None else os.fspath(idx)
-    return archive_dataset(on_error, lambda: _framespool.read_recordio(file, index, on_error))
+    return archive_dataset(on_error, lambda: _framespool.read_recordio(file, index, on_error), classes)

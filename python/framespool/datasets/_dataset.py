@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import repeat
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from framespool._columns import Column, uniform_labels
 from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
-from framespool._validate_args import display_repr, stream_index
+from framespool._validate_args import display_repr, stream_index, user_stacklevel
 from framespool.datasets._failures import read_failures, sample_key
 from framespool.datasets._sample_list import SampleList, joined
 from framespool.errors import ArgumentError
@@ -58,6 +60,8 @@ class Dataset(Sequence[tuple[Source, Any]]):
 
     #: Whether the samples have weights, as in a mixture: it is not joined with, or equal to, a dataset without them.
     _weighted = False
+    #: Whether a loader delivers frames of robots with their features: such a dataset stays whole.
+    _of_robots = False
 
     def __init__(
         self,
@@ -104,8 +108,11 @@ class Dataset(Sequence[tuple[Source, Any]]):
     def __add__(self, other: Dataset) -> Dataset:
         """Concatenates two datasets.
 
-        `classes` are kept if both have the same. All columns are kept: samples of a dataset without a column have
-        `None` in it.
+        `classes` are those of the first dataset, followed by the further names of the second one, whose labels are
+        numbered again. All columns are kept: samples of a dataset without a column have `None` in it.
+
+        Raises:
+            ArgumentError: If one dataset has class names and labels of the other are numbers without names.
         """
         if not isinstance(other, Dataset):
             return NotImplemented
@@ -113,9 +120,7 @@ class Dataset(Sequence[tuple[Source, Any]]):
             raise ArgumentError(
                 "a mixture cannot be added to a dataset; pass mix() the other dataset too, with its weight"
             )
-        classes = self.classes if self.classes == other.classes else ()
-        stream = common_stream([self, other])
-        return Dataset(joined([self.samples, other.samples]), classes, joined_columns([self, other]), stream)
+        return concatenated([self, other])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dataset) or other._weighted != self._weighted:
@@ -323,6 +328,141 @@ class Dataset(Sequence[tuple[Source, Any]]):
         return f"Dataset({len(self.samples)} entries, {len(self.classes)} classes{columns})"
 
 
+def concatenated(datasets: Sequence[Dataset]) -> Dataset:
+    """Concatenates datasets, as `+` does.
+
+    Args:
+        datasets: At least one dataset.
+
+    Returns:
+        A plain dataset.
+
+    Raises:
+        ArgumentError: As `joined_samples()`, or if the datasets read different streams.
+    """
+    samples, classes = joined_samples(datasets)
+    return Dataset(samples, classes, joined_columns(datasets), common_stream(datasets))
+
+
+def refuse_robots(datasets: Iterable[Dataset], operation: str) -> None:
+    """Refuses the frames of `datasets.lerobot()`, whose features other datasets do not have.
+
+    Args:
+        datasets: Datasets that are to be joined, mixed or weighted.
+        operation: What it is, for the message.
+
+    Raises:
+        ArgumentError: If one of them has frames of robots.
+    """
+    if any(dataset._of_robots for dataset in datasets):
+        raise ArgumentError(
+            f"{operation} does not support the frames of datasets.lerobot() yet; merge the datasets with LeRobot "
+            "(lerobot-edit-dataset --operation.type merge), or make a loader for each and take their batches in turn"
+        )
+
+
+def joined_samples(datasets: Sequence[Dataset]) -> tuple[Sequence[tuple[Source, Any]], list[str]]:
+    """Concatenates the samples of datasets; a class has the same label in all of them.
+
+    Args:
+        datasets: At least one dataset.
+
+    Returns:
+        The samples and their classes: the names of the first dataset, then new ones in the order in which they occur.
+
+    Raises:
+        ArgumentError: If the class names differ, and a label is not the number of a class. Also for frames of robots.
+    """
+    refuse_robots(datasets, "joining")
+    classes = datasets[0].classes
+    if all(dataset.classes == classes for dataset in datasets):
+        return joined([dataset.samples for dataset in datasets]), classes
+    names = list(dict.fromkeys(name for dataset in datasets for name in dataset.classes))
+    for place, dataset in enumerate(datasets):
+        wrong = first_sample(dataset, partial(_lacks_name, dataset.classes))
+        if wrong is not None:
+            sample, label = wrong
+            raise ArgumentError(
+                f"some datasets have class names, but the one at index {place} has none for the label {label!r} of "
+                f"{sample}; give it names, such as Dataset(samples, classes)"
+            )
+    return joined([renumbered(dataset, names) for dataset in datasets]), names
+
+
+def first_sample(dataset: Dataset, is_wanted: Callable[[Any], bool]) -> tuple[str, Any] | None:
+    """Finds the first sample with such a label.
+
+    Args:
+        dataset: The dataset.
+        is_wanted: Whether a label is one of those. It is called once per label other than -1.
+
+    Returns:
+        The index and the source of the sample, as text, and its label; `None` if there is none.
+    """
+    samples = dataset.samples
+    labels = samples.labels() if isinstance(samples, SampleList) else [label for _, label in samples]
+    wanted = {label for label in set(labels) - {-1} if is_wanted(label)}
+    if not wanted:
+        return None
+    place = next(place for place, label in enumerate(labels) if label in wanted)
+    return f"sample {place} ({display_repr(samples[place][0])})", labels[place]
+
+
+def _lacks_name(classes: Sequence[str], label: Any) -> bool:
+    return not isinstance(label, int) or not 0 <= label < len(classes)
+
+
+def renumbered(dataset: Dataset, names: Sequence[str]) -> Sequence[tuple[Source, Any]]:
+    """Returns the samples of a dataset with the numbers that its classes have among other names.
+
+    Args:
+        dataset: The dataset; its labels are numbers of its classes.
+        names: Names in the order of the new labels, with those of all labels of the dataset.
+
+    Returns:
+        The samples; those of the dataset itself if no label changes.
+    """
+    number_of = {name: number for number, name in reversed([*enumerate(names)])}
+    numbers = [number_of.get(name, -1) for name in dataset.classes]
+    if numbers == list(range(len(numbers))):
+        return dataset.samples
+    if isinstance(dataset.samples, SampleList):
+        return dataset.samples.relabeled(numbers)
+    return [(source, label if label == -1 else numbers[label]) for source, label in dataset.samples]
+
+
+#: Maximum number of lists of class names that are compared.
+_MAX_NUMBERINGS = 64
+#: First sample of the first dataset with each list of class names that loaders of this process were given.
+_numberings: dict[tuple[str, ...], str] = {}
+
+
+def warn_of_other_numbers(dataset: Dataset) -> None:
+    """Warns if a class of a loader's dataset has another label in the dataset of an earlier loader of this process.
+
+    Args:
+        dataset: The dataset.
+    """
+    classes = tuple(dataset.classes)
+    if not classes or not len(dataset) or classes in _numberings or len(_numberings) >= _MAX_NUMBERINGS:
+        return
+    number_of = dict(zip(classes, range(len(classes)), strict=True))
+    first = display_repr(dataset.samples[0][0])
+    for others, other in list(_numberings.items()):
+        for number, name in enumerate(others):
+            own = number_of.get(name, number)
+            if own != number:
+                _numberings[classes] = first
+                warnings.warn(
+                    f"the class {name!r} has the label {own} in the dataset that starts with {first}, and {number} in "
+                    f"that of an earlier loader, which starts with {other}; if one model learns from both or is "
+                    "evaluated with both, give the reader the same list, such as classes=train.classes",
+                    stacklevel=user_stacklevel(),
+                )
+                return
+    _numberings[classes] = first
+
+
 def common_stream(datasets: Sequence[Dataset]) -> int | None:
     """Returns the stream that all datasets read: a loader reads the same one from all files.
 
@@ -376,6 +516,11 @@ def _sample_index(index: Any, length: int) -> int:
 def _entry(number: int, entry: Any) -> tuple[Source, Any]:
     if isinstance(entry, (str, bytes, ArchiveMember, TableCell, ImageSequence, VideoSegment, os.PathLike)):
         return (entry, None)
+    if isinstance(entry, Mapping):
+        raise ArgumentError(
+            f"sample {number} must be (path, label), got a dict with the keys {', '.join(map(repr, entry))}; pass "
+            "pairs, or a table of all samples to datasets.from_dataframe()"
+        )
     try:
         source, label = entry
         label = _label(label)

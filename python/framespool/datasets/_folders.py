@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from framespool import _framespool
 from framespool._sources import ImageSequence
 from framespool.datasets._dataset import Dataset
+from framespool.datasets._readers import with_classes
 from framespool.datasets._sample_list import SampleList
 
 
-def folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None) -> Dataset:
+def folder(
+    root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None, classes: Sequence[str] | None = None
+) -> Dataset:
     """Lists the videos of class folders.
 
     Each sub-folder of `root` is a class, with labels 0, 1, … by sorted name; files are sorted by path. A folder
@@ -21,13 +24,15 @@ def folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = N
         root: Folder that contains the class folders.
         extensions: File extensions to list, such as `["mp4", "mkv"]`, case-insensitive. By default the usual video
             extensions.
+        classes: Class names in the order of their labels, such as `train.classes` for a folder that lacks some
+            classes. By default sorted.
 
     Returns:
         A dataset with one sample per file; its `classes` are the names of the sub-folders.
 
     Raises:
         NotFoundError: If the folder does not exist.
-        ArgumentError: If no video is found.
+        ArgumentError: If no video is found, or one is in a folder that is not one of `classes`.
 
     Example:
         >>> import framespool as fsp
@@ -35,11 +40,13 @@ def folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = N
         >>> len(dataset), dataset.classes
         (3, ['again', 'bird', 'book'])
     """
-    table, classes = _framespool.read_folder(root, None if extensions is None else list(extensions))
-    return Dataset(SampleList(table), classes)
+    table, names = _framespool.read_folder(root, None if extensions is None else list(extensions))
+    return with_classes(Dataset(SampleList(table), names), classes)
 
 
-def image_folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None) -> Dataset:
+def image_folder(
+    root: str | os.PathLike[str], *, extensions: Sequence[str] | None = None, classes: Sequence[str] | None = None
+) -> Dataset:
     """Lists the images of class folders, as torchvision's `ImageFolder` does.
 
     Each sub-folder of `root` is a class, with labels 0, 1, … by sorted name (`classes`, `class_to_idx`). The
@@ -51,13 +58,14 @@ def image_folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | No
         root: Folder that contains the class folders.
         extensions: File extensions to list, case-insensitive. By default .jpg, .jpeg, .jpe, .jfif, .png, .webp
             and .avif.
+        classes: Class names in the order of their labels, as in `folder()`.
 
     Returns:
         A dataset with one sample per image.
 
     Raises:
         NotFoundError: If the folder does not exist.
-        ArgumentError: If no image is found.
+        ArgumentError: If no image is found, or one is in a folder that is not one of `classes`.
 
     Example:
         >>> import framespool as fsp
@@ -65,12 +73,16 @@ def image_folder(root: str | os.PathLike[str], *, extensions: Sequence[str] | No
         {'cat': 0, 'dog': 1}
     """
     wanted = _framespool.image_extensions if extensions is None else extensions
-    table, classes = _framespool.read_folder(root, list(wanted))
-    return Dataset(SampleList(table), classes)
+    table, names = _framespool.read_folder(root, list(wanted))
+    return with_classes(Dataset(SampleList(table), names), classes)
 
 
 def frame_folder(
-    root: str | os.PathLike[str], *, pattern: str | None = None, fps: float | tuple[int, int] = 30
+    root: str | os.PathLike[str],
+    *,
+    pattern: str | None = None,
+    fps: float | tuple[int, int] = 30,
+    classes: Sequence[str] | None = None,
 ) -> Dataset:
     """Lists videos stored as folders of images, in class folders: `root/class/video/img_00001.jpg`.
 
@@ -81,13 +93,14 @@ def frame_folder(
         root: Folder that contains the class folders.
         pattern: File name of a frame, as in `ImageSequence`. By default all images of a folder, sorted by name.
         fps: Frame rate of the videos, as in `ImageSequence`.
+        classes: Class names in the order of their labels, as in `folder()`.
 
     Returns:
         A dataset with one `ImageSequence` per video.
 
     Raises:
         NotFoundError: If the folder does not exist.
-        ArgumentError: If no image is found.
+        ArgumentError: If no image is found, or one is in a folder that is not one of `classes`.
 
     Example:
         >>> import framespool as fsp
@@ -97,7 +110,7 @@ def frame_folder(
         >>> dataset.classes, len(fsp.Video(dataset[0][0]))
         (['walk'], 8)
     """
-    found, classes = _framespool.read_folder(root, _framespool.image_extensions)
+    found, names = _framespool.read_folder(root, _framespool.image_extensions)
     folders: dict[str, int] = {}
     base = os.path.abspath(os.fspath(root))
     flat = True
@@ -109,4 +122,4 @@ def frame_folder(
     entries = [
         (ImageSequence(folder, pattern=pattern, fps=fps), -1 if flat else label) for folder, label in folders.items()
     ]
-    return Dataset(entries, () if flat else classes)
+    return with_classes(Dataset(entries, () if flat else names), classes)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from framespool._sources import ArchiveMember, ImageSequence, Source, TableCell, VideoSegment
 from framespool._validate_args import boolean
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._readers import string_list
+from framespool.datasets._readers import class_names, string_list, with_classes
 from framespool.errors import ArgumentError, UnsupportedError
 
 
@@ -24,6 +24,7 @@ def from_dataframe(
     in_frames: bool = False,
     columns: str | Sequence[str] | None = None,
     root: str | os.PathLike[str] | None = None,
+    classes: Sequence[str] | None = None,
 ) -> Dataset:
     """Takes the rows of a table in memory as samples. The files are not read.
 
@@ -37,13 +38,15 @@ def from_dataframe(
         columns: Columns to keep in `Dataset.columns`. By default every other column whose values are numbers, flags or
             texts. Missing values (`None`, NaN, `pandas.NA`) become `None`.
         root: Folder that relative paths start from. By default the current folder.
+        classes: Class names in the order of their labels, such as `train.classes` for a table that lacks some classes.
+            By default the names that occur, sorted.
 
     Returns:
         A dataset with one sample per row, in the order of the rows.
 
     Raises:
         ArgumentError: If the table has another type, if a column does not exist, or if a row has no source, or a wrong
-            label or segment; the message names the row.
+            label, class or segment; the message names the row.
 
     Example:
         >>> import framespool as fsp
@@ -59,15 +62,8 @@ def from_dataframe(
             "table must be a pandas.DataFrame, a polars.DataFrame (of a LazyFrame, the result of collect()) or a "
             f"pyarrow.Table, got {type(table).__name__}"
         )
-    sources = _column(read, source, "source")
-    starts, ends, labels = (read.get(name) for name in (start, end, label))
-    boolean("in_frames", in_frames)
-    samples = []
-    for row, value in enumerate(sources):
-        bounds = [None if part is None else part[row] for part in (starts, ends)]
-        samples.append((_sample(row, value, bounds, in_frames, root), None if labels is None else labels[row]))
-    used = {source, start, end, label}
-    return Dataset(samples, columns=_kept(read, columns, used))
+    names = {"source": source, "label": label, "start": start, "end": end}
+    return rows_dataset(read, names, in_frames=in_frames, columns=columns, root=root, classes=classes)
 
 
 def from_huggingface(
@@ -76,6 +72,7 @@ def from_huggingface(
     source: str = "video",
     label: str = "label",
     columns: str | Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
 ) -> Dataset:
     """Takes the rows of a `datasets.Dataset` of Hugging Face as samples. The files are not decoded.
 
@@ -88,12 +85,15 @@ def from_huggingface(
         label: Column of the labels, if it exists. Names of a `ClassLabel` become `Dataset.classes`.
         columns: Columns to keep in `Dataset.columns`. By default every other column whose values are numbers, flags or
             texts.
+        classes: Class names in the order of their labels, as in `from_dataframe()`. By default those of the
+            `ClassLabel`.
 
     Returns:
         A dataset with one sample per row, in the order of the rows.
 
     Raises:
-        ArgumentError: If it is no such dataset, if a column does not exist, or if a row has neither a path nor bytes.
+        ArgumentError: If it is no such dataset, if a column does not exist, or if a row has neither a path nor bytes,
+            or a class that is not one of `classes`.
 
     Example:
         >>> import framespool as fsp
@@ -116,13 +116,101 @@ def from_huggingface(
     kept = [columns] if isinstance(columns, str) else list(columns or [])
     rows = dataset.select_columns([name for name in features if name in (*names, *kept)])[:]
     read = {name: [_present(value) for value in values] for name, values in rows.items()}
-    labels = read.get(label)
-    samples = [
-        (_sample(row, value, [None, None], True, None), None if labels is None else labels[row])
-        for row, value in enumerate(read[source])
-    ]
-    classes = getattr(features.get(label), "names", None) or ()
-    return Dataset(samples, classes, _kept(read, columns, {source, label}))
+    own = getattr(features.get(label), "names", None)
+    if own and label in read:
+        name_of: dict[Any, Any] = {None: None, -1: None, **dict(enumerate(own))}
+        read[label] = [name_of.get(number, number) for number in read[label]]
+    elif label != "label" and label not in features:
+        _column(read, label, "label")
+    roles = {"source": source, "label": label, "start": None, "end": None}
+    return rows_dataset(read, roles, columns=columns, classes=class_names(classes) or own)
+
+
+def rows_dataset(
+    read: dict[str, list[Any]],
+    names: Mapping[str, str | None],
+    *,
+    in_frames: bool = False,
+    columns: str | Sequence[str] | None = None,
+    root: str | os.PathLike[str] | None = None,
+    where: Mapping[str, Any] | None = None,
+    classes: Sequence[str] | None = None,
+    table: str = "the table",
+    row_name: Callable[[int], str] = "row {}".format,
+) -> Dataset:
+    """Makes the dataset of a table.
+
+    Args:
+        read: The columns of the table.
+        names: Columns by role: `source`, `label`, `start` and `end`. A label, start or end with its default name may be
+            missing.
+        in_frames: Whether start and end are frames.
+        columns: Columns to keep, as for `from_dataframe()`.
+        root: Folder that relative paths start from.
+        where: As for `matching_rows()`. Classes are those of all rows.
+        classes: Names of the labels.
+        table: What the table is called in messages.
+        row_name: What a row is called in messages.
+
+    Returns:
+        The dataset.
+
+    Raises:
+        ArgumentError: As for `from_dataframe()`.
+    """
+    boolean("in_frames", in_frames)
+    for role, name in names.items():
+        if role == "source" or name not in (None, role):
+            _column(read, name, role, table)
+    sources, labels, starts, ends = (
+        read.get(name) if name is not None else None for name in map(names.get, ("source", "label", "start", "end"))
+    )
+    assert sources is not None
+    known = class_names(classes)
+    if labels is not None and any(isinstance(label, str) for label in labels):
+        known = known or sorted({label for label in labels if isinstance(label, str)})
+    rows = range(len(sources)) if where is None else matching_rows(read, where, table)
+    number_of = {name: number for number, name in enumerate(known or ())}
+    samples = []
+    for row in rows:
+        label = None if labels is None else labels[row]
+        if isinstance(label, str) and label not in number_of:
+            raise ArgumentError(f"{row_name(row)}: the label {label!r} is not one of the {len(number_of)} classes")
+        bounds = [None if part is None else part[row] for part in (starts, ends)]
+        samples.append((_sample(row_name, row, sources[row], bounds, in_frames, root), label))
+    kept = _kept(read, columns, set(names.values()), table)
+    if where is not None:
+        kept = {name: [values[row] for row in rows] for name, values in kept.items()}
+    return with_classes(Dataset(samples, known or (), kept), classes)
+
+
+def matching_rows(read: Mapping[str, Sequence[Any]], where: Mapping[str, Any], table: str) -> list[int]:
+    """Selects rows by the values of columns.
+
+    Args:
+        read: The columns of the table.
+        table: What the table is called in messages.
+        where: By column, the value that a row must have, or a list of values of which it must have one.
+
+    Returns:
+        Indices of the rows that match all columns.
+
+    Raises:
+        ArgumentError: If a column does not exist, or no row matches.
+    """
+    if not isinstance(where, Mapping):
+        raise ArgumentError(f'where must be a dict such as {{"split": "train"}}, got {where!r}')
+    rows: Sequence[int] = range(len(next(iter(read.values()), ())))
+    for name, wanted in where.items():
+        values = _column(read, name, "where", table)
+        choices = list(wanted) if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
+        left = [row for row in rows if values[row] in choices]
+        if not left:
+            found = list(dict.fromkeys(repr(values[row]) for row in rows))
+            shown = ", ".join([*found[:8], *(["…"] if len(found) > 8 else [])])
+            raise ArgumentError(f"where: {table} has no row with {wanted!r} in the column {name!r}; it has {shown}")
+        rows = left
+    return list(rows)
 
 
 def to_pandas(dataset: Dataset) -> Any:
@@ -193,19 +281,19 @@ def _present(value: Any) -> Any:
     return None if is_missing else value
 
 
-def _column(read: dict[str, list[Any]], name: str, argument: str) -> list[Any]:
+def _column(read: Mapping[str, Sequence[Any]], name: Any, argument: str, table: str = "the table") -> Sequence[Any]:
     if name not in read:
-        raise ArgumentError(f"{argument}: the table has no column {name!r}; it has {', '.join(map(repr, read))}")
+        raise ArgumentError(f"{argument}: {table} has no column {name!r}; it has {', '.join(map(repr, read))}")
     return read[name]
 
 
-def _sample(row: int, value: Any, bounds: list[Any], in_frames: bool, root: Any) -> Any:
+def _sample(row_name: Callable[[int], str], row: int, value: Any, bounds: list[Any], in_frames: bool, root: Any) -> Any:
     """The source of a row."""
     if isinstance(value, dict):
         # `datasets` stores either the bytes, with the name of the file, or the path alone.
         value = value.get("bytes") or value.get("path")
     if not isinstance(value, (str, bytes, os.PathLike)) or not value:
-        raise ArgumentError(f"row {row} has no path and no bytes as its source, got {value!r}")
+        raise ArgumentError(f"{row_name(row)} has no path and no bytes as its source, got {value!r}")
     if root is not None and not isinstance(value, bytes) and "://" not in os.fspath(value):
         value = os.path.join(os.fspath(root), os.fspath(value))
     if bounds == [None, None]:
@@ -218,10 +306,12 @@ def _sample(row: int, value: Any, bounds: list[Any], in_frames: bool, root: Any)
     try:
         return VideoSegment(value, **given)
     except ArgumentError as reason:
-        raise ArgumentError(f"row {row}: {reason}") from reason
+        raise ArgumentError(f"{row_name(row)}: {reason}") from reason
 
 
-def _kept(read: dict[str, list[Any]], columns: str | Sequence[str] | None, used: set[str]) -> dict[str, list[Any]]:
+def _kept(
+    read: dict[str, list[Any]], columns: str | Sequence[str] | None, used: Collection[str | None], table: str
+) -> dict[str, list[Any]]:
     if columns is None:
         plain = (str, int, float, type(None))
         return {
@@ -230,7 +320,7 @@ def _kept(read: dict[str, list[Any]], columns: str | Sequence[str] | None, used:
             if name not in used and all(isinstance(value, plain) for value in values)
         }
     wanted = [columns] if isinstance(columns, str) else string_list("columns", columns) if columns else []
-    return {name: _column(read, name, "columns") for name in wanted}
+    return {name: list(_column(read, name, "columns", table)) for name in wanted}
 
 
 def _is_plain(feature: Any) -> bool:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from framespool import _framespool
-from framespool._validate_args import as_sequence, integer, number
+from framespool._validate_args import as_sequence, display_repr, integer, is_url, number
 from framespool.datasets._dataset import Dataset
 from framespool.datasets._readers import annotated_dataset
 from framespool.errors import ArgumentError
 
+#: Owner and name of a dataset on the Hub.
+_HUB_ADDRESS = re.compile(r"(?:hf://|https://huggingface\.co/)datasets/([^/@?#]+/[^/@?#]+)")
 #: Dtypes of features that are numbers, and the bytes of each.
 _NUMBER_BYTES = {"float32": 4, "float64": 8, "int64": 8, "bool": 1}
 
@@ -47,7 +50,7 @@ def lerobot(
     early is not detected here: its last episode has fewer frames.
 
     Args:
-        root: Folder of the dataset, with `meta`, `videos` and, for frames, `data`.
+        root: Folder of the dataset, with `meta`, `videos` and, for frames, `data`; no URL.
         camera: A feature of type `video`, such as `"observation.images.top"`, or a list of them. May be omitted if
             there is only one; with `delta_timestamps` it is then all of them.
         episodes: Numbers of the episodes to use, in this order. By default all, in ascending order.
@@ -85,6 +88,13 @@ def lerobot(
     """
     if not isinstance(root, (str, os.PathLike)):
         raise ArgumentError(f"root must be a path, got {root!r}")
+    if is_url(os.fspath(root)):
+        found = _HUB_ADDRESS.match(str(root))
+        repo = "USER/NAME" if found is None else found[1]
+        raise ArgumentError(
+            f"lerobot() reads a folder on a disk, got the URL {display_repr(os.fspath(root))}; copy the dataset, such "
+            f"as with `hf download --repo-type dataset {repo} --local-dir FOLDER`, and pass FOLDER"
+        )
     cameras = None if camera is None or isinstance(camera, str) else as_sequence(camera)
     if (
         camera is not None
@@ -117,6 +127,8 @@ class LeRobotFrames(Dataset):
     Raises:
         ArgumentError: If there is no such feature, or a distance is no multiple of the duration of a frame.
     """
+
+    _of_robots = True
 
     def __init__(
         self,

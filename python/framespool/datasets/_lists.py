@@ -8,16 +8,28 @@ LF or CRLF. A line that cannot be parsed is a `ArgumentError` that names file an
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Literal
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from csv import Error as CsvError
+from csv import reader as csv_reader
+from typing import Any, Literal
 
 from framespool import _framespool
 from framespool._sources import ImageSequence, Source, VideoSegment
-from framespool._validate_args import as_sequence, boolean, choice
+from framespool._validate_args import as_sequence, boolean, choice, is_url
 from framespool._video import Video
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._readers import Fps, StrPath, annotated_dataset, numbered_frames, warn_notes
-from framespool.errors import ArgumentError
+from framespool.datasets._in_memory import matching_rows, rows_dataset
+from framespool.datasets._readers import (
+    Fps,
+    StrPath,
+    annotated_dataset,
+    class_names,
+    numbered_frames,
+    warn_notes,
+)
+from framespool.errors import ArgumentError, NotFoundError, ReadError
 
 
 def annotation_file(
@@ -30,6 +42,7 @@ def annotation_file(
     pattern: str = "img_{:05}.jpg",
     first: int = 1,
     fps: Fps = 30,
+    classes: Sequence[str] | None = None,
 ) -> Dataset:
     r"""Reads a text file with a path and other fields on each line, by default `path label`.
 
@@ -60,6 +73,7 @@ def annotation_file(
         pattern: File name of a frame, as in `ImageSequence`.
         first: Number of the first frame, as in `ImageSequence`.
         fps: Frame rate of folders of frames, as in `ImageSequence`.
+        classes: Names of the labels, in their order. By default labels have no names.
 
     Returns:
         A dataset with one sample per line, in the order of the lines.
@@ -67,7 +81,8 @@ def annotation_file(
     Raises:
         NotFoundError: If the text file does not exist.
         ReadError: If the text file cannot be read.
-        ArgumentError: If a line cannot be parsed; the message names file and line. Also if the columns are ambiguous.
+        ArgumentError: If a line cannot be parsed; the message names file and line. Also if the columns are ambiguous,
+            or a label is not the number of one of `classes`.
 
     Example:
         >>> import framespool as fsp
@@ -88,7 +103,9 @@ def annotation_file(
     if names is None or not all(isinstance(name, str) for name in names):
         raise ArgumentError(f'columns must be a list such as ("total", "label"), got {columns!r}')
     frames = numbered_frames(pattern, first, fps)
-    return annotated_dataset(_framespool.read_annotation_file(path, root, list(names), delimiter, extension, frames))
+    return annotated_dataset(
+        _framespool.read_annotation_file(path, root, list(names), delimiter, extension, frames), classes
+    )
 
 
 #: Whether start and end are rounded up, for each of DALI's names.
@@ -205,6 +222,8 @@ def json_lines(
     start: str = "start",
     end: str = "end",
     in_frames: bool = False,
+    where: Mapping[str, Any] | None = None,
+    classes: Sequence[str] | None = None,
 ) -> Dataset:
     r"""Reads a JSON object per line: `{"uri": "a.mp4", "label": 3, "start": 1.5, "end": 4.0, "caption": "…"}`.
 
@@ -215,17 +234,20 @@ def json_lines(
         path: Text file.
         root: Folder that relative paths start from. By default the folder of the list.
         source: Key of the source: a path or a `file:` URI.
-        label: Key of the label: an integer, or a name; names are sorted into `classes`. A list of integers is stored
-            in `columns[label]`, with -1 as the sample's own label.
+        label: Key of the label: an integer, or the name of a class. A list of integers is stored in `columns[label]`,
+            with -1 as the sample's own label.
         start: Key of the segment's start; the sample is then a `VideoSegment`.
         end: Key of the segment's end, which is not part of the segment.
         in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.
+        where: Selects lines, as in `csv()`; the keys are the label and the other columns.
+        classes: Class names in the order of their labels, as in `csv()`.
 
     Returns:
         A dataset with one sample per line, in the order of the lines.
 
     Raises:
-        ArgumentError: If a line cannot be parsed; the message names the line.
+        ArgumentError: If a line cannot be parsed, or has a class that is not one of `classes`; the message names file
+            and line. Also if no line matches `where`.
 
     Example:
         >>> import framespool as fsp
@@ -240,4 +262,164 @@ def json_lines(
     for name, key in zip(("source", "label", "start", "end"), keys, strict=True):
         if not isinstance(key, str):
             raise ArgumentError(f"{name} must be a key of the objects, got {key!r}")
-    return annotated_dataset(_framespool.read_json_lines(path, root, keys, boolean("in_frames", in_frames)))
+    by_frames = boolean("in_frames", in_frames)
+    found = _framespool.read_json_lines(path, root, keys, by_frames, class_names(classes))
+    dataset = annotated_dataset(found, classes)
+    if where is None:
+        return dataset
+    read: dict[str, Sequence[Any]] = dict(dataset.columns)
+    names = {-1: None, **dict(enumerate(dataset.classes))}
+    read.setdefault(label, [names.get(number, number) for _, number in dataset])
+    return dataset.subset(matching_rows(read, where, os.fspath(path)))
+
+
+def csv(
+    path: StrPath,
+    *,
+    source: str = "path",
+    label: str = "label",
+    where: Mapping[str, Any] | None = None,
+    classes: Sequence[str] | None = None,
+    start: str = "start",
+    end: str = "end",
+    in_frames: bool = False,
+    columns: str | Sequence[str] | None = None,
+    root: StrPath | None = None,
+    delimiter: str | None = None,
+) -> Dataset:
+    r"""Reads a CSV file with a header: a video or image per row.
+
+    Fields with delimiters, quotation marks or line breaks are quoted, as spreadsheets and data frames write them. A
+    column whose fields are all numbers has numbers, except the source and columns named `id` or `…_id`. An empty field
+    is a missing value. Spaces around fields, and rows without any value, are skipped.
+
+    Args:
+        path: Text file.
+        source: Column of the paths or URLs.
+        label: Column of the labels, if it exists: names of classes, or numbers.
+        where: Selects rows: by column, the value that a row must have, or a list of such values, for example
+            `{"split": "train"}`. Classes are those of all rows, so that all parts of a file number them equally.
+        classes: Class names in the order of their labels, such as `train.classes` for a file that lacks some classes.
+            By default the names that occur, sorted.
+        start: Column of the segments' starts, if it exists.
+        end: Column of the segments' ends, if it exists.
+        in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.
+        columns: Columns to keep in `Dataset.columns`. By default all others.
+        root: Folder that relative paths start from. By default the folder of the text file.
+        delimiter: Separator of the fields. By default a tab if the name ends in `.tsv`, else a comma.
+
+    Returns:
+        A dataset with one sample per row, in the order of the rows.
+
+    Raises:
+        NotFoundError: If the text file does not exist.
+        ReadError: If the text file cannot be read.
+        ArgumentError: If a column does not exist, if a row has another number of fields than the header, or if it has
+            no path, or a wrong label, class or segment; the message names file and line. Also if no row matches
+            `where`.
+
+    Example:
+        >>> import framespool as fsp
+        >>> from pathlib import Path
+        >>> rows = ["video,label,split", 'a.mp4,"open, close",train', "phone.mp4,walk,val"]
+        >>> _ = Path("all.csv").write_text("\n".join(rows))
+        >>> train = fsp.datasets.csv("all.csv", source="video", where={"split": "train"})
+        >>> train[0], train.classes, train.columns
+        (('a.mp4', 0), ['open, close', 'walk'], {'split': ['train']})
+    """
+    name = os.fspath(path)
+    if delimiter is None:
+        delimiter = "\t" if str(name).lower().endswith(".tsv") else ","
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
+        raise ArgumentError(f"delimiter must be one character, got {delimiter!r}")
+    header, rows, lines = _read_csv(path, delimiter)
+    names = {"source": source, "label": label, "start": start, "end": end}
+    known = class_names(classes)
+    texts = {source, label} if _are_classes(header, rows, label, known) else {source}
+    read = {
+        column: [row[place] or None for row in rows]
+        if column in texts
+        else _typed(column, [row[place] for row in rows])
+        for place, column in enumerate(header)
+    }
+    return rows_dataset(
+        read,
+        names,
+        in_frames=in_frames,
+        columns=columns,
+        root=os.path.dirname(name) if root is None else root,
+        where=where,
+        classes=known,
+        table=name,
+        row_name=lambda row: f"{name}, line {lines[row]}",
+    )
+
+
+def _read_csv(path: StrPath, delimiter: str) -> tuple[list[str], list[list[str]], Sequence[int]]:
+    """Reads the header, the rows, and the number of the first line of each row."""
+    name = os.fspath(path)
+    if is_url(name):
+        raise ArgumentError(f"{name} is a URL, and CSV files are read from a disk; copy it")
+    rows: list[list[str]] = []
+    lines = array("q")
+    header: list[str] | None = None
+    line = 1
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            reader = csv_reader(file, delimiter=delimiter, strict=True)
+            for fields in reader:
+                begin, line = line, reader.line_num + 1
+                if not any(fields):
+                    continue
+                fields = [field.strip() for field in fields]
+                if header is None:
+                    header = [field or f"column {place}" for place, field in enumerate(fields, 1)]
+                    continue
+                if len(fields) != len(header):
+                    raise ArgumentError(
+                        f"{name}, line {begin}: has {len(fields)} fields where the header has {len(header)}; quote "
+                        f"fields that contain {delimiter!r}"
+                    )
+                rows.append(fields)
+                lines.append(begin)
+    except FileNotFoundError as reason:
+        raise NotFoundError(f"{name}: {reason.strerror}") from reason
+    except OSError as reason:
+        raise ReadError(f"{name}: {reason.strerror}") from reason
+    except UnicodeDecodeError as reason:
+        raise ArgumentError(
+            f"{name} is not UTF-8 text after line {line}: {reason.reason}; save it as UTF-8"
+        ) from reason
+    except CsvError as reason:
+        raise ArgumentError(f"{name}, line {line}: {reason}; quote the field, and double its quotes") from reason
+    if header is None or not rows:
+        raise ArgumentError(f"{name} has no rows; expected a header with the names of the columns, and a row per video")
+    other = next((each for each in ",;\t|" if each in header[0] and len(header) == 1), None)
+    if other is not None:
+        raise ArgumentError(f"{name}: the header {header[0]!r} is one column; pass delimiter={other!r}")
+    twice = next((field for place, field in enumerate(header) if field in header[:place]), None)
+    if twice is not None:
+        raise ArgumentError(f"{name}: two columns are named {twice!r}; rename one")
+    return header, rows, lines
+
+
+def _are_classes(header: list[str], rows: list[list[str]], label: str, classes: Sequence[str] | None) -> bool:
+    """Whether all labels are names of classes, also if these look like numbers."""
+    if classes is None or label not in header:
+        return False
+    place, known = header.index(label), {"", *classes}
+    return all(row[place] in known for row in rows)
+
+
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)?(\.\d*)?([eE][-+]?\d+)?")
+
+
+def _typed(name: str, fields: list[str]) -> list[Any]:
+    """The values of a column: integers or numbers if all fields are such, but a number with leading zeros is a name."""
+    if name != "id" and not name.endswith("_id") and all(map(_NUMBER.fullmatch, fields)):
+        for kind in (int, float):
+            try:
+                return [kind(field) if field else None for field in fields]
+            except ValueError:
+                continue
+    return [field or None for field in fields]

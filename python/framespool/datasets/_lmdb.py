@@ -18,6 +18,7 @@ from framespool.datasets._readers import (
     listing_threads,
     string_list,
     warn_left_out,
+    with_classes,
 )
 from framespool.errors import ArgumentError
 
@@ -36,6 +37,7 @@ def lmdb(
     key: str = "{}",
     label: _Label = None,
     check: bool = False,
+    classes: Sequence[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> Dataset:
     """Reads LMDB databases whose values are encoded videos or images.
@@ -60,6 +62,7 @@ def lmdb(
             - A mapping from keys to labels, or a function that is called with each key.
         check: Whether the first page of each long value is read too and checked against the page that refers to it; the
             format has no checksums.
+        classes: Names of the labels, in their order. By default labels have no names.
         on_error: `"raise"`: a bad value is an error. `"skip"`: it is skipped, and one warning has the number and
             the first reasons.
 
@@ -104,7 +107,7 @@ def lmdb(
         on_error,
         lambda: _framespool.read_lmdb(files, name, wanted, pattern_label, whole, on_error, listing_threads()),
     )
-    return dataset if of_key is None else _labelled(dataset, of_key, on_error)
+    return with_classes(dataset if of_key is None else _labelled(dataset, of_key, on_error), classes)
 
 
 class _NoLabel(Exception):

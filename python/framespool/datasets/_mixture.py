@@ -9,15 +9,14 @@ from typing import Any
 
 from framespool._sources import Source
 from framespool._validate_args import integer, number
-from framespool.datasets._dataset import Dataset, as_dataset, common_stream, joined_columns
-from framespool.datasets._sample_list import joined
+from framespool.datasets._dataset import Dataset, as_dataset, common_stream, joined_columns, joined_samples
 from framespool.errors import ArgumentError
 
 
 class MixtureDataset(Dataset):
     """Several datasets, mixed by weight; `mix()` creates it.
 
-    A slice or a `subset()` of it is a plain dataset without weights. Columns are joined as `+` joins them.
+    A slice or a `subset()` of it is a plain dataset without weights. Classes and columns are joined as `+` joins them.
 
     Args:
         datasets: The datasets.
@@ -37,13 +36,8 @@ class MixtureDataset(Dataset):
     def __init__(
         self, datasets: Sequence[Dataset], weights: Sequence[float], replacement: bool, epoch_clips: int | None
     ) -> None:
-        classes = datasets[0].classes
-        super().__init__(
-            joined([dataset.samples for dataset in datasets]),
-            classes if all(dataset.classes == classes for dataset in datasets) else (),
-            joined_columns(datasets),
-            common_stream(datasets),
-        )
+        samples, classes = joined_samples(datasets)
+        super().__init__(samples, classes, joined_columns(datasets), common_stream(datasets))
         self.lengths = [len(dataset) for dataset in datasets]
         self.weights = list(weights)
         self.replacement = replacement
@@ -108,8 +102,8 @@ def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: in
     In an epoch, and in any long range of it, clips of the datasets occur in proportion to the weights. A clip that
     occurs again in the same epoch is sampled and augmented again. See docs/concepts/batch-sampler.md.
 
-    `video_ids` and `clip_ids` count through the datasets in their order. `classes` are kept if all datasets have
-    the same. `a + b` is a plain union instead, with each clip once.
+    `video_ids` and `clip_ids` count through the datasets in their order. Classes are joined by their names, and labels
+    numbered again, as by `a + b`, which is a plain union instead, with each clip once.
 
     Args:
         datasets: Pairs of (dataset, weight). Weights are positive, in any unit.
@@ -121,7 +115,8 @@ def mix(*datasets: tuple[Any, float], replacement: bool = False, epoch_clips: in
         A mixture, to be passed to a loader as its dataset.
 
     Raises:
-        ArgumentError: If there is no dataset, a dataset is empty or a mixture itself, or a weight is not positive.
+        ArgumentError: If there is no dataset, a dataset is empty or a mixture itself, or a weight is not positive. Also
+            if some datasets have class names and others numbers without names.
 
     Example:
         >>> import framespool as fsp

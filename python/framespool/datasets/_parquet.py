@@ -11,7 +11,15 @@ from framespool import _framespool
 from framespool._sources import ArchiveMember, TableCell
 from framespool._validate_args import boolean, choice, is_url
 from framespool.datasets._dataset import Dataset
-from framespool.datasets._readers import StrPaths, expand_paths, listing_threads, string_list, warn_left_out
+from framespool.datasets._readers import (
+    StrPaths,
+    class_names,
+    expand_paths,
+    listing_threads,
+    string_list,
+    warn_left_out,
+    with_classes,
+)
 from framespool.datasets._sample_list import SampleList, with_segment
 from framespool.errors import ArgumentError
 
@@ -24,6 +32,7 @@ def parquet(
     start: str = "start",
     end: str = "end",
     in_frames: bool = False,
+    classes: Sequence[str] | None = None,
     columns: str | Sequence[str] | None = None,
     root: str | os.PathLike[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
@@ -49,6 +58,8 @@ def parquet(
         start: Column of the segments' starts, if it exists.
         end: Column of the segments' ends, if it exists.
         in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.
+        classes: Class names in the order of their labels, such as `train.classes` for a table that lacks some classes.
+            By default the names of `datasets`' class labels, or else the names that occur, sorted.
         columns: Columns to keep in `Dataset.columns`. By default every column with one number, flag or text per
             row; lists, structs, dates and decimals are kept if they are named. A name with dots is a field of a struct
             (`"image.path"`), unless a column has that exact name.
@@ -60,8 +71,8 @@ def parquet(
         A dataset with one sample per row, in the order of the files and rows.
 
     Raises:
-        ArgumentError: If a column does not exist or has another type, or if a row lacks a source or has a wrong label
-            or bounds (the message names file and row), or if no row remains.
+        ArgumentError: If a column does not exist or has another type, or if a row lacks a source or has a wrong label,
+            class or bounds (the message names file and row), or if no row remains.
         InvalidDataError: If a file is damaged; the message names the byte.
         TruncatedError: If a file is truncated.
         LimitError: If a damaged file declares sizes beyond the limits.
@@ -77,9 +88,8 @@ def parquet(
         >>> [label for _, label in dataset]
         [1, 0]
     """
-    return _read(
-        "parquet", path, (source, label, start, end), in_frames=in_frames, columns=columns, root=root, on_error=on_error
-    )
+    keys = (source, label, start, end)
+    return _read("parquet", path, keys, in_frames, classes, columns, root, on_error)
 
 
 def arrow(
@@ -90,6 +100,7 @@ def arrow(
     start: str = "start",
     end: str = "end",
     in_frames: bool = False,
+    classes: Sequence[str] | None = None,
     columns: str | Sequence[str] | None = None,
     root: str | os.PathLike[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
@@ -106,6 +117,8 @@ def arrow(
         start: Column of the segments' starts, if it exists.
         end: Column of the segments' ends, if it exists.
         in_frames: `True`: start and end are frames, from 0. `False`: they are seconds.
+        classes: Class names in the order of their labels, such as `train.classes` for a table that lacks some classes.
+            By default the names of `datasets`' class labels, or else the names that occur, sorted.
         columns: Columns to keep in `Dataset.columns`. By default every column with one number, flag or text per
             row, categories as the text or number of their category; lists of these if they are named.
         root: Folder that relative paths start from. By default the folder of their file.
@@ -134,17 +147,16 @@ def arrow(
         >>> [label for _, label in dataset]
         [1, 0]
     """
-    return _read(
-        "arrow", path, (source, label, start, end), in_frames=in_frames, columns=columns, root=root, on_error=on_error
-    )
+    keys = (source, label, start, end)
+    return _read("arrow", path, keys, in_frames, classes, columns, root, on_error)
 
 
 def _read(
     kind: Literal["parquet", "arrow"],
     path: StrPaths,
     names: tuple[str, str, str, str],
-    *,
     in_frames: bool,
+    classes: Sequence[str] | None,
     columns: str | Sequence[str] | None,
     root: str | os.PathLike[str] | None,
     on_error: str,
@@ -161,13 +173,24 @@ def _read(
     kept = None
     if columns is not None:
         kept = [columns] if isinstance(columns, str) else string_list("columns", columns) if columns else []
-    table, rows, classes, found, left_out, reasons = _framespool.read_tables(
-        kind, files, keys, boolean("in_frames", in_frames), kept, root, on_error, listing_threads()
+    table, rows, found_classes, found, left_out, reasons = _framespool.read_tables(
+        kind,
+        files,
+        keys,
+        boolean("in_frames", in_frames),
+        class_names(classes),
+        kept,
+        root,
+        on_error,
+        listing_threads(),
     )
     warn_left_out(left_out, reasons)
-    if table is not None:
-        return Dataset(SampleList(table), classes, found)
-    return Dataset(((with_segment(_source(files, where), part), label) for where, label, part in rows), classes, found)
+    samples: Any = (
+        ((with_segment(_source(files, where), part), label) for where, label, part in rows)
+        if table is None
+        else SampleList(table)
+    )
+    return with_classes(Dataset(samples, found_classes, found), classes)
 
 
 def _tables(path: StrPaths, kind: str) -> list[str]:

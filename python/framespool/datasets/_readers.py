@@ -12,7 +12,7 @@ from typing import Any
 from framespool import _framespool
 from framespool._sources import ImageSequence
 from framespool._validate_args import as_sequence, choice, integer, is_url
-from framespool.datasets._dataset import Dataset
+from framespool.datasets._dataset import Dataset, first_sample, renumbered
 from framespool.datasets._sample_list import SampleList
 from framespool.errors import ArgumentError
 
@@ -26,19 +26,76 @@ _THREADS = 8
 _MAX_FILES = 1_000_000
 
 
-def annotated_dataset(found: Any) -> Dataset:
+def annotated_dataset(found: Any, classes: Sequence[str] | None = None) -> Dataset:
     """Creates the dataset of an annotation file.
 
     Args:
         found: What the engine read: sample table, classes, columns, and notes on skipped lines, which become warnings
             at the line that called the public function.
+        classes: As for `with_classes()`.
 
     Returns:
         The dataset.
     """
-    table, classes, columns, notes = found
+    table, names, columns, notes = found
     warn_notes(notes)
-    return Dataset(SampleList(table), classes, columns)
+    return with_classes(Dataset(SampleList(table), names, columns), classes)
+
+
+def class_names(classes: Sequence[str] | None) -> list[str] | None:
+    """Checks the argument `classes` of a reader.
+
+    Args:
+        classes: The argument; `None` if the names are those that the reader finds.
+
+    Returns:
+        The names.
+
+    Raises:
+        ArgumentError: If it is not a list of different names.
+    """
+    if classes is None:
+        return None
+    names = as_sequence(classes)
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(f"classes must be a list of names, got {classes!r}")
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise ArgumentError(f"classes must be distinct, got {twice!r} twice")
+    return list(names)
+
+
+def with_classes(dataset: Dataset, classes: Sequence[str] | None) -> Dataset:
+    """Numbers the labels of a dataset by class names that the caller gave.
+
+    Args:
+        dataset: The dataset. If it has no class names, its labels are already indices of `classes`.
+        classes: Names in the order of their labels; `None` to change nothing.
+
+    Returns:
+        The dataset with these classes.
+
+    Raises:
+        ArgumentError: If a sample has another class; the message has its index, source and class.
+    """
+    names = class_names(classes)
+    if names is None or names == dataset.classes:
+        return dataset
+    own, known = dataset.classes or names, set(names)
+
+    def is_unknown(label: Any) -> bool:
+        if not isinstance(label, int):
+            return bool(dataset.classes)
+        return not (0 <= label < len(own) and own[label] in known)
+
+    wrong = first_sample(dataset, is_unknown)
+    if wrong is not None:
+        sample, label = wrong
+        is_named = bool(dataset.classes) and isinstance(label, int) and 0 <= label < len(own)
+        shown = own[label] if is_named else label
+        raise ArgumentError(f"{sample}: the label {shown!r} is not one of the {len(names)} classes")
+    samples = renumbered(dataset, names) if dataset.classes else dataset.samples
+    return Dataset(samples, names, dataset.columns, dataset.stream)
 
 
 def warn_notes(notes: list[str], stacklevel: int = 4) -> None:
@@ -52,23 +109,24 @@ def warn_notes(notes: list[str], stacklevel: int = 4) -> None:
         warnings.warn(note, stacklevel=stacklevel)
 
 
-def archive_dataset(on_error: str, read: Callable[[], Any]) -> Dataset:
+def archive_dataset(on_error: str, read: Callable[[], Any], classes: Sequence[str] | None = None) -> Dataset:
     """Creates the dataset of an archive, and warns of skipped samples.
 
     Args:
         on_error: `"raise"` or `"skip"`.
         read: Has the engine read the archive: sample table, columns, number of skipped samples, and first reasons.
+        classes: As for `with_classes()`.
 
     Returns:
         The dataset.
 
     Raises:
-        ArgumentError: If `on_error` is neither of its words.
+        ArgumentError: If `on_error` is neither of its words, or a label is not the number of one of `classes`.
     """
     choice("on_error", on_error, ("raise", "skip"))
     table, columns, left_out, reasons = read()
     warn_left_out(left_out, reasons, stacklevel=4)
-    return Dataset(SampleList(table), columns=columns)
+    return with_classes(Dataset(SampleList(table), columns=columns), classes)
 
 
 def warn_left_out(left_out: int, reasons: Sequence[str], stacklevel: int = 3) -> None:

@@ -57,6 +57,25 @@ class SampleList(Sequence[tuple[Source, int]]):
         """
         return SampleList(self.table.take(places))
 
+    def labels(self) -> memoryview[int]:
+        """Returns the labels, without a Python object per sample.
+
+        Returns:
+            The label of each sample.
+        """
+        return memoryview(self.table.labels()).cast("q")
+
+    def relabeled(self, numbers: Sequence[int]) -> SampleList:
+        """Returns the samples with other labels.
+
+        Args:
+            numbers: The new label of each label from 0; other labels are kept.
+
+        Returns:
+            Another `SampleList`.
+        """
+        return SampleList(self.table.relabeled(numbers))
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, SampleList):
             return self.table == other.table

@@ -9,7 +9,7 @@ from typing import Any
 
 from framespool._sources import Source
 from framespool._validate_args import as_sequence, boolean, integer, number
-from framespool.datasets._dataset import Dataset, as_dataset
+from framespool.datasets._dataset import Dataset, as_dataset, refuse_robots
 from framespool.errors import ArgumentError
 
 
@@ -121,6 +121,7 @@ def weighted(
         (2, [1.0, 3.0])
     """
     plain = as_dataset(dataset)
+    refuse_robots([plain], "weighted()")
     if plain._weighted:
         raise ArgumentError("weighted cannot take a mixture or a weighted dataset; weight the samples before mixing")
     given = as_sequence(weights)
@@ -154,6 +155,7 @@ def balanced(dataset: Any, *, replacement: bool = False, epoch_clips: int | None
         [0.5, 1.0, 0.5]
     """
     plain = as_dataset(dataset)
+    refuse_robots([plain], "balanced()")
     labels = [label for _, label in plain]
     if -1 in labels:
         raise ArgumentError(f"balanced needs a label for every sample, got none for sample {labels.index(-1)}")

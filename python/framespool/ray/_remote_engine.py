@@ -389,18 +389,20 @@ class RemoteEngine:
                 raise what[0] from what[1]
             return what
 
-    def describe_clip(self, epoch: int, clip: int, frame: int) -> dict[str, Any]:
-        """Describes a clip.
+    def describe_clip(self, epoch: int, clip: int, frame: int, repeat: int, occurrence: int) -> dict[str, Any]:
+        """Describes a delivery of a clip.
 
         Args:
             epoch: Epoch, from 0.
             clip: Clip id.
             frame: Frame of the clip.
+            repeat: As for `ClipLoader.describe_clip()`.
+            occurrence: Likewise.
 
         Returns:
             The clip's parameters by name.
         """
-        explained: dict[str, Any] = self._ask("describe_clip", 0, epoch, clip, frame)
+        explained: dict[str, Any] = self._ask("describe_clip", 0, epoch, clip, frame, repeat, occurrence)
         return explained
 
     def estimate_cost(self) -> tuple[float, float, float, float]:

@@ -179,21 +179,19 @@ class Worker:
             kept = self._engines.get(key)
             return kind, what, None if kept is None else self._snapshot(kept)
 
-    def describe_clip(self, number: int, turn: int, epoch: int, clip: int, frame: int) -> tuple[str, Any, Any]:
-        """Describes a clip.
+    def describe_clip(self, number: int, turn: int, *delivery: int) -> tuple[str, Any, Any]:
+        """Describes a delivery of a clip.
 
         Args:
             number: Number of the task.
             turn: Turn, from 0.
-            epoch: Epoch, from 0.
-            clip: Clip id.
-            frame: Frame of the clip.
+            delivery: Epoch, clip, frame, repeat and occurrence.
 
         Returns:
             `MADE` or `FAILED`, the clip's parameters or the error, and `None`.
         """
         try:
-            return MADE, self._engine((number, turn, False)).native.describe_clip(epoch, clip, frame), None
+            return MADE, self._engine((number, turn, False)).native.describe_clip(*delivery), None
         except Exception as error:
             return self._failure(error)
 

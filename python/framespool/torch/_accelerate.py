@@ -14,9 +14,10 @@ from framespool.torch._loader import TorchLoader
 def for_accelerate(loader: BaseLoader[Any], accelerator: Any) -> TorchLoader:
     """Wraps a loader for an `accelerate.Accelerator`; it replaces `accelerator.prepare(loader)`.
 
-    `prepare` treats a loader as a `DataLoader` over an iterable dataset, which is wrong here. By default only the
-    first rank iterates, and its batches are split and sent to the others (`dispatch_batches`); otherwise each rank
-    decodes the parts of all ranks and drops the others'.
+    `prepare` returns a loader unchanged: its batches are not moved to the device, gradient accumulation does not end
+    with the epoch, and `save_state` omits the position. It shards a `DataLoader` over a `ClipDataset` a second time: by
+    default only the first rank iterates, and its batches are split and sent to the others (`dispatch_batches`);
+    otherwise each rank decodes the parts of all ranks and drops the others'.
 
     `split_batches` and `even_batches` have no effect: the loader's `batch_size` is per rank, and all ranks have
     equal numbers of batches of the same sizes. Clips that only fill a batch are marked in `padding`; drop them after

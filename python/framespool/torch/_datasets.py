@@ -14,7 +14,7 @@ from framespool._clip_loader import ClipLoader
 from framespool._images import ImageLoader
 from framespool._ranks import cores_per_rank
 from framespool._validate_args import integer
-from framespool.datasets._dataset import as_dataset
+from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
 from framespool.errors import ArgumentError
 from framespool.torch._distributed import is_initialized, rank_and_world
 from framespool.torch._torch import Base, get_worker_info, needed, tensors, torch
@@ -30,6 +30,7 @@ class _Batches(Base):
             if name in keywords:
                 raise ArgumentError(f"{name} is that of the DataLoader, which starts the workers; give it num_workers=")
         self.dataset = as_dataset(dataset)
+        warn_of_other_numbers(self.dataset)  # here, since loaders of workers see one dataset each
         self.keywords = keywords
         self._epochs = _EpochCounter()
         self._loader: BaseLoader[Any] | None = None

@@ -76,18 +76,6 @@ class _DataModule:
             self._loaders[part] = TorchLoader(self._loader_class(*positional, **keywords), epoch=epoch)
         return self._loaders[part]
 
-    def setup(self, stage: str) -> None:
-        """Starts at the trainer's epoch, which is not 0 if one `fit` follows another.
-
-        Lightning calls it before it restores a checkpoint, whose position in the epoch then applies.
-
-        Args:
-            stage: Lightning's stage, such as `"fit"`.
-        """
-        trainer = getattr(self, "trainer", None)
-        if stage == "fit" and trainer is not None and "train" in self._keywords:
-            self.loader("train").set_epoch(int(trainer.current_epoch))
-
     def train_dataloader(self) -> Any:
         """Returns the training loader, always the same one: each iteration is its next epoch.
 
@@ -126,7 +114,9 @@ _DOC = """Loaders of clips for Lightning's `Trainer`.
     Batches are dicts of tensors, which Lightning moves to its device. Each rank has its own shard
     (`torch.rank_and_world()`; `shard_id` and `num_shards` select another), and Lightning adds no
     `DistributedSampler`, since the loaders are not of class `DataLoader`. Training data is sampled again for each
-    epoch, other data always for epoch 0. A checkpoint contains the training loader's position in the epoch.
+    epoch, other data always for epoch 0. A checkpoint contains the training loader's position, and a resumed run
+    continues with the next batch, also in a new process. With `Trainer(overfit_batches=N)` each epoch trains on the
+    first N batches of epoch 0.
 
     The base class is `LightningDataModule` of `lightning` or of `pytorch_lightning`: of the package that is
     imported, else of the one that is installed.

@@ -8,6 +8,7 @@ from typing import Any
 from framespool import _clip_loader, _images
 from framespool._base_loader import BaseLoader
 from framespool._batch import map_nested
+from framespool._lightning_epoch import LightningSampler
 from framespool.errors import ArgumentError
 from framespool.torch._distributed import rank_and_world
 from framespool.torch._torch import needed, page_locked, record_copies, tensors, torch
@@ -146,6 +147,16 @@ class TorchLoader:
         placed = {name: _moved(value, self._device) for name, value in converted.items()}
         record_copies(page_locked(batch), self._device)
         return placed
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next iteration delivers; see `ClipLoader.epoch`."""
+        return self.loader.epoch if self._epoch is None else self._epoch()
+
+    @property
+    def batch_sampler(self) -> LightningSampler:
+        """For Lightning; see `ClipLoader.batch_sampler`."""
+        return LightningSampler(self, self.loader, self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
         """Selects the epoch; see `ClipLoader.set_epoch()`.

@@ -15,7 +15,7 @@ from framespool._batch_sampler import resolve_seed
 from framespool._clip_loader import ClipLoader
 from framespool._ranks import cores_per_rank
 from framespool._validate_args import choice, integer, user_stacklevel
-from framespool.datasets._dataset import as_dataset
+from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
 from framespool.errors import ArgumentError, Error, UnsupportedError
 from framespool.torch._datasets import _warn_oversubscribed
 from framespool.torch._occurrences import Occurrence, RepeatedRequests
@@ -99,6 +99,7 @@ class VideoDataset(MapBase):
         if functions:
             raise ArgumentError(f"{functions[0]!r} among the transforms works on batches; apply it in collate_fn")
         self.dataset = as_dataset(dataset)
+        warn_of_other_numbers(self.dataset)  # here, since loaders of workers see one dataset each
         self.clip_sampler = clip_sampler
         keywords["seed"] = resolve_seed(keywords.get("seed", 0))
         layout = choice("layout", keywords.pop("layout", "TCHW"), ("TCHW", "CTHW", "THWC"))

@@ -93,7 +93,7 @@ def apply(
     frames, own_layout = made, str(layout)
     if single:
         frames, own_layout = made.drop_time(_LAYOUTS[layout]), layout.replace("T", "")
-    frames, _ = apply_functions(functions, frames, own_layout, [owner])
+    frames = apply_functions(functions, frames, own_layout, [owner])
     if masks is None:
         return frames
     fill = integer("mask_fill", mask_fill, most=255)
@@ -136,7 +136,8 @@ def sample_params(
     Returns:
         list: One dict per transform with its `name`, and the numbers by name: positions and sizes in pixels, angles
         in degrees, `applied` 1.0 or 0.0, `holes` as top, left, height, width of each in turn, `order` of the
-        four changes of `ColorJitter` (0 brightness, 1 contrast, 2 saturation, 3 hue).
+        four changes of `ColorJitter` (0 brightness, 1 contrast, 2 saturation, 3 hue). `RandomApply` and `RandomChoice`
+        also have `transforms`, the list of dicts of the transforms inside that are applied.
 
     Raises:
         ArgumentError: If an argument is invalid.

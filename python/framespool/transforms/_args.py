@@ -278,14 +278,14 @@ def wire(value: Any) -> float | list[float] | str:
     """Converts an argument to the engine's form.
 
     Args:
-        value: A number, a tuple of numbers or a string.
+        value: A number, a tuple or range of numbers or a string.
 
     Returns:
         A float, a list of floats or the string.
     """
     if isinstance(value, str):
         return value
-    return [float(entry) for entry in value] if isinstance(value, tuple) else float(value)
+    return [float(entry) for entry in value] if isinstance(value, (tuple, range)) else float(value)
 
 
 @dataclass(frozen=True)
@@ -296,8 +296,8 @@ class Transform:
         >>> import framespool as fsp
         >>> isinstance(fsp.transforms.Resize(256), fsp.transforms.Transform)
         True
-        >>> fsp.transforms.Resize(256)
-        Resize(size=256, interpolation='bilinear', max_size=None, antialias=True, side='shorter', display_aspect=False)
+        >>> fsp.transforms.CenterCrop(256)
+        CenterCrop(size=(256, 256))
     """
 
     def _set(self, **values: Any) -> None:
@@ -309,5 +309,5 @@ class Transform:
         """The engine's form: the name, the fields that are not `None`, and whether to draw for each frame."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         per_frame = given.pop("per_frame", False)
-        arguments = {name: wire(value) for name, value in given.items() if value is not None}
+        arguments: Any = {name: wire(value) for name, value in given.items() if value is not None}
         return type(self).__name__, arguments, per_frame

@@ -20,6 +20,7 @@ __all__ = [
     "Grayscale",
     "Normalize",
     "RandomGrayscale",
+    "RandomPhotometricDistort",
     "ToneMap",
 ]
 
@@ -68,6 +69,60 @@ class ColorJitter(Transform):
             saturation=as_factor("ColorJitter: saturation", saturation),
             hue=None if shift == (0.0, 0.0) else shift,
             per_frame=boolean("ColorJitter: per_frame", per_frame),
+        )
+
+
+@dataclass(frozen=True, init=False)
+class RandomPhotometricDistort(Transform):
+    """Change brightness, contrast, saturation, hue and the order of the channels, each with probability `p`.
+
+    This is the photometric distortion of SSD (Liu et al., "SSD: Single Shot MultiBox Detector", 2016), as torchvision's
+    class does it: brightness first, then saturation and hue, and contrast before or after these two. Hue needs a second
+    pass, as in `ColorJitter`.
+
+    Args:
+        brightness: (low, high) of a factor, 0 to 20; a number is both ends.
+        contrast: As `brightness`.
+        saturation: As `brightness`.
+        hue: (low, high) of a shift as a fraction of the full circle, -0.5 to 0.5; a number is both ends.
+        p: Probability of each of the five changes, 0 to 1.
+        per_frame: Draw for each frame.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+
+    Example:
+        >>> import framespool as fsp
+        >>> distort = fsp.transforms.RandomPhotometricDistort()
+        >>> [drawn] = fsp.transforms.sample_params((90, 160), [distort])
+        >>> sorted(drawn)
+        ['brightness', 'channels', 'contrast', 'contrast_first', 'hue', 'name', 'saturation']
+    """
+
+    brightness: tuple[float, float]
+    contrast: tuple[float, float]
+    saturation: tuple[float, float]
+    hue: tuple[float, float]
+    p: float
+    per_frame: bool
+
+    def __init__(
+        self,
+        brightness: float | Sequence[float] = (0.875, 1.125),
+        contrast: float | Sequence[float] = (0.5, 1.5),
+        saturation: float | Sequence[float] = (0.5, 1.5),
+        hue: float | Sequence[float] = (-0.05, 0.05),
+        p: float = 0.5,
+        *,
+        per_frame: bool = False,
+    ) -> None:
+        self._set(
+            brightness=as_range("RandomPhotometricDistort: brightness", brightness, least=0, most=20),
+            contrast=as_range("RandomPhotometricDistort: contrast", contrast, least=0, most=20),
+            saturation=as_range("RandomPhotometricDistort: saturation", saturation, least=0, most=20),
+            hue=as_range("RandomPhotometricDistort: hue", hue, least=-0.5, most=0.5),
+            p=as_probability("RandomPhotometricDistort", p),
+            per_frame=boolean("RandomPhotometricDistort: per_frame", per_frame),
         )
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from framespool._validate_args import as_sequence
 from framespool.errors import ArgumentError
-from framespool.transforms import _augment, _color, _erasing, _geometry, _resize
+from framespool.transforms import _augment, _choices, _color, _erasing, _geometry, _resize
 from framespool.transforms._args import Transform
-from framespool.transforms._functions import BatchMixing, PerBatch, PerClip
-from framespool.transforms._torchvision import translate
+from framespool.transforms._functions import FunctionTransform, PerClip
+from framespool.transforms._torchvision import is_torchvision, translate
 
 if TYPE_CHECKING:
     from framespool._framespool import Step
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 #: All transforms; the engine does not know subclasses of users.
 _BUILT_IN = {
-    getattr(module, name) for module in (_geometry, _resize, _color, _augment, _erasing) for name in module.__all__
+    getattr(module, name)
+    for module in (_geometry, _resize, _color, _augment, _erasing, _choices)
+    for name in module.__all__
 }
 
 
@@ -26,10 +28,12 @@ _BUILT_IN = {
 _MOVES_PIXELS = (
     _geometry.CenterCrop,
     _geometry.FiveCrop,
+    _geometry.MultiScaleCrop,
     _geometry.RandomCrop,
     _geometry.RandomHorizontalFlip,
     _geometry.RandomResizedCrop,
     _geometry.RandomVerticalFlip,
+    _resize.RandomShortestSize,
     _resize.Resize,
     _resize.SmartResize,
     _geometry.ThreeCrop,
@@ -48,21 +52,21 @@ def split(
         dtype: The dtype of the result.
 
     Returns:
-        The steps, and the functions: any number of `PerClip`, `PerBatch`, `MixUp` and `CutMix`, and at the end at most
-        one callable.
+        The steps, and the functions: any number of `FunctionTransform`, such as `PerClip`, and at the end at most one
+        callable.
 
     Raises:
         ArgumentError: If an entry is neither a transform nor a function at the end, or is a transform of torchvision
             without an equivalent.
     """
-    given = () if transforms is None else as_sequence(transforms)
+    given = listed(transforms)
     if given is None:
         raise ArgumentError(f"transforms must be a list, got {transforms!r}; use [...]")
     entries = translate(given, dtype)
     built_in: list[Any] = []
     functions: list[Any] = []
     for place, entry in enumerate(entries):
-        if type(entry) in _BUILT_IN:
+        if _is_built_in(entry):
             if functions:
                 raise ArgumentError(
                     f"transforms: a callable must come last, got {functions[0]!r} before {entry!r}; move it"
@@ -70,7 +74,7 @@ def split(
             built_in.append(entry)
         elif isinstance(entry, type):
             raise ArgumentError(f"transforms: {entry.__name__} is a class; use an object, {entry.__name__}(...)")
-        elif isinstance(entry, (PerClip, PerBatch, BatchMixing)):
+        elif isinstance(entry, FunctionTransform):
             functions.append(entry)
         elif not callable(entry):
             raise ArgumentError(
@@ -82,7 +86,47 @@ def split(
             raise ArgumentError(f"transforms: a callable must come last, got {entry!r} before others; move it{ours}")
         else:
             functions.append(entry)
+    late = next((place for place, function in enumerate(functions) if not on_workers(function)), len(functions))
+    for function in functions[late:]:
+        if on_workers(function):
+            raise ArgumentError(
+                f"transforms: {function!r} must come before {functions[late]!r}, which runs on the thread that takes "
+                'batches; move it, or use on="consumer"'
+            )
+    mixing = [function for function in functions if getattr(function, "_mixes", False)]
+    if len(mixing) > 1:
+        first, second = mixing[:2]
+        raise ArgumentError(
+            f"transforms: {second!r} would mix clips again that {first!r} has mixed; for one of them per batch use "
+            f"OneOf([{first!r}, {second!r}])"
+        )
     return [entry._step() for entry in _normalize_late(built_in)], tuple(functions)
+
+
+def listed(transforms: Any) -> tuple[Any, ...] | None:
+    """The entries of the argument `transforms`, which may be one transform of torchvision, such as a `Compose`.
+
+    Args:
+        transforms: The argument.
+
+    Returns:
+        The entries; `None` if the argument is no list.
+    """
+    if transforms is None:
+        return ()
+    return (transforms,) if is_torchvision(transforms) else as_sequence(transforms)
+
+
+def on_workers(function: Any) -> bool:
+    """Whether a function at the end of a list runs on threads, ahead of the thread that takes batches.
+
+    Args:
+        function: The function.
+
+    Returns:
+        The answer.
+    """
+    return isinstance(function, PerClip) and function.on == "workers"
 
 
 def _normalize_late(entries: list[Any]) -> list[Any]:
@@ -90,12 +134,27 @@ def _normalize_late(entries: list[Any]) -> list[Any]:
     moved: list[Any] = []
     normalize: list[Any] = []
     for entry in entries:
-        pads = isinstance(entry, _geometry.RandomCrop) and (any(entry.padding) or entry.pad_if_needed)
-        if normalize and (not isinstance(entry, _MOVES_PIXELS) or pads):
+        if normalize and not _moves_pixels(entry):
             moved += normalize
             normalize = []
         (normalize if isinstance(entry, _color.Normalize) else moved).append(entry)
     return moved + normalize
+
+
+def _moves_pixels(entry: Any) -> bool:
+    """Whether an entry only moves pixels, without any that it adds."""
+    if isinstance(entry, _choices.ListTransform):
+        return all(_moves_pixels(inner) for entries in entry._lists() for inner in entries)
+    pads = isinstance(entry, _geometry.RandomCrop) and (any(entry.padding) or entry.pad_if_needed)
+    return isinstance(entry, _MOVES_PIXELS) and not pads
+
+
+def _is_built_in(entry: Any) -> bool:
+    """Whether an entry is a transform of this package, with those in its lists."""
+    if type(entry) not in _BUILT_IN:
+        return False
+    lists = entry._lists() if isinstance(entry, _choices.ListTransform) else ()
+    return all(_is_built_in(inner) for entries in lists for inner in entries)
 
 
 def steps(transforms: Iterable[Transform | Callable[[Any], Any]] | None) -> list[Step]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-from framespool._validate_args import as_sequence, boolean, numbers, span
+from framespool._validate_args import as_sequence, boolean, integer, number, numbers, span
 from framespool.errors import ArgumentError
 from framespool.transforms._args import (
+    MAX_SIDE,
     Transform,
     as_center,
     as_fill,
@@ -24,6 +25,7 @@ from framespool.transforms._args import (
 __all__ = [
     "CenterCrop",
     "FiveCrop",
+    "MultiScaleCrop",
     "Pad",
     "RandomAffine",
     "RandomCrop",
@@ -151,6 +153,75 @@ class RandomResizedCrop(Transform):
             antialias=boolean("RandomResizedCrop: antialias", antialias),
             per_frame=boolean("RandomResizedCrop: per_frame", per_frame),
             display_aspect=boolean("RandomResizedCrop: display_aspect", display_aspect),
+        )
+
+
+@dataclass(frozen=True, init=False)
+class MultiScaleCrop(Transform):
+    """Crop a part whose height and width are the frame's shorter side times one of `scales` each, and resize it.
+
+    This is the crop of TSN (Wang et al., "Temporal Segment Networks", 2016) and its successors, `MultiScaleCrop` in
+    MMAction2. Products are truncated; a side that is less than 3 pixels off that of `size` becomes equal to it, if the
+    frame is large enough.
+
+    Args:
+        size: Size of the result, an int for a square, or (height, width); in pixels.
+        scales: Scales of which one is drawn for each side, above 0 and at most 1.
+        max_distort: Largest distance in `scales` between the two that are drawn; 0 keeps the part square.
+        fix_crop: Draw the position from 5 or 13 fixed ones; otherwise any position.
+        more_fix_crop: The 13 positions are the corners, the center, the middles of the edges, and the points between
+            the corners and the center; otherwise only the corners and the center. No effect without `fix_crop`.
+        interpolation: `"bilinear"`, `"bicubic"` or `"nearest"`.
+        antialias: Filter when downscaling with bilinear or bicubic interpolation.
+        per_frame: Draw for each frame.
+        display_aspect: Crop a part of the frame of display size, as for `RandomResizedCrop`.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+
+    Example:
+        >>> import framespool as fsp
+        >>> crop = fsp.transforms.MultiScaleCrop(112, scales=(1, 0.875, 0.75, 0.66))
+        >>> fsp.Video("a.mp4").frames([0, 1], transforms=[crop], seed=1).data.shape
+        (2, 112, 112, 3)
+    """
+
+    size: tuple[int, int]
+    scales: tuple[float, ...]
+    max_distort: int
+    fix_crop: bool
+    more_fix_crop: bool
+    interpolation: str
+    antialias: bool
+    per_frame: bool
+    display_aspect: bool
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        scales: Sequence[float] = (1, 0.875, 0.75, 0.66),
+        max_distort: int = 1,
+        fix_crop: bool = True,
+        more_fix_crop: bool = True,
+        interpolation: str | int | Enum = "bilinear",
+        antialias: bool = True,
+        *,
+        per_frame: bool = False,
+        display_aspect: bool = False,
+    ) -> None:
+        entries = as_sequence(scales)
+        if not entries:
+            raise ArgumentError(f"MultiScaleCrop: scales must be a list of at least one number, got {scales!r}")
+        self._set(
+            size=as_size("MultiScaleCrop", size),
+            scales=tuple(number("MultiScaleCrop: scales", scale, above=0, most=1) for scale in entries),
+            max_distort=integer("MultiScaleCrop: max_distort", max_distort, most=MAX_SIDE),
+            fix_crop=boolean("MultiScaleCrop: fix_crop", fix_crop),
+            more_fix_crop=boolean("MultiScaleCrop: more_fix_crop", more_fix_crop),
+            interpolation=as_interpolation("MultiScaleCrop", interpolation, resizes=True),
+            antialias=boolean("MultiScaleCrop: antialias", antialias),
+            per_frame=boolean("MultiScaleCrop: per_frame", per_frame),
+            display_aspect=boolean("MultiScaleCrop: display_aspect", display_aspect),
         )
 
 

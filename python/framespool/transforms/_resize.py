@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-from framespool._validate_args import boolean, integer
+from framespool._validate_args import as_sequence, boolean, choice, integer
 from framespool.errors import ArgumentError
 from framespool.transforms._args import MAX_SIDE, Transform, as_fill, as_interpolation, as_sides, as_size
 
-__all__ = ["Letterbox", "Resize", "SmartResize"]
+__all__ = ["Letterbox", "RandomShortestSize", "Resize", "SmartResize"]
 
 
 @dataclass(frozen=True, init=False)
@@ -26,6 +26,9 @@ class Resize(Transform):
         max_size: Upper limit of the longer side in pixels, only for a given shorter side.
         antialias: Filter when downscaling with bilinear or bicubic interpolation.
         side: The side that an int `size` gives, `"shorter"` or `"longer"`.
+        fit: What becomes of a frame whose shape is not that of (height, width): `"exact"` stretches it. `"cover"` keeps
+            its shape and makes the smallest frame that is at least as high and as wide; `CenterCrop` or `RandomCrop`
+            of the same size then removes the rest.
         display_aspect: Compute the other side from the display size, `VideoInfo.display_width` and `display_height`, so
             that the result has square pixels. With (height, width) the result is the same, and its pixels count as
             square in later transforms.
@@ -38,6 +41,9 @@ class Resize(Transform):
         >>> video = fsp.Video("a.mp4")
         >>> video.frames([0], transforms=[fsp.transforms.Resize(180)]).data.shape
         (1, 180, 320, 3)
+        >>> cover = [fsp.transforms.Resize((128, 192), fit="cover"), fsp.transforms.CenterCrop((128, 192))]
+        >>> video.frames([0], transforms=cover).data.shape
+        (1, 128, 192, 3)
     """
 
     size: int | tuple[int, int]
@@ -45,6 +51,7 @@ class Resize(Transform):
     max_size: int | None
     antialias: bool
     side: Literal["shorter", "longer"]
+    fit: Literal["exact", "cover"]
     display_aspect: bool
 
     def __init__(
@@ -55,10 +62,12 @@ class Resize(Transform):
         antialias: bool = True,
         *,
         side: Literal["shorter", "longer"] = "shorter",
+        fit: Literal["exact", "cover"] = "exact",
         display_aspect: bool = False,
     ) -> None:
         if side not in ("shorter", "longer"):
             raise ArgumentError(f'Resize: side must be "shorter" or "longer", got {side!r}')
+        choice("Resize: fit", fit, ("exact", "cover"))
         if size is None:
             if max_size is None:
                 raise ArgumentError("Resize: size is None; give a size, or max_size for the longer side")
@@ -66,6 +75,8 @@ class Resize(Transform):
         sides = as_sides("Resize", size)
         if len(sides) == 2 and side == "longer":
             raise ArgumentError(f'Resize: side="longer" needs an int for size, got {size!r}')
+        if len(sides) == 1 and fit == "cover":
+            raise ArgumentError(f'Resize: fit="cover" needs (height, width) for size, got {size!r}')
         if max_size is not None:
             if len(sides) == 2 or side == "longer":
                 given = f"size={size!r}, side={side!r}"
@@ -79,7 +90,66 @@ class Resize(Transform):
             max_size=max_size,
             antialias=boolean("Resize: antialias", antialias),
             side=side,
+            fit=fit,
             display_aspect=boolean("Resize: display_aspect", display_aspect),
+        )
+
+
+@dataclass(frozen=True, init=False)
+class RandomShortestSize(Transform):
+    """Resize the shorter side to a length drawn from a list, and keep the shape of the frame.
+
+    `RandomShortestSize(range(256, 321))` before a crop is the scale jitter of SlowFast: any length from 256 to 320.
+    Each clip has its own size, so a crop must follow if clips are to form a batch. The shorter side is exactly as drawn
+    and the longer one is truncated; in torchvision both may be a pixel less, by rounding.
+
+    Args:
+        min_size: Lengths of the shorter side in pixels, of which one is drawn: a list or a `range`. As in torchvision,
+            `(256, 320)` is a list of two lengths, not the lengths between them. An int is always this length.
+        max_size: Upper limit of the longer side in pixels; the shorter side is then less than drawn.
+        interpolation: `"bilinear"`, `"bicubic"` or `"nearest"`.
+        antialias: Filter when downscaling with bilinear or bicubic interpolation.
+        display_aspect: Compute the sides from the display size, as for `Resize`.
+
+    Raises:
+        ArgumentError: If an argument is invalid.
+
+    Example:
+        >>> import framespool as fsp
+        >>> t = fsp.transforms
+        >>> transforms = [t.RandomShortestSize(range(128, 161)), t.RandomCrop(112)]
+        >>> fsp.Video("a.mp4").frames([0, 1], transforms=transforms, seed=1).data.shape
+        (2, 112, 112, 3)
+    """
+
+    min_size: tuple[int, ...] | range
+    max_size: int | None
+    interpolation: str
+    antialias: bool
+    display_aspect: bool
+
+    def __init__(
+        self,
+        min_size: int | Sequence[int],
+        max_size: int | None = None,
+        interpolation: str | int | Enum = "bilinear",
+        antialias: bool = True,
+        *,
+        display_aspect: bool = False,
+    ) -> None:
+        sizes = min_size if isinstance(min_size, range) else as_sequence(min_size)
+        sizes = (min_size,) if sizes is None else sizes
+        if len(sizes) == 0:
+            raise ArgumentError(f"RandomShortestSize: min_size must have at least one length, got {min_size!r}")
+        checked = tuple(integer("RandomShortestSize: min_size", size, least=1, most=MAX_SIDE) for size in sizes)
+        if max_size is not None:
+            max_size = integer("RandomShortestSize: max_size", max_size, least=1, most=MAX_SIDE)
+        self._set(
+            min_size=sizes if isinstance(sizes, range) else checked,
+            max_size=max_size,
+            interpolation=as_interpolation("RandomShortestSize", interpolation, resizes=True),
+            antialias=boolean("RandomShortestSize: antialias", antialias),
+            display_aspect=boolean("RandomShortestSize: display_aspect", display_aspect),
         )
 
 

@@ -7,9 +7,9 @@ from enum import Enum
 from typing import Any
 
 from framespool.errors import ArgumentError
-from framespool.transforms import _augment, _color, _erasing, _geometry, _resize
+from framespool.transforms import _augment, _choices, _color, _erasing, _geometry, _mixing, _resize
 from framespool.transforms._args import Transform
-from framespool.transforms._functions import is_module
+from framespool.transforms._functions import FunctionTransform, is_module
 
 #: These only change the type of the object that holds the frame.
 _NO_OPERATION = {"Identity", "PILToTensor", "ToImage", "ToPureTensor"}
@@ -57,7 +57,8 @@ def translate(entries: Iterable[Any], dtype: str) -> list[Any]:
     values = _Values(dtype)
     for entry in flat:
         out += values.convert(entry) if is_torchvision(entry) else [entry]
-    return out + values.end()
+    functions = next((place for place, entry in enumerate(out) if not isinstance(entry, Transform)), len(out))
+    return [*out[:functions], *values.end(), *out[functions:]]
 
 
 def _flat(entries: Iterable[Any]) -> Iterable[Any]:
@@ -78,9 +79,12 @@ class _Values:
         self._white: float | None = 255
         self._is_float = False
 
-    def convert(self, entry: Any) -> list[Transform]:
+    def convert(self, entry: Any) -> list[Any]:
         """Returns framespool's transforms for one of torchvision's."""
         name = type(entry).__name__
+        function = _function(entry)
+        if function is not None:
+            return [function]
         if name in _NO_OPERATION:
             return []
         if name in _TO_UNIT_RANGE:
@@ -90,11 +94,31 @@ class _Values:
             return self._to_dtype(entry, str(entry.dtype).removeprefix("torch."), scale)
         if name == "Normalize":
             return self._normalize(entry)
+        if name in ("RandomApply", "RandomChoice"):
+            return self._lists(entry)
         if name not in _CONVERSIONS:
             raise unsupported(entry, "framespool has no equivalent")
         if self._white is None and name not in ("RandomErasing", *_MOVES_PIXELS):
             raise unsupported(entry, "it would change normalized values; put it before Normalize")
         return [_CONVERSIONS[name](entry, self._white)]
+
+    def _lists(self, entry: Any) -> list[Transform]:
+        """`RandomApply` and `RandomChoice`; what is in their lists must not change the range of the values."""
+        if type(entry).__name__ == "RandomApply":
+            inner = self._inner(entry, entry.transforms)
+            return [_choices.RandomApply(inner, entry.p)] if inner else []
+        return [_choices.RandomChoice([self._inner(entry, [choice]) for choice in entry.transforms], entry.p)]
+
+    def _inner(self, entry: Any, transforms: Iterable[Any]) -> list[Transform]:
+        out: list[Transform] = []
+        before = (self._white, self._is_float)
+        for inner in _flat(transforms):
+            if not is_torchvision(inner):
+                raise unsupported(entry, f"{inner!r} in it is not a transform of torchvision")
+            out += self.convert(inner)
+            if (self._white, self._is_float) != before:
+                raise unsupported(entry, f"{inner!r} in it must apply to all clips; put it into the list itself")
+        return out
 
     def _to_dtype(self, entry: Any, dtype: str, scale: bool) -> list[Transform]:
         if dtype == "uint8" and not self._is_float:
@@ -124,6 +148,22 @@ class _Values:
     def end(self) -> list[Transform]:
         """Returns the transform at the end of the list: floats are 0 to 1 unless torchvision's would not be."""
         return [_color.Normalize(0, 1 / 255)] if self._is_float and self._white == 255 else []
+
+
+def _function(entry: Any) -> FunctionTransform | None:
+    """The function at the end of a list for one of torchvision's transforms; `None` if it is none."""
+    name = type(entry).__name__
+    if isinstance(entry, FunctionTransform):
+        return entry
+    if name in ("MixUp", "CutMix"):
+        if getattr(entry._labels_getter, "__name__", None) != "_find_labels_default_heuristic":
+            raise unsupported(entry, "the labels of the batch are mixed; omit labels_getter")
+        return getattr(_mixing, name)(entry.num_classes, entry.alpha)  # type: ignore[no-any-return]
+    if name == "RandomChoice" and is_torchvision(entry):
+        chosen = [_function(each) for each in entry.transforms]
+        if all(chosen):
+            return _mixing.OneOf(chosen, entry.p)
+    return None
 
 
 def unsupported(entry: Any, reason: str) -> ArgumentError:
@@ -202,6 +242,16 @@ def _random_resized_crop(entry: Any, _: float | None) -> Transform:
     return _geometry.RandomResizedCrop(_size(entry.size), entry.scale, entry.ratio, how, _antialias(entry))
 
 
+def _random_shortest_size(entry: Any, _: float | None) -> Transform:
+    how = _interpolation(entry, resizes=True)
+    return _resize.RandomShortestSize(entry.min_size, entry.max_size, how, _antialias(entry))
+
+
+def _photometric_distort(entry: Any, _: float | None) -> Transform:
+    factors = (entry.brightness, entry.contrast, entry.saturation)
+    return _color.RandomPhotometricDistort(*factors, entry.hue, entry.p)
+
+
 def _color_jitter(entry: Any, _: float | None) -> Transform:
     return _color.ColorJitter(entry.brightness, entry.contrast, entry.saturation, entry.hue)
 
@@ -278,9 +328,11 @@ _CONVERSIONS: dict[str, Callable[[Any, float | None], Transform]] = {
     "RandomGrayscale": lambda entry, _: _color.RandomGrayscale(entry.p),
     "RandomHorizontalFlip": lambda entry, _: _geometry.RandomHorizontalFlip(entry.p),
     "RandomInvert": lambda entry, _: _augment.RandomInvert(entry.p),
+    "RandomPhotometricDistort": _photometric_distort,
     "RandomPosterize": lambda entry, _: _augment.RandomPosterize(entry.bits, entry.p),
     "RandomResizedCrop": _random_resized_crop,
     "RandomRotation": _rotation,
+    "RandomShortestSize": _random_shortest_size,
     "RandomSolarize": _solarize,
     "RandomVerticalFlip": lambda entry, _: _geometry.RandomVerticalFlip(entry.p),
     "Resize": _resized,
@@ -292,6 +344,7 @@ _MOVES_PIXELS = (
     "RandomCrop",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
+    "RandomShortestSize",
     "RandomVerticalFlip",
     "Resize",
 )

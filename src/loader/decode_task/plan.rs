@@ -233,6 +233,7 @@ pub(in super::super) fn metadata(
     ClipMetadata {
         clip_id,
         requested_id: slot.clip,
+        occurrence: key.occurrence,
         video_id: video,
         view_id,
         label: catalog.label(video),

@@ -1,8 +1,8 @@
 //! Crops, and the resize that fits a frame into a size.
 
-use framespool_kernels::Filter;
+use framespool_kernels::{Filter, Rect};
 
-use super::super::params::center;
+use super::super::params::{center, is_wider, proportion};
 use super::super::transform::{Padding, Size};
 use super::Compiler;
 use crate::batch_sampler::rng::Rng;
@@ -52,6 +52,22 @@ impl Compiler {
         Ok((top as f64, left as f64))
     }
 
+    /// Crops a part, and resizes it.
+    pub(super) fn resized_crop(
+        &mut self,
+        part: Rect,
+        size: Size,
+        filter: Filter,
+        record: &mut dyn FnMut(&'static str, &[f64]),
+    ) {
+        let Rect { x, y, width, height } = part;
+        self.crop(i64::from(x), i64::from(y), Size { height, width });
+        self.resize((size.width, size.height), filter);
+        for (name, value) in [("top", y), ("left", x), ("height", height), ("width", width)] {
+            record(name, &[f64::from(value)]);
+        }
+    }
+
     pub(super) fn five_crop(&mut self, size: Size) -> Result<()> {
         self.check_fits("FiveCrop", size)?;
         let (width, height) = self.draft.size();
@@ -96,14 +112,11 @@ impl Compiler {
     pub(super) fn letterbox(&mut self, size: Size, filter: Filter, fill: [f64; 3]) -> Result<()> {
         let (width, height) = self.draft.size();
         // The side that fits more tightly determines the scale; the other side follows, rounded.
-        let follow = |side: u32, to: u32, from: u32| {
-            ((u64::from(side) * u64::from(to) * 2 + u64::from(from)) / (2 * u64::from(from))).max(1) as u32
-        };
-        let wide = u64::from(width) * u64::from(size.height) >= u64::from(height) * u64::from(size.width);
-        let (w, h) = if wide {
-            (size.width, follow(height, size.width, width).min(size.height))
+        let follow = |side, to, from, most: u32| proportion(side, to, from).min(most.into()) as u32;
+        let (w, h) = if is_wider((width, height), size) {
+            (size.width, follow(height, size.width, width, size.height))
         } else {
-            (follow(width, size.height, height).min(size.width), size.height)
+            (follow(width, size.height, height, size.width), size.height)
         };
         self.resize((w, h), filter);
         let (across, down) = (size.width - w, size.height - h);

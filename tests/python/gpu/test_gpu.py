@@ -108,6 +108,16 @@ def test_lists_of_several_passes_are_the_same_on_the_gpu(short_clips, dtype):
         [T.Resize((40, 56)), T.RandAugment(5, 20), T.RandomAdjustSharpness(3), T.RandomCrop(30)],
         [T.RandomEqualize(1), T.Resize((33, 62)), T.Pad(3, fill=9), T.RandomRotation(30, fill=200), T.Pad(2)],
         [T.Resize((40, 56)), T.RandomAutocontrast(1), T.RandomHorizontalFlip(1), T.RandomPosterize(3), T.FiveCrop(20)],
+        [
+            T.RandomShortestSize(range(40, 60)),
+            T.RandomCrop(40),
+            T.RandomApply([T.GaussianBlur(5), T.RandomInvert(1)]),
+            T.RandomPhotometricDistort(p=0.8),
+        ],
+        [
+            T.RandomChoice([T.MultiScaleCrop((40, 56)), [T.Resize((40, 56), fit="cover"), T.RandomCrop((40, 56))]]),
+            T.RandomChoice([[], T.ColorJitter(0.4, 0.4), T.RandomErasing(1)]),
+        ],
     ):
         options = {"batch_size": 4, "transforms": [*transforms, *final], "dtype": dtype, "num_threads": 1, "seed": 3}
         expected = batches(fsp.ClipLoader(short_clips[:4], rule, **options))

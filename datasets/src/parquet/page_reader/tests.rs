@@ -63,7 +63,7 @@ fn plain() -> WriterPropertiesBuilder {
 fn options(source: &str) -> TableOptions {
     let [label, start, end] = ["label", "start", "end"].map(str::to_owned);
     let keys = SampleKeys { source: source.to_owned(), label, start, end, in_frames: false };
-    TableOptions { keys, others: None, root: None }
+    TableOptions { keys, classes: None, others: None, root: None }
 }
 
 fn list(files: &[PathBuf], source: &str) -> Result<(ArchiveListing, Vec<String>)> {

@@ -144,7 +144,7 @@ fn table(input: &[u8], name: &str, read: Reader) {
         end: "end".into(),
         in_frames: option & 4 == 4,
     };
-    let how = TableOptions { keys, others: (option & 8 == 8).then(Vec::new), root: None };
+    let how = TableOptions { keys, classes: None, others: (option & 8 == 8).then(Vec::new), root: None };
     let listed = |on_error: ErrorPolicy| {
         let (packed, names) = read(std::slice::from_ref(&path), &how, on_error, 1, &|| Ok(()))?;
         let most = names.len() as i64;

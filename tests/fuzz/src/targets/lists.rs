@@ -45,7 +45,7 @@ pub const JSON_LINES: Target = Target {
             end: "end".into(),
             in_frames: option & 1 == 1,
         };
-        same_twice(&path, || json_lines(&path, None, &keys));
+        same_twice(&path, || json_lines(&path, None, &keys, None));
     },
     longest: 16 << 10,
     replayed: 10_000,

@@ -5,7 +5,7 @@ use framespool::batch_sampler::rng::RngKey;
 use framespool::error::Site;
 use framespool::media::{DisplayGeometry, DisplayOrientation};
 use framespool::transforms::transform::{
-    Affine, EraseFill, Flip, Padding, Size, Step, Target as Aim, Transform, UniformRange,
+    Affine, CropPositions, EraseFill, Flip, Padding, Size, Step, Target as Aim, Transform, UniformRange,
 };
 use framespool::transforms::{
     explain, Dtype, Filter, Layout, Normalize, TransformExecutor, TransformPipeline,
@@ -183,7 +183,7 @@ fn cover(c: &mut FuzzInput<'_>) -> EraseFill {
 
 fn transform(c: &mut FuzzInput<'_>) -> Transform {
     let filter = c.one_of(&FILTERS);
-    match c.next_below(20) {
+    match c.next_below(24) {
         0 => Transform::AssumeColor {
             matrix: c.maybe(|c| {
                 c.one_of(&[
@@ -198,7 +198,7 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
             range: c.maybe(|c| c.one_of(&[ColorRange::Limited, ColorRange::Full])),
         },
         1 | 2 => {
-            let target = match c.next_below(4) {
+            let target = match c.next_below(5) {
                 0 => Aim::Shorter { size: side(c, 1), longest: c.maybe(|c| side(c, 1)) },
                 1 => Aim::Longer(side(c, 1)),
                 2 => {
@@ -210,6 +210,7 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
                         total_pixels: c.maybe(|c| u64::from(side(c, 1)) * u64::from(side(c, 1))),
                     }
                 }
+                3 => Aim::Cover(size(c)),
                 _ => Aim::Exact(size(c)),
             };
             Transform::Resize { target, filter, display_aspect: true }
@@ -264,6 +265,40 @@ fn transform(c: &mut FuzzInput<'_>) -> Transform {
             p: part(c),
             cover: cover(c),
         },
+        19 => Transform::RandomShortestSize {
+            sizes: (0..=c.next_below(3)).map(|_| side(c, 1)).collect(),
+            longest: c.maybe(|c| side(c, 1)),
+            filter,
+            display_aspect: true,
+        },
+        20 => Transform::MultiScaleCrop {
+            size: size(c),
+            scales: (0..=c.next_below(3)).map(|_| part(c)).collect(),
+            max_distort: c.next_below(3) as u32,
+            positions: c.one_of(&[CropPositions::Five, CropPositions::Thirteen, CropPositions::Any]),
+            filter,
+            display_aspect: true,
+        },
+        21 => Transform::RandomPhotometricDistort {
+            brightness: factor(c),
+            contrast: factor(c),
+            saturation: factor(c),
+            hue: span(c, -0.5, 0.5),
+            p: part(c),
+        },
+        22 => {
+            let list = |c: &mut FuzzInput<'_>| -> Vec<Step> {
+                (0..c.next_below(3)).map(|_| Step { transform: transform(c), per_frame: c.flag() }).collect()
+            };
+            match c.flag() {
+                true => Transform::RandomApply { steps: list(c), p: part(c) },
+                false => {
+                    let first = (1.0, list(c));
+                    let others = (0..c.next_below(3)).map(|_| (part(c), list(c)));
+                    Transform::RandomChoice { choices: std::iter::once(first).chain(others).collect() }
+                }
+            }
+        }
         _ => {
             let numbers = |c: &mut FuzzInput<'_>| {
                 let wide = f64::from(f32::MAX);

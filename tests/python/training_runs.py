@@ -1,0 +1,778 @@
+"""Small training runs of arbitrary settings, and what must hold for each of them.
+
+    python tests/python/training_runs.py --runs 10000             searches for a run with wrong data, and shrinks it
+    python tests/python/training_runs.py --run '{"batch_size": 3, …}'   checks one run again
+
+A run is a dataset, a clip sampler, transforms, and the arguments of a loader. The videos are such that a frame shows by
+its colors which video and which frame it is, also after crops and flips. So `check()` does not need a second
+decoder, and knows nothing of the order: it requires what the documentation promises.
+
+- The frames are those of `indices`, in the video of `video_ids`; the label is the label of that file.
+- Each clip occurs as often in an epoch, over all ranks, as `last_batch`, `repeats`, `on_error` and `short` promise.
+- All ranks have `len(loader)` batches.
+- Another epoch has another order, if it is shuffled, and other frames, if they are random.
+- An epoch that `set_epoch()` chose is the one that iterations arrive at.
+- The rest of an epoch after `load_state_dict()` is the same: in another process, with other threads, and on another
+  number of ranks with the same global batch size.
+- `describe_clip()` knows the frames before they are decoded.
+- A `DataLoader` over a `ClipDataset` delivers the same batches, and a `VideoDataset` the same clips.
+- `MixUp` and `CutMix` combine a clip with another one, and its label in the same proportion.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import framespool as fsp
+import framespool.torch
+import numpy as np
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import UnsatisfiedAssumption
+from torch.utils.data import DataLoader
+
+#: Frames of the videos. The third one is shorter than most clips.
+LENGTHS = (40, 26, 5, 33, 12, 40, 19)
+#: Steps of red from video to video, and of green from frame to frame; decoding changes a color by less than half.
+RED, GREEN = 34, 6
+SIZE = (32, 24)
+CLASSES = ("jump", "run", "walk")
+MEAN, STD = 0.4, 0.25
+
+
+@dataclass(frozen=True)
+class Run:
+    """The settings of a run; its JSON form repeats it.
+
+    Args:
+        videos: Numbers of the videos that are its samples.
+        names: Whether labels are names.
+        kind: `"plain"`, or how the dataset is made of two parts: `"joined"`, `"mixed"` with weights 1 and 2; or
+            `"weighted"`, with the weights 1, 2, 3, 1, 2, and so on.
+        broken: Position of a file that cannot be read, or `None`.
+        sampler: Name of a clip sampler of `SAMPLERS`.
+        short: As for the clip samplers that have it.
+        clips_per_video: Likewise.
+        transforms: Names of `TRANSFORMS`.
+        dtype: As for `ClipLoader`, like all that follow.
+    """
+
+    videos: tuple[int, ...] = (0, 1, 2, 3)
+    names: bool = False
+    kind: str = "plain"
+    broken: int | None = None
+    sampler: str = "random"
+    short: str = "repeat"
+    clips_per_video: int = 1
+    transforms: tuple[str, ...] = ()
+    dtype: str = "uint8"
+    layout: str = "NTCHW"
+    batch_size: int = 2
+    num_shards: int = 1
+    shuffle: str | bool = False
+    last_batch: str = "partial"
+    on_error: str = "raise"
+    repeats: int = 1
+    group_clips: bool = False
+    num_threads: int = 1
+    prefetch_batches: int = 1
+    memory_budget: int = 1 << 20
+    seed: int = 0
+    epoch: int = 0
+    stop_after: int = 1
+
+
+SAMPLERS = {
+    "random": lambda run: fsp.samplers.random(
+        sequence_length=4, stride=2, clips_per_video=run.clips_per_video, short=run.short
+    ),
+    "partitioned": lambda run: fsp.samplers.random(
+        sequence_length=3, clips_per_video=run.clips_per_video, short=run.short, group="partitioned", frame_jitter=True
+    ),
+    "segments": lambda run: fsp.samplers.segments(num_segments=4, clips_per_video=run.clips_per_video, short=run.short),
+    "uniform": lambda run: fsp.samplers.uniform(
+        sequence_length=4, stride=2, clips_per_video=run.clips_per_video, short=run.short
+    ),
+    "windows": lambda run: fsp.samplers.windows(sequence_length=4, stride=2, step=3),
+}
+RANDOM_SAMPLERS = {"random", "partitioned", "segments"}
+TRANSFORMS: dict[str, Any] = {
+    "resize": lambda: fsp.transforms.Resize((16, 20)),
+    "crop": lambda: fsp.transforms.RandomResizedCrop((16, 16), scale=(0.3, 1.0)),
+    "flip": lambda: fsp.transforms.RandomHorizontalFlip(),
+    "center": lambda: fsp.transforms.CenterCrop((12, 12)),
+    "views": lambda: fsp.transforms.ThreeCrop(16),
+    "normalize": lambda: fsp.transforms.Normalize(MEAN, STD),
+    "per_clip": lambda: fsp.transforms.PerClip(_noise),
+    "mixup": lambda: fsp.transforms.MixUp(num_classes=len(CLASSES)),
+    "cutmix": lambda: fsp.transforms.CutMix(num_classes=len(CLASSES)),
+}
+MIXING = {"mixup", "cutmix"}
+#: Kinds of datasets whose clips occur by weight.
+WEIGHTED = {"mixed", "weighted"}
+
+
+#: Fields of `Run` that are arguments of `ClipLoader`.
+LOADER_ARGUMENTS = (
+    *("dtype", "layout", "batch_size", "num_shards", "shuffle", "last_batch", "on_error", "repeats", "group_clips"),
+    *("num_threads", "prefetch_batches", "memory_budget", "seed"),
+)
+
+
+def _noise(clip: torch.Tensor) -> torch.Tensor:
+    """Changes one value in a corner by a random amount, which must be the same after a resumption."""
+    changed = clip.clone()
+    changed[0, :, 0, 0] += torch.rand(()).to(clip.dtype) * 0.5
+    return changed
+
+
+@st.composite
+def runs(draw: Any) -> Run:
+    """Runs whose settings `ClipLoader` accepts together."""
+    videos = tuple(draw(st.lists(st.integers(0, len(LENGTHS) - 1), min_size=1, max_size=9)))
+    sampler = draw(st.sampled_from(sorted(SAMPLERS)))
+    dtype = draw(st.sampled_from(["uint8", "float32"]))
+    spatial = draw(st.sampled_from([("resize",), ("crop",), ("crop", "flip"), ("center",), ("resize", "views"), ()]))
+    tail: tuple[str, ...] = ()
+    if dtype == "float32":
+        tail = draw(st.sampled_from([(), ("normalize",)]))
+        tail += draw(st.sampled_from([(), ("per_clip",), ("mixup",), ("cutmix",)]))
+    grouped = sampler != "windows" and not (MIXING | {"per_clip"}) & set(tail) and draw(st.booleans())
+    if not spatial and (grouped or MIXING & set(tail)):
+        spatial = ("resize",)  # the size of the clips must be known
+    kind = draw(st.sampled_from(["plain", "plain", *(["joined", "mixed"] if len(videos) > 1 else []), "weighted"]))
+    if grouped and kind in WEIGHTED:
+        kind = "plain"
+    shuffle = draw(st.sampled_from([True, "full", "grouped", *([] if kind in WEIGHTED else [False, "buffer"])]))
+    repeats = draw(st.sampled_from([1, 1, 2, 3]))
+    return Run(
+        videos=videos,
+        names=draw(st.booleans()),
+        kind=kind,
+        broken=draw(st.sampled_from([None, None, None, *range(len(videos))])),
+        sampler=sampler,
+        short=draw(st.sampled_from(["repeat", "loop", "clamp"] if grouped else ["repeat", "loop", "drop"])),
+        clips_per_video=draw(st.integers(1, 3)),
+        transforms=spatial + tail,
+        dtype=dtype,
+        layout=draw(st.sampled_from(["NTCHW", "NCTHW", "NTHWC"])),
+        batch_size=draw(st.integers(1, 5)),
+        num_shards=draw(st.integers(1, 3)),
+        shuffle="full" if grouped and shuffle == "grouped" else shuffle,
+        last_batch=draw(st.sampled_from(["partial", "drop", "fill"])),
+        on_error=draw(st.sampled_from(["raise", "replace"] if grouped else ["raise", "skip", "replace"])),
+        repeats=repeats,
+        group_clips=grouped,
+        num_threads=draw(st.integers(1, 3)),
+        prefetch_batches=draw(st.integers(0, 3)),
+        memory_budget=draw(st.sampled_from([0, 20_000, 1 << 30])),
+        seed=draw(st.integers(0, 3)),
+        epoch=draw(st.integers(0, 2)),
+        stop_after=draw(st.integers(0, 4)),
+    )
+
+
+class Wrong(AssertionError):
+    """A run delivered something that the documentation excludes."""
+
+
+def require(holds: object, *what: object) -> None:
+    """Raises `Wrong` unless `holds`."""
+    if not holds:
+        raise Wrong(" ".join(map(str, what)))
+
+
+# ---- videos ----------------------------------------------------------------------------------------------------------
+
+
+def make_videos(folder: Path, encoder: str) -> None:
+    """Writes the videos, and a file that is none."""
+    for video, length in enumerate(LENGTHS):
+        colors = [[video * RED + 8, frame * GREEN, 128] for frame in range(length)]
+        pixels = np.repeat(np.array(colors, dtype=np.uint8), SIZE[0] * SIZE[1], axis=0)
+        width, height = SIZE
+        command = [encoder, "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", f"{width}x{height}"]
+        command += ["-framerate", "25", "-i", "-", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-qp", "0"]
+        command += ["-threads", "1", "-g", str(250 if video % 2 else 12), str(folder / f"{video}.mkv")]
+        subprocess.run(command, input=pixels.tobytes(), check=True)
+    (folder / "broken.mkv").write_bytes(b"no video" * 100)
+
+
+def class_of(video: int) -> int:
+    """The class of a video, an index of `CLASSES`."""
+    return video % len(CLASSES)
+
+
+def labels_of(run: Run, dataset: fsp.datasets.Dataset) -> list[int]:
+    """The label that each sample must have: its class, or the number of the class's name in the dataset."""
+    classes = [class_of(video) for video in run.videos]
+    if not run.names:
+        return classes
+    require(set(dataset.classes) >= {CLASSES[label] for label in classes}, "classes", dataset.classes)
+    return [dataset.classes.index(CLASSES[label]) for label in classes]
+
+
+def dataset_of(run: Run, folder: Path) -> fsp.datasets.Dataset:
+    """The dataset of a run."""
+    files = [str(folder / ("broken.mkv" if n == run.broken else f"{video}.mkv")) for n, video in enumerate(run.videos)]
+    labels = [CLASSES[class_of(video)] if run.names else class_of(video) for video in run.videos]
+    samples = list(zip(files, labels, strict=True))
+    if run.kind in ("plain", "weighted"):
+        whole = fsp.datasets.Dataset(samples)
+        weights = [1 + n % 3 for n in range(len(samples))]
+        return whole if run.kind == "plain" else fsp.datasets.weighted(whole, weights)
+    # Without all names in the first part, names and numbers of the parts differ.
+    middle = len(samples) // 2
+    first, second = fsp.datasets.Dataset(samples[:middle]), fsp.datasets.Dataset(samples[middle:])
+    return first + second if run.kind == "joined" else fsp.datasets.mix((first, 1), (second, 2))
+
+
+# ---- what a loader delivers ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One delivered clip."""
+
+    video: int
+    view: int
+    requested: int
+    indices: tuple[int, ...]
+    label: tuple[float, ...]
+    padding: bool
+    pixels: str
+    #: Whether it is not mixed with another clip of the batch, whose colors differ.
+    unmixed: bool = False
+
+
+def loader_of(run: Run, folder: Path, shard: int = 0, kind: Any = framespool.torch.ClipLoader, **changes: Any) -> Any:
+    """A loader of a run."""
+    keywords = {name: getattr(run, name) for name in LOADER_ARGUMENTS}
+    keywords |= {"shard_id": shard, "index": False} | changes
+    transforms = [TRANSFORMS[name]() for name in run.transforms]
+    return kind(dataset_of(run, folder), SAMPLERS[run.sampler](run), transforms=transforms, **keywords)
+
+
+def clips_of(batch: Any, run: Run, known: list[int]) -> list[Clip]:
+    """The clips of a batch, whose pixels have been compared with what they must show."""
+    values = batch if isinstance(batch, dict) else batch.as_dict()
+    ids = values["clip_ids"]
+    count, views = (ids.shape if ids.ndim == 2 else (ids.shape[0], 1)) if run.group_clips else (ids.shape[0], 1)
+    frames = values["frames"]
+    if run.group_clips and ids.ndim == 2:
+        frames = frames.flatten(0, 1) if isinstance(frames, torch.Tensor) else frames
+    per_video = lambda value: value.repeat_interleave(views, 0)  # noqa: E731
+    videos, labels = per_video(values["video_ids"].reshape(count, -1)[:, 0]), per_video(values["labels"])
+    flat = {name: values[name].reshape(count * views, -1) for name in ("indices", "view_ids", "requested_ids")}
+    padding = values["padding"]
+    padding = padding.reshape(-1) if padding.numel() == count * views else per_video(padding)
+    colors = [_colors(frames[place], run.layout) for place in range(count * views)]
+    clips = []
+    for place in range(count * views):
+        clip = Clip(
+            video=int(videos[place]),
+            view=int(flat["view_ids"][place, 0]),
+            requested=int(flat["requested_ids"][place, 0]),
+            indices=tuple(flat["indices"][place].tolist()),
+            label=tuple(labels[place].reshape(-1).tolist()),
+            padding=bool(padding[place]),
+            pixels=hashlib.md5(frames[place].contiguous().numpy().tobytes()).hexdigest(),
+        )
+        clips.append(clip)
+    for place, clip in enumerate(clips):
+        share = _check_pixels(run, clips, colors, place, known)
+        clips[place] = dataclasses.replace(clip, unmixed=share is not None and share > 0.998)
+        if not MIXING & set(run.transforms):
+            require(clip.label == (known[clip.video],), "label", clip, "in place of", known[clip.video])
+    return clips
+
+
+def _colors(frames: torch.Tensor, layout: str) -> torch.Tensor:
+    """Red and green of each frame of a clip, at a few pixels: (T, pixels, 2)."""
+    order = layout.removeprefix("N")
+    views = frames.ndim - len(order)
+    moved = frames.movedim([views + order.index(axis) for axis in "THWC"], [views + n for n in range(4)])
+    moved = moved.reshape(-1, *moved.shape[-4:])  # (views, T, H, W, C)
+    # Without the corner that `_noise` changes.
+    pixels = moved[:, :, 1::5, 1::5, :2].permute(1, 0, 2, 3, 4)
+    return pixels.reshape(pixels.shape[0], -1, 2).double()
+
+
+def _expected(run: Run, clip: Clip) -> torch.Tensor:
+    """Red and green that the frames of a clip must have: (T, 1, 2)."""
+    video = run.videos[clip.video]
+    shown = torch.tensor([[video * RED + 8, index * GREEN] for index in clip.indices], dtype=torch.float64)
+    if run.dtype == "float32":
+        shown = shown / 255
+    if "normalize" in run.transforms:
+        shown = (shown - MEAN) / STD
+    return shown.unsqueeze(1)
+
+
+def _check_pixels(
+    run: Run, clips: list[Clip], colors: list[torch.Tensor], place: int, known: list[int]
+) -> float | None:
+    """Requires that the frames of a clip are those of its indices, alone or mixed with another clip of the batch.
+
+    Returns:
+        The part of the clip in the mixture; `None` if nothing is mixed, or both have nearly the same colors.
+    """
+    clip, got = clips[place], colors[place]
+    video = run.videos[clip.video]
+    require(all(0 <= index < LENGTHS[video] for index in clip.indices), "indices", clip)
+    close = 2.9 * (1 if run.dtype == "uint8" else 1 / 255) / (STD if "normalize" in run.transforms else 1)
+    mine = _expected(run, clip)
+    if not MIXING & set(run.transforms):
+        require(((got - mine).abs() <= close).all(), "frames of", clip, "show", got[:, 0].tolist())
+        return None
+    require(len(clip.label) == len(CLASSES) and abs(sum(clip.label) - 1) < 1e-4, "mixed label", clip)
+    closest: float | None = None
+    explained = distinct = False
+    for n in [n for n in range(len(clips)) if n != place] or [place]:
+        theirs, label = _expected(run, clips[n]), np.zeros(len(CLASSES))
+        difference = mine - theirs
+        own, other = known[clip.video], known[clips[n].video]
+        if difference.abs().max() <= 4 * close:  # both show nearly the same colors
+            share = None
+            if not ((got - mine).abs() <= 6 * close).all():
+                continue
+        else:
+            distinct = True
+            frame, color = divmod(int(difference.abs().reshape(-1).argmax()), 2)
+            parts = ((got - theirs)[frame, :, color] / difference[frame, 0, color]).clamp(0, 1)
+            if "cutmix" in run.transforms:
+                is_mine = parts > 0.5
+                if not ((got - torch.where(is_mine[None, :, None], mine, theirs)).abs() <= close).all():
+                    continue
+                share = float(is_mine.double().mean())
+            else:
+                share = float(parts.mean())
+                if not ((got - (share * mine + (1 - share) * theirs)).abs() <= 2 * close).all():
+                    continue
+        # Of CutMix, some pixels are compared only.
+        slack = 0.45 if "cutmix" in run.transforms else 0.05
+        if own == other or share is None:
+            fits = own != other or abs(clip.label[own] - 1) < 1e-4
+        else:
+            label[own], label[other] = share, 1 - share
+            fits = np.abs(label - clip.label).max() < slack
+        if fits and all(value == 0 for n, value in enumerate(clip.label) if n not in (own, other)):
+            explained = True
+            closest = share if closest is None or (share is not None and share < closest) else closest
+    require(explained, "no other clip of the batch explains the frames and the label of", clip, got[:, 0].tolist())
+    return closest if closest is not None or not distinct else 1.0
+
+
+def deliveries(loader: Any, run: Run, most: int | None = None) -> list[list[Clip] | str]:
+    """The batches of an iteration; in the place of an error its type."""
+    found: list[list[Clip] | str] = []
+    known = labels_of(run, loader.dataset)
+    batches = iter(loader)
+    while most is None or len(found) < most:
+        try:
+            batch = next(batches)
+        except StopIteration:
+            break
+        except fsp.Error as error:
+            require("broken.mkv" in str(error), "an error without the broken file:", error)
+            found.append(type(error).__name__)
+            continue
+        found.append(clips_of(batch, run, known))
+    return found
+
+
+# ---- what must hold --------------------------------------------------------------------------------------------------
+
+
+def universe(run: Run) -> list[tuple[int, int]]:
+    """The clips of the dataset, as (sample, number within the video)."""
+    found = []
+    for sample, video in enumerate(run.videos):
+        length = LENGTHS[video]
+        counted = run.sampler == "windows" or run.short == "drop"
+        if run.sampler == "windows":
+            count = max(0, (length - 7) // 3 + 1)
+        elif run.short == "drop" and length < {"random": 7, "uniform": 7, "partitioned": 3, "segments": 1}[run.sampler]:
+            count = 0
+        else:
+            count = run.clips_per_video
+        if counted and sample == run.broken:
+            count = 0  # it could not be counted
+        found += [(sample, view) for view in range(count)]
+    return found
+
+
+def check(run: Run, folder: Path, other: Other) -> str:
+    """Checks one run; returns what became of it: `"run"`, or `"refused"` if its settings do not fit each other.
+
+    Args:
+        run: The settings.
+        folder: Folder of `make_videos()`.
+        other: Another process.
+
+    Raises:
+        Wrong: If something does not hold.
+    """
+    clips = universe(run)
+    counted = run.sampler == "windows" or run.short == "drop"
+    try:
+        loaders = [loader_of(run, folder, shard) for shard in range(run.num_shards)]
+    except fsp.ArgumentError as error:
+        # Without clips, or with fewer clips than ranks.
+        units = len({sample for sample, _ in clips}) if run.group_clips else len(clips)
+        few = units < run.num_shards * (run.batch_size if run.last_batch == "drop" else 1) or not clips
+        halves = {sample < len(run.videos) // 2 for sample, _ in clips}
+        require(few or (run.kind == "mixed" and len(halves) < 2), "refused:", error)
+        return "refused"
+    except fsp.Error as error:
+        require(counted and run.broken is not None and run.on_error == "raise" and "broken.mkv" in str(error), error)
+        return "refused"
+    if counted and run.broken is not None and run.on_error == "raise":
+        raise Wrong("the broken file was counted without an error")
+    require({loader.num_clips for loader in loaders} == {len(clips)}, "num_clips", loaders[0].num_clips)
+    lengths = {len(loader) for loader in loaders}
+    require(len(lengths) == 1, "len() differs between ranks", lengths)
+    epochs = []
+    for epoch in range(run.epoch + 2):
+        if epoch < run.epoch:
+            continue
+        for loader in loaders:
+            loader.set_epoch(epoch)
+        ranks = [deliveries(loader, run) for loader in loaders]
+        require({len(rank) for rank in ranks} == lengths, "batches", [len(rank) for rank in ranks], lengths)
+        _check_counts(run, clips, ranks)
+        for loader, rank in zip(loaders, ranks, strict=True):
+            require(loader.epoch == epoch + 1, "the next epoch is", loader.epoch)
+            _check_description(run, loader, rank, epoch)
+        epochs.append(ranks)
+    _check_epochs_differ(run, clips, *epochs)
+    _check_resumption(run, folder, loaders, epochs[0], other)
+    _check_data_loader(run, folder, epochs)
+    return "run"
+
+
+def _units(run: Run, clips: list[tuple[int, int]]) -> int:
+    """What `batch_size` counts: clips, or videos with `group_clips`."""
+    return len({sample for sample, _ in clips}) if run.group_clips else len(clips)
+
+
+def _check_counts(run: Run, clips: list[tuple[int, int]], ranks: list[list[list[Clip] | str]]) -> None:
+    """Each clip as often as promised."""
+    delivered = [clip for rank in ranks for batch in rank if not isinstance(batch, str) for clip in batch]
+    errors = sum(isinstance(batch, str) for rank in ranks for batch in rank)
+    broken = {pair for pair in clips if pair[0] == run.broken}
+    require(errors == 0 or (broken and (run.on_error == "raise" or broken == set(clips))), "errors", errors)
+    require(not any(clip.video == run.broken for clip in delivered), "a clip of the broken file")
+    counts: Counter[tuple[int, int]] = Counter()
+    for clip in delivered:
+        if not clip.padding:
+            replaced = clips[clip.requested] != (clip.video, clip.view)
+            require(not replaced or (run.on_error == "replace" and clips[clip.requested] in broken), "replaced", clip)
+            counts[clips[clip.requested]] += 1
+    if run.kind in WEIGHTED:
+        require(all(count % run.repeats == 0 for count in counts.values()), "repeats", counts)
+        expected = len(clips) if run.last_batch != "drop" else len(clips) // (run.batch_size * run.num_shards)
+        expected *= run.repeats * (run.batch_size * run.num_shards if run.last_batch == "drop" else 1)
+        least = expected - errors * run.batch_size * run.repeats if run.on_error != "skip" else 0
+        require(least <= counts.total() <= expected, counts.total(), "clips in place of", expected)
+        return
+    require(set(counts.values()) <= {run.repeats}, "a clip was delivered", set(counts.values()), "times")
+    complete = _units(run, clips) // (run.batch_size * run.num_shards) * run.batch_size * run.num_shards
+    expected = _units(run, clips) if run.last_batch != "drop" else complete
+    views = len(clips) // max(1, _units(run, clips))
+    missing = expected * views - len(counts)
+    if errors:
+        require(missing <= errors * run.batch_size * views, missing, "clips missing, but", errors, "errors")
+    elif run.on_error == "skip":
+        require(0 <= missing <= len(broken) or run.last_batch == "drop", missing, "clips missing")
+        require(missing >= 0, "too many clips")
+        lost = set(clips) - set(counts) - broken
+        require(len(lost) <= (_units(run, clips) - expected) * views, "lost:", sorted(lost))
+    else:
+        require(missing == 0, missing, "of", expected, "clips missing")
+    # The box of CutMix may be too small to be noticed.
+    unmixed = sum(clip.unmixed for clip in delivered)
+    require(
+        len(delivered) < 12 or unmixed < 0.45 * len(delivered), unmixed, "of", len(delivered), "clips are not mixed"
+    )
+    if run.last_batch == "fill" and run.on_error == "replace" and not errors:
+        sizes = {len(batch) for rank in ranks for batch in rank}
+        require(sizes == {run.batch_size * run.repeats * views}, "sizes of batches", sizes)
+
+
+def _check_description(run: Run, loader: Any, rank: list[list[Clip] | str], epoch: int) -> None:
+    """`describe_clip()` knows the frames of a clip."""
+    batches = [batch for batch in rank if not isinstance(batch, str)]
+    for clip in [batch[0] for batch in batches[:2] if batch]:
+        if run.group_clips or run.kind in WEIGHTED or clips_replaced(run, clip):
+            continue  # of a clip that occurs several times, the first occurrence is described
+        described = loader.describe_clip(clip.requested, epoch=epoch)
+        require(tuple(described["indices"]) == clip.indices, "describe_clip", described["indices"], clip)
+        require(described["video_id"] == clip.video, "describe_clip", described["video_id"], clip)
+
+
+def clips_replaced(run: Run, clip: Clip) -> bool:
+    """Whether a clip took the place of another."""
+    return universe(run)[clip.requested] != (clip.video, clip.view)
+
+
+def _content(ranks: list[list[list[Clip] | str]]) -> list[Any]:
+    """All clips of an epoch in their order, without those that fill batches."""
+    return [
+        batch if isinstance(batch, str) else [(c.video, c.view, c.indices) for c in batch if not c.padding]
+        for rank in ranks
+        for batch in rank
+    ]
+
+
+def _check_epochs_differ(run: Run, clips: list[tuple[int, int]], first: Any, second: Any) -> None:
+    """Another epoch has another order and other frames, where something is random."""
+    free = [sample for sample, _ in clips if LENGTHS[run.videos[sample]] >= 19 and sample != run.broken]
+    delivered = _content(first), _content(second)
+    if any(isinstance(batch, str) for batch in sum(delivered, [])) or run.on_error == "replace":
+        return
+    frames = [Counter(itertools.chain(*epoch)) for epoch in delivered]
+    delivered_free = [clip for batch in delivered[0] for clip in batch if clip[0] in free]
+    if run.sampler in RANDOM_SAMPLERS and len(delivered_free) >= 8 * run.repeats:
+        require(frames[0] != frames[1], "both epochs have the same frames")
+    if run.sampler not in RANDOM_SAMPLERS and run.last_batch == "partial" and run.kind not in WEIGHTED:
+        require(frames[0] == frames[1], "a clip sampler without random numbers gives other frames")
+    order = [[(video, view) for batch in epoch for video, view, _ in batch] for epoch in delivered]
+    if run.shuffle is False and run.last_batch != "drop":
+        require(order[0] == order[1], "another order without shuffle")
+    elif run.shuffle in ("full", "grouped", True) and run.num_shards == 1 and len({n for n, _ in order[0]}) >= 7:
+        require(order[0] != order[1], "both epochs have the same order")
+
+
+def _clip_of(values: dict[str, Any]) -> Clip:
+    """A clip from its JSON form."""
+    return Clip(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+
+def _global(ranks: list[list[list[Clip] | str]], whole: bool, padding: bool = True) -> list[Any]:
+    """The batches of all ranks together, each as a sorted list.
+
+    Args:
+        ranks: The batches of each rank.
+        whole: Whether labels and pixels are included.
+        padding: Whether clips that fill batches are included.
+    """
+    batches = []
+    for parts in itertools.zip_longest(*ranks, fillvalue=[]):
+        if any(isinstance(part, str) for part in parts):
+            batches.append("error")
+            continue
+        clips = [dataclasses.astuple(clip) for part in parts for clip in part if padding or not clip.padding]
+        batches.append(sorted(clip if whole else clip[:4] for clip in clips))
+    return batches
+
+
+def _check_resumption(run: Run, folder: Path, loaders: list[Any], epoch: Any, other: Other) -> None:
+    """A state continues the same epoch, in another process and on other numbers of ranks."""
+    after = min(run.stop_after, len(loaders[0]))
+    states = []
+    for loader, rank in zip(loaders, epoch, strict=True):
+        loader.set_epoch(run.epoch)
+        begun = deliveries(loader, run, most=after)
+        require(_global([begun], True) == _global([rank[:after]], True), "the epoch that was chosen again differs")
+        states.append(loader.state_dict())
+    require(all(state == states[0] for state in states), "states differ between ranks")
+    state = json.loads(json.dumps(states[0]))
+    expected = [rank[after:] for rank in epoch] if after < len(loaders[0]) else None
+    shapes = {(run.num_shards, run.batch_size)}
+    whole = run.num_shards * run.batch_size
+    shapes |= {(ranks, whole // ranks) for ranks in (1, 2, 3) if whole % ranks == 0}
+    for shards, size in sorted(shapes):
+        same = shards == run.num_shards
+        answer = other.resume(run, state, {"num_shards": shards, "batch_size": size})
+        if answer is None or (expected is None and not same):
+            require(not same, "a state does not fit its own run")
+            continue
+        if expected is None:
+            require(answer["epoch"] == run.epoch + 1, "after the last batch the epoch is", answer["epoch"])
+            continue
+        got = [[b if isinstance(b, str) else list(map(_clip_of, b)) for b in rank] for rank in answer["ranks"]]
+        # The partners of mixed clips are those of the rank's batch.
+        compare_all = same or not MIXING & set(run.transforms)
+        if run.on_error != "raise" and run.broken is not None and not same:
+            continue  # a rank whose batch would be empty gets another clip
+        # Which clips make ranks equal depends on their number.
+        mine, theirs = (_global(each, compare_all, padding=same) for each in (expected, got))
+        if not same and ("error" in mine or "error" in theirs):
+            continue  # one error covers the batch of a rank
+        require(mine == theirs, f"after a resumption on {shards} ranks:", theirs, "in place of", mine)
+
+
+def _check_data_loader(run: Run, folder: Path, epochs: Any) -> None:
+    """A `DataLoader` over the datasets for it delivers the same batches and clips."""
+    with_errors = any(isinstance(batch, str) for ranks in epochs for rank in ranks for batch in rank)
+    if with_errors:
+        return
+    dataset = loader_of(run, folder, 0, framespool.torch.ClipDataset)
+    batches, known = DataLoader(dataset, batch_size=None), labels_of(run, dataset.dataset)
+    dataset.set_epoch(run.epoch)
+    for ranks in epochs:
+        got = [clips_of(batch, run, known) for batch in batches]
+        require(_global([got], True) == _global([ranks[0]], True), "a DataLoader delivers other batches")
+    batched = (MIXING | {"per_clip"}) & set(run.transforms) or run.group_clips or run.repeats > 1
+    if batched or run.kind in WEIGHTED or run.broken is not None:
+        return
+    keywords = {name: getattr(run, name) for name in ("dtype", "num_threads", "memory_budget", "seed")}
+    transforms = [TRANSFORMS[name]() for name in run.transforms]
+    items = framespool.torch.VideoDataset(
+        dataset_of(run, folder),
+        SAMPLERS[run.sampler](run),
+        transforms=transforms,
+        layout=run.layout[1:],
+        index=False,
+        **keywords,
+    )
+    items.set_epoch(run.epoch)
+    for clip in [batch[0] for batch in epochs[0][0][:3]]:
+        item = items[clip.requested]
+        require(tuple(item["indices"].tolist()) == clip.indices, "VideoDataset", item["indices"], clip)
+        pixels = hashlib.md5(item["frames"].contiguous().numpy().tobytes()).hexdigest()
+        require(pixels == clip.pixels, "VideoDataset has other pixels", clip)
+
+
+# ---- another process -------------------------------------------------------------------------------------------------
+
+
+class Other:
+    """Another process, which resumes runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "--serve", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": "7"},
+        )
+
+    def resume(self, run: Run, state: dict[str, Any], changes: dict[str, Any]) -> Any:
+        """Resumes a run at a state with other numbers of ranks; `None` if that is refused."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps([dataclasses.asdict(run), state, changes]) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        require(line, "the other process ended")
+        answer = json.loads(line)
+        if isinstance(answer, str):
+            raise Wrong(f"in another process: {answer}")
+        return answer
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.communicate()
+
+
+def serve(folder: Path) -> None:
+    """Resumes the runs that standard input names."""
+    for line in sys.stdin:
+        settings_, state, changes = json.loads(line)
+        try:
+            print(json.dumps(_resumed(run_of(settings_), folder, state, changes)), flush=True)
+        except Exception as error:
+            print(json.dumps(f"{type(error).__name__}: {error}"), flush=True)
+
+
+def run_of(values: dict[str, Any]) -> Run:
+    """A run from its JSON form."""
+    return Run(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+
+def _resumed(run: Run, folder: Path, state: dict[str, Any], changes: dict[str, Any]) -> Any:
+    more = {"num_threads": 3 - run.num_threads % 3, "prefetch_batches": 3 - run.prefetch_batches}
+    try:
+        loaders = [loader_of(run, folder, shard, **changes, **more) for shard in range(changes["num_shards"])]
+        for loader in loaders:
+            loader.load_state_dict(state)
+    except fsp.ArgumentError:
+        return None
+    epoch = loaders[0].epoch
+    found = [deliveries(loader, run) for loader in loaders] if epoch == run.epoch else []
+    ranks = [[b if isinstance(b, str) else [dataclasses.asdict(c) for c in b] for b in rank] for rank in found]
+    return {"epoch": epoch, "ranks": ranks}
+
+
+# ---- the search ------------------------------------------------------------------------------------------------------
+
+
+def search(count: int, folder: Path, other: Other, *, repeatable: bool) -> Counter[str]:
+    """Checks this many runs; a run that fails is made as small as possible, and its error names it.
+
+    Args:
+        count: Number of runs.
+        folder: Folder of `make_videos()`.
+        other: Another process.
+        repeatable: Whether the runs are the same each time.
+
+    Returns:
+        Number of runs by outcome.
+    """
+    outcomes: Counter[str] = Counter()
+
+    @settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=repeatable,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, Phase.shrink],
+    )
+    @given(runs())
+    def examine(run: Run) -> None:
+        try:
+            outcomes[check(run, folder, other)] += 1
+        except UnsatisfiedAssumption:
+            raise
+        except Exception as error:
+            error.add_note(f"--run '{json.dumps(dataclasses.asdict(run))}'")
+            raise
+
+    examine()
+    return outcomes
+
+
+def main() -> None:
+    """Command line entry point."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--run", help="check only this run, given as JSON")
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.serve:
+        serve(options.serve)
+        return
+    from framespool._transcode import _ffmpeg
+
+    with tempfile.TemporaryDirectory(prefix="training-runs-") as place:
+        folder = Path(place)
+        make_videos(folder, _ffmpeg.find())
+        other = Other(folder)
+        try:
+            if options.run:
+                print(check(run_of(json.loads(options.run)), folder, other))
+            else:
+                print(dict(search(options.runs, folder, other, repeatable=False)))
+        finally:
+            other.close()
+
+
+if __name__ == "__main__":
+    main()

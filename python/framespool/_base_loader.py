@@ -451,7 +451,7 @@ class BaseLoader(Generic[B]):
         fetch = self._index_progress.fetch(self._native)
         make = functools.partial(self._batch, epoch)
         self._cancel_ahead()
-        start = None if self._clip_workers is None else functools.partial(self._start_functions, epoch)
+        start = self._starter(epoch)
         batches = EpochIterator(self._running, make, check, fetch, start, self._settings["prefetch_batches"])
         self._iterator, self._waiting_numbers = weakref.ref(batches), batches.waiting_numbers
         return self._running[0][1], batches
@@ -461,6 +461,10 @@ class BaseLoader(Generic[B]):
         batches = None if self._iterator is None else self._iterator()
         if self._clip_workers is not None and batches is not None:
             batches.cancel()
+
+    def _starter(self, epoch: int) -> Callable[[list[dict[str, Any]]], Future[Any]] | None:
+        """What starts the functions on workers for the batches of an epoch, if there are any."""
+        return None if self._clip_workers is None else functools.partial(self._start_functions, epoch)
 
     def _start_functions(self, epoch: int, made: list[dict[str, Any]]) -> Future[Any]:
         """Starts the functions on workers for a batch; the result is its frames."""
@@ -483,7 +487,7 @@ class BaseLoader(Generic[B]):
                 `state_dict()["batch"]`.
 
         Returns:
-            The batch. Functions among the transforms are called again: the result is bit-identical if theirs is.
+            The batch. Functions among the transforms are called again, with the same seeds.
 
         Raises:
             ArgumentError: If there is no such epoch or batch.
@@ -515,7 +519,7 @@ class BaseLoader(Generic[B]):
                 native.set_grouped(*self._native.grouped)
         try:
             passes = [(native, self._begin(native, number, at)) for native in self._single]
-            return next(EpochIterator(passes, functools.partial(self._batch, number)))
+            return next(EpochIterator(passes, functools.partial(self._batch, number), start=self._starter(number)))
         finally:
             for native in self._single:
                 native.cancel()

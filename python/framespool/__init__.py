@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from framespool import datasets, errors, gpu, samplers, transforms
+from framespool import _tensor_methods, datasets, errors, gpu, samplers, transforms
 from framespool._batch_sampler import BatchSampler, EpochBatches, Mixture, VideoWeights
 from framespool._clip_loader import Batch, ClipLoader
 from framespool._framespool import Tensor, __version__, remote_stats
@@ -33,6 +33,8 @@ from framespool.errors import (
     UnavailableError,
     UnsupportedError,
 )
+
+_tensor_methods.add_methods()
 
 #: Names of tools, which a training run does not import, and the modules that define them.
 _TOOLS = {

@@ -244,6 +244,12 @@ class BaseLoader(Generic[B]):
         mixed = {"mixed_with": batch._mixed_with, "mix_weights": batch._mix_weights}
         return {"frames": frames, "labels": batch.labels, "columns": batch.columns, **mixed}
 
+    def _repr_html_(self) -> str:
+        """Shows settings and position in a notebook."""
+        from framespool._notebook import loader_html
+
+        return loader_html(self)
+
     def __len__(self) -> int:
         """Batches per epoch, the same on all ranks."""
         return self._num_batches(self._next[0])
@@ -479,7 +485,7 @@ class BaseLoader(Generic[B]):
                 `state_dict()["batch"]`.
 
         Returns:
-            The batch. Functions among the transforms are called again: the result is bit-identical if theirs is.
+            The batch. Functions among the transforms are called again, with the same seeds.
 
         Raises:
             ArgumentError: If there is no such epoch or batch.

@@ -12,14 +12,25 @@ from framespool._validate_args import display_repr
 from framespool.datasets import Dataset
 from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
-from framespool.transforms import Resize
+from framespool.transforms import Resize, _augment, _color, _erasing
 from framespool.transforms._compose import split
 
 #: Counters that are about the batches, which are the same for all cameras.
 _COMMON = frozenset(["batches", "clips", "memory_budget", "nvdec_threads", "frames_decoded_per_frame_delivered"])
 
 #: Transforms whose result has one size for frames of every size.
-_FIXED_SIZE = frozenset(["CenterCrop", "RandomCrop", "RandomResizedCrop", "FiveCrop", "ThreeCrop", "Letterbox"])
+_FIXED_SIZE = frozenset(
+    ["CenterCrop", "RandomCrop", "RandomResizedCrop", "MultiScaleCrop", "FiveCrop", "ThreeCrop", "Letterbox"]
+)
+
+#: Transforms whose result has one size if the frames have one; rotations only without `expand`.
+_SAME_SIZE = frozenset(
+    [
+        *(name for module in (_augment, _color, _erasing) for name in module.__all__),
+        *("Resize", "SmartResize", "Pad", "RandomHorizontalFlip", "RandomVerticalFlip"),
+        *("RandomRotation", "RandomAffine"),
+    ]
+)
 
 
 class Cameras:
@@ -47,12 +58,12 @@ class Cameras:
         self._transforms = transforms
         steps, _ = split(transforms, dtype)
         fixed = any(name in _FIXED_SIZE or (name == "Resize" and _is_pair(values["size"])) for name, values, _ in steps)
-        #: Whether the frames must have the size that info.json states: the size of the result follows from it.
-        self._stated = not fixed
         known = all(size is not None for _, _, _, size in self._sources)
-        varies = any(values.get("expand") for _, values, _ in steps)
+        same = all(name in _SAME_SIZE and not values.get("expand") for name, values, _ in steps)
+        #: Whether the frames must have the size that info.json states: the size of the result follows from it.
+        self._stated = not transforms or (collate == "auto" and known and same and not fixed)
         #: The loader's, or `"stack"` where only the metadata say that all frames have one size.
-        self.collate = "stack" if collate == "auto" and transforms and known and not (fixed or varies) else collate
+        self.collate = "stack" if transforms and self._stated else collate
 
     def _steps(self, size: tuple[int, int] | None) -> Sequence[Any] | None:
         # Without transforms the size is known only from the metadata. The resize changes no frame: see values().

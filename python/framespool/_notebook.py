@@ -1,4 +1,4 @@
-"""HTML with frames and metadata, which notebooks show for a `Video`, a batch or a dataset."""
+"""HTML with frames and metadata, which notebooks show for a `Video`, frames, a batch, a loader or a dataset."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from framespool.transforms import Resize
 
 #: Largest side of a frame in pixels, and frames and clips that are shown.
 _MAX_SIDE, _MAX_FRAMES, _MAX_CLIPS = 128, 8, 4
+#: Types of frames; other tensors of a batch are numbers.
+_FRAME_DTYPES = ("uint8", "uint16", "float16", "bfloat16", "float32")
 #: Samples of a dataset that are listed, and up to which its labels are counted.
 _MAX_SAMPLES, _MAX_COUNTED = 5, 1_000_000
 
@@ -31,6 +33,72 @@ def batch_html(properties: Iterable[tuple[str, str]], frames: Any) -> str:
     """
     clips = frames[:_MAX_CLIPS] if hasattr(frames, "__getitem__") and hasattr(frames, "__len__") else []
     return _table(properties) + "".join(_image(_pixels(clip)) for clip in clips)
+
+
+def tensor_html(tensor: Any) -> str:
+    """Shows shape, dtype and device of a tensor, and its frames if it has the shape and the type of frames.
+
+    Args:
+        tensor: A `Tensor`.
+
+    Returns:
+        The HTML.
+    """
+    properties = [("shape", str(tensor.shape)), ("dtype", tensor.dtype), ("device", tensor.device)]
+    if tensor.dtype not in _FRAME_DTYPES or 0 in tensor.shape:
+        return _table(properties)
+    clips = tensor[:_MAX_CLIPS] if tensor.ndim > 4 else [tensor]
+    return _table(properties) + "".join(_image(_pixels(clip)) for clip in clips if clip.ndim in (3, 4, 5))
+
+
+def frames_html(batch: Any) -> str:
+    """Shows the times of some frames of a video, and some of them.
+
+    Args:
+        batch: A `FrameBatch`.
+
+    Returns:
+        The HTML.
+    """
+    properties = [
+        ("frames", str(len(batch))),
+        ("indices", f"{batch.indices[0]} to {batch.indices[-1]}"),
+        ("pts_seconds", f"{batch.pts_seconds[0]:.3f} to {batch.pts_seconds[-1]:.3f}"),
+    ]
+    shape = getattr(batch.data, "shape", None)
+    properties.append(("data", type(batch.data).__name__ if shape is None else f"{tuple(shape)}, {batch.data.dtype}"))
+    return _table(properties) + (_image(_pixels(batch.data)) if shape is not None and 0 not in shape else "")
+
+
+def loader_html(loader: Any) -> str:
+    """Shows what a loader delivers, its settings and its position; decodes nothing.
+
+    Args:
+        loader: A `ClipLoader` or an `ImageLoader`.
+
+    Returns:
+        The HTML.
+    """
+    settings, order = loader._settings, loader._settings["order"]
+    steps = [name for name, *_ in loader._steps] + [repr(function) for function in loader._functions]
+    budget = getattr(loader, "_budget", None)
+    properties = [
+        ("loader", type(loader).__name__),
+        ("samples", f"{len(loader.dataset)}, with {loader.num_clips} clips"),
+        # Batches limited by pixels or tokens are known when all videos have been opened.
+        *([("batches per epoch", f"{len(loader)} of {loader.batch_size}")] if budget is None else []),
+        ("shuffle", f"{loader._order['shuffle']}, seed {loader.seed}"),
+        ("shard", f"{order['shard_id']} of {order['num_shards']}"),
+        ("transforms", ", ".join(steps) or "none"),
+        (
+            "frames",
+            f"{settings['layout'].replace('T', '') if settings['images'] else settings['layout']}, {settings['dtype']}",
+        ),
+        ("next", "epoch {}, batch {}".format(*loader._position())),
+    ]
+    if getattr(loader, "clip_sampler", None) is not None:
+        properties.insert(2, ("clip sampler", repr(loader.clip_sampler)))
+    return _table(properties)
 
 
 def video_html(video: Any) -> str:

@@ -95,14 +95,20 @@ def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[
         batch = native.next_batch(number)
         if batch is None:
             break
-        for at in range(min(len(batch["labels"]), clips - len(rows))):
-            images = batch["frames"][at] if isinstance(batch["frames"], list) else batch["frames"].numpy()[at]
-            images = np.asarray(images.numpy() if hasattr(images, "numpy") else images)
-            repeat, occurrence = divmod(batch["occurrences"].tolist()[at], 1 << 32)
-            metadata = native.describe_clip(epoch, batch["clip_ids"].tolist()[at], 0, repeat, occurrence)
+        # With group_clips the clips of a video are one row, of which each clip becomes a row of the sheet.
+        grouped = batch["clip_ids"].ndim > 1
+        made = [clip.numpy() for clip in batch["frames"]]
+        made = [clip for row in made for clip in row] if grouped else made
+        clip_ids = batch["clip_ids"].numpy().reshape(-1).tolist()
+        deliveries = [divmod(each, 1 << 32) for each in batch["occurrences"].numpy().reshape(-1).tolist()]
+        times = batch["pts_seconds"].numpy()
+        times = times.reshape(-1, times.shape[-1]).tolist()
+        for at in range(min(len(clip_ids), clips - len(rows))):
+            images = np.asarray(made[at])
+            metadata = native.describe_clip(epoch, clip_ids[at], 0, *deliveries[at])
             label = metadata["label"] = loader.dataset[metadata["video_id"]][1]
             metadata["class"] = classes[label] if isinstance(label, int) and 0 <= label < len(classes) else None
-            metadata["pts_seconds"] = batch["pts_seconds"].tolist()[at][: len(metadata["indices"])]
+            metadata["pts_seconds"] = times[at][: len(metadata["indices"])]
             shown = (
                 np.linspace(0, len(metadata["indices"]) - 1, min(frames, len(metadata["indices"]))).round().astype(int)
             )

@@ -86,6 +86,12 @@ class FrameBatch:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def _repr_html_(self) -> str:
+        """Shows some of the frames in a notebook."""
+        from framespool._notebook import frames_html
+
+        return frames_html(self)
+
 
 class Video:
     """Random access to the frames of one video, exact to the frame.

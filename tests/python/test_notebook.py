@@ -1,4 +1,4 @@
-"""What notebooks show for batches, videos and datasets."""
+"""What notebooks show for batches, tensors, loaders, videos and datasets."""
 
 from __future__ import annotations
 
@@ -61,3 +61,49 @@ def test_a_video_and_a_dataset_show_what_they_are(short_clips):
     shown = named._repr_html_()
     assert "2 classes" in shown and "x 2, y 1" in shown and "&lt;b&gt;a" in shown and "<b>" not in shown
     assert "sample 2" in shown and "sample 3" not in shown
+
+
+def test_tensors_frames_and_loaders_are_shown(short_clips, photos):
+    resize = [fsp.transforms.Resize((40, 60)), fsp.transforms.RandomHorizontalFlip()]
+    loader = fsp.ClipLoader(short_clips[:5], SAMPLER, batch_size=3, transforms=resize, shuffle="full", seed=6)
+    shown = loader._repr_html_()
+    for words in (
+        "5, with 5 clips",
+        "2 of 3",
+        "full, seed 6",
+        "Resize, RandomHorizontalFlip",
+        "epoch 0, batch 0",
+        "uint8",
+    ):
+        assert words in shown, words
+    batches = iter(loader)
+    batch = next(batches)
+    assert "epoch 0, batch 1" in loader._repr_html_() and len(list(batches)) == 1
+    assert "epoch 1, batch 0" in loader._repr_html_() and "sequence_length=6" in shown
+    assert "ImageLoader" in fsp.ImageLoader(photos, batch_size=2)._repr_html_()
+
+    shown = batch.frames._repr_html_()
+    assert "(3, 6, 3, 40, 60)" in shown and [each.shape for each in pictures(shown)] == [(40, 6 * 62 - 2, 3)] * 3
+    assert np.array_equal(pictures(shown)[0], pictures(batch._repr_html_())[0])
+    for tensor, count in ((batch.frames[0], 1), (batch.frames[0][0], 1), (batch.geometry, 0), (batch.labels, 0)):
+        assert str(tensor.shape) in tensor._repr_html_() and len(pictures(tensor._repr_html_())) == count
+    assert pictures(batch.frames[0:0]._repr_html_()) == []
+
+    video = fsp.Video(short_clips[0][0])
+    frames = video.frames([0, 3, 5], transforms=resize)
+    assert "0 to 5" in frames._repr_html_() and pictures(frames._repr_html_())[0].shape == (40, 3 * 62 - 2, 3)
+
+
+def test_operations_of_a_tensor_are_those_of_other_libraries(short_clips):
+    frame = fsp.Video(short_clips[0][0])[0]
+    for name in ("mean", "flatten", "float", "to", "T"):
+        with pytest.raises(
+            AttributeError, match=rf"framespool.Tensor has no attribute '{name}'.*\.torch\(\) or \.numpy"
+        ):
+            getattr(frame, name)
+    assert not hasattr(frame, "pin_memory") and hasattr(frame, "torch")
+    # What other libraries look for is answered as before, also by properties.
+    with pytest.raises(AttributeError, match="a CPU tensor has no CUDA array interface"):
+        frame.__cuda_array_interface__  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute '__array_interface__'"):
+        frame.__array_interface__  # noqa: B018

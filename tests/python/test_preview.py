@@ -55,6 +55,16 @@ def test_a_sheet_shows_what_the_loader_delivers(short_clips, tmp_path, epoch):
     assert sheet.shape[1] == 3 * 64 + 2 * 4 + 2 * 4
 
 
+@pytest.mark.parametrize("clips_per_video", [1, 2])
+def test_clips_of_a_group_are_rows_of_the_sheet(short_clips, tmp_path, clips_per_video):
+    sampling = fsp.samplers.random(sequence_length=6, clips_per_video=clips_per_video)
+    made = fsp.ClipLoader(short_clips, sampling, batch_size=2, transforms=TRANSFORMS, group_clips=True, shuffle=True)
+    metadata = fsp.preview(made, tmp_path / "a.png", clips=5)
+    delivered = [indices for batch in made for row in batch.indices.tolist() for indices in row]
+    assert [each["indices"] for each in metadata] == delivered[:5]
+    assert all(len(each["pts_seconds"]) == 6 for each in metadata)
+
+
 def test_preview_leaves_the_loader_position_unchanged(short_clips, tmp_path):
     normal = [*TRANSFORMS, fsp.transforms.Normalize([0.4] * 3, [0.2] * 3), lambda frames: frames]
     made = loader(short_clips, transforms=normal, dtype="float32", layout="NCTHW")

@@ -724,6 +724,28 @@ def test_result_on_workers_is_that_of_the_consumer(functions, layout, short_clip
     assert torch.equal(state, torch.random.get_rng_state())
 
 
+def test_single_batch_runs_the_functions_of_an_iteration(short_clips):
+    """On workers, on the consumer, and for the batch, with the random numbers of that batch."""
+    functions = [
+        t.PerClip(lambda clip: torch.rand(()) + clip, on="workers"),
+        t.PerClip(lambda clip: torch.rand(()) + clip),
+        t.PerBatch(lambda frames: frames + torch.rand(())),
+    ]
+    loader = fsp.ClipLoader(
+        short_clips[:6],
+        fsp.samplers.random(sequence_length=2),
+        batch_size=2,
+        transforms=[t.Resize((8, 8)), *functions],
+        shuffle="full",
+    )
+    whole = [batch.frames for batch in [*loader, *loader]]
+    iterator = iter(loader)
+    next(iterator)
+    for place, frames in enumerate(whole):
+        assert torch.equal(loader.batch(epoch=place // 3, index=place % 3).frames, frames)
+    assert len(list(iterator)) == 2
+
+
 def test_functions_on_workers_run_ahead_and_in_parallel(short_clips):
     names, done, meeting = set(), threading.Semaphore(0), threading.Barrier(2)
 

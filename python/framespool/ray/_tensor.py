@@ -6,6 +6,8 @@ import importlib
 import sys
 from typing import Any
 
+from framespool._tensor_methods import add_methods
+
 # One batch at the consumer, one being copied, and further ones that training code keeps.
 _MAX_FREE_BUFFERS = 4
 # Smaller arrays are cheap to allocate.
@@ -176,6 +178,9 @@ class Tensor:
         if self._is_bfloat16():
             return (self._array.view("uint16").astype("uint32") << 16).view("float32").tolist()
         return self._array.tolist()
+
+
+add_methods(Tensor)
 
 
 class BufferPool:

@@ -237,8 +237,8 @@ class BaseLoader(Generic[B]):
         if batch._idle is not None and not self._warned_idle:
             self._warned_idle = True
             warnings.warn(
-                f"{batch._idle!r} left a batch as it is: all of its {len(keys)} rows hold clip {keys[0][2]}. Use "
-                'batch_size=2 or more and, if only the last batch is so short, last_batch="drop" or "fill"',
+                f"{batch._idle!r} changed nothing in a batch: all of its {len(keys)} rows hold clip {keys[0][2]}. Use "
+                'a larger batch_size and, if only the last batch is short, last_batch="drop" or "fill"',
                 stacklevel=user_stacklevel(),
             )
         mixed = {"mixed_with": batch._mixed_with, "mix_weights": batch._mix_weights}

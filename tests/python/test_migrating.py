@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 import test_docs
 from framespool.transforms import _compose
+from framespool.transforms._functions import FunctionTransform
 
 media_files = test_docs.media_files
 PAGE = docs_snippets.ROOT / "docs" / "migrating.md"
@@ -110,7 +111,7 @@ def numbers(value: Any) -> list[np.ndarray]:
 
 def assert_same(theirs: Any, ours: Any, *, exact: bool) -> bool:
     """Compares two values; returns whether they can be compared."""
-    if isinstance(ours, fsp.transforms.Transform):
+    if isinstance(ours, (fsp.transforms.Transform, FunctionTransform)):
         torch, v2 = pytest.importorskip("torch"), pytest.importorskip("torchvision.transforms.v2")
         to_float = v2.ToDtype(torch.float32, scale=True)
         assert _compose.split([to_float, theirs], "float32") == _compose.split([ours], "float32")

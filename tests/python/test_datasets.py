@@ -9,6 +9,7 @@ import math
 import framespool as fsp
 import numpy as np
 import pytest
+from framespool.datasets import _dataset
 
 
 def touch(path):
@@ -181,6 +182,10 @@ def test_other_numbers_of_equal_names_are_reported_once(short_clips, recwarn):
     assert load(["pour", "cut"]) == load(["cut", "pour"]) == load([0, 1]) == []
     assert load(["run"]) == []  # other names
     assert load(["cut", "wash"], ["cut", "pour", "wash"]) == load(["pour"], train.classes) == []
+    robots = fsp.datasets.Dataset([(paths[0], "pour")])
+    robots._of_robots = True
+    _dataset.warn_of_other_numbers(robots)
+    assert recwarn.list == []
     [said] = load(["pour"])
     assert "'pour' has the label 0" in said and "and 1 in" in said and said.count(paths[0]) == 2
     assert "classes=train.classes" in said

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fractions
+import importlib
 import math
 
 import framespool as fsp
 import numpy as np
 import pytest
+from framespool.datasets import _dataset
 
 
 def touch(path):
@@ -180,10 +182,29 @@ def test_other_numbers_of_equal_names_are_reported_once(short_clips, recwarn):
     assert load(["pour", "cut"]) == load(["cut", "pour"]) == load([0, 1]) == []
     assert load(["run"]) == []  # other names
     assert load(["cut", "wash"], ["cut", "pour", "wash"]) == load(["pour"], train.classes) == []
+    robots = fsp.datasets.Dataset([(paths[0], "pour")])
+    robots._of_robots = True
+    _dataset.warn_of_other_numbers(robots)
+    assert recwarn.list == []
     [said] = load(["pour"])
     assert "'pour' has the label 0" in said and "and 1 in" in said and said.count(paths[0]) == 2
     assert "classes=train.classes" in said
     assert load(["pour"]) == []
+
+
+@pytest.mark.parametrize("name", ["VideoDataset", "ClipDataset"])
+def test_other_numbers_are_reported_before_workers_start(short_clips, name):
+    pytest.importorskip("torch")
+    made = getattr(importlib.import_module("framespool.torch"), name)
+
+    def make(labels):
+        samples = [(path, label) for (path, _), label in zip(short_clips, labels, strict=False)]
+        keywords = {} if name == "VideoDataset" else {"batch_size": 1}
+        made(fsp.datasets.Dataset(samples), fsp.samplers.random(sequence_length=2), **keywords)
+
+    make(["pour", "cut"])
+    with pytest.warns(UserWarning, match="the class 'pour' has the label 0"):
+        make(["pour"])
 
 
 def test_a_batch_has_the_labels_and_columns_of_its_clips(short_clips):

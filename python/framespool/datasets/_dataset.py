@@ -446,6 +446,8 @@ def warn_of_other_numbers(dataset: Dataset) -> None:
     classes = tuple(dataset.classes)
     if not classes or not len(dataset) or classes in _numberings or len(_numberings) >= _MAX_NUMBERINGS:
         return
+    if dataset._of_robots:
+        return  # batches have the tasks as texts
     number_of = dict(zip(classes, range(len(classes)), strict=True))
     first = display_repr(dataset.samples[0][0])
     for others, other in list(_numberings.items()):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class LightningSampler:
     """Moves a loader to the position at which an epoch of Lightning starts.
 
+    `batch_size` is that of the loader, which DeepSpeed's strategy reads.
+
     Args:
         given: The object that Lightning iterates: the loader or a wrapper of it.
         loader: The loader.
@@ -31,6 +33,7 @@ class LightningSampler:
         self._given = given
         self._loader = loader
         self._epoch = epoch
+        self.batch_size = loader.batch_size
 
     @property
     def sampler(self) -> LightningSampler:

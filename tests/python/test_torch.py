@@ -313,6 +313,9 @@ def test_lightning_resumes_in_the_middle_of_an_epoch(short_clips, tmp_path, pack
     assert all(val == said["val"][0] for val in said["val"]), "validation is the same each time"
     assert said["reloaded"] == said["whole"]
     assert said["again"] == said["whole"][:4], "another trainer starts at its own epoch"
+    assert said["plain"] == [said["whole"][:6]] * 2, "also with a loader"
+    assert said["overfit"] == [said["whole"][:2] * 3] * 2
+    assert said["limited"] == said["parts"] == said["whole"][:2] + said["whole"][4:6] + said["whole"][8:]
 
 
 LIGHTNING = """
@@ -321,7 +324,7 @@ warnings.filterwarnings("ignore")
 import torch
 import framespool as fsp
 import PACKAGE as pl
-from framespool.torch import ClipDataModule
+from framespool.torch import ClipDataModule, TorchLoader
 
 assert issubclass(ClipDataModule, pl.LightningDataModule) and ClipDataModule.__doc__
 folder, *paths = sys.argv[1:]
@@ -362,8 +365,15 @@ for taken in (1, 4, 6):
 data = ClipDataModule(train={**part, "shuffle": "SHUFFLE"}, val=part, **common)
 again = [fit(4, data=data) for _ in range(2)][1]
 reloaded = fit(10, reload_dataloaders_every_n_epochs=1)
+loader = TorchLoader(fsp.ClipLoader(**part, shuffle="SHUFFLE", **common))
+plain = [fit(6, data=loader) for _ in range(2)]
+overfit = [fit(6, data=data, overfit_batches=2) for data in (None, loader)]
+limited = fit(6, limit_train_batches=2)
+path = f"{folder}/limited.ckpt"
+parts = fit(4, limit_train_batches=2, save=path) + fit(6, limit_train_batches=2, resume=path)
 val = [v for v in validated if len(v) == 4]
-print(json.dumps({"whole": whole, "resumed": resumed, "val": val, "reloaded": reloaded, "again": again}))
+names = ("whole", "resumed", "val", "reloaded", "again", "plain", "overfit", "limited", "parts")
+print(json.dumps({name: globals()[name] for name in names}))
 """
 
 

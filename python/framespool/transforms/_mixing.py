@@ -151,6 +151,7 @@ class OneOf(FunctionTransform):
 
     Example:
         >>> import framespool as fsp
+        >>> import torch
         >>> t = fsp.transforms
         >>> mixing = t.OneOf([t.MixUp(num_classes=3, alpha=0.8), t.CutMix(num_classes=3)], weights=[0.3, 0.7])
         >>> transforms = [t.Resize((8, 8)), t.Normalize(0.45, 0.225), mixing]
@@ -227,6 +228,7 @@ class LabelSmoothing(FunctionTransform):
 
     Example:
         >>> import framespool as fsp
+        >>> import torch
         >>> dataset, clip_sampler = fsp.datasets.folder("videos/"), fsp.samplers.random(sequence_length=4)
         >>> transforms = [fsp.transforms.Resize((8, 8)), fsp.transforms.LabelSmoothing(num_classes=4, smoothing=0.2)]
         >>> loader = fsp.ClipLoader(dataset, clip_sampler, batch_size=1, transforms=transforms)

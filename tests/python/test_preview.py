@@ -144,6 +144,7 @@ def test_wrong_arguments_are_rejected(short_clips, tmp_path):
         fsp.preview(loader(short_clips), tmp_path / "a.jpg")
     with pytest.raises(fsp.ArgumentError, match="clips"):
         fsp.preview(loader(short_clips), tmp_path / "a.png", clips=0)
-    none = loader(short_clips, batch_size=len(short_clips) + 1, last_batch="drop")
+    with pytest.warns(UserWarning, match="this loader has no batches"):
+        none = loader(short_clips, batch_size=len(short_clips) + 1, last_batch="drop")
     with pytest.raises(fsp.ArgumentError, match="no batch"):
         fsp.preview(none, tmp_path / "a.png")

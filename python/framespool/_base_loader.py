@@ -121,7 +121,8 @@ class BaseLoader(Generic[B]):
             on_device = self._settings["device"] is not None and self._settings["device_memory_budget"] is not None
             budget = "device_memory_budget" if on_device else "memory_budget"
             warn_if_poorly_mixed(self._native, budget, self._settings[budget])
-        if ordered["last_batch"] == "drop" and ordered["num_workers"] == 1 and len(self._native) == 0:
+        by_count = getattr(self, "_budget", None) is None  # the native loader does not know batches limited by pixels
+        if ordered["last_batch"] == "drop" and by_count and ordered["num_workers"] == 1 and len(self._native) == 0:
             all_ranks = f"batch_size * num_shards = {self.batch_size} * {ordered['num_shards']}"
             warnings.warn(
                 f"this loader has no batches: {all_ranks} is more than the dataset has ({self.num_clips} clips), and "

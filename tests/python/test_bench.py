@@ -80,8 +80,10 @@ def test_advice_fits_what_was_seen(shares, each, more, words):
 def test_wrong_arguments_are_rejected(short_clips):
     with pytest.raises(fsp.ArgumentError, match="seconds"):
         fsp.bench(loader(short_clips), seconds=0)
+    with pytest.warns(UserWarning, match="this loader has no batches"):
+        none = loader(short_clips[:2], last_batch="drop")
     with pytest.raises(fsp.ArgumentError, match="no batch"):
-        fsp.bench(loader(short_clips[:2], last_batch="drop"))
+        fsp.bench(none)
 
 
 def test_grouped_shuffle_is_advised_where_it_decodes_less():

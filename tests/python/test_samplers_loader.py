@@ -205,6 +205,9 @@ def test_dropped_clips_are_listed_with_the_reason(short_clips, bad_file):
         keywords = {"transforms": [fsp.transforms.Resize((16, 16))], "last_batch": "drop", **more}
         ((video, path, reason, count),) = listed(short_clips, one, **keywords)
         assert (video, path, reason) == (None, None, "last_batc") and count == (13 % 5 if clips is None else clips)
+    few = {"batch_pixels": 600, "transforms": [fsp.transforms.Resize((16, 16))], "last_batch": "drop"}
+    limited = fsp.ClipLoader(files[:3], one, index=False, **few)
+    assert len(limited) > 0 and limited.dropped() == []
     loader = fsp.ClipLoader([*files[:3], bad_file], one, batch_size=2, on_error="skip", index=False)
     assert sum(map(len, loader)) == 3
     ((dropped),) = loader.dropped()

@@ -52,7 +52,7 @@ class LightningSampler:
             epoch: Lightning's epoch, from 0.
         """
         # The caller is `_set_sampler_epoch(dataloader, epoch)`, called by a method of the loop.
-        loop = sys._getframe(2).f_locals.get("self")
+        loop: Any = sys._getframe(2).f_locals.get("self")
         if not hasattr(loop, "epoch_progress"):  # an evaluation
             self._loader._move(epoch if self._epoch is None else self._epoch(), 0)
             return

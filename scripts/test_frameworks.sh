@@ -4,6 +4,7 @@
 #
 #   scripts/test_frameworks.sh                   all of them
 #   scripts/test_frameworks.sh TEST [OPTION...]  pytest's arguments, instead of all
+#   scripts/test_frameworks.sh runs COUNT        checks that many training runs, others each time
 #
 # The environment (.venv-frameworks, 2.8 GB) is created when requirements-frameworks.txt has changed. It contains the wheel that
 # scripts/setup.sh built last. FRAMESPOOL_FRAMEWORKS=off skips everything and reports it; with CI set the tests must run.
@@ -50,6 +51,9 @@ fi
 export FRAMESPOOL_INDEX=off FRAMESPOOL_PAGES=frameworks
 # torchcodec contains no FFmpeg: it uses the one of PyAV, to which link_libraries.py adds the plain file names.
 export LD_LIBRARY_PATH=$PWD/$venv/lib/ffmpeg:$(echo "$PWD/$venv"/lib/python*/site-packages/av.libs)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+if [ "${1:-}" = runs ]; then
+  exec "$python" tests/python/training_runs.py --runs "${2:?the number of runs}"
+fi
 tests=()
 # Pages of README.md and docs/ need some of these packages too, and tests of tables write files with
 # pyarrow.

@@ -50,7 +50,8 @@ for name in tensor jax map_dataset trainer lerobot_frames in_memory_tables compa
 done
 # Of the tests that start several processes, those of the functions that only Lightning and Accelerate call.
 for name in "accelerate_delivers_every_clip_once[full]" "accelerate_saves_the_position_in_the_epoch[full]" \
-  "lightning_resumes_in_the_middle_of_an_epoch[lightning.pytorch-full]"; do
+  "lightning_resumes_in_the_middle_of_an_epoch[lightning.pytorch-full]" \
+  "lightning_resumes_exactly_in_another_process[1]" "lightning_resumes_exactly_in_another_process[2]"; do
   tests+=("tests/python/test_torch.py::test_$name")
 done
 [ $# -eq 0 ] || tests=("$@")

@@ -155,6 +155,7 @@ class BaseLoader(Generic[B]):
         # Lightning's loop that iterated this loader last, and the states in its checkpoint: see LightningSampler.
         self._fit_loop: weakref.ref[Any] | None = None
         self._unread_states: Any = None
+        self._restored: tuple[int, int] | None = None  # the position that load_state_dict restored last
 
     def _engine(self, dataset: Dataset, rule: Any, steps: list[Any], settings: dict[str, Any]) -> _framespool.Loader:
         return _framespool.Loader(dataset._for_engine(), rule, steps, settings, self._report_index)
@@ -385,6 +386,7 @@ class BaseLoader(Generic[B]):
         position = _checkpoint.position(state, mine, length, self._max_epoch)
         self._cancel()
         self._next, self._pass = position, None
+        self._restored = position
 
     def _next_batch_index(self) -> int | None:
         """The next batch of the latest pass: the smallest one over its native loaders.

@@ -53,7 +53,7 @@ class LightningSampler:
         """
         # The caller is `_set_sampler_epoch(dataloader, epoch)`, called by a method of the loop.
         caller = sys._getframe(1).f_back
-        loop = None if caller is None else caller.f_locals.get("self")
+        loop: Any = None if caller is None else caller.f_locals.get("self")
         if not hasattr(loop, "epoch_progress"):  # an evaluation, or not Lightning
             self._loader._move(epoch if self._epoch is None else self._epoch(), 0)
             return
@@ -63,15 +63,16 @@ class LightningSampler:
             if state is not None:
                 loader._load(state)
             first, batch = loader._upcoming()
-            if fixed is not None and first != fixed:
-                loader._move(fixed, 0)
+            if (first, batch) != loader._restored or (fixed is not None and first != fixed):
+                # The checkpoint has no state of this loader, such as that of lr_find.
+                loader._move(epoch if fixed is None else fixed, 0)
             elif batch == 0 and first > epoch and len(loop._combined_loader.flattened) == 1:
                 # All batches of the epoch were delivered. Lightning may request the rest, which is empty.
                 loader._move(first - 1, loader._num_batches(first - 1))
             return
         if fixed is not None:
             loader._move(fixed, 0)
-        elif state is None and is_new:
+        elif state is None and (is_new or epoch == 0):  # a run from the beginning
             loader._move(epoch, 0)
         else:
             first, batch = loader._upcoming() if state is None else (state["epoch"], state["batch"])

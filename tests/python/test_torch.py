@@ -314,6 +314,7 @@ def test_lightning_resumes_in_the_middle_of_an_epoch(short_clips, tmp_path, pack
     assert said["reloaded"] == said["whole"]
     assert said["again"] == said["whole"][:4], "another trainer starts at its own epoch"
     assert said["plain"] == [said["whole"][:6]] * 2, "also with a loader"
+    assert said["tuned"] == said["whole"][:6], "lr_find does not change what a run trains on"
     assert said["overfit"] == [said["whole"][:2] * 3] * 2
     assert said["limited"] == said["parts"] == said["whole"][:2] + said["whole"][4:6] + said["whole"][8:]
 
@@ -324,6 +325,7 @@ warnings.filterwarnings("ignore")
 import torch
 import framespool as fsp
 import PACKAGE as pl
+from PACKAGE.tuner import Tuner
 from framespool.torch import ClipDataModule, TorchLoader
 
 assert issubclass(ClipDataModule, pl.LightningDataModule) and ClipDataModule.__doc__
@@ -335,7 +337,7 @@ seen, validated = [], []
 class Model(pl.LightningModule):
     def __init__(self):
         super().__init__()
-        self.layer = torch.nn.Linear(1, 1)
+        self.layer, self.lr = torch.nn.Linear(1, 1), 0.1
     def training_step(self, batch, _):
         seen.append(batch["clip_ids"].tolist())
         return self.layer(torch.ones(1, 1)).sum()
@@ -371,8 +373,15 @@ overfit = [fit(6, data=data, overfit_batches=2) for data in (None, loader)]
 limited = fit(6, limit_train_batches=2)
 path = f"{folder}/limited.ckpt"
 parts = fit(4, limit_train_batches=2, save=path) + fit(6, limit_train_batches=2, resume=path)
+trainer = pl.Trainer(max_steps=6, accelerator="cpu", default_root_dir=folder, enable_progress_bar=False, logger=False)
+data = ClipDataModule(train={**part, "shuffle": "SHUFFLE"}, **common)
+model = Model()
+Tuner(trainer).lr_find(model, datamodule=data, num_training=3)
+seen.clear()
+trainer.fit(model, data)
+tuned = list(seen)
 val = [v for v in validated if len(v) == 4]
-names = ("whole", "resumed", "val", "reloaded", "again", "plain", "overfit", "limited", "parts")
+names = ("whole", "resumed", "val", "reloaded", "again", "plain", "overfit", "limited", "parts", "tuned")
 print(json.dumps({name: globals()[name] for name in names}))
 """
 

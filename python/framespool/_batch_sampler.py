@@ -54,6 +54,8 @@ def resolve_shuffle(shuffle: Any, order: str, *, can_group: bool) -> Any:
 class DrawnSeed(int):
     """A seed that `seed=None` has drawn. A loader with one takes the seed of a state that it loads."""
 
+    __slots__ = ()
+
 
 def resolve_seed(seed: Any, num_shards: int = 1) -> int:
     """Checks a seed, or draws one for `None`.

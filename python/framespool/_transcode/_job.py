@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framespool._loader_options import cores
+from framespool._sources import full_source
 from framespool._transcode import _ffmpeg, _output_paths
 from framespool._transcode._encode import encode
 from framespool._transcode._ffmpeg import CancelToken
@@ -148,7 +149,7 @@ class TranscodeJob:
         firsts: list[int] = []
         of_entry: list[int] = []
         for entry, (source, _) in enumerate(self.dataset):
-            video = _output_paths.full_source(source)
+            video = full_source(source)
             identity = _output_paths.identity(video)
             if self.dataset.stream is not None:
                 identity = f"{identity} stream {self.dataset.stream}"

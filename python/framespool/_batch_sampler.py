@@ -104,12 +104,31 @@ def worker_settings(worker_id: Any, num_workers: Any, remedy: str) -> dict[str, 
     Raises:
         ArgumentError: If one is not an int in its range, or several workers are stated but not which one this is.
     """
-    workers = integer("num_workers", num_workers)
-    if worker_id is None and workers > 1:
-        raise ArgumentError(
-            f"num_workers={workers} is given without worker_id: one worker makes only 1 of {workers} batches; {remedy}"
-        )
-    return {"worker_id": 0 if worker_id is None else integer("worker_id", worker_id), "num_workers": workers}
+    return _one_of("worker_id", worker_id, "num_workers", num_workers, "one worker makes only 1 of {} batches", remedy)
+
+
+def shard_settings(shard_id: Any, num_shards: Any) -> dict[str, int]:
+    """Checks which rank gets the batches.
+
+    Args:
+        shard_id: The rank, or `None` if the caller did not state it.
+        num_shards: Number of ranks.
+
+    Returns:
+        Both settings by name.
+
+    Raises:
+        ArgumentError: If one is not an int in its range, or several ranks are stated but not which one this is.
+    """
+    remedy = "give shard_id, the rank of this process; **framespool.torch.rank_and_world() gives both"
+    return _one_of("shard_id", shard_id, "num_shards", num_shards, "one rank gets only 1 of {} clips", remedy)
+
+
+def _one_of(name: str, number: Any, count_name: str, count: Any, loss: str, remedy: str) -> dict[str, int]:
+    several = integer(count_name, count)
+    if number is None and several > 1:
+        raise ArgumentError(f"{count_name}={several} is given without {name}: {loss.format(several)}; {remedy}")
+    return {name: 0 if number is None else integer(name, number), count_name: several}
 
 
 def max_epoch(order: str, shuffle: Any, num_clips: int) -> int:

@@ -209,7 +209,7 @@ class ClipLoader(BaseLoader[Batch]):
         max_chunk: For `"grouped"`: longer videos are cut into chunks of at most this many clips.
         order: Algorithm of the order: `"framespool"`, `"torch"` (`DistributedSampler` and `DataLoader`) or
             `"dali"` (its readers with `pad_last_batch`). See docs/concepts/batch-sampler.md.
-        shard_id: Rank of this process, from 0.
+        shard_id: Rank of this process, from 0. Required if there are several.
         num_shards: Number of ranks. All ranks get the same number of batches of the same sizes.
         stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that. `False`: all clips
             are distributed again each epoch.
@@ -318,7 +318,7 @@ class ClipLoader(BaseLoader[Batch]):
         num_streams: int | None = None,
         max_chunk: int = 64,
         order: Literal["framespool", "dali", "torch"] = "framespool",
-        shard_id: int = 0,
+        shard_id: int | None = None,
         num_shards: int = 1,
         stick_to_shard: bool = False,
         worker_id: int | None = None,

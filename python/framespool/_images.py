@@ -117,7 +117,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         shuffle: `"full"` or `True`, `"buffer"`, or `False`, as for `framespool.ClipLoader`.
         initial_fill: Size of the shuffle buffer in images.
         order: `"framespool"`, `"dali"` or `"torch"`, as for `framespool.ClipLoader`.
-        shard_id: Rank of this process, from 0.
+        shard_id: Rank of this process, from 0. Required if there are several.
         num_shards: Number of ranks.
         stick_to_shard: Each rank keeps its own contiguous part of the dataset.
         worker_id: Worker of this rank, from 0, as for `ClipLoader`.
@@ -165,7 +165,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         shuffle: Literal["grouped", "full", "buffer"] | bool = False,
         initial_fill: int = 1024,
         order: Literal["framespool", "dali", "torch"] = "framespool",
-        shard_id: int = 0,
+        shard_id: int | None = None,
         num_shards: int = 1,
         stick_to_shard: bool = False,
         worker_id: int | None = None,

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from framespool import _framespool
-from framespool._batch_sampler import grouped_settings, resolve_seed, resolve_shuffle, validate_shuffle, worker_settings
+from framespool._batch_sampler import (
+    grouped_settings,
+    resolve_seed,
+    resolve_shuffle,
+    shard_settings,
+    validate_shuffle,
+    worker_settings,
+)
 from framespool._validate_args import boolean, choice, integer, number
 
 
@@ -53,7 +60,7 @@ class LoaderOptions:
     shuffle: Any
     initial_fill: int
     order: str
-    shard_id: int
+    shard_id: int | None
     num_shards: int
     stick_to_shard: bool
     worker_id: int | None
@@ -130,8 +137,7 @@ class LoaderOptions:
             "clips_per_video": None,  # set when the videos are known
             "initial_fill": integer("initial_fill", self.initial_fill),
             "order": self.order,
-            "shard_id": integer("shard_id", self.shard_id),
-            "num_shards": integer("num_shards", self.num_shards),
+            **shard_settings(self.shard_id, self.num_shards),
             "stick_to_shard": boolean("stick_to_shard", self.stick_to_shard),
             **worker_settings(self.worker_id, self.num_workers, _WORKER_REMEDY),
             "seed": int(self.seed or 0),

@@ -98,21 +98,21 @@ def test_unshuffled_batches_keep_the_order(files):
 
 
 def test_resumes_within_an_epoch(files):
-    whole = make(files, num_shards=2)
+    whole = make(files, shard_id=0, num_shards=2)
     whole.set_epoch(1)
     iterator = iter(whole)
     ids = [next(iterator).clip_ids.tolist() for _ in range(2)]
     state = whole.state_dict()
     ids += [batch.clip_ids.tolist() for batch in iterator]
-    resumed = make(files, num_shards=2)
+    resumed = make(files, shard_id=0, num_shards=2)
     resumed.load_state_dict(state)
     assert len(resumed) == len(ids)
     assert [batch.clip_ids.tolist() for batch in resumed] == ids[2:]
     assert whole.state_dict() == resumed.state_dict() and resumed.epoch == 2
     for other in (
-        make(files, num_shards=4),
-        make(files, num_shards=2, batch_tokens=100),
-        make(files, num_shards=2, batch_size=2),
+        make(files, shard_id=0, num_shards=4),
+        make(files, shard_id=0, num_shards=2, batch_tokens=100),
+        make(files, shard_id=0, num_shards=2, batch_size=2),
     ):
         with pytest.raises(fsp.ArgumentError, match="the state does not match"):
             other.load_state_dict(state)

@@ -86,7 +86,7 @@ def test_pytorchs_order_is_distributed_samplers(videos_39):
 def test_dalis_order_is_its_readers(tiny_clips):
     # Recorded from DALI 2.4: fn.readers.file with random_shuffle and pad_last_batch, shard 0 of 2, rotating each epoch.
     recorded = [[2, 3, 0, 0, 0, 0], [6, 4, 5, 1, 1, 1], [0, 3, 2, 2, 2, 2], [6, 5, 4, 1, 1, 1]]
-    keywords = {"order": "dali", "shuffle": "buffer", "initial_fill": 4, "seed": 11, "num_shards": 2}
+    keywords = {"order": "dali", "shuffle": "buffer", "initial_fill": 4, "seed": 11, "shard_id": 0, "num_shards": 2}
     run = loader(tiny_clips[:7], batch_size=3, last_batch="fill", **keywords)
     assert [flat(clips(run)) for _ in recorded] == recorded
     run.set_epoch(2)
@@ -113,7 +113,8 @@ def test_what_no_order_can_keep_is_refused(tiny_clips):
         ({"shuffle": "grouped", "max_chunk": 0}, "max_chunk"),
         ({"worker_id": 2, "num_workers": 2}, "below num_workers=2, got 2"),
         ({"num_workers": 4}, "num_workers=4 is given without worker_id: .* 1 of 4 batches; .* use num_threads="),
-        ({"stick_to_shard": True, "num_shards": 20}, "at least num_shards=20"),
+        ({"num_shards": 4}, "num_shards=4 is given without shard_id: .* 1 of 4 clips; give shard_id.*rank_and_world"),
+        ({"stick_to_shard": True, "shard_id": 0, "num_shards": 20}, "at least num_shards=20"),
     ]:
         with pytest.raises(fsp.ArgumentError, match=message):
             loader(tiny_clips, **keywords)

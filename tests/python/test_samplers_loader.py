@@ -196,11 +196,11 @@ def test_dropped_clips_are_listed_with_the_reason(short_clips, bad_file):
     # Incomplete batches, over both ranks; clips of a damaged file.
     one = fsp.samplers.random(sequence_length=2)
     for more, clips in (
-        ({"num_shards": 2}, 1),
-        ({"num_shards": 2, "group_clips": True}, 1),
+        ({"shard_id": 0, "num_shards": 2}, 1),
+        ({"shard_id": 0, "num_shards": 2, "group_clips": True}, 1),
         ({"num_shards": 2, "shard_id": 1, "worker_id": 1, "num_workers": 2}, 1),
         ({}, 1),
-        ({"batch_pixels": 600, "num_shards": 5}, None),
+        ({"batch_pixels": 600, "shard_id": 0, "num_shards": 5}, None),
     ):
         keywords = {"transforms": [fsp.transforms.Resize((16, 16))], "last_batch": "drop", **more}
         ((video, path, reason, count),) = listed(short_clips, one, **keywords)

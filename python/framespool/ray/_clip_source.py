@@ -199,7 +199,7 @@ class _UnopenedLoader(framespool.ClipLoader):
 def _validate(dataset: Any, clip_sampler: Any, keywords: dict[str, Any]) -> None:
     """Raises what a loader would raise about its arguments."""
     with contextlib.suppress(_Valid):
-        _UnopenedLoader(dataset, clip_sampler, num_shards=2, index_progress=False, **keywords)
+        _UnopenedLoader(dataset, clip_sampler, shard_id=0, num_shards=2, index_progress=False, **keywords)
 
 
 class _ReadTask:

@@ -84,6 +84,8 @@ class Run:
     batch_size: int = 2
     num_shards: int = 1
     shuffle: str | bool = False
+    stick_to_shard: bool = False
+    order: str = "framespool"
     last_batch: str = "partial"
     on_error: str = "raise"
     repeats: int = 1
@@ -140,7 +142,7 @@ WEIGHTED = {"mixed", "weighted"}
 #: Fields of `Run` that are arguments of `ClipLoader`.
 LOADER_ARGUMENTS = (
     *("dtype", "layout", "batch_size", "num_shards", "shuffle", "last_batch", "on_error", "repeats", "group_clips"),
-    *("num_threads", "prefetch_batches", "memory_budget", "seed"),
+    *("num_threads", "prefetch_batches", "memory_budget", "seed", "stick_to_shard", "order"),
 )
 
 
@@ -185,6 +187,11 @@ def runs(draw: Any) -> Run:
         kind = "plain"
     shuffle = draw(st.sampled_from([True, "full", "grouped", *([] if kind in WEIGHTED else [False, "buffer"])]))
     repeats = draw(st.sampled_from([1, 1, 2, 3]))
+    stick_to_shard = (
+        kind not in WEIGHTED and shuffle != "grouped" and draw(st.sampled_from([False, False, False, True]))
+    )
+    plain = kind not in WEIGHTED and not stick_to_shard and shuffle in (False, "full")
+    order = draw(st.sampled_from(["framespool", "torch"])) if plain else "framespool"
     return Run(
         videos=videos,
         names=draw(st.booleans()),
@@ -199,6 +206,8 @@ def runs(draw: Any) -> Run:
         batch_size=draw(st.integers(1, 5)),
         num_shards=draw(st.integers(1, 3)),
         shuffle="full" if grouped and shuffle == "grouped" else shuffle,
+        stick_to_shard=stick_to_shard,
+        order=order,
         last_batch=draw(st.sampled_from(["partial", "drop", "fill"])),
         on_error=draw(st.sampled_from(["raise", "replace"] if grouped else ["raise", "skip", "replace"])),
         repeats=repeats,
@@ -507,8 +516,11 @@ def _check_counts(run: Run, clips: list[tuple[int, int]], ranks: list[list[list[
         require(least <= counts.total() <= expected, counts.total(), "clips in place of", expected)
         return
     require(set(counts.values()) <= {run.repeats}, "a clip was delivered", set(counts.values()), "times")
-    complete = _units(run, clips) // (run.batch_size * run.num_shards) * run.batch_size * run.num_shards
-    expected = _units(run, clips) if run.last_batch != "drop" else complete
+    expected = units = _units(run, clips)
+    if run.last_batch == "drop":
+        ranks_apart = run.num_shards if run.stick_to_shard or run.order == "torch" else 1
+        step = run.batch_size * run.num_shards // ranks_apart
+        expected = units // ranks_apart // step * step * ranks_apart
     views = len(clips) // max(1, _units(run, clips))
     missing = expected * views - len(counts)
     if errors:
@@ -517,7 +529,7 @@ def _check_counts(run: Run, clips: list[tuple[int, int]], ranks: list[list[list[
         require(0 <= missing <= len(broken) or run.last_batch == "drop", missing, "clips missing")
         require(missing >= 0, "too many clips")
         lost = set(clips) - set(counts) - broken
-        require(len(lost) <= (_units(run, clips) - expected) * views, "lost:", sorted(lost))
+        require(len(lost) <= (units - expected) * views, "lost:", sorted(lost))
     else:
         require(missing == 0, missing, "of", expected, "clips missing")
     if run.last_batch == "fill" and run.on_error == "replace" and not errors:
@@ -606,7 +618,8 @@ def _check_resumption(run: Run, folder: Path, loaders: list[Any], epoch: Any, ot
     expected = [rank[after:] for rank in epoch] if after < len(loaders[0]) else None
     shapes = {(run.num_shards, run.batch_size)}
     whole = run.num_shards * run.batch_size
-    shapes |= {(ranks, whole // ranks) for ranks in (1, 2, 3) if whole % ranks == 0}
+    if not run.stick_to_shard and run.order == "framespool":  # else each rank has a list of its own
+        shapes |= {(ranks, whole // ranks) for ranks in (1, 2, 3) if whole % ranks == 0}
     for shards, size in sorted(shapes):
         same = shards == run.num_shards
         answer = other.resume(run, state, {"num_shards": shards, "batch_size": size})

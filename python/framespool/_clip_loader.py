@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from framespool._base_loader import BaseLoader
 from framespool._batch import BatchMethods
 from framespool._batch_budget import BatchBudget
 from framespool._cameras import Cameras, summed
+from framespool._frame_columns import FrameColumns
 from framespool._framespool import Tensor
 from framespool._loader_options import KEYWORD_HINTS, LoaderOptions
 from framespool._ranks import cores_per_rank, is_first_process
@@ -279,6 +280,11 @@ class ClipLoader(BaseLoader[Batch]):
             best one of each file.
         hdr: `"warn"` or `"ignore"`, as for `framespool.Video`.
         deinterlace: `"weave"`, `"bob"` or `"linear"`, as for `framespool.Video`.
+        frame_columns: Further columns with a value for each frame: by name a list with one entry per sample.
+            `batch.columns` has the values of the frames of each clip, with the shape of `indices`. An entry is
+            - a list or array of numbers, one for each frame of the video, or of the segment that is the sample; or
+            - a list of segments (start_seconds, end_seconds, number). A frame has the number of the first segment with
+              start <= presentation time < end, -1 without one.
 
     Raises:
         ArgumentError: If an argument is invalid.
@@ -343,6 +349,7 @@ class ClipLoader(BaseLoader[Batch]):
         stream: int | None = None,
         hdr: Literal["warn", "ignore"] = "warn",
         deinterlace: Literal["weave", "bob", "linear"] = "weave",
+        frame_columns: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
         robot = dataset if isinstance(dataset, LeRobotFrames) else None
@@ -415,6 +422,8 @@ class ClipLoader(BaseLoader[Batch]):
             if nvdec_threads is None
             else integer("nvdec_threads", nvdec_threads, least=1, most=64),
         }
+        if frame_columns is not None and robot is not None:
+            raise ArgumentError("the frames of datasets.lerobot() have columns of their own; omit frame_columns")
         if group_clips and (limited or robot is not None):
             raise ArgumentError("group_clips=True needs batch_size= and a dataset of videos")
         self._budget: BatchBudget | None = None
@@ -423,6 +432,7 @@ class ClipLoader(BaseLoader[Batch]):
             settings = options.order_settings(replacement=False)
             self._budget = BatchBudget(batch_pixels, batch_tokens, most, transforms, settings)
         super().__init__(dataset, clip_sampler._sampler_args(), options, own)
+        self._frame_columns = None if frame_columns is None else FrameColumns(frame_columns, self.dataset)
         if group_clips:
             self._order |= {"group_clips": True}
             if self._functions:
@@ -518,6 +528,8 @@ class ClipLoader(BaseLoader[Batch]):
         values: dict[str, Any] = {**made[0], **self._columns(made[0], made[0]["video_ids"])}
         if self._cameras is not None:
             values["columns"] |= self._cameras.values(made)
+        if self._frame_columns is not None:
+            values["columns"] |= self._frame_columns.take(made[0])
         values["frames"] = made[0].get("awaited", values["frames"])
         values |= self._apply_functions(values, self._settings["layout"], epoch)
         named: dict[str, Any] = {field.name: values.get(field.name) for field in fields(Batch)}

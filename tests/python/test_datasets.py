@@ -274,3 +274,57 @@ def test_a_batch_is_unpacked_and_read_by_name(short_clips, photos):
     pixels, labels = images
     assert pixels is images.images and len(labels) == 2 and "masks" not in images.as_dict()
     assert "images=[Tensor(" in repr(images), "photographs of different sizes"
+
+
+def test_frame_columns_have_the_values_of_the_frames(tiny_clips):
+    files = [(path, label) for path, label in tiny_clips[:3]]
+    lengths = [len(fsp.Video(path)) for path, _ in files]
+    part = fsp.datasets.VideoSegment(files[0][0], start_frame=20, end_frame=60)
+    dataset = fsp.datasets.Dataset([*files, (part, 5)])
+    columns = {
+        "number": [np.arange(length) + 1000 * n for n, length in enumerate(lengths)] + [list(range(40))],
+        "share": [[0.5] * length for length in lengths] + [[0.25] * 40],
+        "segment": [[(0.0, 1.6, 4), (1.0, 9.0, 9)], [], [(0, 100, 0)], [(1.0, 1.2, 8)]],
+    }
+    for group in (False, True):
+        loader = fsp.ClipLoader(
+            dataset,
+            fsp.samplers.random(sequence_length=3, stride=7, clips_per_video=2, short="blank"),
+            batch_size=3,
+            transforms=[fsp.transforms.Resize((8, 8))],
+            shuffle="full",
+            repeats=2,
+            group_clips=group,
+            frame_columns=columns,
+        )
+        seen = set()
+        for batch in loader:
+            assert all(batch.columns[name].shape == batch.indices.shape for name in columns)
+            shape = (len(batch), -1, 3)
+            arrays = [batch.indices, batch.pts_seconds, *(batch.columns[name] for name in columns)]
+            rows = zip(batch.video_ids.tolist(), *(each.numpy().reshape(shape) for each in arrays), strict=True)
+            for sample, indices, times, numbers, shares, segments in rows:
+                first = 20 if sample == 3 else 0
+                assert (numbers == np.where(indices < 0, -1, indices - first + 1000 * (sample % 3))).all()
+                assert (shares == (0.25 if sample == 3 else 0.5)).all()
+                for time, segment in zip(times.flat, segments.flat, strict=True):
+                    known = columns["segment"][sample]
+                    assert segment == next((n for start, end, n in known if start <= time < end), -1)
+                    seen.add(int(segment))
+        assert {-1, 0, 4, 9} <= seen
+    short = {"y": [[1] * 5, *columns["number"][1:]]}
+    loader = fsp.ClipLoader(dataset, fsp.samplers.indices([[9]]), batch_size=1, frame_columns=short)
+    with pytest.raises(fsp.ArgumentError, match=r"\['y'\]: the entry of sample 0 .* has 5 values, but .* frame 9"):
+        next(iter(loader))
+    for wrong, message in (
+        ([[1]], "must be a dict"),
+        ({"y": [[1]]}, "one entry per sample, 4, but has 1 entries"),
+        ({"y": 3}, "but has no list"),
+        ({"y": [[1], ["a"], [1], [1]]}, "entry of sample 1 .* must be a list of numbers"),
+        ({"y": [[1], [(0, 1, 2)], [1], [1]]}, "others of segments"),
+    ):
+        with pytest.raises(fsp.ArgumentError, match=message):
+            fsp.ClipLoader(dataset, fsp.samplers.indices([[9]]), batch_size=1, frame_columns=wrong)
+    named = fsp.datasets.Dataset(files, columns={"y": [1, 2, 3]})
+    with pytest.raises(fsp.ArgumentError, match="has a column 'y' already"):
+        fsp.ClipLoader(named, fsp.samplers.indices([[9]]), batch_size=1, frame_columns={"y": [[1]] * 3})

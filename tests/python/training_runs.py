@@ -7,7 +7,8 @@ A run is a dataset, a clip sampler, transforms, and the arguments of a loader. T
 its colors which video and which frame it is, also after crops and flips. So `check()` does not need a second
 decoder, and knows nothing of the order: it requires what the documentation promises.
 
-- The frames are those of `indices`, in the video of `video_ids`; the label is the label of that file.
+- The frames are those of `indices`, in the video of `video_ids`; the label is the label of that file, and
+  `frame_columns` are those of the frames.
 - Each clip occurs as often in an epoch, over all ranks, as `last_batch`, `repeats`, `on_error` and `short` promise.
 - All ranks have `len(loader)` batches.
 - Another epoch has another order, if it is shuffled, and other frames, if they are random.
@@ -299,6 +300,7 @@ def loader_of(run: Run, folder: Path, shard: int = 0, kind: Any = framespool.tor
     """A loader of a run."""
     keywords = {name: getattr(run, name) for name in LOADER_ARGUMENTS}
     keywords |= {"shard_id": shard, "index": False} | changes
+    keywords["frame_columns"] = {"frame": [range(LENGTHS[video]) for video in run.videos]}
     transforms = [TRANSFORMS[name]() for name in run.transforms]
     return kind(dataset_of(run, folder), SAMPLERS[run.sampler](run), transforms=transforms, **keywords)
 
@@ -306,6 +308,7 @@ def loader_of(run: Run, folder: Path, shard: int = 0, kind: Any = framespool.tor
 def clips_of(batch: Any, run: Run, known: list[int]) -> list[Clip]:
     """The clips of a batch, whose pixels have been compared with what they must show."""
     values = batch if isinstance(batch, dict) else batch.as_dict()
+    require(torch.equal(values["columns"]["frame"], values["indices"]), "frame_columns", values["columns"])
     ids = values["clip_ids"]
     count, views = (ids.shape if ids.ndim == 2 else (ids.shape[0], 1)) if run.group_clips else (ids.shape[0], 1)
     frames = values["frames"]

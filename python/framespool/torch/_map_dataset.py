@@ -26,6 +26,7 @@ from framespool.transforms._compose import split
 _KEYWORDS = (
     *("transforms", "device", "decoder", "strict", "nvdec_threads", "seed", "on_error", "on_outage", "num_threads"),
     *("memory_budget", "layout", "dtype", "index", "index_progress", "stream", "hdr", "deinterlace"),
+    "frame_columns",
 )
 
 #: Epochs in which a clip is compared to find whether it is random, and clips after which none is expected to be.
@@ -63,7 +64,8 @@ class VideoDataset(MapBase):
         keywords: `layout`, which is `"TCHW"`, `"CTHW"` or `"THWC"`, and arguments of `framespool.ClipLoader` that are
             about single clips: `transforms` (no callable), `device`, `decoder`, `strict`, `nvdec_threads`, `seed`,
             `on_error` (`"raise"` or `"replace"`), `num_threads`, `memory_budget`, `dtype`, `index`, `index_progress`,
-            `stream`, `hdr` and `deinterlace`. By default the cores of the rank are divided among the workers.
+            `stream`, `hdr`, `deinterlace` and `frame_columns`. By default the cores of the rank are divided among the
+            workers.
 
     Raises:
         UnsupportedError: If PyTorch is not installed.

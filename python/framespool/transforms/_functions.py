@@ -424,10 +424,23 @@ def apply_functions(
                 'put Resize((height, width)) or a crop before it, or use collate="pad"'
             )
         if isinstance(function, FunctionTransform):
-            frames = function._apply(frames, layout, keys, batch, place)
+            frames = function._apply(frames, layout, [key_at(key, place) for key in keys], batch, place)
         else:
             frames = function(_tensor(frames) if is_module(function) else frames)
     return frames
+
+
+def key_at(key: tuple[int, ...], place: int) -> tuple[int, ...]:
+    """Returns the numbers that identify a clip for one of the functions, so that each draws other random numbers.
+
+    Args:
+        key: Numbers that identify the clip.
+        place: Position of the function among the functions.
+
+    Returns:
+        The numbers.
+    """
+    return key if place == 0 else (*key, place)
 
 
 def is_module(function: Any) -> bool:

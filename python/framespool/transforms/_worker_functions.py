@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from framespool.errors import ArgumentError
-from framespool.transforms._functions import PerClip, collated, seed_of, torch_module
+from framespool.transforms._functions import PerClip, collated, key_at, seed_of, torch_module
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -69,8 +69,8 @@ class ClipWorkers:
         return done
 
     def _apply(self, clip: Any, layout: str, key: tuple[int, ...]) -> Any:
-        for function in self._functions:
-            generator = self._torch.Generator().manual_seed(seed_of(key))
+        for place, function in enumerate(self._functions):
+            generator = self._torch.Generator().manual_seed(seed_of(key_at(key, place)))
             with _mode_class()(generator, function):
                 clip = function._one(self._torch, clip, layout)
         return clip

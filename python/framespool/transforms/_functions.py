@@ -96,8 +96,9 @@ class PerClip(FunctionTransform):
     """Apply a function to each clip, as torchvision's transforms expect it.
 
     It runs after all other transforms; in a `framespool.torch.ClipDataset`, in the worker processes. PyTorch's default
-    generator on the CPU is seeded for each clip, from (seed, epoch, clip), and restored afterwards: random transforms
-    draw the same numbers after a checkpoint and in any number of processes. The generators of Python and NumPy are not.
+    generator on the CPU is seeded for each clip, from (seed, epoch, clip) and the position in the list, and restored
+    afterwards: random transforms draw the same numbers after a checkpoint and in any number of processes. The
+    generators of Python and NumPy are not.
 
     With `on="workers"` it runs on as many threads as the loader has for decoding, for `prefetch_batches` batches ahead
     of the one that is delivered, which therefore need memory, too. Operators of PyTorch and most of NumPy release the

@@ -241,7 +241,8 @@ class ClipLoader(BaseLoader[Batch]):
         group_clips: Whether the clips of a video stay together, for several views of a video with one label. Then
             `batch_size` is a number of videos, `shuffle` an order of videos, and with C clips per video `frames` are
             (N, C, T, …), `indices` (N, C, T), and `clip_ids` (N, C); what is about videos, such as `labels`, is (N,).
-            The clip sampler must take the same number of clips from each video.
+            The clip sampler must take the same number of clips from each video. With `on_error="replace"` a row of
+            which a clip cannot be made has the clips of one other video.
         prefetch_batches: Batches made ahead.
         pin_memory: Whether the host memory of batches is page-locked, so that `batch.to("cuda", non_blocking=True)`
             does not wait for the copy; see docs/howto/pytorch.md.

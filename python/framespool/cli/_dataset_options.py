@@ -72,7 +72,7 @@ def add_epoch_options(parser: argparse.ArgumentParser) -> None:
 def epoch_loader(arguments: argparse.Namespace, **keywords: Any) -> ClipLoader | ImageLoader:
     """The loader of the first rank for the options of `add_options()` and `add_epoch_options()`."""
     shuffle = True if arguments.shuffle == "auto" else arguments.shuffle
-    own = {"batch_size": arguments.batch_size, "shuffle": shuffle, "num_shards": arguments.num_shards}
+    own = {"batch_size": arguments.batch_size, "shuffle": shuffle, "shard_id": 0, "num_shards": arguments.num_shards}
     return loader(arguments, arguments.clips_per_video, arguments.memory_budget, **own, **keywords)
 
 

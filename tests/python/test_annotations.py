@@ -210,6 +210,11 @@ def test_dali_lists_in_frames_count_from_either_end(tmp_path, short_clips):
         (VideoSegment(video, start_frame=4, end_frame=length - 4), 3),
         (VideoSegment(f"{tmp_path}/gone.mp4", start_frame=7, end_frame=8), 4),
     ]
+    for unit in ({"frames": True}, {}):
+        kept = write(tmp_path / "named.txt", f"{video} 1\n{video} 0\n")
+        assert fsp.datasets.dali_file_list(kept, classes=["run", "walk"], **unit).classes == ["run", "walk"]
+        with pytest.raises(fsp.ArgumentError, match="the label 1 is not one of the 1 classes"):
+            fsp.datasets.dali_file_list(kept, classes=["run"], **unit)
     nothing = write(tmp_path / "nothing.txt", f"{video} 0\n{video} 1 {length - 2} -2\n")
     with pytest.warns(UserWarning, match="1 segments have no frames and are skipped"):
         assert len(fsp.datasets.dali_file_list(nothing, frames=True)) == 1
@@ -297,6 +302,9 @@ def test_something_something(tmp_path):
         "template": ["Closing [something]", None],
         "placeholders": [["a box"], None],
     }
+    names = ["Throwing something", *dataset.classes]
+    named = fsp.datasets.something_something(train, labels, "/v", classes=names)
+    assert [label for _, label in named] == [1, -1] and named.classes == names
     folders = fsp.datasets.something_something(train, labels, "/v", pattern="{:06}.jpg", fps=24)
     assert folders[1] == (ImageSequence("/v/7", pattern="{:06}.jpg", fps=24), -1)
     with pytest.raises(
@@ -312,6 +320,10 @@ def test_jester(tmp_path):
     assert [label for _, label in dataset] == [1, 0, -1] and dataset.classes == ["Swiping Left", "Drumming Fingers"]
     assert dataset[0][0] == ImageSequence("/v/34870", pattern="{:05}.jpg", fps=12)
     assert fsp.datasets.jester(train, labels, "/v", extension=".mp4")[1] == ("/v/9.mp4", 0)
+    named = fsp.datasets.jester(train, labels, "/v", classes=["Drumming Fingers", "Swiping Left", "Waving"])
+    assert [label for _, label in named] == [0, 1, -1]
+    with pytest.raises(fsp.ArgumentError, match="sample 1 .*: the label 'Swiping Left' is not one of the 1 classes"):
+        fsp.datasets.jester(train, labels, "/v", classes=["Drumming Fingers"])
     with pytest.raises(fsp.ArgumentError, match="train.csv, line 2: 'Waving' is not one of the 2 classes"):
         fsp.datasets.jester(write(train, "7\n8;Waving\n"), labels, "/v")
     with pytest.raises(fsp.ArgumentError, match="extension must be a string, got 3"):

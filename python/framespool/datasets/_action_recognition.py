@@ -159,6 +159,7 @@ def something_something(
     pattern: str | None = None,
     first: int = 1,
     fps: Fps = 12,
+    classes: Sequence[str] | None = None,
 ) -> Dataset:
     """Reads Something-Something V2: a list of `{"id", "template", …}`, and `labels.json`.
 
@@ -173,13 +174,15 @@ def something_something(
         pattern: File name of a frame, if videos are folders `root/{id}` of images; see `ImageSequence`.
         first: Number of the first frame, as in `ImageSequence`.
         fps: Frame rate of folders of images, as in `ImageSequence`.
+        classes: Class names in the order of their labels. By default that of `labels`.
 
     Returns:
         A dataset with one sample per object; `columns` has `id`, `label` (the description), `template` and
         `placeholders`.
 
     Raises:
-        ArgumentError: If an object cannot be parsed; the message names the file.
+        ArgumentError: If an object cannot be parsed; the message names the file. Also if a sample has a class that is
+            not one of `classes`.
 
     Example:
         >>> import framespool as fsp
@@ -192,7 +195,8 @@ def something_something(
         (('videos/7.webm', 0), ['Closing something'])
     """
     return annotated_dataset(
-        _framespool.read_something_something(annotations, labels, root, *_kind(extension, pattern, first, fps))
+        _framespool.read_something_something(annotations, labels, root, *_kind(extension, pattern, first, fps)),
+        classes,
     )
 
 
@@ -205,6 +209,7 @@ def jester(
     pattern: str = "{:05}.jpg",
     first: int = 1,
     fps: Fps = 12,
+    classes: Sequence[str] | None = None,
 ) -> Dataset:
     r"""Reads Jester or Something-Something V1: `id;label` lines, and a file with one label on each line.
 
@@ -218,12 +223,14 @@ def jester(
         pattern: File name of a frame, as in `ImageSequence`.
         first: Number of the first frame, as in `ImageSequence`.
         fps: Frame rate of folders of images, as in `ImageSequence`.
+        classes: Class names in the order of their labels. By default that of `labels`.
 
     Returns:
         A dataset with one sample per line.
 
     Raises:
-        ArgumentError: If a line cannot be parsed; the message names file and line.
+        ArgumentError: If a line cannot be parsed; the message names file and line. Also if a sample has a class that is
+            not one of `classes`.
 
     Example:
         >>> import framespool as fsp
@@ -235,7 +242,7 @@ def jester(
         [('20bn-jester-v1/34870.webm', 1), ('20bn-jester-v1/9.webm', 0)]
     """
     kind = _kind(extension, pattern if extension is None else None, first, fps)
-    return annotated_dataset(_framespool.read_jester(annotations, labels, root, *kind))
+    return annotated_dataset(_framespool.read_jester(annotations, labels, root, *kind), classes)
 
 
 def epic_kitchens(

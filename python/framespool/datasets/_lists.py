@@ -28,6 +28,7 @@ from framespool.datasets._readers import (
     class_names,
     numbered_frames,
     warn_notes,
+    with_classes,
 )
 from framespool.errors import ArgumentError, NotFoundError, ReadError
 
@@ -124,6 +125,7 @@ def dali_file_list(
     frames: bool = False,
     rounding: Literal["times", "start_down_end_up", "start_up_end_down", "all_up", "all_down"] = "times",
     fps: Fps | None = None,
+    classes: Sequence[str] | None = None,
 ) -> Dataset:
     r"""Reads the `file_list` of DALI's video readers: `file label [start [end]]` on each line, no spaces in names.
 
@@ -147,13 +149,14 @@ def dali_file_list(
             are opened here, to look up their length. `False`: they are seconds.
         rounding: How seconds become frames: `"times"`, or one of DALI's modes.
         fps: Frame rate for DALI's modes; not allowed with `rounding="times"`.
+        classes: Names of the labels, in their order. By default labels have no names.
 
     Returns:
         A dataset with one sample per line, in the order of the lines.
 
     Raises:
         ArgumentError: If a line cannot be parsed; the message names file and line. Also if the arguments contradict
-            each other.
+            each other, or a label is not the number of one of `classes`.
 
     Example:
         >>> import framespool as fsp
@@ -173,14 +176,14 @@ def dali_file_list(
         )
     if not frames:
         up = None if fps is None else (*_ROUNDING[rounding], ImageSequence("", fps=fps)._fps)
-        return annotated_dataset(_framespool.read_dali_file_list(path, root, up))
-    listed, classes, notes = _framespool.read_dali_frames(path, root)
+        return annotated_dataset(_framespool.read_dali_file_list(path, root, up), classes)
+    listed, names, notes = _framespool.read_dali_frames(path, root)
     entries, empty = _counted_from_begin(listed)
     if empty:
         note = f"{len(empty)} segments have no frames and are skipped, as DALI does; the first is {empty[0]}"
         notes.append(f"{os.fspath(path)}: {note}")
     warn_notes(notes, 3)
-    return Dataset(entries, classes)
+    return with_classes(Dataset(entries, names), classes)
 
 
 def _counted_from_begin(

@@ -5,6 +5,7 @@ pub mod batch;
 pub mod batch_sampler;
 pub mod bitstream;
 pub mod clip_sampler;
+pub mod clip_store;
 pub mod dataset;
 pub mod decode;
 pub mod demux;

@@ -19,6 +19,7 @@ mod shuffle_report;
 mod shuttle_tests;
 mod single_clip;
 pub mod stats;
+mod stored_clips;
 mod worker;
 
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub use config::{GpuConfig, LoaderConfig, Mixture, OnError, LOOK_AHEAD, MEMORY_B
 use epoch::{Epoch, EpochContext};
 pub use shuffle_report::{CostEstimate, LargeCachedClips, ShuffleMixing};
 use stats::{Failure, Stats, StatsCollector, UnloggedFailures};
+use stored_clips::StoredClips;
 use worker::WorkerPool;
 
 /// Maximum of `num_threads`: more than any machine has cores.
@@ -230,7 +232,8 @@ impl Loader {
             options.cached_clips = config.cached_clips();
         }
         let order = BatchSampler::new(order)?;
-        let workers = WorkerPool::start(&config, catalog.clone(), stats.clone())?;
+        let stored = StoredClips::open(&config)?;
+        let workers = WorkerPool::start(&config, catalog.clone(), stored, stats.clone())?;
         // Blocks for the open batches, and for the one or two batches that the consumer holds.
         let output_device = workers.scheduler.backends.output_device.as_ref().map(|gpu| gpu.device().clone());
         let pool = MemoryPool::on(output_device, config.prefetch_batches.saturating_add(3) as usize);
@@ -315,6 +318,9 @@ impl Loader {
             Shuffle::Off if ahead_in_order => requests / WORK_AHEAD_SHARE_IN_ORDER,
             _ => 0,
         };
+        if let Some(stored) = &self.workers.scheduler.stored {
+            stored.store.begin_epoch(epoch);
+        }
         let same_shape = self.config.clip_shape().is_some();
         self.workers.scheduler.start_epoch(iteration, epoch, same_shape, work_ahead);
         self.epoch = Some(Epoch::new(iteration, (epoch, first_batch), self.pool.clone(), batches));
@@ -434,8 +440,15 @@ impl Loader {
     /// Returns a function that reads the current statistics. It may be called from any thread, also while
     /// [`Self::next_batch`] waits.
     pub fn counter(&self) -> impl Fn() -> Stats + Send + Sync + 'static {
-        let (stats, budget) = (self.stats.clone(), self.workers.scheduler.budget.clone());
-        move || Stats { memory_budget: budget.bytes(), clip_cache_peak_bytes: budget.peak(), ..stats.read() }
+        let scheduler = &self.workers.scheduler;
+        let (stats, budget, stored) =
+            (self.stats.clone(), scheduler.budget.clone(), scheduler.stored.clone());
+        move || Stats {
+            memory_budget: budget.bytes(),
+            clip_cache_peak_bytes: budget.peak(),
+            disk: stored.as_ref().map(|stored| stored.counts()).unwrap_or_default(),
+            ..stats.read()
+        }
     }
 
     /// Returns a function that reads the failures so far, by video. It may be called like

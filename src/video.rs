@@ -21,7 +21,7 @@ use crate::gpu::Gpu;
 use crate::index::{build_stream, VideoIndex};
 use crate::limits::Limits;
 use crate::media::CodecKind;
-use crate::source::ByteSource;
+use crate::source::{ByteSource, Identity};
 use crate::transforms::{ClipShape, DeviceReport, InputFrame, TransformExecutor, TransformPipeline};
 use crate::units::{DecodeIndex, PresentationIndex};
 
@@ -62,6 +62,11 @@ impl Video {
     /// Its index.
     pub fn index(&self) -> &Arc<VideoIndex> {
         &self.index
+    }
+
+    /// The identity of its file.
+    pub fn identity(&self) -> Identity {
+        self.source.identity()
     }
 
     /// Creates a packet reader for this video.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from framespool import _tensor_methods, datasets, errors, gpu, samplers, transforms
 from framespool._batch_sampler import BatchSampler, EpochBatches, Mixture, VideoWeights
 from framespool._clip_loader import Batch, ClipLoader
+from framespool._disk_cache import DiskCache
 from framespool._framespool import Tensor, __version__, remote_stats
 from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool._video import FrameBatch, Video
@@ -90,6 +91,7 @@ __all__ = [
     "ClipLoader",
     "DatasetSummary",
     "DecodeError",
+    "DiskCache",
     "Distribution",
     "EpochBatches",
     "Error",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from framespool import _checkpoint, _framespool, _page_lock
 from framespool._batch_sampler import DrawnSeed, max_epoch, warn_if_poorly_mixed
 from framespool._columns import Column
+from framespool._disk_cache import disk_settings
 from framespool._dropped import dropped
 from framespool._epoch_iterator import EpochIterator
 from framespool._flat_stats import flattened
@@ -77,6 +78,7 @@ class BaseLoader(Generic[B]):
             "device_memory_budget": None
             if own.get("device_memory_budget") is None
             else byte_size("device_memory_budget", own["device_memory_budget"]),
+            "disk_cache": disk_settings(own.get("disk_cache")),
             "lookahead_clips": integer("lookahead_clips", own.get("lookahead_clips", 65536)),
             "dtype": options.dtype,
             "layout": own["layout"],
@@ -506,10 +508,11 @@ class BaseLoader(Generic[B]):
         if at >= (length := self._num_batches(number)):
             raise ArgumentError(f"index must be below {length}, the number of batches of an epoch, got {at}")
         if not self._single:
-            settings = {**self._settings, "prefetch_batches": 0}
-            order = settings["order"]
+            # A single batch needs nothing made ahead, and must not delete the clips of the epochs before its own.
+            settings = {**self._settings, "prefetch_batches": 0, "disk_cache": None}
+            single = {key: settings[key] for key in ("prefetch_batches", "disk_cache", "order")}
             self._single = [
-                _framespool.Loader(dataset._for_engine(), rule, steps, {**own, "prefetch_batches": 0, "order": order})
+                _framespool.Loader(dataset._for_engine(), rule, steps, {**own, **single})
                 for dataset, rule, steps, own in [
                     (self.dataset, self._rule, self._steps, settings),
                     *self._companion_arguments,
@@ -719,6 +722,11 @@ class BaseLoader(Generic[B]):
             - `clips_cached_over_8_bits`: clips of more than 8 bits that were cached as output elements
             - `clip_cache_peak_bytes`: largest size of the cache
             - `memory_budget`: limit of the cache in bytes
+        - Disk cache
+            - `disk_clips_stored`, `disk_clips_read`: clips written and read; `disk_bytes_written`, `disk_bytes_read`
+            - `disk_clips_not_stored`: clips that were made but not written, since the cache or the disk is full
+            - `disk_clips_evicted`: clips deleted before their epoch, for clips of earlier epochs
+            - `disk_clips_damaged`: clips that could not be read and were decoded
         - Files
             - `bytes_read`: bytes read from files
             - `videos_indexed`: videos whose index was not in the index cache

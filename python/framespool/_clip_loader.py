@@ -12,6 +12,7 @@ from framespool._base_loader import BaseLoader
 from framespool._batch import BatchMethods
 from framespool._batch_budget import BatchBudget
 from framespool._cameras import Cameras, summed
+from framespool._disk_cache import DiskCache
 from framespool._frame_columns import FrameColumns
 from framespool._framespool import Tensor
 from framespool._loader_options import KEYWORD_HINTS, LoaderOptions
@@ -254,6 +255,8 @@ class ClipLoader(BaseLoader[Batch]):
             before their turn because they share frames with another clip. A grouped shuffle derives its order from it.
         device_memory_budget: The same for clips that wait on the GPU, if `device` is one; `memory_budget` then
             limits only suspended decoders. `None`: as large as `memory_budget`. Give all ranks the same.
+        disk_cache: Where clips of later epochs are kept, so that videos are decoded less often: see `DiskCache`.
+            Not for batches on a GPU.
         lookahead_clips: Length of the lookahead window in clips, beyond the prefetched batches.
         layout: `"NTCHW"`, the order of torchvision and torchcodec, `"NCTHW"` for 3D convolutions, or `"NTHWC"`, the
             order of NumPy images.
@@ -341,6 +344,7 @@ class ClipLoader(BaseLoader[Batch]):
         pin_memory: Literal["auto"] | bool = "auto",
         memory_budget: int | str = "2GiB",
         device_memory_budget: int | str | None = None,
+        disk_cache: DiskCache | None = None,
         lookahead_clips: int = 65536,
         layout: Literal["NTCHW", "NCTHW", "NTHWC"] = "NTCHW",
         dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
@@ -411,6 +415,7 @@ class ClipLoader(BaseLoader[Batch]):
         own = {
             "memory_budget": memory_budget,
             "device_memory_budget": device_memory_budget,
+            "disk_cache": disk_cache,
             "lookahead_clips": lookahead_clips,
             "layout": layout,
             "index": index,

@@ -362,6 +362,14 @@ impl Loader {
         dict.set_item("clips_cached_over_8_bits", stats.clips_cached_over_8_bits)?;
         dict.set_item("clip_cache_peak_bytes", stats.clip_cache_peak_bytes)?;
         dict.set_item("memory_budget", stats.memory_budget)?;
+        let disk = stats.disk;
+        dict.set_item("disk_clips_stored", disk.stored)?;
+        dict.set_item("disk_clips_read", disk.read)?;
+        dict.set_item("disk_clips_damaged", disk.damaged)?;
+        dict.set_item("disk_clips_not_stored", disk.not_stored)?;
+        dict.set_item("disk_clips_evicted", disk.evicted)?;
+        dict.set_item("disk_bytes_written", disk.bytes_written)?;
+        dict.set_item("disk_bytes_read", disk.bytes_read)?;
         dict.set_item("bytes_read", stats.bytes_read)?;
         let remote = stats.remote;
         dict.set_item("remote_requests", remote.requests)?;

@@ -1,9 +1,11 @@
 //! Arguments of the loader, as Python passes them, and the engine's configuration made from them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use framespool::clip_sampler::video_timing::SegmentRange;
+use framespool::clip_store::ClipStoreConfig;
 use framespool::dataset::{MediaLocation, Sample};
 use framespool::loader::{Collate, GpuConfig, LoaderConfig, Mixture, OnError};
 use framespool::source::MemorySource;
@@ -39,6 +41,9 @@ pub struct LoaderArgs {
     memory_budget: u64,
     #[pyo3(item)]
     device_memory_budget: Option<u64>,
+    /// Folder, bytes and epochs of the clips on disk.
+    #[pyo3(item)]
+    disk_cache: Option<(PathBuf, u64, u32)>,
     #[pyo3(item)]
     lookahead_clips: i64,
     #[pyo3(item)]
@@ -222,6 +227,7 @@ pub fn config(
             memory_budget: s.memory_budget,
             device_memory_budget: s.device_memory_budget,
             lookahead_clips: number("lookahead_clips", s.lookahead_clips)?,
+            clip_store: s.disk_cache.map(|(folder, bytes, epochs)| ClipStoreConfig { folder, bytes, epochs }),
             index: index.store.clone(),
             gpu: GpuConfig {
                 device: s.device,

@@ -11,10 +11,10 @@ use super::byte_lru::ByteLru;
 use super::stats::StatsCollector;
 use super::{Mixture, OnError};
 use crate::batch_sampler::grouped_shuffle::VideoClips;
-use crate::batch_sampler::rng::{purpose, RngKey};
+use crate::batch_sampler::rng::{purpose, Rng, RngKey};
 use crate::batch_sampler::MixConfig;
 use crate::clip_sampler::video_timing::{SegmentRange, VideoSegment};
-use crate::clip_sampler::{ClipIndices, ClipSamplerRef, VideoTiming};
+use crate::clip_sampler::{ClipIndices, ClipSamplerRef, RandomSource, VideoTiming};
 use crate::dataset::MediaLocation;
 use crate::dataset::SampleTable;
 use crate::decode::PacketReader;
@@ -36,6 +36,24 @@ const MAX_NAMED_ERRORS: usize = 3;
 
 /// Maximum number of idle open demuxers: each holds a file handle and a buffer.
 const MAX_IDLE_READERS: usize = 16;
+
+/// Random numbers, and whether any was drawn.
+struct WatchedRng {
+    rng: Rng,
+    is_used: bool,
+}
+
+impl RandomSource for WatchedRng {
+    fn next_below(&mut self, n: u64) -> u64 {
+        self.is_used = true;
+        RandomSource::next_below(&mut self.rng, n)
+    }
+
+    fn next_f64(&mut self) -> f64 {
+        self.is_used = true;
+        RandomSource::next_f64(&mut self.rng)
+    }
+}
 
 /// The dataset's videos.
 pub struct VideoCatalog {
@@ -332,6 +350,12 @@ impl VideoCatalog {
     /// # Errors
     /// `Clip` if the video yields no such clip, or the clip sampler requests frames that it does not have.
     pub(super) fn sample(&self, index: &Arc<VideoIndex>, key: RngKey) -> Result<ClipIndices> {
+        Ok(self.sample_watched(index, key)?.0)
+    }
+
+    /// As [`Self::sample`]; also returns whether the clip sampler drew no random numbers, so that the frames are the same
+    /// in every epoch.
+    pub(super) fn sample_watched(&self, index: &Arc<VideoIndex>, key: RngKey) -> Result<(ClipIndices, bool)> {
         let (item, number) = self.locate(key.clip);
         let part = self.part(item, index);
         if part.num_frames() == 0 {
@@ -351,7 +375,8 @@ impl VideoCatalog {
         } else {
             key
         };
-        let drawn = self.sampling.clip(&part, number, &mut owner.rng(purpose::SAMPLING));
+        let mut rng = WatchedRng { rng: owner.rng(purpose::SAMPLING), is_used: false };
+        let drawn = self.sampling.clip(&part, number, &mut rng);
         let mut sample = drawn.map_err(|e| e.into_clip_error(&index.site))?;
         let frames = part.num_frames();
         let wrong = match sample.indices.iter().find(|&&i| i >= frames) {
@@ -365,7 +390,7 @@ impl VideoCatalog {
             return Err(Error::Argument(reason).into_clip_error(&index.site));
         }
         sample.indices.iter_mut().for_each(|i| *i = part.display_index(*i).0);
-        Ok(sample)
+        Ok((sample, !rng.is_used))
     }
 
     /// Label of a video.

@@ -7,6 +7,7 @@ use super::backends::{DecoderBackend, DecoderBackends};
 use super::collate::Collate;
 use crate::batch_sampler::BatchSamplerConfig;
 use crate::clip_sampler::ClipSamplerRef;
+use crate::clip_store::ClipStoreConfig;
 use crate::dataset::SampleTable;
 use crate::error::{Error, Result};
 use crate::index::cache::IndexCache;
@@ -90,6 +91,8 @@ pub struct LoaderConfig {
     pub device_memory_budget: Option<u64>,
     /// Number of clip requests after the open batches that are considered for the clip cache.
     pub lookahead_clips: u32,
+    /// Clips of later epochs are kept on disk, if given.
+    pub clip_store: Option<ClipStoreConfig>,
     /// Store of video indices on disk.
     pub index: Option<Arc<IndexCache>>,
     /// Selects the work that runs on a GPU.

@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use super::budget::MemoryReservation;
 use super::lookahead::SequenceNumber;
+use super::scheduler::ANY_ITERATION;
 use super::scheduler::{ClipData, ClipRequest, Scheduler, SuspendedTask};
 use super::stats::{StatsCollector, WorkCounts};
+use super::stored_clips::Ticket;
 use super::ClipMetadata;
 use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::SampledClip;
@@ -75,12 +77,15 @@ impl ClipDestination {
 
 /// A clip that is being made.
 pub(super) struct Clip {
+    /// `MAX` without a request: the clip is of a later epoch.
     pub seq: SequenceNumber,
     pub slot: SampledClip,
     pub due: bool,
     pub key: RngKey,
     pub metadata: ClipMetadata,
     pub destination: ClipDestination,
+    /// Where the clip is stored, if it was of a later epoch when its task was planned.
+    ticket: Option<Ticket>,
     shape: Option<ClipShape>,
     /// Number of frames that are not written yet.
     frames_remaining: usize,
@@ -89,6 +94,10 @@ pub(super) struct Clip {
 }
 
 impl Clip {
+    fn is_requested(&self) -> bool {
+        self.seq != SequenceNumber::MAX
+    }
+
     fn into_request(self) -> ClipRequest {
         let buffer_slot = match self.destination {
             ClipDestination::BatchSlot(output) => Some(output.buffer_slot),
@@ -110,6 +119,8 @@ pub(super) enum Progress {
 pub(super) struct DecodeTask {
     iteration: u64,
     epoch: u64,
+    /// The item that identifies the file.
+    video: u32,
     index: Arc<VideoIndex>,
     reader: PacketReader,
     /// The reader's byte count when it was last added to the statistics.
@@ -134,21 +145,47 @@ pub(super) struct DecodeTask {
 
 impl SuspendedTask for DecodeTask {
     fn iteration(&self) -> u64 {
-        self.iteration
+        match self.due() {
+            SequenceNumber::MAX => ANY_ITERATION,
+            _ => self.iteration,
+        }
     }
 
     fn due(&self) -> SequenceNumber {
         self.clips.iter().flatten().map(|c| c.seq).min().unwrap_or(SequenceNumber::MAX)
     }
 
+    fn video(&self) -> u32 {
+        self.video
+    }
+
     fn requests(&self) -> Vec<(u64, SequenceNumber, u64)> {
-        self.clips.iter().flatten().map(|c| (self.iteration, c.seq, c.slot.clip)).collect()
+        let requested = self.clips.iter().flatten().filter(|clip| clip.is_requested());
+        requested.map(|c| (self.iteration, c.seq, c.slot.clip)).collect()
     }
 }
 
 impl DecodeTask {
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// Gives a request to a clip that was of a later epoch: the epoch has begun, and the task has not made the clip yet.
+    /// Returns whether there is such a clip.
+    pub fn adopt(&mut self, (iteration, epoch): (u64, u64), key: u128, request: &ClipRequest) -> bool {
+        let has_key = |clip: &&mut Clip| clip.ticket.is_some_and(|ticket| ticket.key == key);
+        let mut waiting = self.clips.iter_mut().flatten().filter(|clip| !clip.is_requested());
+        let Some(clip) = waiting.find(has_key) else { return false };
+        (clip.seq, clip.slot, clip.due) = (request.seq, request.slot, request.due);
+        clip.metadata.padding = request.slot.padding;
+        (self.iteration, self.epoch) = (iteration, epoch);
+        // The ranges that this clip needs come first.
+        let needed = &clip.packets;
+        let (first, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ranges)
+            .into_iter()
+            .partition(|range| range.wanted.iter().any(|at| needed.binary_search(at).is_ok()));
+        self.ranges = first.into_iter().chain(later).collect();
+        true
     }
 
     /// Returns the reader once the task is done.
@@ -158,7 +195,7 @@ impl DecodeTask {
 
     /// Returns all unfinished clips as clip requests, for use when the task cannot continue.
     pub fn into_requests(self) -> Vec<ClipRequest> {
-        self.clips.into_iter().flatten().map(Clip::into_request).collect()
+        self.clips.into_iter().flatten().filter(|clip| clip.is_requested()).map(Clip::into_request).collect()
     }
 
     /// Estimates the memory of a decoder for this video: its reference frames and the frames that wait for
@@ -211,10 +248,11 @@ impl DecodeTask {
         stats: &StatsCollector,
         work: &mut WorkCounts,
     ) -> Result<Progress> {
-        let iteration = self.iteration;
-        let interrupt = || scheduler.check(iteration);
         let mut due = self.due();
         loop {
+            // Clips of later epochs are needed after the end of the pass, too.
+            let iteration = if due == SequenceNumber::MAX { ANY_ITERATION } else { self.iteration };
+            let interrupt = || scheduler.check(iteration);
             interrupt()?;
             if scheduler.earliest_deadline() < due && self.can_suspend(scheduler) {
                 if self.current.is_none() {
@@ -376,7 +414,7 @@ impl DecodeTask {
         for clip in &mut self.clips {
             let needs_range = |c: &Clip| c.packets.iter().any(|at| range.wanted.binary_search(at).is_ok());
             if let Some(clip) = clip.take_if(|c| needs_range(c)) {
-                failed.push(clip.into_request());
+                failed.extend(clip.is_requested().then(|| clip.into_request()));
             }
         }
         scheduler.requeue(self.iteration, failed, true);
@@ -404,7 +442,7 @@ impl DecodeTask {
                 if on_gpu && matches!(error, Error::Unsupported { .. }) {
                     scheduler.backends.record_cpu_fallback(&self.index, &error, true, stats);
                 }
-                let failed = slot.take().map(Clip::into_request);
+                let failed = slot.take().filter(|clip| clip.is_requested()).map(Clip::into_request);
                 scheduler.requeue(self.iteration, failed.into_iter().collect(), true);
                 changed = true;
                 continue;
@@ -491,6 +529,14 @@ fn finish(
             Ok(output.into_clip()?.map(|(buffer, shape)| ClipData::Owned(buffer, shape, reserved)))
         }
     });
+    if let Some(ticket) = clip.ticket {
+        if let (Some(stored), Ok(Some(ClipData::Owned(buffer, shape, _)))) = (&scheduler.stored, &pixels) {
+            stored.put(ticket, shape, buffer.bytes().unwrap_or_default());
+        }
+        if seq == SequenceNumber::MAX {
+            return;
+        }
+    }
     match pixels {
         Ok(Some(pixels)) => scheduler.complete_clip(iteration, seq, clip.metadata, pixels),
         Ok(None) => {} // a clip without frames: the clip sampler yields none

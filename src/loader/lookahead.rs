@@ -48,6 +48,8 @@ pub(super) struct RequestEntry {
     /// failed.
     pub unshared: bool,
     pub state: RequestState,
+    /// Whether the clip is on disk: it is read, alone, once it is due.
+    pub stored: bool,
     /// Whether it was evicted from the clip cache and not made again yet.
     pub evicted: bool,
     /// Its clip slot in the batch buffer, once its batch is open.
@@ -58,6 +60,11 @@ pub(super) struct RequestEntry {
 }
 
 impl RequestEntry {
+    /// Whether a worker may take it together with others.
+    fn may_share(&self) -> bool {
+        matches!(self.state, RequestState::Pending) && !self.unshared && !self.stored
+    }
+
     /// Takes a cached clip that needs no conversion to the output format: its elements are not of type `codes`.
     pub fn take_finished(&mut self, codes: Option<Dtype>) -> Option<Box<CachedClip>> {
         match std::mem::replace(&mut self.state, RequestState::Done) {
@@ -99,6 +106,7 @@ impl LookaheadWindow {
             video,
             unshared: false,
             state: RequestState::Pending,
+            stored: false,
             evicted: false,
             buffer_slot: None,
             spans: Vec::new(),
@@ -132,16 +140,12 @@ impl LookaheadWindow {
     pub fn first_pending(&self, range: Range<SequenceNumber>) -> Option<SequenceNumber> {
         let offset = |at: SequenceNumber| at.clamp(self.first, self.end()) - self.first;
         let entries = self.entries.range(offset(range.start) as usize..offset(range.end) as usize);
-        let pending = |entry: &RequestEntry| matches!(entry.state, RequestState::Pending) && !entry.unshared;
-        (range.start.max(self.first)..).zip(entries).find(|(_, entry)| pending(entry)).map(|(at, _)| at)
+        (range.start.max(self.first)..).zip(entries).find(|(_, entry)| entry.may_share()).map(|(at, _)| at)
     }
 
     /// Pending requests of a video that may share decoding, earliest deadline first.
     pub fn pending_for_video(&self, video: u32) -> Vec<SequenceNumber> {
-        let is_pending = |at: &SequenceNumber| {
-            let entry = &self.entries[(at - self.first) as usize];
-            matches!(entry.state, RequestState::Pending) && !entry.unshared
-        };
+        let is_pending = |at: &SequenceNumber| self.entries[(at - self.first) as usize].may_share();
         let seqs = self.by_video.get(&video).into_iter().flatten().copied();
         seqs.filter(is_pending).take(MAX_REQUESTS_PER_TASK).collect()
     }

@@ -13,6 +13,7 @@ use super::backends::DecoderBackends;
 use super::budget::{MemoryBudget, MemoryReservation};
 use super::lookahead::{CachedClip, LookaheadWindow, RequestState, SequenceNumber};
 use super::stats::StatsCollector;
+use super::stored_clips::StoredClips;
 use super::{ClipMetadata, ClipOutcome, LoaderConfig};
 use crate::batch::{BufferBuilder, ClipSlot, MemoryPool};
 use crate::batch_sampler::SampledClip;
@@ -34,6 +35,12 @@ const MAX_FREE_CACHE_BLOCKS: usize = 64;
 
 /// Idle workers make clips ahead of their turn while more than this part of the memory budget is free.
 const MIN_FREE_SHARE: u64 = 8;
+
+/// Clips of later epochs are made while less than this part of the memory budget is in use.
+const LATER_EPOCHS_SHARE: u64 = 2;
+
+/// The iteration of tasks that make only clips of later epochs: they outlive the current pass.
+pub(super) const ANY_ITERATION: u64 = u64::MAX;
 
 /// Value of `earliest_deadline` if no due request is available.
 const NO_DEADLINE: SequenceNumber = SequenceNumber::MAX;
@@ -83,6 +90,8 @@ pub(super) struct Scheduler<T> {
     /// Decoders of suspended tasks, in host memory. The same budget if cached clips are there too.
     pub decoder_budget: Arc<MemoryBudget>,
     pub backends: Arc<DecoderBackends>,
+    /// Clips on disk, if they are kept there.
+    pub stored: Option<Arc<StoredClips>>,
     /// Pool of the buffers of clips outside batch buffers; it keeps free blocks only on a device.
     pub cache_pool: Arc<MemoryPool>,
     stats: Arc<StatsCollector>,
@@ -96,7 +105,12 @@ pub(super) struct Scheduler<T> {
 }
 
 impl<T: SuspendedTask> Scheduler<T> {
-    pub fn new(config: &LoaderConfig, backends: Arc<DecoderBackends>, stats: Arc<StatsCollector>) -> Self {
+    pub fn new(
+        config: &LoaderConfig,
+        backends: Arc<DecoderBackends>,
+        stored: Option<Arc<StoredClips>>,
+        stats: Arc<StatsCollector>,
+    ) -> Self {
         let output_device = backends.output_device.as_ref().map(|gpu| gpu.device().clone());
         let budget = MemoryBudget::new(config.cache_budget());
         let decoder_budget = match output_device {
@@ -117,6 +131,7 @@ impl<T: SuspendedTask> Scheduler<T> {
             forgotten: AtomicU64::new(0),
             budget,
             decoder_budget,
+            stored,
             cache_pool: MemoryPool::on(
                 output_device.clone(),
                 if output_device.is_some() { MAX_FREE_CACHE_BLOCKS } else { 0 },
@@ -167,7 +182,7 @@ impl<T: SuspendedTask> Scheduler<T> {
             work_ahead_failed: false,
         };
         state.epoch_state = Some(epoch_state);
-        state.suspended.clear();
+        state.suspended.retain(|task| task.iteration() == ANY_ITERATION);
         self.forgotten.fetch_max(iteration - 1, Ordering::AcqRel);
         self.notify(&state);
     }
@@ -178,7 +193,7 @@ impl<T: SuspendedTask> Scheduler<T> {
         if let Some(epoch_state) = state.epoch_state.take() {
             self.forgotten.fetch_max(epoch_state.iteration, Ordering::AcqRel);
         }
-        state.suspended.clear();
+        state.suspended.retain(|task| task.iteration() == ANY_ITERATION);
         self.notify(&state);
     }
 
@@ -324,6 +339,14 @@ impl<T: SuspendedTask> Scheduler<T> {
         }
     }
 
+    /// Reserves bytes of the memory budget for a clip of a later epoch, unless too much is in use: clips of this epoch
+    /// need memory, too.
+    pub fn reserve_ahead(&self, bytes: usize) -> Option<MemoryReservation> {
+        let fits =
+            self.budget.used().saturating_add(bytes as u64) <= self.budget.bytes() / LATER_EPOCHS_SHARE;
+        fits.then(|| self.budget.reserve(bytes)).flatten()
+    }
+
     /// Records a finished clip.
     pub fn complete_clip(&self, iteration: u64, seq: SequenceNumber, metadata: ClipMetadata, data: ClipData) {
         self.update(iteration, |epoch_state| {
@@ -385,6 +408,18 @@ impl<T: SuspendedTask> Scheduler<T> {
         });
     }
 
+    /// Requeues clip requests whose clips are on disk: they are read when they are due.
+    pub fn requeue_stored(&self, iteration: u64, requests: Vec<ClipRequest>) {
+        self.update(iteration, |epoch_state| {
+            for request in requests {
+                if let Some(entry) = epoch_state.lookahead.get(request.seq) {
+                    (entry.state, entry.stored) = (RequestState::Pending, true);
+                    entry.buffer_slot = entry.buffer_slot.take().or(request.buffer_slot);
+                }
+            }
+        });
+    }
+
     /// Requeues clip requests that were taken ahead of their turn and cannot be made now. No others are taken until
     /// the next batch is opened.
     pub fn requeue_ahead(&self, iteration: u64, requests: Vec<ClipRequest>) {
@@ -400,10 +435,29 @@ impl<T: SuspendedTask> Scheduler<T> {
         }
     }
 
+    /// Takes a suspended task that makes only clips of later epochs from this video.
+    pub fn take_ahead_task(&self, video: u32) -> Option<Box<T>> {
+        let mut state = self.lock();
+        let is_ahead = |task: &Box<T>| task.iteration() == ANY_ITERATION && task.video() == video;
+        let at = state.suspended.iter().position(is_ahead)?;
+        Some(state.suspended.swap_remove(at))
+    }
+
+    /// Keeps the clip slot of a request whose clip a suspended task makes.
+    pub fn keep_slot(&self, iteration: u64, request: ClipRequest) {
+        self.update(iteration, |epoch_state| {
+            if let Some(entry) = epoch_state.lookahead.get(request.seq) {
+                entry.buffer_slot = entry.buffer_slot.take().or(request.buffer_slot);
+            }
+        });
+    }
+
     /// Suspends a task until a worker resumes it.
     pub fn suspend(&self, task: Box<T>) {
         let mut state = self.lock();
-        if state.epoch_state.as_ref().is_some_and(|p| p.iteration == task.iteration()) {
+        let iteration = task.iteration();
+        let is_current = state.epoch_state.as_ref().is_some_and(|p| p.iteration == iteration);
+        if !state.closed && (is_current || iteration == ANY_ITERATION) {
             state.suspended.push(task);
             self.notify(&state);
         }
@@ -428,10 +482,15 @@ impl<T: SuspendedTask> SchedulerState<T> {
     /// `has_room`: whether the memory budget has room for clips ahead of their turn.
     fn pick_work(&mut self, has_room: bool) -> Option<Work<T>> {
         let (seq, suspended) = self.earliest_request().or_else(|| {
-            // No request is due: resume the suspended task with the earliest deadline, or work ahead.
+            // No request is due: resume the suspended task with the earliest deadline, or work ahead. Clips of later
+            // epochs are last.
             let next = self.suspended.iter().enumerate().map(|(i, e)| (e.due(), Some(i))).min();
             let ahead = || self.epoch_state.as_ref().filter(|_| has_room)?.next_ahead();
-            next.or_else(|| ahead().map(|seq| (seq, None)))
+            match next {
+                Some((NO_DEADLINE, _)) => ahead().map(|seq| (seq, None)).or(next),
+                Some(_) => next,
+                None => ahead().map(|seq| (seq, None)),
+            }
         })?;
         if let Some(at) = suspended {
             return Some(Work::Resume(self.suspended.swap_remove(at)));
@@ -448,7 +507,8 @@ impl<T: SuspendedTask> SchedulerState<T> {
             return Some(Work::CopyCached { iteration, seq, cached, buffer_slot });
         }
         let (video, unshared) = (entry.video, entry.unshared);
-        let mut seqs = if unshared { vec![seq] } else { epoch_state.lookahead.pending_for_video(video) };
+        let mut seqs =
+            if unshared || entry.stored { vec![seq] } else { epoch_state.lookahead.pending_for_video(video) };
         if epoch_state.lookahead_disabled {
             // The requests of a batch become visible shortly before the batch is opened. Without lookahead, a
             // worker must not take them that early.

@@ -157,6 +157,7 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
         memory_budget: pick(&[0, CLIP_BYTES, 2 * CLIP_BYTES, 1 << 20]),
         device_memory_budget: None,
         lookahead_clips: pick(&[0, 2, 100]),
+        clip_store: None,
         index: None,
         gpu: GpuConfig::default(),
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::clip_store::StoreCounts;
 use crate::decode::{DecodeStats, DecodeTimes};
 use crate::error::Error;
 use crate::source::{RemoteStats, TrafficCounters};
@@ -35,6 +36,8 @@ pub struct Stats {
     pub clips_decoded_again: u64,
     /// Clips of videos with more than 8 bits that were cached as output elements instead of 8-bit codes.
     pub clips_cached_over_8_bits: u64,
+    /// What the store of clips on disk did.
+    pub disk: StoreCounts,
     /// Size of the memory budget for clips outside the open batches.
     pub memory_budget: u64,
     /// The largest number of bytes reserved from the memory budget at one time.

@@ -16,6 +16,7 @@ use super::lookahead::CachedClip;
 use super::scheduler::{ClipData, ClipRequest, Scheduler, SuspendedTask, VideoRequests, Work};
 use super::single_clip::SingleClipDecoder;
 use super::stats::StatsCollector;
+use super::stored_clips::StoredClips;
 use super::{LoaderConfig, MAX_WORKERS_WITHOUT_WORK_AHEAD};
 use crate::batch::{ClipSlot, MemoryPool, OutputMut};
 use crate::batch_sampler::Shuffle;
@@ -36,12 +37,13 @@ impl WorkerPool {
     pub fn start(
         config: &Arc<LoaderConfig>,
         catalog: Arc<VideoCatalog>,
+        stored: Option<Arc<StoredClips>>,
         stats: Arc<StatsCollector>,
     ) -> Result<Self> {
         let gpu = config.gpu;
         let backends = Arc::new(DecoderBackends::open(gpu.device, gpu.decoder, gpu.nvdec_threads, &stats)?);
         stats.add(|s| s.nvdec_threads = backends.workers());
-        let scheduler = Arc::new(Scheduler::new(config, backends.clone(), stats.clone()));
+        let scheduler = Arc::new(Scheduler::new(config, backends.clone(), stored, stats.clone()));
         let mut workers =
             Self { scheduler: scheduler.clone(), threads: Vec::new(), owner_pid: std::process::id() };
         // CPU workers run in addition to GPU workers unless the configuration excludes them.
@@ -54,6 +56,7 @@ impl WorkerPool {
                 executors: executors(config, &backends, on_gpu),
                 on_gpu,
                 backends: backends.clone(),
+                codes: Vec::new(),
                 expand: config.cached_format().map(|(_, expand)| expand),
                 expand_on_device: config.cached_format().map(|(_, expand)| expand.for_device()),
                 single_clip: SingleClipDecoder::new(config, &catalog, &stats, &backends, on_gpu),
@@ -102,6 +105,8 @@ struct Worker {
     /// Whether this worker decodes on the GPU.
     on_gpu: bool,
     backends: Arc<DecoderBackends>,
+    /// The codes of a clip that is read from disk.
+    codes: Vec<u8>,
     /// Expands clips cached as 8-bit codes into output elements.
     expand: Option<ElementLut>,
     expand_on_device: Option<DeviceLut>,
@@ -255,7 +260,9 @@ impl Worker {
     /// Plans a decode task for the clip requests of one video and runs it.
     fn start_task(&mut self, group: VideoRequests) {
         let (iteration, epoch) = (group.iteration, group.epoch);
-        if group.requests.len() == 1 && group.requests[0].due && (group.unshared || !self.on_gpu) {
+        let Some(group) = self.deliver_stored(group) else { return };
+        let alone = group.unshared || (!self.on_gpu && self.scheduler.stored.is_none());
+        if group.requests.len() == 1 && group.requests[0].due && alone {
             // No other clip shares the decoding: make the clip without a task.
             return group.requests.into_iter().for_each(|t| self.decode_single_clip(iteration, epoch, t));
         }
@@ -290,6 +297,96 @@ impl Worker {
         }
         if let Some(task) = task {
             self.run_task(task);
+        }
+    }
+
+    /// Delivers the clips that are on disk and due. Returns the requests that remain, unless there are none.
+    fn deliver_stored(&mut self, mut group: VideoRequests) -> Option<VideoRequests> {
+        let Some(stored) = self.scheduler.stored.clone().filter(|_| !group.unshared) else {
+            return Some(group);
+        };
+        let iteration = group.iteration;
+        let scheduler = self.scheduler.clone();
+        let interrupt = || scheduler.check(iteration);
+        let opened =
+            catch_unwind(AssertUnwindSafe(|| self.catalog.open(group.video, &self.stats, &interrupt)));
+        let Ok(Ok(video)) = opened else { return Some(group) }; // reported by the plan
+        let (identity, index) = (video.identity(), video.index());
+        // A task of an earlier epoch may be about to make some of the clips.
+        let mut task = None;
+        let mut has_task = true;
+        let (mut remaining, mut later) = (Vec::new(), Vec::new());
+        for mut request in std::mem::take(&mut group.requests) {
+            let slot = request.slot;
+            let seed = self.config.order.seed;
+            let sampling_key = slot.sampling_key(seed, group.epoch, slot.clip);
+            let key = slot.transform_key(seed, group.epoch, slot.clip);
+            let sampled = catch_unwind(AssertUnwindSafe(|| self.catalog.sample(index, sampling_key)));
+            let found = match sampled {
+                Ok(Ok(sample)) => stored.key(&identity, &sample, key).map(|key| (key, sample)),
+                _ => None,
+            };
+            let Some((digest, sample)) = found else {
+                remaining.push(request);
+                continue;
+            };
+            if !request.due && stored.store.contains(digest) {
+                later.push(request);
+                continue;
+            }
+            if let Some(data) = request.due.then(|| self.read_stored(&stored, digest, &mut request)).flatten()
+            {
+                let how = (&self.config.pipeline, key);
+                let metadata = decode_task::metadata(index, &self.catalog, slot, slot.clip, sample, how);
+                drop(request.buffer_slot.take()); // before the report: the batch buffer freezes only without live slots
+                scheduler.complete_clip(iteration, request.seq, metadata, data);
+                continue;
+            }
+            if std::mem::take(&mut has_task) {
+                task = scheduler.take_ahead_task(group.video);
+            }
+            if task.as_mut().is_some_and(|task| task.adopt((iteration, group.epoch), digest, &request)) {
+                scheduler.keep_slot(iteration, request);
+            } else {
+                remaining.push(request);
+            }
+        }
+        scheduler.requeue_stored(iteration, later);
+        if let Some(mut task) = task {
+            task.suspended = None;
+            self.run_task(task);
+        }
+        (!remaining.is_empty()).then(|| VideoRequests { requests: remaining, ..group })
+    }
+
+    /// Reads a clip from the store into its clip slot or a buffer of its own, in the output format. `None` if the store
+    /// does not have it.
+    fn read_stored(
+        &mut self,
+        stored: &StoredClips,
+        digest: u128,
+        request: &mut ClipRequest,
+    ) -> Option<ClipData> {
+        let clip = stored.store.find(digest)?;
+        let kept = StoredClips::shape(&clip, &self.config.pipeline)?;
+        let shape = ClipShape { dtype: self.config.pipeline.dtype, ..kept };
+        let mut own = LazyClipOutput::from_pool(self.scheduler.cache_pool.clone());
+        let target = match (&mut request.buffer_slot, self.shape) {
+            (Some(slot), Some(expected)) if expected == shape => slot.target(),
+            (None, None) => own.target(&shape).ok()?,
+            _ => return None,
+        };
+        let OutputMut::Host(bytes) = target else { return None };
+        if kept.dtype == shape.dtype {
+            stored.store.read(&clip, bytes).then_some(())?;
+        } else {
+            self.codes.resize(clip.len() as usize, 0);
+            stored.store.read(&clip, &mut self.codes).then_some(())?;
+            shape.expand(self.expand.as_ref()?, &self.codes, bytes);
+        }
+        match &mut request.buffer_slot {
+            Some(slot) => slot.record_write().ok().map(|()| ClipData::InBatch),
+            None => own.into_clip().ok()?.map(|(buffer, shape)| ClipData::Owned(buffer, shape, None)),
         }
     }
 

@@ -69,6 +69,7 @@ pub fn config(
         memory_budget: 0,
         device_memory_budget: None,
         lookahead_clips: 0,
+        clip_store: None,
         index: None,
         gpu: framespool::loader::GpuConfig::default(),
     }

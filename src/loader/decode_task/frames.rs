@@ -34,6 +34,7 @@ pub(super) fn apply_transforms(
         let (key, length) = (clip.key, clip.metadata.indices.len());
         // Clips that are due and differ in shape have a buffer too, but no reservation, and the output format.
         let is_cached = matches!(clip.destination, ClipDestination::Cache(_, Some(_)));
+        let has_one_format = executors.cached.is_none();
         let executor = match &mut executors.cached {
             Some(cached) if is_cached && !high_bit_depth => cached,
             _ => &mut executors.batch,
@@ -58,8 +59,9 @@ pub(super) fn apply_transforms(
         let shape = clip.shape;
         let compare_pairs = targets.len() <= MAX_COMPARED_CLIPS;
         let mut same = |&&(other, u): &&(usize, usize)| {
-            let in_same_form =
-                |c: &&Clip| matches!(c.destination, ClipDestination::Cache(_, Some(_))) == is_cached;
+            let in_same_form = |c: &&Clip| {
+                has_one_format || matches!(c.destination, ClipDestination::Cache(_, Some(_))) == is_cached
+            };
             // The first frame of a clip determines its shape. If the frame size changes later, the transforms
             // report the error.
             let in_same_shape = |c: &&Clip| {

@@ -7,15 +7,19 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
 use super::super::catalog::VideoCatalog;
+use super::super::lookahead::SequenceNumber;
 use super::super::scheduler::{ClipRequest, Scheduler, VideoRequests};
 use super::super::stats::StatsCollector;
+use super::super::stored_clips::{StoredClips, Ticket};
 use super::{Clip, ClipDestination, ClipMetadata, DecodeTask, Error, MemoryReservation, Result, SlotOutput};
 use crate::batch::MemoryPool;
 use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::SampledClip;
 use crate::clip_sampler::{ClipIndices, VideoTiming};
+use crate::clip_store::EVERY_EPOCH;
 use crate::decode::plan::{plan_decode_ranges, DecodeRange};
 use crate::index::VideoIndex;
+use crate::source::Identity;
 use crate::transforms::{maps_to_output, ClipShape, Dtype, TransformExecutor, TransformPipeline};
 use crate::units::{DecodeIndex, PresentationIndex};
 use crate::video::LazyClipOutput;
@@ -99,7 +103,7 @@ pub(in super::super) fn plan(
         }
         let mut known = None;
         if request.spans.is_empty() {
-            known = resolve(task_params, &index, epoch, &mut request);
+            known = resolve(task_params, &index, epoch, &mut request).map(|(resolved, _)| resolved);
             if known.is_none() {
                 let list = if request.due { &mut task_plan.unshared } else { &mut task_plan.returned };
                 list.push(request);
@@ -120,11 +124,24 @@ pub(in super::super) fn plan(
         }
     }
     task_plan.returned.extend(not_overlapping);
-    let chosen = builder.chosen;
+    let TaskBuilder { chosen, mut packet_ranges, .. } = builder;
     if chosen.is_empty() {
         return Ok(task_plan);
     }
-    let mut clips = Vec::with_capacity(chosen.len());
+    let ahead = scheduler.stored.as_ref().map_or_else(Vec::new, |stored| {
+        let identity = opened.identity();
+        let context = (&index, task_params, scheduler);
+        clips_of_later_epochs(
+            stored,
+            &identity,
+            (video, epoch),
+            &chosen,
+            &mut packet_ranges,
+            context,
+            executor,
+        )
+    });
+    let mut clips = Vec::with_capacity(chosen.len() + ahead.len());
     let mut wanted: HashMap<DecodeIndex, Vec<(usize, usize)>> = HashMap::new();
     let mut all = Vec::new();
     for (number, (request, resolved, reserved)) in chosen.into_iter().enumerate() {
@@ -135,6 +152,16 @@ pub(in super::super) fn plan(
         let pipeline = executor.pipeline();
         clips.push(Some(resolved.into_clip(request, task_params, pipeline, &index, scheduler, reserved)));
     }
+    for (request, resolved, reserved, ticket) in ahead {
+        let number = clips.len();
+        for (t, frame) in resolved.frames.iter().enumerate() {
+            wanted.entry(index.frames[frame.as_usize()].packet).or_default().push((number, t));
+        }
+        all.extend_from_slice(&resolved.frames);
+        let clip =
+            resolved.into_clip(request, task_params, executor.pipeline(), &index, scheduler, Some(reserved));
+        clips.push(Some(Clip { ticket: Some(ticket), ..clip }));
+    }
     let deadline = |range: &DecodeRange| {
         let targets = range.wanted.iter().flat_map(|at| &wanted[at]).map(|w| w.0);
         targets.filter_map(|c| clips[c].as_ref()).map(|c| c.seq).min()
@@ -144,6 +171,7 @@ pub(in super::super) fn plan(
     task_plan.task = Some(Box::new(DecodeTask {
         iteration,
         epoch,
+        video,
         reader: task_params.catalog.reader(&opened),
         bytes_counted: 0,
         index,
@@ -158,6 +186,55 @@ pub(in super::super) fn plan(
         suspended: None,
     }));
     Ok(task_plan)
+}
+
+/// A clip of a later epoch, which the task makes as well.
+type ClipAhead = (ClipRequest, ResolvedRequest, MemoryReservation, Ticket);
+
+/// Selects the clips of later epochs that are made together with these: as many as the memory budget, the store and the
+/// length of a task allow.
+fn clips_of_later_epochs(
+    stored: &StoredClips,
+    identity: &Identity,
+    (video, epoch): (u32, u64),
+    chosen: &[(ClipRequest, ResolvedRequest, Option<MemoryReservation>)],
+    packet_ranges: &mut PacketRangeSet,
+    (index, task_params, scheduler): (&Arc<VideoIndex>, &TaskParams<'_>, &Scheduler<DecodeTask>),
+    executor: &mut TransformExecutor,
+) -> Vec<ClipAhead> {
+    let mut ahead: Vec<ClipAhead> = Vec::new();
+    let last = stored.last_epoch(video, epoch);
+    for epoch in epoch + 1..=last.max(epoch + 1) {
+        for (request, ..) in chosen.iter().filter(|(request, ..)| !request.slot.padding) {
+            let mut request = ClipRequest {
+                seq: SequenceNumber::MAX,
+                slot: request.slot,
+                buffer_slot: None,
+                due: false,
+                spans: Vec::new(),
+            };
+            let Some((resolved, is_fixed)) = resolve(task_params, index, epoch, &mut request) else {
+                continue;
+            };
+            let Some(key) = stored.key(identity, &resolved.sample, resolved.key) else { return ahead };
+            let due = if is_fixed && !executor.pipeline().is_random() { EVERY_EPOCH } else { epoch };
+            if due != EVERY_EPOCH && epoch > last || stored.store.contains(key) {
+                continue;
+            }
+            if let Some((.., ticket)) = ahead.iter_mut().find(|(.., ticket)| ticket.key == key) {
+                ticket.due = ticket.due.max(due);
+                continue;
+            }
+            if !stored.store.has_room(due) || packet_ranges.with(&request.spans) > task_params.max_packets {
+                continue;
+            }
+            let bytes = clip_bytes(task_params, index, executor, &resolved, &scheduler.cache_pool);
+            let Some(reserved) = bytes.and_then(|bytes| scheduler.reserve_ahead(bytes)) else { return ahead };
+            packet_ranges.add(&request.spans);
+            ahead.push((request, resolved, reserved, Ticket { key, due }));
+        }
+    }
+    ahead
 }
 
 /// Collects the clips of one task.
@@ -192,7 +269,7 @@ impl TaskBuilder<'_> {
         if !near && !self.chosen.is_empty() || self.full && !request.due {
             return Some(request);
         }
-        let sample = || resolve(self.task_params, self.index, epoch, &mut request);
+        let sample = || Some(resolve(self.task_params, self.index, epoch, &mut request)?.0);
         let Some(resolved) = known.or_else(sample) else { return Some(request) };
         let mut reserved = None;
         if !request.due {
@@ -251,23 +328,24 @@ pub(in super::super) fn metadata(
 }
 
 /// Samples the frames of a clip request and sets its spans. `None` if the frames cannot be sampled: then the spans are
-/// empty, so that the next plan samples again and reports the error.
+/// empty, so that the next plan samples again and reports the error. Also returns whether the frames are the same in
+/// every epoch.
 fn resolve(
     task_params: &TaskParams<'_>,
     index: &Arc<VideoIndex>,
     epoch: u64,
     request: &mut ClipRequest,
-) -> Option<ResolvedRequest> {
+) -> Option<(ResolvedRequest, bool)> {
     let clip = request.slot.clip;
     let sampling_key = request.slot.sampling_key(task_params.seed, epoch, clip);
     let key = request.slot.transform_key(task_params.seed, epoch, clip);
     request.spans.clear();
     // A panic also affects only this clip: the clips planned with it must not be lost.
-    let sampled = catch_unwind(AssertUnwindSafe(|| task_params.catalog.sample(index, sampling_key)));
-    let Ok(Ok(sample)) = sampled else { return None };
+    let sampled = catch_unwind(AssertUnwindSafe(|| task_params.catalog.sample_watched(index, sampling_key)));
+    let Ok(Ok((sample, is_fixed))) = sampled else { return None };
     let frames: Vec<PresentationIndex> = sample.indices.iter().map(|&i| PresentationIndex(i)).collect();
     request.spans = plan_decode_ranges(index, &frames).iter().map(|r| (r.start, r.end)).collect();
-    Some(ResolvedRequest { key, sample, frames })
+    Some((ResolvedRequest { key, sample, frames }, is_fixed))
 }
 
 impl ResolvedRequest {
@@ -291,7 +369,18 @@ impl ResolvedRequest {
         let frames_remaining = self.frames.len();
         let how = (pipeline, self.key);
         let metadata = metadata(index, task_params.catalog, slot, slot.clip, self.sample, how);
-        Clip { seq, slot, due, key: self.key, metadata, destination, shape: None, frames_remaining, packets }
+        Clip {
+            seq,
+            slot,
+            due,
+            key: self.key,
+            metadata,
+            destination,
+            ticket: None,
+            shape: None,
+            frames_remaining,
+            packets,
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub(in super::super) struct VideoRequests {
 pub(in super::super) trait SuspendedTask: Send {
     /// The iteration to which its clips belong.
     fn iteration(&self) -> u64;
+    /// The item that identifies the file of its video.
+    fn video(&self) -> u32;
     /// The smallest sequence number among its unfinished clips.
     fn due(&self) -> SequenceNumber;
     /// (iteration, sequence number, clip) of each unfinished clip.

@@ -1,0 +1,226 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::*;
+
+/// A folder that is deleted at the end of a test.
+struct TestFolder(PathBuf);
+
+impl TestFolder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("framespool-clip-store-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn store(&self, run: u64, bytes: u64) -> ClipStore {
+        ClipStore::open(ClipStoreConfig { folder: self.0.clone(), bytes, epochs: 4 }, run).unwrap()
+    }
+
+    fn files(&self, ending: &str) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.0.clone()];
+        while let Some(folder) = folders.pop() {
+            for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false if path.to_str().unwrap().ends_with(ending) => found.push(path),
+                    false => {}
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+impl Drop for TestFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const LARGE: u64 = 1 << 30;
+
+fn key(clip: u64) -> u128 {
+    xxhash_rust::xxh3::xxh3_128(&clip.to_le_bytes())
+}
+
+fn bytes(clip: u64, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at as u64 * 7 + clip * 13) as u8).collect()
+}
+
+fn read(store: &ClipStore, clip: u64) -> Option<Vec<u8>> {
+    let found = store.find(key(clip))?;
+    assert_eq!(found.tag(), [clip as u32, 2, 3, 4]);
+    let mut to = vec![0; found.len() as usize];
+    store.read(&found, &mut to).then_some(to)
+}
+
+fn put(store: &ClipStore, clip: u64, due: u64, len: usize) -> bool {
+    store.put(key(clip), due, [clip as u32, 2, 3, 4], &bytes(clip, len))
+}
+
+#[test]
+fn stored_clips_are_read_by_all_processes_and_after_their_end() {
+    let folder = TestFolder::new("shared");
+    let (first, second) = (folder.store(1, LARGE), folder.store(1, LARGE));
+    for (clip, len) in [(1, 1000), (2, 64), (3, 1), (4, 100_000)] {
+        assert!(put(&first, clip, clip % 3, len));
+        assert_eq!(read(&first, clip), Some(bytes(clip, len)));
+    }
+    second.begin_epoch(0);
+    assert_eq!(read(&second, 4), Some(bytes(4, 100_000)));
+    assert!(second.contains(key(4)) && !second.contains(key(5)) && read(&second, 5).is_none());
+    assert_eq!((second.counts().read, second.counts().stored, first.counts().stored), (1, 0, 4));
+    drop((first, second));
+    assert_eq!(read(&folder.store(1, LARGE), 1), Some(bytes(1, 1000)));
+    // Epochs of another run are unrelated.
+    assert!(read(&folder.store(2, LARGE), 1).is_none());
+}
+
+#[test]
+fn clips_of_past_epochs_are_deleted() {
+    let folder = TestFolder::new("past");
+    let store = folder.store(1, LARGE);
+    for (clip, due) in [(0, 3), (1, 4), (2, 5), (3, EVERY_EPOCH)] {
+        assert!(put(&store, clip, due, 500));
+    }
+    drop(store);
+    // Also those of a process that has ended.
+    let store = folder.store(1, LARGE);
+    assert!(put(&store, 4, 4, 500));
+    assert_eq!(folder.files(".clips").len(), 5);
+    store.begin_epoch(5);
+    assert_eq!(folder.files(".clips").len(), 2);
+    let left: Vec<u64> = (0..5).filter(|&clip| read(&store, clip).is_some()).collect();
+    assert_eq!(left, [2, 3]);
+    store.begin_epoch(6);
+    assert_eq!((read(&store, 2), read(&store, 3)), (None, Some(bytes(3, 500))));
+}
+
+#[test]
+fn damaged_clips_count_as_missing() {
+    let folder = TestFolder::new("damage");
+    let store = folder.store(1, LARGE);
+    (0..3).for_each(|clip| assert!(put(&store, clip, 1, 5000)));
+    let [segment] = &folder.files(".clips")[..] else { panic!("one segment") };
+    let mut content = fs::read(segment).unwrap();
+    content[100] ^= 1; // in the bytes of clip 0
+    let second = segment::record_bytes(5000) as usize;
+    content[second + 30] ^= 1; // in the header of clip 1
+    fs::write(segment, &content[..content.len() - 100]).unwrap(); // the end of clip 2
+    assert_eq!((read(&store, 0), read(&store, 1), read(&store, 2)), (None, None, None));
+    assert_eq!((store.counts().damaged, store.contains(key(0))), (3, false));
+    assert!(put(&store, 0, 1, 5000) && read(&store, 0).is_some());
+    fs::remove_file(segment).unwrap();
+    let other = folder.store(1, LARGE);
+    assert!((0..3).all(|clip| read(&other, clip).is_none()));
+}
+
+#[test]
+fn cut_or_damaged_log_ends_there() {
+    let folder = TestFolder::new("log");
+    let store = folder.store(1, LARGE);
+    (0..4).for_each(|clip| assert!(put(&store, clip, 1, 50)));
+    let [path] = &folder.files("log")[..] else { panic!("one log") };
+    let whole = fs::read(path).unwrap();
+    fs::write(path, &whole[..whole.len() - 7]).unwrap();
+    let other = folder.store(1, LARGE);
+    assert_eq!((0..4).filter(|&clip| read(&other, clip).is_some()).count(), 3);
+    // The rest of an entry that was not complete yet is read later.
+    fs::write(path, &whole).unwrap();
+    other.begin_epoch(0);
+    assert_eq!(read(&other, 3), Some(bytes(3, 50)));
+    let mut damaged = whole;
+    damaged[45] ^= 1;
+    fs::write(path, damaged).unwrap();
+    let third = folder.store(1, LARGE);
+    assert_eq!((0..4).filter(|&clip| read(&third, clip).is_some()).count(), 1);
+}
+
+#[test]
+fn full_store_keeps_what_is_due_first() {
+    let folder = TestFolder::new("full");
+    let store = folder.store(1, 64_000);
+    let len = 900;
+    let mut clip = 0;
+    let mut fill = |due: u64| {
+        (0..100)
+            .filter(|_| {
+                clip += 1;
+                put(&store, clip, due, len)
+            })
+            .count()
+    };
+    assert_eq!(fill(7), 66); // of 960 bytes each
+    assert!(!store.has_room(7) && !store.has_room(8) && store.has_room(6) && store.has_room(EVERY_EPOCH));
+    assert_eq!((fill(8), fill(6)), (0, 66));
+    assert_eq!(fill(EVERY_EPOCH), 66);
+    assert_eq!((fill(5), store.counts().stored, store.counts().evicted), (0, 198, 132));
+    assert!(folder::used_bytes(&folder.0) <= 64_000);
+    store.begin_epoch(9);
+    assert!(store.has_room(9) && !put(&store, 1000, 9, len));
+    // What another, ended run left is deleted first.
+    let evicted = store.counts().evicted;
+    drop(store);
+    let next = folder.store(2, 64_000);
+    assert!(put(&next, 1, 0, 5000) && next.counts().evicted == 0 && evicted > 0);
+}
+
+#[test]
+fn files_are_private_and_leave_nothing_if_unused() {
+    let folder = TestFolder::new("private");
+    let store = folder.store(1, LARGE);
+    assert!(put(&store, 1, 1, 10));
+    for file in folder.files("") {
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600, "{file:?}");
+        assert_eq!(fs::metadata(file.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+    drop(folder.store(2, LARGE));
+    drop(store);
+    assert_eq!(fs::read_dir(folder.0.join("framespool-clips-1")).unwrap().count(), 1);
+}
+
+#[test]
+fn unusable_folder_is_an_error_and_a_vanished_one_is_not() {
+    let config = |folder: &Path| ClipStoreConfig { folder: folder.into(), bytes: LARGE, epochs: 4 };
+    let error = ClipStore::open(config(Path::new("/proc/none")), 1).err().unwrap();
+    assert!(error.to_string().contains("/proc/none") && error.to_string().contains("local disk"), "{error}");
+    let folder = TestFolder::new("vanished");
+    let store = folder.store(1, LARGE);
+    assert!(put(&store, 1, 1, 10));
+    fs::remove_dir_all(&folder.0).unwrap();
+    store.begin_epoch(1);
+    // The open segment has no name any more, but its bytes are still there.
+    assert!(!put(&store, 2, 2, 10) && !store.has_room(0) && store.counts().not_stored == 1);
+}
+
+#[test]
+fn many_threads_write_and_read() {
+    let folder = TestFolder::new("threads");
+    let store = folder.store(1, LARGE);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let store = &store;
+            scope.spawn(move || {
+                for clip in (thread * 100)..(thread * 100 + 100) {
+                    assert!(put(store, clip, clip % 5, 300 + clip as usize));
+                    assert_eq!(read(store, clip), Some(bytes(clip, 300 + clip as usize)));
+                }
+            });
+        }
+    });
+    let other = folder.store(1, LARGE);
+    assert!((0..400).all(|clip| read(&other, clip) == Some(bytes(clip, 300 + clip as usize))));
+}
+
+#[test]
+fn names_of_segments_are_read_back() {
+    for name in [SegmentName { number: 0, due: 0 }, SegmentName { number: 7_654_321, due: EVERY_EPOCH }] {
+        assert_eq!(SegmentName::parse(Path::new(&name.to_string())), Some(name));
+    }
+    assert_eq!(SegmentName::parse(Path::new("000001-3.clip")), None);
+}

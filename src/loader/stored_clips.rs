@@ -1,0 +1,189 @@
+//! Takes clips from a store on disk instead of decoding them, and stores clips of later epochs, which a decode task makes
+//! together with those of its own epoch.
+//!
+//! Frames and random parameters of every epoch are known, so a video that is decoded for a clip of this epoch is decoded
+//! for its clips of the next ones as well. In epoch `e` these are the epochs before the next one, `f`, for which
+//! `f % epochs` is the phase of the video, a hash. Thus the first epoch makes the clips of `(epochs + 1) / 2` epochs on
+//! average, and each later one decodes every `epochs`-th video.
+
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::{xxh3_128, xxh3_64, Xxh3Default};
+
+use super::LoaderConfig;
+use crate::batch_sampler::rng::RngKey;
+use crate::clip_sampler::ClipIndices;
+use crate::clip_store::{ClipStore, StoreCounts, StoredClip, EVERY_EPOCH};
+use crate::error::{Error, Result};
+use crate::source::Identity;
+use crate::transforms::{ClipShape, Dtype, TransformPipeline};
+
+/// Changes when the pixels of any clip change.
+const PIXEL_VERSION: u32 = 1;
+
+/// The clips on disk of one loader.
+pub(super) struct StoredClips {
+    pub store: ClipStore,
+    /// Digest of what determines the bytes of all clips.
+    settings: u128,
+    /// Whether the pixels depend on the random parameters of the clip.
+    is_random: bool,
+    pads_with_zeros: bool,
+    seed: u64,
+    epochs: u64,
+}
+
+/// Where a clip of a later epoch is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    pub key: u128,
+    /// The epoch in which it is due, or [`EVERY_EPOCH`].
+    pub due: u64,
+}
+
+impl StoredClips {
+    /// Opens the store of a configuration; `None` if it has none.
+    ///
+    /// # Errors
+    /// `Argument` if the folder cannot be used, or if batches are on a GPU.
+    pub fn open(config: &LoaderConfig) -> Result<Option<Arc<Self>>> {
+        let Some(store) = &config.clip_store else { return Ok(None) };
+        if config.gpu.device.is_some() {
+            return Err(Error::Argument(
+                "clips are kept on disk only if batches are in host memory; omit the disk of the cache, or device".into(),
+            ));
+        }
+        let pipeline = &config.pipeline;
+        let settings = format!(
+            "{PIXEL_VERSION} {} {} {:?} {:?} {:?}",
+            env!("CARGO_PKG_VERSION"),
+            crate::ffmpeg::version(),
+            config.stream,
+            config.images,
+            pipeline,
+        );
+        // Epochs of loaders with other samples or another seed are unrelated.
+        let samples = &config.samples;
+        let ends = [0, samples.len() / 2, samples.len() - 1].map(|at| samples.location(at).name());
+        let run = format!(
+            "{settings} {} {ends:?} {} {:?} {:?}",
+            samples.len(),
+            config.order.seed,
+            config.sampling.sequence_length(),
+            config.sampling.fixed_num_clips(),
+        );
+        Ok(Some(Arc::new(Self {
+            store: ClipStore::open(store.clone(), xxh3_64(run.as_bytes()))?,
+            settings: xxh3_128(settings.as_bytes()),
+            is_random: pipeline.is_random(),
+            pads_with_zeros: config.sampling.pads_with_zeros(),
+            seed: config.order.seed,
+            epochs: store.epochs.max(1).into(),
+        })))
+    }
+
+    pub fn counts(&self) -> StoreCounts {
+        self.store.counts()
+    }
+
+    /// The key of a clip: a digest of everything that determines its bytes. `None` for a file whose content could change
+    /// without a sign of it.
+    pub fn key(&self, file: &Identity, sample: &ClipIndices, key: RngKey) -> Option<u128> {
+        let mut digest = Xxh3Default::new();
+        digest.update(&self.settings.to_le_bytes());
+        match file {
+            Identity::File { device, inode, len, mtime_ns, ctime_ns, start } => {
+                for number in [*device, *inode, *len, *start] {
+                    digest.update(&number.to_le_bytes());
+                }
+                digest.update(&mtime_ns.to_le_bytes());
+                digest.update(&ctime_ns.to_le_bytes());
+            }
+            Identity::Remote { url, len, tag, start } if !tag.is_empty() => {
+                digest.update(url.as_bytes());
+                digest.update(&[0]);
+                digest.update(tag.as_bytes());
+                digest.update(&len.to_le_bytes());
+                digest.update(&start.to_le_bytes());
+            }
+            Identity::Remote { .. } | Identity::Memory(..) => return None,
+        }
+        digest.update(&(sample.indices.len() as u64).to_le_bytes());
+        sample.indices.iter().for_each(|index| digest.update(&index.to_le_bytes()));
+        if self.pads_with_zeros {
+            sample.mask.iter().for_each(|&real| digest.update(&[u8::from(real)]));
+        }
+        if self.is_random {
+            for number in [key.seed, key.epoch, key.clip, key.occurrence] {
+                digest.update(&number.to_le_bytes());
+            }
+        }
+        Some(digest.digest128())
+    }
+
+    /// The last epoch for whose clips a video is decoded in this epoch.
+    pub fn last_epoch(&self, video: u32, epoch: u64) -> u64 {
+        let mut bytes = [0; 12];
+        bytes[..8].copy_from_slice(&self.seed.to_le_bytes());
+        bytes[8..].copy_from_slice(&video.to_le_bytes());
+        let phase = xxh3_64(&bytes) % self.epochs;
+        // The number of epochs from the next one to the next one of this phase.
+        let ahead = (phase + self.epochs - (epoch % self.epochs + 1) % self.epochs) % self.epochs;
+        epoch.saturating_add(ahead).min(EVERY_EPOCH - 1)
+    }
+
+    /// Stores a clip.
+    pub fn put(&self, ticket: Ticket, shape: &ClipShape, bytes: &[u8]) {
+        let sizes = [shape.frames, shape.height, shape.width].map(u32::try_from);
+        if let [Ok(frames), Ok(height), Ok(width)] = sizes {
+            self.store.put(ticket.key, ticket.due, [frames, height, width, code_of(shape.dtype)], bytes);
+        }
+    }
+
+    /// The shape of a stored clip; `None` if it does not belong to this pipeline.
+    pub fn shape(clip: &StoredClip, pipeline: &TransformPipeline) -> Option<ClipShape> {
+        let [frames, height, width, code] = clip.tag();
+        let shape = pipeline.shape(frames as usize, (width, height));
+        let dtype = [pipeline.dtype, Dtype::U8].into_iter().find(|&dtype| code_of(dtype) == code)?;
+        Some(ClipShape { dtype, ..shape }).filter(|shape| shape.bytes().map(|b| b as u64) == Some(clip.len()))
+    }
+}
+
+fn code_of(dtype: Dtype) -> u32 {
+    dtype as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_end_before_the_phase_of_the_video() {
+        let folder = std::env::temp_dir().join(format!("framespool-runs-{}", std::process::id()));
+        let config = crate::clip_store::ClipStoreConfig { folder: folder.clone(), bytes: 0, epochs: 8 };
+        let clips = StoredClips {
+            store: ClipStore::open(config, 0).unwrap(),
+            settings: 0,
+            is_random: false,
+            pads_with_zeros: false,
+            seed: 3,
+            epochs: 8,
+        };
+        let mut first = 0;
+        for video in 0..1000 {
+            let mut epoch = 0;
+            let mut lengths = Vec::new();
+            while epoch < 30 {
+                let last = clips.last_epoch(video, epoch);
+                assert!(last >= epoch);
+                lengths.push(last + 1 - epoch);
+                epoch = last + 1;
+            }
+            assert!(lengths[1..].iter().all(|&length| length == 8), "{lengths:?}");
+            first += lengths[0];
+        }
+        // (8 + 1) / 2 epochs on average
+        assert!((4200..4800).contains(&first), "{first}");
+        let _ = std::fs::remove_dir_all(folder);
+    }
+}

@@ -2,9 +2,9 @@
 
     python benches/disk_cache.py MASTER... --videos 300 --epochs 4 8 16 --rounds 3
 
-The dataset is links to the given videos. Each side runs in a process of its own, in turn. The epochs that fill the cache
-are not counted. In the first four of them, the frames of all sides with framespool are compared by checksum. The peer
-needs torchcodec, torchvision and PyTorch.
+The dataset is links to the given videos. Each side runs in a process of its own, in turn. The epochs that fill the
+cache are not counted. In the first four of them, the frames of all sides with framespool are compared by checksum. The
+peer needs torchcodec, torchvision and PyTorch.
 """
 
 from __future__ import annotations
@@ -139,9 +139,7 @@ def main() -> None:
         sums = {run["checksum"] for side, runs in found.items() if side != "torchcodec" for run in runs}
         if len(sums) != 1:
             sys.exit(f"the frames differ: {sums}")
-        print(
-            f"{options.videos} videos, clips of {FRAMES} frames, stride {STRIDE}, random crops to {SIZE}; {THREADS} threads"
-        )
+        print(f"{options.videos} videos, clips of {FRAMES} frames, stride {STRIDE}, crops to {SIZE}; {THREADS} threads")
         print(f"median of {options.rounds} rounds; {CHECKED_EPOCHS} epochs of framespool are equal on all sides")
         names = ("CPU ms", "clips/s", "ratio", "decoded", "1st epoch", "1st batch ms", "MB/video")
         print(f"{'side':24}" + "".join(f"{name:>14}" for name in names))

@@ -139,7 +139,7 @@ impl StoredClip {
     }
 
     /// Its length in bytes.
-    pub fn len(&self) -> u64 {
+    pub fn num_bytes(&self) -> u64 {
         self.header.len
     }
 }

@@ -55,7 +55,7 @@ fn bytes(clip: u64, len: usize) -> Vec<u8> {
 fn read(store: &ClipStore, clip: u64) -> Option<Vec<u8>> {
     let found = store.find(key(clip))?;
     assert_eq!(found.tag(), [clip as u32, 2, 3, 4]);
-    let mut to = vec![0; found.len() as usize];
+    let mut to = vec![0; found.num_bytes() as usize];
     store.read(&found, &mut to).then_some(to)
 }
 

@@ -438,8 +438,8 @@ impl<T: SuspendedTask> Scheduler<T> {
     /// Takes a suspended task that makes only clips of later epochs from this video.
     pub fn take_ahead_task(&self, video: u32) -> Option<Box<T>> {
         let mut state = self.lock();
-        let is_ahead = |task: &Box<T>| task.iteration() == ANY_ITERATION && task.video() == video;
-        let at = state.suspended.iter().position(is_ahead)?;
+        let is_ahead = |task: &T| task.iteration() == ANY_ITERATION && task.video() == video;
+        let at = state.suspended.iter().position(|task| is_ahead(task))?;
         Some(state.suspended.swap_remove(at))
     }
 

@@ -380,7 +380,7 @@ impl Worker {
         if kept.dtype == shape.dtype {
             stored.store.read(&clip, bytes).then_some(())?;
         } else {
-            self.codes.resize(clip.len() as usize, 0);
+            self.codes.resize(clip.num_bytes() as usize, 0);
             stored.store.read(&clip, &mut self.codes).then_some(())?;
             shape.expand(self.expand.as_ref()?, &self.codes, bytes);
         }

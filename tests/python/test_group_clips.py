@@ -122,6 +122,41 @@ def test_resumes_within_an_epoch(tiny_clips):
         make(group_clips=False).load_state_dict(state)
 
 
+@pytest.mark.parametrize("shuffle", [True, "full", "grouped", "buffer"])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_loaders_with_other_clips_and_transforms_deliver_the_same_videos(tiny_clips, shuffle, ranks):
+    few = fsp.samplers.random(sequence_length=4, stride=2, clips_per_video=2)
+    many = fsp.samplers.random(sequence_length=2, clips_per_video=6)
+    # Little memory, in which a grouped shuffle of clips would spread them less.
+    views = [(few, {"transforms": [T.RandomResizedCrop(24)]}), (many, {"transforms": [T.Resize(16), T.RandomCrop(8)]})]
+    views[1][1].update(memory_budget="1MiB", num_threads=1, dtype="float32")
+
+    def make(rank: int) -> list[fsp.ClipLoader]:
+        order = {"batch_size": 2, "shuffle": shuffle, "seed": 4, "shard_id": rank, "num_shards": ranks}
+        return [
+            fsp.ClipLoader(tiny_clips, clips, group_clips=True, index=False, **order, **own) for clips, own in views
+        ]
+
+    for rank in range(ranks):
+        both = make(rank)
+        rows = []
+        for _ in range(2):
+            for number, batches in enumerate(zip(*both, strict=True)):
+                videos = [batch.video_ids.tolist() for batch in batches]
+                assert videos[0] == videos[1]
+                rows.append(videos[0])
+                if len(rows) == len(both[0]) + 2:
+                    assert number == 1
+                    states = [loader.state_dict() for loader in both]
+        epoch = len(rows) // 2
+        assert rows[:epoch] != rows[epoch:]
+        resumed = make(rank)
+        for loader, state in zip(resumed, states, strict=True):
+            loader.load_state_dict(state)
+        rest = [[batch.video_ids.tolist() for batch in loader] for loader in resumed]
+        assert rest[0] == rest[1] == rows[epoch + 2 :]
+
+
 def test_last_batch_and_replacement(tiny_clips, bad_file):
     def make(files, **more):
         return fsp.ClipLoader(files, SAMPLING, batch_size=4, group_clips=True, **KEYWORDS, **more)

@@ -83,6 +83,55 @@ def test_webdataset(videos):
     assert all(float(row.split()[-3]) > 0 for row in rows)
 
 
+@pytest.mark.timeout(1800)  # three processes import transformers
+def test_videomae_training(videos, tmp_path):
+    for package in ("torch", "transformers"):
+        pytest.importorskip(package)
+    path = tmp_path / "train.csv"
+    path.write_text("".join(f"{videos / name} {label}\n" for label, name in enumerate(FILES[2:4])))
+
+    def train(*words: object) -> list[str]:
+        checkpoint = ("--checkpoint", tmp_path / "checkpoint.pt", "--batch-size", 1)
+        done = run(RECIPES / "videomae" / "train.py", *checkpoint, *words, path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    # The same clips, frames, crops, masks and losses, and all parameters at the end. Each epoch has two batches.
+    whole = train()
+    assert len(whole) == 5 and len({line.partition(":")[2] for line in whole[:-1]}) == 4
+    stopped = train("--stop-after", 1)
+    assert len(stopped) == 1 and stopped + train("--resume") == whole
+
+
+def test_map_style(videos):
+    for package in ("torch", "torchvision", "decord"):
+        pytest.importorskip(package)
+    recipe = RECIPES / "map_style"
+    # The last video is shorter than a clip.
+    files = [videos / name for name in (*FILES[2:4], "derived/tiny_34x26_h264.mp4")]
+    done = run(recipe / "compare.py", *files)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("9 draws of 3 videos: the same videos and labels in all loaders\ncompat.decord: the")
+    assert "requested again" not in done.stderr
+    table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, "--draws", 1, *files[:2])
+    assert table.returncode == 0, table.stderr
+    assert min(speeds(table.stdout, "decord", "compat.decord", "VideoDataset")) > 0
+
+
+def test_two_views(videos):
+    for package in ("torch", "torchvision", "torchcodec"):
+        pytest.importorskip(package)
+    recipe = RECIPES / "two_views"
+    files = [videos / name for name in (*FILES[2:4], "derived/tiny_34x26_h264.mp4")]
+    done = run(recipe / "compare.py", *files)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("4 videos with the same rows in both views: clips that the original can choose\n")
+    assert run(recipe / "compare.py", files[0], videos / "corrupt/broken.mp4").returncode != 0
+    table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, "--batch-size", 1, *files[:2])
+    assert table.returncode == 0, table.stderr
+    assert min(speeds(table.stdout, "torchcodec", "framespool")) > 0
+
+
 @pytest.mark.parametrize("reader", ["torchcodec", "av"])
 def test_embeddings(videos, reader):
     for package in ("torch", "torchvision", "torchcodec", "av"):
@@ -134,7 +183,7 @@ def test_videomae(videos):
     done = run(recipe / "compare.py", *files)
     assert done.returncode == 0, done.stderr
     # Two epochs of two batches of two clips: the fifth video of an epoch fills no batch.
-    assert done.stdout.startswith("8 clips: frames that the original can choose, and two crops of each\n")
+    assert done.stdout.startswith("8 clips: frames and crops that the original can choose, two masks of each\n")
     assert run(recipe / "compare.py", files[0], "none.mp4").returncode != 0
     table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, "--batch-size", 1, *files[2:4])
     assert table.returncode == 0, table.stderr

@@ -1,7 +1,7 @@
 """The loader of VideoMAE's pre-training on Kinetics: decord reads one random clip of each video.
 
 As in `kinetics.py` of VideoMAE; that each clip is cropped several times (`num_sample`) is from the dataset of the same
-name in VideoMAEv2. The masks of the encoder are omitted: they do not depend on the video.
+name in VideoMAEv2. Each view has its own mask.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 #: The options of the scripts for Kinetics: 16 frames, 4 apart; two views of each clip.
 FRAMES, STEP, SIZE, VIEWS = 16, 4, 224, 2
+#: Pixels of a side of a patch, frames of a patch, and the part of the patches that is masked.
+PATCH, TUBELET, RATIO = 16, 2, 0.9
 #: Sides of crops, as shares of the shorter side of the frame.
 SCALES = (1, 0.875, 0.75, 0.66)
 
@@ -39,16 +41,14 @@ def clip_indices(num_frames: int, start: int) -> list[int]:
     return indices
 
 
-def draw_box(width: int, height: int) -> tuple[int, int, int, int]:
-    """A random crop of one of four sizes per side at one of thirteen positions: left, top, right, bottom."""
+def crop_boxes(width: int, height: int) -> list[tuple[int, int, int, int]]:
+    """The crops of four sizes per side at thirteen positions, of which one is drawn: left, top, right, bottom."""
     sides = [int(min(width, height) * scale) for scale in SCALES]
     sides = [SIZE if abs(side - SIZE) < 3 else side for side in sides]
     pairs = [(w, h) for i, h in enumerate(sides) for j, w in enumerate(sides) if abs(i - j) <= 1]
-    w, h = random.choice(pairs)
-    right, down = (width - w) // 4, (height - h) // 4
-    even = [(x, y) for x in (0, 2, 4) for y in (0, 2, 4)]
-    x, y = random.choice([*even, (1, 1), (3, 1), (1, 3), (3, 3)])
-    return x * right, y * down, x * right + w, y * down + h
+    positions = [*((x, y) for x in (0, 2, 4) for y in (0, 2, 4)), (1, 1), (3, 1), (1, 3), (3, 3)]
+    corners = [((width - w) // 4 * x, (height - h) // 4 * y, w, h) for w, h in pairs for x, y in positions]
+    return [(left, top, left + w, top + h) for left, top, w, h in corners]
 
 
 def crop(images: Sequence[Image.Image], box: tuple[int, int, int, int]) -> torch.Tensor:
@@ -57,6 +57,14 @@ def crop(images: Sequence[Image.Image], box: tuple[int, int, int, int]) -> torch
     frames = torch.from_numpy(np.stack(resized)).permute(3, 0, 1, 2).contiguous().float().div_(255)
     mean, std = (torch.tensor(values)[:, None, None, None] for values in (MEAN, STD))
     return frames.sub_(mean).div_(std)
+
+
+def draw_mask() -> torch.Tensor:
+    """A random mask of patches, the same in all frames: (L,) bool."""
+    patches = (SIZE // PATCH) ** 2
+    mask = np.arange(patches) < int(RATIO * patches)
+    np.random.shuffle(mask)
+    return torch.from_numpy(np.tile(mask, FRAMES // TUBELET))
 
 
 class Clips(Dataset):
@@ -72,8 +80,9 @@ class Clips(Dataset):
         reader = VideoReader(self.videos[index], num_threads=1)
         indices = clip_indices(len(reader), draw_start(len(reader)))
         images = [Image.fromarray(frame) for frame in reader.get_batch(indices).asnumpy()]
-        views = [crop(images, draw_box(*images[0].size)) for _ in range(VIEWS)]
-        return [{"frames": view, "indices": torch.tensor(indices)} for view in views]
+        boxes = crop_boxes(*images[0].size)
+        views = [crop(images, random.choice(boxes)) for _ in range(VIEWS)]
+        return [{"frames": view, "indices": torch.tensor(indices), "bool_masked_pos": draw_mask()} for view in views]
 
 
 def collate(clips: list[list[dict[str, Any]]]) -> dict[str, torch.Tensor]:

@@ -83,6 +83,28 @@ def test_webdataset(videos):
     assert all(float(row.split()[-3]) > 0 for row in rows)
 
 
+def test_dense_labels(videos):
+    for package in ("torch", "torchvision", "torchcodec"):
+        pytest.importorskip(package)
+    recipe, files = RECIPES / "dense_labels", [videos / FILES[number] for number in (0, 2, 3)]
+    done = run(recipe / "compare.py", *files)
+    assert done.returncode == 0, done.stderr
+    windows, *boxes = done.stdout.splitlines()[:-1]
+    assert windows == "4 windows: the same frames, padding and labels"
+    # The same clips, of which a random crop may show fewer people.
+    assert [line.partition(":")[0].split(maxsplit=1)[1] for line in boxes[::2]] == [
+        "boxes in three crops",
+        "boxes in random crops",
+    ]
+    assert all(int(line.split()[0]) > 0 for line in boxes[::2])
+    assert all(line.startswith("box of the square: within ") for line in boxes[1::2])
+    table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, files[2])
+    assert table.returncode == 0, table.stderr
+    halves = table.stdout.partition("detection\n")
+    for half in (halves[0], halves[2]):
+        assert min(speeds(half, "torchcodec", "framespool")) > 0
+
+
 @pytest.mark.parametrize("reader", ["torchcodec", "av"])
 def test_embeddings(videos, reader):
     for package in ("torch", "torchvision", "torchcodec", "av"):

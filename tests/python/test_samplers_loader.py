@@ -185,7 +185,7 @@ def test_dropped_clips_are_listed_with_the_reason(short_clips, bad_file):
 
     expected = [(video, files[video], "too short", 0) for video in short]
     drops = fsp.samplers.random(sequence_length=limit, clips_per_video=2, short="drop")
-    with pytest.warns(UserWarning, match=rf'short="drop" omits {len(short)} of 13 videos.*loader.dropped\(\)'):
+    with pytest.warns(UserWarning, match=rf'short="drop" omits {len(short)} of 13 videos.*; dropped\(\) lists'):
         assert listed(short_clips, drops) == expected
     assert listed(short_clips, fsp.samplers.windows(sequence_length=limit, step=3)) == expected
     with warnings.catch_warnings():

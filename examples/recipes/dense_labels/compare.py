@@ -43,7 +43,7 @@ def compare_windows(path: Path) -> tuple[int, float]:
         values = {"pts_seconds": ours.pts_seconds, "labels": ours.columns["labels"], "mask": ours.mask}
         for name, value in values.items():
             if not torch.equal(theirs[name], value):
-                raise ValueError(f"windows from {count}: {name} differ: {theirs[name]} and {value}")
+                raise ValueError(f"windows from {count}: {name} differ: {theirs[name].tolist()} and {value.tolist()}")
         farthest = max(farthest, check_pixels(theirs["frames"], ours.frames))
         count += len(ours.mask)
     return count, farthest
@@ -101,10 +101,11 @@ def compare_boxes(annotations: Path, training: bool) -> tuple[int, float, float]
     boxes, far, farthest = 0, 0.0, 0.0
     for theirs, ours in clips(annotations, training):
         if theirs["indices"] != ours["indices"] or not torch.equal(theirs["labels"], ours["labels"]):
-            raise ValueError(f"frames or labels differ: {theirs} and {ours}")
+            differ = [{name: clip[name] for name in ("indices", "labels")} for clip in (theirs, ours)]
+            raise ValueError(f"frames or labels differ: {differ}")
         sides = (theirs["boxes"] - ours["boxes"]).abs().flatten().tolist()
         if not max(sides, default=0) <= BOXES:
-            raise ValueError(f"boxes differ: {theirs['boxes']} and {ours['boxes']}")
+            raise ValueError(f"boxes differ: {theirs['boxes'].tolist()} and {ours['boxes'].tolist()}")
         far = max(far, *sides, 0)
         farthest = max(farthest, check_pixels(theirs["frames"], ours["frames"]))
         boxes += len(ours["boxes"])

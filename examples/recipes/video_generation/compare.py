@@ -51,7 +51,8 @@ def compare(path: Path, sizes: list[tuple[int, int]]) -> tuple[int, float]:
             if left["caption"][number] != right.columns["caption"][number]:
                 raise ValueError(f"{video}: captions differ: {left['caption']} and {right.columns['caption']}")
             if not torch.equal(left["indices"][number], right.indices[number]):
-                raise ValueError(f"{video}: frames differ: {left['indices'][number]} and {right.indices[number]}")
+                both = left["indices"][number].tolist(), right.indices[number].tolist()
+                raise ValueError(f"{video}: frames differ: {both}")
             far = float((left["frames"][number].float() - right.frames[number].float()).abs().mean())
             if left["frames"].shape != right.frames.shape or not far <= PIXELS:
                 raise ValueError(f"{video}: {left['frames'].shape}, {right.frames.shape}, pixels differ by {far:.2f}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import sys
 from pathlib import Path
 
 import ported
@@ -38,7 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("path", type=Path, help="JSON Lines with the keys video and caption")
     parser.add_argument("--cache", type=Path, required=True, help="folder of the latents")
     parser.add_argument("--checkpoint", type=Path, required=True, help="file that is written at the end")
-    parser.add_argument("--stop-after", type=int, help="number of steps after which to stop")
+    parser.add_argument("--stop-after", type=int, default=sys.maxsize, help="number of steps after which to stop")
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--workers", type=int, default=0, help="worker processes that decode")
@@ -62,11 +63,12 @@ def main() -> None:
     noise, step = torch.Generator().manual_seed(0), 0
     if options.resume:
         state = torch.load(options.checkpoint)
-        step, _ = state["step"], noise.set_state(state["noise"])
+        step = state["step"]
+        noise.set_state(state["noise"])
         for name, part in parts.items():
             part.load_state_dict(state[name])
 
-    last = options.epochs * per_epoch if options.stop_after is None else options.stop_after
+    last = min(options.epochs * per_epoch, options.stop_after)
     while step < last:
         epoch, done = divmod(step, per_epoch)
         batches, decoded = clips.batches(epoch, BATCH_SIZE)[done : done + last - step], 0

@@ -2,8 +2,8 @@
 
 python examples/recipes/dense_labels/compare.py VIDEO...
 
-The random crops of the two differ, so the original crops each clip again where framespool did. A video with a white
-square, whose box is known, is the last one.
+The random crops of the two differ, so the original crops each clip again where framespool did. A generated video of a
+white square checks its box against its pixels.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from torchcodec.decoders import VideoDecoder
 from torchcodec.encoders import VideoEncoder
 
 ACTIONS = ("jump", "run", "throw")
-#: Seconds between the annotated seconds of a video, as a share of AVA's one second, and the most per video.
+#: Distance between the annotated seconds of a video, and the most that it has.
 SECONDS_APART, MOST_SECONDS = 2, 4
 
 

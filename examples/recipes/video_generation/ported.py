@@ -20,16 +20,17 @@ def read(path: Path, training: bool, sizes: Any = SIZES) -> tuple[list[dict[str,
     choose = fsp.samplers.random if training else fsp.samplers.uniform
     clip_sampler = choose(sequence_length=FRAMES, fps=FPS, short="drop")
     dropped = fsp.ClipLoader(videos, clip_sampler, batch_size=1).dropped()
-    buckets: dict[tuple[int, int], list[int]] = {}
-    for row, (video, _) in enumerate(videos := videos.exclude(dropped)):
+    videos = videos.exclude(dropped)
+    rows_of: dict[tuple[int, int], list[int]] = {}
+    for row, (video, _) in enumerate(videos):
         info = fsp.Video(video).info
         nearest = min(sizes, key=lambda size: abs(math.log(info.width * size[0] / info.height / size[1])))
-        buckets.setdefault(nearest, []).append(row)
-    cover = {size: [fsp.transforms.Resize(size, fit="cover"), fsp.transforms.CenterCrop(size)] for size in buckets}
-    return [
-        {"dataset": videos.subset(rows), "clip_sampler": clip_sampler, "transforms": cover[size]}
-        for size, rows in buckets.items()
-    ], dropped
+        rows_of.setdefault(nearest, []).append(row)
+    buckets = []
+    for size, rows in rows_of.items():
+        cover = [fsp.transforms.Resize(size, fit="cover"), fsp.transforms.CenterCrop(size)]
+        buckets.append({"dataset": videos.subset(rows), "clip_sampler": clip_sampler, "transforms": cover})
+    return buckets, dropped
 
 
 class BucketLoader:

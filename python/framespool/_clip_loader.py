@@ -470,7 +470,7 @@ class ClipLoader(BaseLoader[Batch]):
         if dropped > 0:
             warnings.warn(
                 f'short="drop" omits {dropped} of {len(self.dataset)} videos, which are too short for a clip; '
-                "loader.dropped() lists them",
+                "dropped() lists them",
                 stacklevel=user_stacklevel(),
             )
 

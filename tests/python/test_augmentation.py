@@ -500,6 +500,12 @@ def test_clips_may_have_different_numbers_of_boxes(short_clips, library):
     ):
         with pytest.raises(fsp.ArgumentError, match=said):
             t.map_boxes(wrong, batch.geometry, **more)
+    # Also where a clip has as many boxes as views, which would otherwise get one each.
+    views = np.stack([batch.geometry.numpy()] * 3, 1)
+    for boxes in ([np.zeros((3, 4))] * 3, [[[0, 0, 1, 1]] * 3, [], []], np.zeros((3, 3, 4))):
+        with pytest.raises(fsp.ArgumentError, match=r"several views or clips per row, \(3, 3, 2, 3\): map"):
+            t.map_boxes(boxes, views)
+        assert len(t.map_boxes(boxes, views[:, 0])) == 3
 
 
 def test_points_and_boxes_keep_their_shape_and_library():

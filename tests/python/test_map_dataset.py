@@ -217,6 +217,17 @@ def test_description_of_a_clip(short_clips):
         dataset.describe(39)
 
 
+def test_videos_that_are_too_short_are_listed(short_clips):
+    lengths = [len(fsp.Video(path)) for path, _ in short_clips]
+    sampler = fsp.samplers.random(sequence_length=max(lengths), short="drop")
+    dataset = VideoDataset(short_clips, sampler, **KEYWORDS)
+    short = [video for video, length in enumerate(lengths) if length < max(lengths)]
+    assert [(each["video_id"], each["path"]) for each in dataset.dropped()] == [
+        (video, short_clips[video][0]) for video in short
+    ]
+    assert len(dataset) == len(short_clips) - len(short) > 0 < len(short)
+
+
 def test_sizes_that_differ_need_a_collate_fn(videos):
     files = [str(videos / "derived" / "base_640x360.mp4"), str(videos / "action" / "phone_176x144.mp4")]
     dataset = VideoDataset(files, fsp.samplers.random(sequence_length=2), transforms=[T.Resize(32)], index=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -130,6 +131,70 @@ def test_two_views(videos):
     table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, "--batch-size", 1, *files[:2])
     assert table.returncode == 0, table.stderr
     assert min(speeds(table.stdout, "torchcodec", "framespool")) > 0
+
+
+def test_dense_labels(videos):
+    for package in ("torch", "torchvision", "torchcodec"):
+        pytest.importorskip(package)
+    recipe, files = RECIPES / "dense_labels", [videos / FILES[number] for number in (0, 2, 3)]
+    done = run(recipe / "compare.py", *files)
+    assert done.returncode == 0, done.stderr
+    windows, *boxes = done.stdout.splitlines()[:-1]
+    assert windows == "4 windows: the same frames, padding and labels"
+    # The same clips, of which a random crop may show fewer people.
+    assert [line.partition(":")[0].split(maxsplit=1)[1] for line in boxes[::2]] == [
+        "boxes in three crops",
+        "boxes in random crops",
+    ]
+    assert all(int(line.split()[0]) > 0 for line in boxes[::2])
+    assert all(line.startswith("box of the square: within ") for line in boxes[1::2])
+    table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, files[2])
+    assert table.returncode == 0, table.stderr
+    halves = table.stdout.partition("detection\n")
+    for half in (halves[0], halves[2]):
+        assert min(speeds(half, "torchcodec", "framespool")) > 0
+
+
+def test_video_generation(videos, tmp_path):
+    for package in ("torch", "torchvision", "torchcodec"):
+        pytest.importorskip(package)
+    # One that is too short, and clips of all three sizes.
+    names = (FILES[0], FILES[2], "action/street_340x256.mp4", FILES[3], "odd/rotate_90_phone.mov")
+    recipe, files = RECIPES / "video_generation", [videos / name for name in names]
+    done = run(recipe / "compare.py", "--divisor", 4, *files)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "4 clips: the same frames, captions and sizes; 1 videos are too short"
+    assert lines[1].startswith("4 random clips: each video once, ")
+    table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, "--divisor", 4, files[3])
+    assert table.returncode == 0, table.stderr
+    assert min(speeds(table.stdout, "torchcodec", "framespool")) > 0
+
+    captions = [{"video": str(file), "caption": f"video {number}"} for number, file in enumerate(files)]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, captions)))
+
+    def train(cache: str, *words: object) -> list[str]:
+        paths = ("--cache", tmp_path / cache, "--checkpoint", tmp_path / f"{cache}.pt")
+        done = run(recipe / "train.py", tmp_path / "train.jsonl", "--divisor", 4, *paths, *words, OMP_NUM_THREADS="1")
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    whole, stopped = train("whole"), train("parts", "--stop-after", 2)
+    resumed = train("parts", "--resume")
+    assert whole[0] == "3 steps per epoch; too short: ['base_640x360.mp4']"
+    counts = [line for line in (*whole, *stopped, *resumed) if line.startswith("epoch")]
+    first = int(counts[2].split()[2])
+    assert counts == [
+        "epoch 0: 4 clips decoded, 0 latents from the cache",
+        "epoch 1: 0 clips decoded, 4 latents from the cache",
+        f"epoch 0: {first} clips decoded, 0 latents from the cache",
+        f"epoch 0: {4 - first} clips decoded, 0 latents from the cache",
+        "epoch 1: 0 clips decoded, 4 latents from the cache",
+    ]
+    # The files of latents are named for video, frames and size.
+    steps = [[line for line in lines if line.startswith("step")] for lines in (whole, stopped, resumed)]
+    assert steps[0] == steps[1] + steps[2] and [len(each) for each in steps] == [6, 2, 4]
+    assert whole[-1].startswith("parameters ") and whole[-1] == resumed[-1] != stopped[-1]
 
 
 @pytest.mark.parametrize("reader", ["torchcodec", "av"])

@@ -185,7 +185,7 @@ def test_dropped_clips_are_listed_with_the_reason(short_clips, bad_file):
 
     expected = [(video, files[video], "too short", 0) for video in short]
     drops = fsp.samplers.random(sequence_length=limit, clips_per_video=2, short="drop")
-    with pytest.warns(UserWarning, match=rf'short="drop" omits {len(short)} of 13 videos.*loader.dropped\(\)'):
+    with pytest.warns(UserWarning, match=rf'short="drop" omits {len(short)} of 13 videos.*; dropped\(\) lists'):
         assert listed(short_clips, drops) == expected
     assert listed(short_clips, fsp.samplers.windows(sequence_length=limit, step=3)) == expected
     with warnings.catch_warnings():
@@ -193,6 +193,12 @@ def test_dropped_clips_are_listed_with_the_reason(short_clips, bad_file):
         assert listed(short_clips, drops, shard_id=1, num_shards=2) == expected  # rank 0 has reported it
         enough = fsp.samplers.random(sequence_length=min(lengths), short="drop")
         assert listed(short_clips, enough) == listed(short_clips, fsp.samplers.random(sequence_length=2)) == []
+    # The list excludes these videos from a dataset; its entry of last_batch="drop" has no video.
+    with pytest.warns(UserWarning, match="omits"):
+        loader = fsp.ClipLoader(short_clips, drops, batch_size=4, last_batch="drop", index=False)
+    assert loader.num_clips % 4 and loader.dropped()[-1]["path"] is None
+    rest = loader.dataset.exclude(loader.dropped())
+    assert [path for path, _ in rest] == [file for video, file in enumerate(files) if video not in short]
     # Incomplete batches, over both ranks; clips of a damaged file.
     one = fsp.samplers.random(sequence_length=2)
     for more, clips in (

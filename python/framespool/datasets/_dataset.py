@@ -200,7 +200,7 @@ class Dataset(Sequence[tuple[Source, Any]]):
 
         Args:
             failures: A file that `ClipLoader.write_failures()` wrote, or an iterable of paths, of segments, or of
-                what `ClipLoader.failures()` returns.
+                what `ClipLoader.failures()` or `dropped()` returns.
 
         Returns:
             A new dataset.

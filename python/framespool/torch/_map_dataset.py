@@ -220,6 +220,22 @@ class VideoDataset(MapBase):
         """
         return self._here().describe_clip(self._clip(index), epoch=self.epoch if epoch is None else epoch)
 
+    def dropped(self) -> list[dict[str, Any]]:
+        """Lists the videos that have no clip, and why; see `ClipLoader.dropped()`.
+
+        Returns:
+            list: One dict per video with `video_id`, `path`, `reason`, and `clips`, which is 0.
+
+        Example:
+            >>> import framespool as fsp
+            >>> import framespool.torch
+            >>> sampler = fsp.samplers.windows(sequence_length=100)
+            >>> clips = framespool.torch.VideoDataset(["a.mp4", "long_gop.mp4"], sampler)
+            >>> [(video["path"], video["reason"]) for video in clips.dropped()]
+            [('a.mp4', 'too short: the clip sampler gives it no clip')]
+        """
+        return self._here().dropped()
+
     def _clip(self, index: int) -> int:
         length, number = len(self), operator.index(index)
         if not -length <= number < length:

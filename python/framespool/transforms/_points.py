@@ -21,7 +21,8 @@ def map_points(points: Any, geometry: Any) -> Any:
         points: (..., 2) x and y, in pixels of the frame as displayed; an array, a `torch.Tensor` or nested lists. Of a
             batch (N, ..., 2), or a list with (K, 2) points for each clip, where K may differ and be 0; `None` is no
             points.
-        geometry: (2, 3), or (N, 2, 3) for a batch: `batch.geometry`, or its part for one clip.
+        geometry: (2, 3), or (N, 2, 3) for a batch: `batch.geometry`, or its part for one clip. Of a batch with views,
+            such as those of `ThreeCrop`, one view: `batch.torch().geometry[:, 0]`.
 
     Returns:
         (..., 2), a `torch.Tensor` if one of the arguments is one, else a NumPy array. For a list of arrays, or of
@@ -158,6 +159,7 @@ def _clips(name: str, values: Any, width: int, geometry: Any) -> list[tuple[Any,
         import numpy as np
 
         geometry = np.asarray(geometry, dtype="float64")
+    _refuse_views(geometry)
     if len(geometry.shape) == 3 and len(geometry) != len(values):
         raise ArgumentError(f"{name} are those of {len(values)} clips, and geometry is of {len(geometry)}")
     parts = [geometry] * len(values) if len(geometry.shape) == 2 else [geometry[n] for n in range(len(values))]
@@ -169,6 +171,15 @@ def _clips(name: str, values: Any, width: int, geometry: Any) -> list[tuple[Any,
             empty, part = _arrays(name, none, width, part)
             clips.append((empty[:0], part))
     return clips
+
+
+def _refuse_views(geometry: Any) -> None:
+    """Raises for the geometry of several views: a clip with as many boxes as views would have one box in each."""
+    if len(geometry.shape) > 3:
+        raise ArgumentError(
+            f"geometry has several views or clips per row, {tuple(geometry.shape)}: map those of one after another, "
+            "with geometry[:, 0], geometry[:, 1], ..."
+        )
 
 
 def _arrays(name: str, values: Any, width: int, geometry: Any) -> tuple[Any, Any]:
@@ -200,6 +211,7 @@ def _converted(name: str, values: Any, width: int, geometry: Any) -> tuple[Any, 
         import numpy as np
 
         values, geometry = (np.asarray(value, dtype="float64") for value in (values, geometry))
+    _refuse_views(geometry)
     fits = tuple(geometry.shape[-2:]) == (2, 3) and values.ndim >= 1 and values.shape[-1] == width
     of_batch = geometry.ndim == 3 and values.ndim >= 2 and len(values) == len(geometry)
     if not fits or not (geometry.ndim == 2 or of_batch):

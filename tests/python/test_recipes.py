@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -81,6 +82,30 @@ def test_webdataset(videos):
     rows = table.stdout.splitlines()[-2:]
     assert rows[0].startswith("webdataset (torchcodec)") and rows[1].startswith("framespool")
     assert all(float(row.split()[-3]) > 0 for row in rows)
+
+
+def test_debugging_names_the_clip_of_a_nan(videos, encoder, tmp_path):
+    pytest.importorskip("torch")
+    # Black at its beginning, so that few clips of it are.
+    dark, broken, failures = tmp_path / "dark.mp4", videos / "corrupt" / "broken.mp4", tmp_path / "failures.jsonl"
+    source = "testsrc2=size=64x48:rate=25,drawbox=color=black:t=fill:enable='lt(n,16)'"
+    command = [encoder, "-v", "error", "-f", "lavfi", "-i", source, "-frames:v", "40", "-c:v", "libx264"]
+    subprocess.run([*command, "-pix_fmt", "yuv420p", str(dark)], check=True)
+    files = [videos / "action" / "phone_176x144.mp4", broken, dark, videos / "action" / "street_426x240.mp4"]
+    program = RECIPES / "debugging" / "find_bad_clip.py"
+    done = run(program, "--failures", failures, *files)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    rows = [line for line in said if line.startswith("row")]
+    assert len(rows) == 2 and all(f": {dark}, frames [" in row and row.endswith("], label 2") for row in rows)
+    frames = json.loads(rows[0].partition("frames ")[2].partition(", label")[0])
+    assert frames == list(range(frames[0], frames[0] + 8, 2)) and frames[-1] < 16
+    assert sum("RandomResizedCrop" in line for line in said) == sum("ColorJitter" in line for line in said) == 2
+    assert sum("mixed with row" in line for line in said) == 2
+    assert "the batch again: the same bits" in said and "the clip alone: the same bits" in said
+    assert "its pixels are from 0.0 to 0.0" in said
+    assert [json.loads(line)["path"] for line in failures.read_text().splitlines()] == [str(broken)]
+    assert said[-2].startswith(f"omitted: {broken}: ")
 
 
 @pytest.mark.parametrize("reader", ["torchcodec", "av"])

@@ -584,7 +584,8 @@ class BaseLoader(Generic[B]):
             frame: Position in the clip, which matters only for transforms with `per_frame=True`.
             repeat: Which of the `repeats` of the clip, from 0; repeat *r* of the clips of a batch has the rows *r*,
                 *r* + `repeats`, and so on.
-            occurrence: How many times the clip occurred earlier in the epoch, which a mixture or weights may let it.
+            occurrence: Number of the occurrence of the clip in the epoch, from 0, if a mixture or weights repeat it.
+                Occurrences are numbered before the order is shuffled; that of a row of a batch has its `indices`.
 
         Returns:
             dict: `path`, `video_id`, `label`, `indices` (in presentation order) and `transforms`: one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -81,6 +82,65 @@ def test_webdataset(videos):
     rows = table.stdout.splitlines()[-2:]
     assert rows[0].startswith("webdataset (torchcodec)") and rows[1].startswith("framespool")
     assert all(float(row.split()[-3]) > 0 for row in rows)
+
+
+def test_kinetics_csv(videos):
+    for package in ("torch", "torchvision", "torchcodec", "pandas"):
+        pytest.importorskip(package)
+    # The last video is shorter than a clip.
+    recipe, files = RECIPES / "kinetics_csv", [videos / name for name in (*FILES[:4], "odd/shorter_audio.mp4")]
+    done = run(recipe / "compare.py", *files)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "equal classes in both splits; ['arranging flowers'] are not in val"
+    assert lines[1] == "20 training clips: frames and crops that the original can choose, labels equal"
+    assert lines[2] == "3 videos of val, each once: the same frames, sizes and labels"
+    assert run(recipe / "compare.py", files[0], "none.mp4").returncode != 0
+    table = run(recipe / "bench.py", "--rounds", 1, "--workers", 1, "--videos-per-batch", 1, *files[2:4])
+    assert table.returncode == 0, table.stderr
+    train, _, val = table.stdout.partition("val\n")
+    assert min(speeds(train, "torchcodec", "framespool") + speeds(val, "torchcodec", "framespool")) > 0
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("ranks", "stop_after"), [(1, 6), (2, 3)])
+def test_kinetics_csv_resumes(videos, tmp_path, ranks, stop_after):
+    pytest.importorskip("torch")
+    names = ("action/phone_176x144", "action/street_340x256", "action/street_426x240", "derived/tiny_34x26_h264") * 2
+    rows = [f'{videos / name}.mp4,"number {n % 3}, of three",train' for n, name in enumerate(names)]
+    rows += [f'{videos / name}.mp4,"number {n % 2 + 1}, of three",val' for n, name in enumerate(names[:5])]
+    table = tmp_path / "videos.csv"
+    table.write_text("\n".join(["path,label name,split", *rows]))
+
+    def train(name, *words):
+        """Runs the program, and returns what each rank prints: lines of batches and epochs, and a digest."""
+        logs = tmp_path / name
+        launcher = ["-m", "torch.distributed.run", "--standalone", "--redirects=1", f"--log-dir={logs}"]
+        program = [RECIPES / "kinetics_csv" / "train.py", table, "--checkpoint", tmp_path / "run.pt", *words]
+        if ranks > 1:
+            program = [*launcher, f"--nproc-per-node={ranks}", *program]
+        done = run(*program, OMP_NUM_THREADS="1")
+        assert done.returncode == 0, done.stderr[-4000:]
+        if ranks == 1:
+            return [done.stdout.splitlines()]
+        return [next(logs.glob(f"*/attempt_0/{rank}/stdout.log")).read_text().splitlines() for rank in range(ranks)]
+
+    whole = train("whole")
+    stopped = train("stopped", "--stop-after", stop_after)
+    resumed = train("resumed", "--resume")
+    # Clips, frames and losses of each batch, the accuracy, and the parameters.
+    assert [before + after for before, after in zip(stopped, resumed, strict=True)] == whole
+    batches = 8 // ranks
+    assert stopped[0][-1].startswith(f"epoch 1 batch {batches // 2}: "), "stopped in the middle of an epoch"
+    for rank in whole:
+        assert len(rank) == 2 * (batches + 1) + 1
+        # The last batch has videos that only fill it.
+        assert rank[batches].startswith("epoch 0: ") and rank[batches].endswith(" of 5 videos right")
+    assert len({rank[-1] for rank in whole}) == 1, "ranks have equal parameters"
+    for epoch in range(2):
+        lines = [line for rank in whole for line in rank if line.startswith(f"epoch {epoch} batch ")]
+        clips = [json.loads(line.split("clips ")[1].split(" from")[0]) for line in lines]
+        assert sorted(clip for batch in clips for clip in batch) == list(range(16)), "each clip once"
 
 
 @pytest.mark.parametrize("reader", ["torchcodec", "av"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import io
 import json
 import resource
@@ -70,6 +71,31 @@ def write_list(path: Path, videos: Sequence[Path]) -> Path:
         FileNotFoundError: If a video does not exist.
     """
     path.write_text("".join(f"{video.resolve(strict=True)} {label}\n" for label, video in enumerate(videos)))
+    return path
+
+
+def write_table(path: Path, videos: Sequence[Path]) -> Path:
+    """Writes a CSV file with the columns `path`, `label name` and `split`.
+
+    All videos are in the split `train`. Those that are not of the first class are in `val`, too.
+
+    Args:
+        path: The file.
+        videos: The videos, dealt to three classes in turn.
+
+    Returns:
+        The file.
+
+    Raises:
+        FileNotFoundError: If a video does not exist.
+    """
+    names = ("arranging flowers", "drinking coffee, tea or milk", "shaking hands, bowing")
+    rows = [(video.resolve(strict=True), names[number % len(names)]) for number, video in enumerate(videos)]
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("path", "label name", "split"))
+        table.writerows((*row, "train") for row in rows)
+        table.writerows((*row, "val") for row in rows if row[1] != names[0])
     return path
 
 

@@ -69,6 +69,9 @@ class LightningSampler:
             elif batch == 0 and first > epoch and len(loop._combined_loader.flattened) == 1:
                 # All batches of the epoch were delivered. Lightning may request the rest, which is empty.
                 loader._move(first - 1, loader._num_batches(first - 1))
+            elif batch > 0 and first < epoch and loop.epoch_loop.batch_progress.is_last_batch:
+                # A limit ended the epoch, and the checkpoint was saved after its last batch.
+                loader._move(first + 1 if fixed is None else fixed, 0)
             return
         if fixed is not None:
             loader._move(fixed, 0)

@@ -4,7 +4,8 @@
 #
 #   scripts/test_frameworks.sh                   all of them
 #   scripts/test_frameworks.sh TEST [OPTION...]  pytest's arguments, instead of all
-#   scripts/test_frameworks.sh runs COUNT        checks that many training runs, others each time
+#   scripts/test_frameworks.sh runs COUNT        checks that many training runs, others each time; one in ten of them
+#                                                with DataLoader, Lightning, Accelerate or Trainer
 #
 # The environment (.venv-frameworks, 2.8 GB) is created when requirements-frameworks.txt has changed. It contains the wheel that
 # scripts/setup.sh built last. FRAMESPOOL_FRAMEWORKS=off skips everything and reports it; with CI set the tests must run.
@@ -52,14 +53,19 @@ export FRAMESPOOL_INDEX=off FRAMESPOOL_PAGES=frameworks
 # torchcodec contains no FFmpeg: it uses the one of PyAV, to which link_libraries.py adds the plain file names.
 export LD_LIBRARY_PATH=$PWD/$venv/lib/ffmpeg:$(echo "$PWD/$venv"/lib/python*/site-packages/av.libs)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 if [ "${1:-}" = runs ]; then
-  exec "$python" tests/python/training_runs.py --runs "${2:?the number of runs}"
+  count=${2:?the number of runs}
+  failed=0
+  "$python" tests/python/training_runs.py --runs $((count - count / 10)) || failed=$?
+  "$python" tests/python/framework_runs.py --runs $((count / 10)) || failed=$?
+  exit "$failed"
 fi
 tests=()
 # Pages of README.md and docs/ need some of these packages too, and tests of tables write files with
 # pyarrow.
-for name in torch torch_datasets map_dataset trainer training_runs torchvision torchvision_augment torchvision_drawn installed_peers training tensor compat_decord compat_torchcodec compat_torchcodec_images compat_torchvision compat_qwen_vl_utils compat_transformers recipes recipe_trainings jax ray ray_data ray_faults docs docstrings migrating tables in_memory_tables collate file_objects arrow lerobot lerobot_frames; do
+for name in torch torch_datasets map_dataset trainer training_runs framework_runs torchvision torchvision_augment torchvision_drawn installed_peers training tensor compat_decord compat_torchcodec compat_torchcodec_images compat_torchvision compat_qwen_vl_utils compat_transformers recipes recipe_trainings jax ray ray_data ray_faults docs docstrings migrating tables in_memory_tables collate file_objects arrow lerobot lerobot_frames; do
   [ ! -e "tests/python/test_$name.py" ] || tests+=("tests/python/test_$name.py")
 done
 [ $# -eq 0 ] || tests=("$@")
-# All tests of a file in one process, and all tests that start Ray in one (tests/python/conftest.py).
-exec "$python" -m pytest -n 2 --dist loadgroup "${tests[@]}"
+# All tests of a file in one process, and all tests that start Ray in one (tests/python/conftest.py). One process more than
+# the cores, since many tests wait for processes that they start.
+exec "$python" -m pytest -n $(($(nproc) + 1)) --dist loadgroup "${tests[@]}"

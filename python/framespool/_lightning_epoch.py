@@ -69,6 +69,9 @@ class LightningSampler:
             elif batch == 0 and first > epoch and len(loop._combined_loader.flattened) == 1:
                 # All batches of the epoch were delivered. Lightning may request the rest, which is empty.
                 loader._move(first - 1, loader._num_batches(first - 1))
+            elif batch > 0 and first < epoch and loop.epoch_loop.batch_progress.is_last_batch:
+                # A limit ended the epoch, and the checkpoint was saved after its last batch.
+                loader._move(first + 1 if fixed is None else fixed, 0)
             return
         if fixed is not None:
             loader._move(fixed, 0)
@@ -93,6 +96,36 @@ class LightningSampler:
         stateful = [each for each in loop._combined_loader.flattened if hasattr(each, "load_state_dict")]
         state = next((state for each, state in zip(stateful, states, strict=False) if each is self._given), None)
         return state if isinstance(state, Mapping) and "epoch" in state and "batch" in state else None
+
+
+def epoch_of_fit() -> tuple[int, bool] | None:
+    """Reports the epoch at which Lightning starts to iterate a `DataLoader`, to a dataset whose length it requests.
+
+    Lightning requests the length before it creates the first iterator, and reports the epoch only to samplers. If
+    `Trainer.estimated_stepping_batches` requests it, the loop is not restored yet: the epoch is in the checkpoint.
+
+    Returns:
+        The epoch, and whether all epochs repeat it (`overfit_batches`); `None` if the training loop of Lightning does
+        not prepare its data.
+    """
+    if "lightning.pytorch" not in sys.modules and "pytorch_lightning" not in sys.modules:
+        return None
+    frame = sys._getframe(1).f_back
+    while frame is not None and frame.f_code.co_name != "setup_data":
+        frame = frame.f_back
+    loop: Any = None if frame is None else frame.f_locals.get("self")
+    if not hasattr(loop, "epoch_progress"):  # an evaluation, or not Lightning
+        return None
+    if getattr(loop._combined_loader, "_iterator", None) is not None:  # it has begun
+        return None
+    if loop.trainer.overfit_batches > 0:
+        return 0, True
+    connector = getattr(loop.trainer, "_checkpoint_connector", None)
+    saved = (getattr(connector, "_loaded_checkpoint", None) or {}).get("loops", {}).get("fit_loop", {})
+    epoch = loop.epoch_progress.current.processed
+    if saved and epoch == 0:
+        epoch = saved["epoch_progress"]["current"]["processed"]
+    return epoch, False
 
 
 def _is_new(loader: BaseLoader[Any], loop: Any) -> bool:

@@ -316,6 +316,7 @@ def test_lightning_resumes_in_the_middle_of_an_epoch(short_clips, tmp_path, pack
     assert said["plain"] == [said["whole"][:6]] * 2, "also with a loader"
     assert said["tuned"] == said["whole"][:6], "lr_find does not change what a run trains on"
     assert said["overfit"] == [said["whole"][:2] * 3] * 2
+    assert all(rest == resumed for rest, resumed in said["ended"]), "resumed after the last batch of a limited epoch"
     assert said["limited"] == said["parts"] == said["whole"][:2] + said["whole"][4:6] + said["whole"][8:]
 
 
@@ -373,6 +374,22 @@ overfit = [fit(6, data=data, overfit_batches=2) for data in (None, loader)]
 limited = fit(6, limit_train_batches=2)
 path = f"{folder}/limited.ckpt"
 parts = fit(4, limit_train_batches=2, save=path) + fit(6, limit_train_batches=2, resume=path)
+
+class Save(pl.Callback):
+    def on_train_batch_end(self, trainer, *_):
+        if trainer.global_step == 2:
+            trainer.save_checkpoint(path)
+
+def after_limited_epoch(data, **more):
+    whole = fit(6, data=data(), callbacks=[Save()], **more)
+    return whole[2:], fit(6, resume=path, data=data(), **more)
+
+make_loader = lambda: TorchLoader(fsp.ClipLoader(**part, shuffle="SHUFFLE", **common))
+ended = [
+    after_limited_epoch(data, **more)
+    for data in (lambda: None, make_loader)
+    for more in ({"limit_train_batches": 2}, {"overfit_batches": 2})
+]
 trainer = pl.Trainer(max_steps=6, accelerator="cpu", default_root_dir=folder, enable_progress_bar=False, logger=False)
 data = ClipDataModule(train={**part, "shuffle": "SHUFFLE"}, **common)
 model = Model()
@@ -381,7 +398,7 @@ seen.clear()
 trainer.fit(model, data)
 tuned = list(seen)
 val = [v for v in validated if len(v) == 4]
-names = ("whole", "resumed", "val", "reloaded", "again", "plain", "overfit", "limited", "parts", "tuned")
+names = ("whole", "resumed", "val", "reloaded", "again", "plain", "overfit", "limited", "parts", "tuned", "ended")
 print(json.dumps({name: globals()[name] for name in names}))
 """
 

@@ -290,3 +290,51 @@ def test_batches_limited_by_tokens_come_through_workers(videos):
             assert ours["clip_ids"].tolist() == theirs.clip_ids.tolist()
             pairs = zip(ours["frames"], theirs.frames, strict=True)
             assert all(torch.equal(frames, other.torch()) for frames, other in pairs)
+
+
+@pytest.mark.parametrize("estimates", [False, True])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_lightning_resumes_a_data_loader_at_its_epoch(short_clips, tmp_path, workers, estimates):
+    """Lightning sets no epoch of datasets: they read it when their length is requested, also before the restore."""
+    pl = pytest.importorskip("lightning.pytorch")
+
+    class Model(pl.LightningModule):
+        def __init__(self, items=None):
+            super().__init__()
+            self.layer, self.items, self.seen = torch.nn.Linear(1, 1), items, []
+
+        def on_train_epoch_start(self):
+            if self.items is not None:
+                self.items.set_epoch(self.current_epoch)
+
+        def training_step(self, batch, _):
+            self.seen.append((batch["clip_ids"].tolist(), batch["indices"].tolist()))
+            return self.layer(torch.ones(1, 1)).sum()
+
+        def configure_optimizers(self):
+            if estimates:
+                _ = self.trainer.estimated_stepping_batches
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    def fit(epochs, items, resume=None, **more):
+        if items:
+            dataset = framespool.torch.VideoDataset(short_clips[:4], SAMPLING, transforms=KEYWORDS["transforms"])
+            batches = DataLoader(dataset, 4, num_workers=workers)
+        else:
+            dataset = ClipDataset(short_clips[:4], SAMPLING, **KEYWORDS)
+            batches = DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
+        model = Model(dataset if items else None)
+        quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, **more}
+        trainer = pl.Trainer(max_epochs=epochs, accelerator="cpu", enable_model_summary=False, **quiet)
+        trainer.fit(model, batches, ckpt_path=resume)
+        return model.seen, trainer
+
+    for items in (False, True):
+        whole, _ = fit(3, items)
+        assert whole[:2] != whole[2:4] != whole[4:], "two batches per epoch"
+        begun, trainer = fit(1, items)
+        trainer.save_checkpoint(tmp_path / "ended.ckpt")
+        resumed, _ = fit(3, items, resume=tmp_path / "ended.ckpt")
+        assert begun + resumed == whole
+    overfit, _ = fit(3, False, overfit_batches=1)
+    assert overfit[0] == overfit[1] == overfit[2]

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("hypothesis")
 
+import drawn_runs
 import training_runs
 
 #: The same each time. The nightly run checks more, and others each time.
@@ -18,7 +19,7 @@ RUNS = 200
 @pytest.fixture(scope="module")
 def folder(encoder, tmp_path_factory):
     place = tmp_path_factory.mktemp("runs")
-    training_runs.make_videos(place, encoder)
+    drawn_runs.make_videos(place, encoder)
     return place
 
 

@@ -37,21 +37,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import drawn_runs
 import framespool as fsp
 import framespool.torch
 import numpy as np
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
+from drawn_runs import CLASSES, GREEN, LENGTHS, RED, Wrong, class_of, from_json, make_videos, require
 from hypothesis import strategies as st
-from hypothesis.errors import UnsatisfiedAssumption
 from torch.utils.data import DataLoader
 
-#: Frames of the videos. The third one is shorter than most clips.
-LENGTHS = (40, 26, 5, 33, 12, 40, 19)
-#: Steps of red from video to video, and of green from frame to frame; decoding changes a color by less than half.
-RED, GREEN = 34, 6
-SIZE = (32, 24)
-CLASSES = ("jump", "run", "walk")
 MEAN, STD = 0.4, 0.25
 
 
@@ -222,35 +216,7 @@ def runs(draw: Any) -> Run:
     )
 
 
-class Wrong(AssertionError):
-    """A run delivered something that the documentation excludes."""
-
-
-def require(holds: object, *what: object) -> None:
-    """Raises `Wrong` unless `holds`."""
-    if not holds:
-        raise Wrong(" ".join(map(str, what)))
-
-
-# ---- videos ----------------------------------------------------------------------------------------------------------
-
-
-def make_videos(folder: Path, encoder: str) -> None:
-    """Writes the videos, and a file that is none."""
-    for video, length in enumerate(LENGTHS):
-        colors = [[video * RED + 8, frame * GREEN, 128] for frame in range(length)]
-        pixels = np.repeat(np.array(colors, dtype=np.uint8), SIZE[0] * SIZE[1], axis=0)
-        width, height = SIZE
-        command = [encoder, "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", f"{width}x{height}"]
-        command += ["-framerate", "25", "-i", "-", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-qp", "0"]
-        command += ["-threads", "1", "-g", str(250 if video % 2 else 12), str(folder / f"{video}.mkv")]
-        subprocess.run(command, input=pixels.tobytes(), check=True)
-    (folder / "broken.mkv").write_bytes(b"no video" * 100)
-
-
-def class_of(video: int) -> int:
-    """The class of a video, an index of `CLASSES`."""
-    return video % len(CLASSES)
+# ---- the dataset -----------------------------------------------------------------------------------------------------
 
 
 def labels_of(run: Run, dataset: fsp.datasets.Dataset) -> list[int]:
@@ -713,14 +679,9 @@ def serve(folder: Path) -> None:
     for line in sys.stdin:
         settings_, state, changes = json.loads(line)
         try:
-            print(json.dumps(_resumed(run_of(settings_), folder, state, changes)), flush=True)
+            print(json.dumps(_resumed(from_json(Run, settings_), folder, state, changes)), flush=True)
         except Exception as error:
             print(json.dumps(f"{type(error).__name__}: {error}"), flush=True)
-
-
-def run_of(values: dict[str, Any]) -> Run:
-    """A run from its JSON form."""
-    return Run(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
 
 def _resumed(run: Run, folder: Path, state: dict[str, Any], changes: dict[str, Any]) -> Any:
@@ -741,39 +702,8 @@ def _resumed(run: Run, folder: Path, state: dict[str, Any], changes: dict[str, A
 
 
 def search(count: int, folder: Path, other: Other, *, repeatable: bool) -> Counter[str]:
-    """Checks this many runs; a run that fails is made as small as possible, and its error names it.
-
-    Args:
-        count: Number of runs.
-        folder: Folder of `make_videos()`.
-        other: Another process.
-        repeatable: Whether the runs are the same each time.
-
-    Returns:
-        Number of runs by outcome.
-    """
-    outcomes: Counter[str] = Counter()
-
-    @settings(
-        max_examples=count,
-        deadline=None,
-        derandomize=repeatable,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate, Phase.shrink],
-    )
-    @given(runs())
-    def examine(run: Run) -> None:
-        try:
-            outcomes[check(run, folder, other)] += 1
-        except UnsatisfiedAssumption:
-            raise
-        except Exception as error:
-            error.add_note(f"--run '{json.dumps(dataclasses.asdict(run))}'")
-            raise
-
-    examine()
-    return outcomes
+    """Checks this many runs; see `drawn_runs.search()`."""
+    return drawn_runs.search(runs(), lambda run: check(run, folder, other), count, repeatable=repeatable)
 
 
 def main() -> None:
@@ -795,7 +725,7 @@ def main() -> None:
         other = Other(folder)
         try:
             if options.run:
-                print(check(run_of(json.loads(options.run)), folder, other))
+                print(check(from_json(Run, options.run), folder, other))
             else:
                 print(dict(search(options.runs, folder, other, repeatable=False)))
         finally:

@@ -12,6 +12,7 @@ from framespool._base_loader import BaseLoader
 from framespool._batch_sampler import DrawnSeed, resolve_seed
 from framespool._clip_loader import ClipLoader
 from framespool._images import ImageLoader
+from framespool._lightning_epoch import epoch_of_fit
 from framespool._ranks import cores_per_rank
 from framespool._validate_args import integer
 from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
@@ -68,6 +69,10 @@ class _Batches(Base):
 
     def __len__(self) -> int:
         """Batches per epoch of this rank, over all workers."""
+        started = epoch_of_fit()
+        if started is not None:
+            self._epochs.select(started[0], repeat=started[1])
+            self._unused = False
         part = self._part()
         if self._length is None or self._length[0] != part:
             # Workers, threads and the seed do not change it.
@@ -191,17 +196,19 @@ class _EpochCounter:
     _EPOCHS, _KEYS = 1 << 32, 1 << 30
 
     def __init__(self) -> None:
-        #: The selected epoch, then the latest word; 0 before the first iteration.
-        self._shared = torch.zeros(2, dtype=torch.int64).share_memory_()
+        #: The selected epoch, then the latest word, which is 0 before the first iteration; then whether all iterations
+        #: have the selected epoch.
+        self._shared = torch.zeros(3, dtype=torch.int64).share_memory_()
 
-    def select(self, epoch: int) -> None:
-        """Selects the epoch of the next iteration."""
+    def select(self, epoch: int, *, repeat: bool = False) -> None:
+        """Selects the epoch of the next iteration, or of all."""
         self._shared[1] = 0
         self._shared[0] = epoch
+        self._shared[2] = int(repeat)
 
     def next(self) -> int:
         """Returns the epoch of an iteration that starts now."""
-        selected, word = self._shared.tolist()
+        selected, word, _ = self._shared.tolist()
         return selected + self._advanced(word)
 
     def start(self, iteration: int, resumed: int | None = None) -> int:
@@ -218,7 +225,7 @@ class _EpochCounter:
         if resumed is not None:
             self._shared[0], self._shared[1] = resumed, key * self._EPOCHS
             return resumed
-        selected, word = self._shared.tolist()
+        selected, word, _ = self._shared.tolist()
         if word // self._EPOCHS == key:
             return selected + word % self._EPOCHS
         advanced = self._advanced(word)
@@ -226,7 +233,7 @@ class _EpochCounter:
         return selected + advanced
 
     def _advanced(self, word: int) -> int:
-        return word % self._EPOCHS + 1 if word else 0
+        return word % self._EPOCHS + 1 if word and not self._shared[2] else 0
 
 
 def _warn_oversubscribed(workers: int, threads: int) -> None:

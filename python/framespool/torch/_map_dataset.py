@@ -13,6 +13,7 @@ from typing import Any
 
 from framespool._batch_sampler import resolve_seed
 from framespool._clip_loader import ClipLoader
+from framespool._lightning_epoch import epoch_of_fit
 from framespool._ranks import cores_per_rank
 from framespool._validate_args import choice, integer, user_stacklevel
 from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
@@ -172,6 +173,9 @@ class VideoDataset(MapBase):
 
     def __len__(self) -> int:
         """Number of clips. Opens the videos if the clip sampler counts clips by their lengths."""
+        started = epoch_of_fit()
+        if started is not None and started[0] > 0 and started[0] != self.epoch:
+            self.set_epoch(started[0])
         if self._length is None:
             self._length = self._here().num_clips
         return self._length

@@ -145,7 +145,8 @@ impl StoredClips {
         let [frames, height, width, code] = clip.tag();
         let shape = pipeline.shape(frames as usize, (width, height));
         let dtype = [pipeline.dtype, Dtype::U8].into_iter().find(|&dtype| code_of(dtype) == code)?;
-        Some(ClipShape { dtype, ..shape }).filter(|shape| shape.bytes().map(|b| b as u64) == Some(clip.num_bytes()))
+        Some(ClipShape { dtype, ..shape })
+            .filter(|shape| shape.bytes().map(|b| b as u64) == Some(clip.num_bytes()))
     }
 }
 

@@ -360,9 +360,9 @@ def check_epochs_differ(data: Data, passes: list[list[list[Clip]]]) -> None:
 def check_data_loader(data: Data) -> None:
     """A `DataLoader`, also with another number of workers."""
     passes, workers = _passes(data, data.run.workers), data.run.workers
-    # With persistent workers a `DataLoader` draws fewer numbers from its generator, so that its samplers have other orders.
-    draws_alike = data.run.source == "clips" or not workers.get("persistent_workers")
-    if workers["num_workers"] and workers.get("in_order", True) and draws_alike:
+    # With persistent workers a `DataLoader` draws fewer numbers from its generator: its samplers have other orders.
+    same_draws = data.run.source == "clips" or not workers.get("persistent_workers")
+    if workers["num_workers"] and workers.get("in_order", True) and same_draws:
         require(passes == _passes(data, {"num_workers": 0}), "other workers deliver other batches", passes)
 
 

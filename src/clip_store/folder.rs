@@ -54,6 +54,7 @@ pub struct Writer {
     log: File,
     /// Locked until the process ends, however it ends.
     _lock: File,
+    owner_pid: u32,
 }
 
 impl Writer {
@@ -66,7 +67,7 @@ impl Writer {
         let lock = create_file(&folder.join(LOCK_NAME))?;
         lock.lock()?;
         let log = OpenOptions::new().append(true).create_new(true).mode(0o600).open(folder.join(LOG_NAME))?;
-        Ok(Self { run, folder, log, _lock: lock })
+        Ok(Self { run, folder, log, _lock: lock, owner_pid: std::process::id() })
     }
 
     /// The folder of the run.
@@ -86,7 +87,8 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if segments(&self.folder).next().is_none() {
+        // A forked child process may drop it, while its parent uses the folder.
+        if self.owner_pid == std::process::id() && segments(&self.folder).next().is_none() {
             let _ = fs::remove_dir_all(&self.folder);
             let _ = fs::remove_dir(&self.run); // fails while other processes have folders there
         }

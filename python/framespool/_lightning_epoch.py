@@ -123,9 +123,12 @@ def epoch_of_fit() -> tuple[int, bool] | None:
     connector = getattr(loop.trainer, "_checkpoint_connector", None)
     saved = (getattr(connector, "_loaded_checkpoint", None) or {}).get("loops", {}).get("fit_loop", {})
     epoch = loop.epoch_progress.current.processed
+    # A checkpoint of the last batch of an epoch is from before the end of the epoch, but a resumed run starts the next.
     if saved and epoch == 0:
-        epoch = saved["epoch_progress"]["current"]["processed"]
-    return epoch, False
+        progress = saved["epoch_progress"]["current"]
+        is_last = saved["epoch_loop.batch_progress"]["is_last_batch"]
+        return progress["processed"] + (is_last and progress["ready"] > progress["processed"]), False
+    return epoch + (loop.restarting and loop.epoch_loop.batch_progress.is_last_batch), False
 
 
 def _is_new(loader: BaseLoader[Any], loop: Any) -> bool:

@@ -336,5 +336,10 @@ def test_lightning_resumes_a_data_loader_at_its_epoch(short_clips, tmp_path, wor
         trainer.save_checkpoint(tmp_path / "ended.ckpt")
         resumed, _ = fit(3, items, resume=tmp_path / "ended.ckpt")
         assert begun + resumed == whole
+        # This checkpoint is of the last batch, before the end of the epoch.
+        saving = pl.callbacks.ModelCheckpoint(tmp_path / str(items), "batch", every_n_train_steps=2)
+        fit(1, items, enable_checkpointing=True, callbacks=[saving])
+        resumed, _ = fit(3, items, resume=tmp_path / str(items) / "batch.ckpt")
+        assert begun + resumed == whole
     overfit, _ = fit(3, False, overfit_batches=1)
     assert overfit[0] == overfit[1] == overfit[2]

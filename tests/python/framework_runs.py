@@ -628,10 +628,10 @@ def _check_fit(data: Data, fit: _Fit, seen: list[tuple[int, int, list[Clip]]], f
             if overfit:
                 require(batches == epochs[first][: len(batches)] or run.sampler == "random", "overfit", batches)
                 continue
-            # Lightning requests the length again, and with it the dataset reads the epoch, when it reloads the loader.
+            # The dataset reads the epoch when Lightning requests its length: as a fit begins and as loaders are reloaded.
             every = trainer.get("reload_dataloaders_every_n_epochs", 0)
-            reloaded = epoch - epoch % every if every else 0
-            chosen = epoch if run.arguments["sets_epoch"] else reloaded
+            read = epoch - (epoch - first) % every if every else first
+            chosen = epoch if run.arguments["sets_epoch"] else read
             check_pass(data, chosen, batches, complete=limit == count and not last)
             continue
         expected = data.epoch(0 if overfit else epoch)

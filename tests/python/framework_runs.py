@@ -628,7 +628,7 @@ def _check_fit(data: Data, fit: _Fit, seen: list[tuple[int, int, list[Clip]]], f
             if overfit:
                 require(batches == epochs[first][: len(batches)] or run.sampler == "random", "overfit", batches)
                 continue
-            # The dataset reads the epoch when Lightning requests its length: as a fit begins and as loaders are reloaded.
+            # The dataset reads the epoch when Lightning requests its length: for each fit, and for reloaded loaders.
             every = trainer.get("reload_dataloaders_every_n_epochs", 0)
             read = epoch - (epoch - first) % every if every else first
             chosen = epoch if run.arguments["sets_epoch"] else read

@@ -55,8 +55,10 @@ impl StoredClips {
         }
         let pipeline = &config.pipeline;
         let settings = format!(
-            "{PIXEL_VERSION} {} {} {:?} {:?} {:?}",
+            "{PIXEL_VERSION} {} {} {} {:?} {:?} {:?}",
             env!("CARGO_PKG_VERSION"),
+            // It changes with the rules that assign indices to frames.
+            crate::index::cache::FORMAT,
             crate::ffmpeg::version(),
             config.stream,
             config.images,

@@ -314,7 +314,7 @@ impl Worker {
         let (identity, index) = (video.identity(), video.index());
         // A task of an earlier epoch may be about to make some of the clips.
         let mut task = None;
-        let mut has_task = true;
+        let mut has_asked = false;
         let (mut remaining, mut later) = (Vec::new(), Vec::new());
         for mut request in std::mem::take(&mut group.requests) {
             let slot = request.slot;
@@ -342,7 +342,7 @@ impl Worker {
                 scheduler.complete_clip(iteration, request.seq, metadata, data);
                 continue;
             }
-            if std::mem::take(&mut has_task) {
+            if !std::mem::replace(&mut has_asked, true) {
                 task = scheduler.take_ahead_task(group.video);
             }
             if task.as_mut().is_some_and(|task| task.adopt((iteration, group.epoch), digest, &request)) {

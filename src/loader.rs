@@ -8,6 +8,7 @@ mod byte_lru;
 pub mod catalog;
 mod collate;
 mod config;
+mod content_keys;
 mod cost_estimate;
 mod decode_task;
 mod epoch;
@@ -88,6 +89,9 @@ pub struct ClipMetadata {
     pub geometry: Vec<Map>,
     /// Whether the clip only fills a batch or equalizes the number of clips among ranks.
     pub padding: bool,
+    /// Digest of everything that determines the frames of the clip; `None` for a file whose content could change without
+    /// a sign of it.
+    pub content_key: Option<u128>,
 }
 
 /// See [`Loader::describe_clip`].
@@ -203,10 +207,7 @@ impl Loader {
         }
         let stats = Arc::new(StatsCollector::default());
         let config = Arc::new(config);
-        let (samples, sampling) = (config.samples.clone(), config.sampling.clone());
-        let catalog =
-            VideoCatalog::new(samples, sampling, config.images, config.stream, config.index.clone())
-                .wait_for_outages(config.outage_timeout);
+        let catalog = VideoCatalog::new(&config);
         let catalog = Arc::new(catalog.count_clips(config.threads, config.on_error, &stats, progress)?);
         if catalog.num_clips() == 0 {
             return Err(catalog.no_clips_error());
@@ -232,7 +233,7 @@ impl Loader {
             options.cached_clips = config.cached_clips();
         }
         let order = BatchSampler::new(order)?;
-        let stored = StoredClips::open(&config)?;
+        let stored = StoredClips::open(&config, &catalog.content_keys)?;
         let workers = WorkerPool::start(&config, catalog.clone(), stored, stats.clone())?;
         // Blocks for the open batches, and for the one or two batches that the consumer holds.
         let output_device = workers.scheduler.backends.output_device.as_ref().map(|gpu| gpu.device().clone());

@@ -58,7 +58,7 @@ class BatchMethods:
             >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.random(sequence_length=4), batch_size=1)
             >>> batch = next(iter(loader))
             >>> sorted(batch.as_dict())[:3]
-            ['clip_ids', 'frames', 'geometry']
+            ['clip_ids', 'content_keys', 'frames']
         """
         named = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
         return {name: value for name, value in named if not is_absent(value)}

@@ -66,6 +66,10 @@ class Batch(BatchMethods):
         geometry: (N, 2, 3) float64, the affine map from the video's frame, as displayed, to the frames of the result,
             for `transforms.map_points()` and `transforms.map_boxes()`; (N, V, 2, 3) for V views. With
             `per_frame=True` transforms it is that of the first frame.
+        content_keys: (N, 16) uint8, digest of everything that determines the frames of the clip: the file and its
+            version, frame indices, transforms, the version of the library and, with random transforms, seed, epoch and
+            clip. It does not cover `MixUp`, `CutMix` and a callable at the end of the transforms. Zeros if a change of
+            the file could not be noticed: bytes in memory, and servers that send neither an ETag nor a time.
         video_info: (N, 6) float64, about the video of each clip, or the segment of one that is its sample: number of
             frames, average frames per second, duration in seconds, height and width as displayed, and the index of its
             first frame within the file; see `video_metadata()`.
@@ -102,6 +106,7 @@ class Batch(BatchMethods):
     view_ids: Tensor
     padding: Tensor
     geometry: Tensor
+    content_keys: Tensor
     video_info: Tensor
     columns: dict[str, Any] = field(default_factory=dict)
     unpadded_sizes: Tensor | None = None

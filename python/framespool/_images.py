@@ -51,6 +51,7 @@ class ImageBatch(BatchMethods):
         sizes: (N, 2) int64, height and width of each image file, after EXIF orientation.
         padding: (N,) bool, true for images that only fill a batch or make ranks equal.
         geometry: (N, 2, 3) float64, as in `Batch`.
+        content_keys: (N, 16) uint8, as in `Batch`; masks do not count.
         masks: Labels of the pixels, (N, H, W) uint8 or a list of N Tensors, if the loader was given masks, else `None`.
         columns: The values of `dataset.columns` by name, as in `Batch`.
         unpadded_sizes: (N, 2) int64 with `collate="pad"`: height and width of each image without padding. Otherwise
@@ -74,6 +75,7 @@ class ImageBatch(BatchMethods):
     sizes: Tensor
     padding: Tensor
     geometry: Tensor
+    content_keys: Tensor
     masks: Tensor | list[Tensor] | None = None
     columns: dict[str, Any] = field(default_factory=dict)
     unpadded_sizes: Tensor | None = None
@@ -311,6 +313,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             sizes=first["sizes"],
             padding=first["padding"],
             geometry=first["geometry"],
+            content_keys=first["content_keys"],
             masks=masks,
             columns=values["columns"],
             unpadded_sizes=first.get("unpadded_sizes"),

@@ -451,6 +451,8 @@ fn batch_to_dict<'py>(
     put("indices", Tensor::copied(indices.into_iter(), shaped(&[t]), ElementType::I64))?;
     let times: Vec<_> = padded_rows(&clips, t, |c| &c.pts_seconds, f64::NAN).map(f64::to_ne_bytes).collect();
     put("pts_seconds", Tensor::copied(times.into_iter(), shaped(&[t]), ElementType::F64))?;
+    let keys = clips.iter().map(|c| c.content_key.unwrap_or(0).to_be_bytes());
+    put("content_keys", Tensor::copied(keys, shaped(&[16]), ElementType::U8))?;
     let mask: Vec<_> = padded_rows(&clips, t, |c| &c.mask, false).map(|m| [u8::from(m)]).collect();
     put("mask", Tensor::copied(mask.into_iter(), shaped(&[t]), ElementType::Bool))?;
     let sizes: Vec<_> = videos().flat_map(|c| [c.size.1, c.size.0]).map(i64::from).collect();

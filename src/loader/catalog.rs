@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::byte_lru::ByteLru;
+use super::content_keys::ContentKeys;
 use super::stats::StatsCollector;
-use super::{Mixture, OnError};
+use super::{LoaderConfig, Mixture, OnError};
 use crate::batch_sampler::grouped_shuffle::VideoClips;
 use crate::batch_sampler::rng::{purpose, Rng, RngKey};
 use crate::batch_sampler::MixConfig;
@@ -79,6 +80,8 @@ pub struct VideoCatalog {
     store: Option<Arc<IndexCache>>,
     /// How long an unavailable server is waited for; `None` for the default.
     pub(super) outage_timeout: Option<Duration>,
+    /// The keys of its clips.
+    pub(super) content_keys: ContentKeys,
 }
 
 /// The index of a video, and the identity of the file for which it was built.
@@ -97,38 +100,24 @@ impl CachedIndex {
 }
 
 impl VideoCatalog {
-    pub(super) fn new(
-        samples: Arc<SampleTable>,
-        sampling: ClipSamplerRef,
-        images: bool,
-        stream: Option<u32>,
-        store: Option<Arc<IndexCache>>,
-    ) -> Self {
-        let fixed_num_clips = sampling.fixed_num_clips().unwrap_or(0);
-        let first_samples = samples.first_sample_of_file();
-        let index_cache = Mutex::new(ByteLru::new(MAX_INDEX_BYTES));
-        let readers = Mutex::default();
+    pub(super) fn new(config: &LoaderConfig) -> Self {
         Self {
-            samples,
-            first_samples,
-            sampling,
-            images,
-            stream,
+            samples: config.samples.clone(),
+            first_samples: config.samples.first_sample_of_file(),
+            sampling: config.sampling.clone(),
+            images: config.images,
+            stream: config.stream,
             clips_up_to: None,
-            fixed_num_clips,
+            fixed_num_clips: config.sampling.fixed_num_clips().unwrap_or(0),
             longest: 0,
             num_failed: 0,
             first_errors: Vec::new(),
-            index_cache,
-            readers,
-            store,
-            outage_timeout: None,
+            index_cache: Mutex::new(ByteLru::new(MAX_INDEX_BYTES)),
+            readers: Mutex::default(),
+            store: config.index.clone(),
+            outage_timeout: config.outage_timeout,
+            content_keys: ContentKeys::new(config),
         }
-    }
-
-    /// Sets how long an unavailable server is waited for; `None` for the default.
-    pub(super) fn wait_for_outages(self, outage_timeout: Option<Duration>) -> Self {
-        Self { outage_timeout, ..self }
     }
 
     /// Determines the number of clips; indexes all videos if necessary. Meanwhile `progress` is called with the number

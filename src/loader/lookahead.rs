@@ -224,6 +224,7 @@ mod tests {
             duration_seconds: 1.0,
             geometry: Vec::new(),
             padding: false,
+            content_key: None,
         };
         let (builder, slots) = BatchBuffer::allocate(&MemoryPool::new(0), 1, 1).unwrap();
         drop(slots);

@@ -201,6 +201,6 @@ impl SingleClipDecoder {
         made?;
         request.buffer_slot.as_mut().map_or(Ok(()), ClipSlot::record_write)?;
         let how = (&self.config.pipeline, key);
-        Ok((metadata(&index, &self.catalog, request.slot, clip, sample, how), growing.into_clip()?))
+        Ok((metadata(&video, &self.catalog, request.slot, clip, sample, how), growing.into_clip()?))
     }
 }

@@ -8,27 +8,17 @@
 
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::{xxh3_128, xxh3_64, Xxh3Default};
+use xxhash_rust::xxh3::xxh3_64;
 
+use super::content_keys::ContentKeys;
 use super::LoaderConfig;
-use crate::batch_sampler::rng::RngKey;
-use crate::clip_sampler::ClipIndices;
 use crate::clip_store::{ClipStore, StoreCounts, StoredClip, EVERY_EPOCH};
 use crate::error::{Error, Result};
-use crate::source::Identity;
 use crate::transforms::{ClipShape, Dtype, TransformPipeline};
-
-/// Changes when the pixels of any clip change.
-const PIXEL_VERSION: u32 = 1;
 
 /// The clips on disk of one loader.
 pub(super) struct StoredClips {
     pub store: ClipStore,
-    /// Digest of what determines the bytes of all clips.
-    settings: u128,
-    /// Whether the pixels depend on the random parameters of the clip.
-    is_random: bool,
-    pads_with_zeros: bool,
     seed: u64,
     epochs: u64,
 }
@@ -46,29 +36,19 @@ impl StoredClips {
     ///
     /// # Errors
     /// `Argument` if the folder cannot be used, or if batches are on a GPU.
-    pub fn open(config: &LoaderConfig) -> Result<Option<Arc<Self>>> {
+    pub fn open(config: &LoaderConfig, keys: &ContentKeys) -> Result<Option<Arc<Self>>> {
         let Some(store) = &config.clip_store else { return Ok(None) };
         if config.gpu.device.is_some() {
             return Err(Error::Argument(
                 "clips are kept on disk only if batches are in host memory; omit the disk of the cache, or device".into(),
             ));
         }
-        let pipeline = &config.pipeline;
-        let settings = format!(
-            "{PIXEL_VERSION} {} {} {} {:?} {:?} {:?}",
-            env!("CARGO_PKG_VERSION"),
-            // It changes with the rules that assign indices to frames.
-            crate::index::cache::FORMAT,
-            crate::ffmpeg::version(),
-            config.stream,
-            config.images,
-            pipeline,
-        );
         // Epochs of loaders with other samples or another seed are unrelated.
         let samples = &config.samples;
         let ends = [0, samples.len() / 2, samples.len() - 1].map(|at| samples.location(at).name());
         let run = format!(
-            "{settings} {} {ends:?} {} {:?} {:?}",
+            "{:x} {} {ends:?} {} {:?} {:?}",
+            keys.settings(),
             samples.len(),
             config.order.seed,
             config.sampling.sequence_length(),
@@ -76,9 +56,6 @@ impl StoredClips {
         );
         Ok(Some(Arc::new(Self {
             store: ClipStore::open(store.clone(), xxh3_64(run.as_bytes()))?,
-            settings: xxh3_128(settings.as_bytes()),
-            is_random: pipeline.is_random(),
-            pads_with_zeros: config.sampling.pads_with_zeros(),
             seed: config.order.seed,
             epochs: store.epochs.max(1).into(),
         })))
@@ -86,41 +63,6 @@ impl StoredClips {
 
     pub fn counts(&self) -> StoreCounts {
         self.store.counts()
-    }
-
-    /// The key of a clip: a digest of everything that determines its bytes. `None` for a file whose content could change
-    /// without a sign of it.
-    pub fn key(&self, file: &Identity, sample: &ClipIndices, key: RngKey) -> Option<u128> {
-        let mut digest = Xxh3Default::new();
-        digest.update(&self.settings.to_le_bytes());
-        match file {
-            Identity::File { device, inode, len, mtime_ns, ctime_ns, start } => {
-                for number in [*device, *inode, *len, *start] {
-                    digest.update(&number.to_le_bytes());
-                }
-                digest.update(&mtime_ns.to_le_bytes());
-                digest.update(&ctime_ns.to_le_bytes());
-            }
-            Identity::Remote { url, len, tag, start } if !tag.is_empty() => {
-                digest.update(url.as_bytes());
-                digest.update(&[0]);
-                digest.update(tag.as_bytes());
-                digest.update(&len.to_le_bytes());
-                digest.update(&start.to_le_bytes());
-            }
-            Identity::Remote { .. } | Identity::Memory(..) => return None,
-        }
-        digest.update(&(sample.indices.len() as u64).to_le_bytes());
-        sample.indices.iter().for_each(|index| digest.update(&index.to_le_bytes()));
-        if self.pads_with_zeros {
-            sample.mask.iter().for_each(|&real| digest.update(&[u8::from(real)]));
-        }
-        if self.is_random {
-            for number in [key.seed, key.epoch, key.clip, key.occurrence] {
-                digest.update(&number.to_le_bytes());
-            }
-        }
-        Some(digest.digest128())
     }
 
     /// The last epoch for whose clips a video is decoded in this epoch.
@@ -164,14 +106,7 @@ mod tests {
     fn runs_end_before_the_phase_of_the_video() {
         let folder = std::env::temp_dir().join(format!("framespool-runs-{}", std::process::id()));
         let config = crate::clip_store::ClipStoreConfig { folder: folder.clone(), bytes: 0, epochs: 8 };
-        let clips = StoredClips {
-            store: ClipStore::open(config, 0).unwrap(),
-            settings: 0,
-            is_random: false,
-            pads_with_zeros: false,
-            seed: 3,
-            epochs: 8,
-        };
+        let clips = StoredClips { store: ClipStore::open(config, 0).unwrap(), seed: 3, epochs: 8 };
         let mut first = 0;
         for video in 0..1000 {
             let mut epoch = 0;

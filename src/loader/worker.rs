@@ -312,6 +312,7 @@ impl Worker {
             catch_unwind(AssertUnwindSafe(|| self.catalog.open(group.video, &self.stats, &interrupt)));
         let Ok(Ok(video)) = opened else { return Some(group) }; // reported by the plan
         let (identity, index) = (video.identity(), video.index());
+        let keys = &self.catalog.clone().content_keys;
         // A task of an earlier epoch may be about to make some of the clips.
         let mut task = None;
         let mut has_asked = false;
@@ -323,7 +324,7 @@ impl Worker {
             let key = slot.transform_key(seed, group.epoch, slot.clip);
             let sampled = catch_unwind(AssertUnwindSafe(|| self.catalog.sample(index, sampling_key)));
             let found = match sampled {
-                Ok(Ok(sample)) => stored.key(&identity, &sample, key).map(|key| (key, sample)),
+                Ok(Ok(sample)) => keys.key(&identity, &sample, key).map(|key| (key, sample)),
                 _ => None,
             };
             let Some((digest, sample)) = found else {
@@ -337,7 +338,7 @@ impl Worker {
             if let Some(data) = request.due.then(|| self.read_stored(&stored, digest, &mut request)).flatten()
             {
                 let how = (&self.config.pipeline, key);
-                let metadata = decode_task::metadata(index, &self.catalog, slot, slot.clip, sample, how);
+                let metadata = decode_task::metadata(&video, &self.catalog, slot, slot.clip, sample, how);
                 drop(request.buffer_slot.take()); // before the report: the batch buffer freezes only without live slots
                 scheduler.complete_clip(iteration, request.seq, metadata, data);
                 continue;

@@ -40,6 +40,7 @@ def delivered(clips: fsp.ClipLoader) -> list[Any]:
             if isinstance(batch.indices, list)
             else batch.indices.tolist(),
             batch.padding.tolist(),
+            batch.content_keys.tolist(),
             frames_of(batch),
         )
         for batch in clips
@@ -279,3 +280,31 @@ def test_arguments(tiny_clips, tmp_path):
         loader(tiny_clips, file)
     with pytest.raises(fsp.ArgumentError, match="only if batches are in host memory"):
         loader(tiny_clips, tmp_path, device="cuda:0")
+
+
+def keys(clips: fsp.ClipLoader) -> dict[int, bytes]:
+    """The content keys of the next epoch by clip."""
+    found = {}
+    for batch in clips:
+        found |= zip(batch.clip_ids.tolist(), (bytes(key) for key in batch.content_keys.tolist()), strict=True)
+    return found
+
+
+def test_content_keys_say_which_frames_are_equal(tiny_clips, tmp_path):
+    """They do not depend on the order and the number of threads."""
+    files = [shutil.copy(path, tmp_path) for path, _ in tiny_clips[:4]]
+    uniform, resize = fsp.samplers.uniform(sequence_length=4), [fsp.transforms.Resize((16, 16))]
+    fixed = loader(files, sampler=uniform, transforms=resize)
+    first = keys(fixed)
+    assert len(set(first.values())) == 4
+    assert keys(fixed) == first == keys(loader(files, sampler=uniform, transforms=resize, shuffle=False, num_threads=1))
+    assert not set(first.values()) & set(
+        keys(loader(files, sampler=uniform, transforms=resize, dtype="float32")).values()
+    )
+    varying = loader(files, sampler=uniform)
+    assert not set(keys(varying).values()) & set(keys(varying).values())
+    Path(files[0]).write_bytes(Path(tiny_clips[4][0]).read_bytes())
+    changed = keys(loader(files, sampler=uniform, transforms=resize))
+    assert [clip for clip in first if changed[clip] != first[clip]] == [0]
+    content = [Path(path).read_bytes() for path in files]
+    assert set(keys(loader(content, sampler=uniform)).values()) == {bytes(16)}

@@ -22,7 +22,7 @@ use crate::index::VideoIndex;
 use crate::source::Identity;
 use crate::transforms::{maps_to_output, ClipShape, Dtype, TransformExecutor, TransformPipeline};
 use crate::units::{DecodeIndex, PresentationIndex};
-use crate::video::LazyClipOutput;
+use crate::video::{LazyClipOutput, Video};
 
 /// Number of packets after which a task takes no further group of pictures: overlapping clips could otherwise
 /// chain a whole film together.
@@ -150,7 +150,7 @@ pub(in super::super) fn plan(
         }
         all.extend_from_slice(&resolved.frames);
         let pipeline = executor.pipeline();
-        clips.push(Some(resolved.into_clip(request, task_params, pipeline, &index, scheduler, reserved)));
+        clips.push(Some(resolved.into_clip(request, task_params, pipeline, &opened, scheduler, reserved)));
     }
     for (request, resolved, reserved, ticket) in ahead {
         let number = clips.len();
@@ -159,7 +159,7 @@ pub(in super::super) fn plan(
         }
         all.extend_from_slice(&resolved.frames);
         let clip =
-            resolved.into_clip(request, task_params, executor.pipeline(), &index, scheduler, Some(reserved));
+            resolved.into_clip(request, task_params, executor.pipeline(), &opened, scheduler, Some(reserved));
         clips.push(Some(Clip { ticket: Some(ticket), ..clip }));
     }
     let deadline = |range: &DecodeRange| {
@@ -203,6 +203,7 @@ fn clips_of_later_epochs(
     executor: &mut TransformExecutor,
 ) -> Vec<ClipAhead> {
     let mut ahead: Vec<ClipAhead> = Vec::new();
+    let keys = &task_params.catalog.content_keys;
     let last = stored.last_epoch(video, epoch);
     for epoch in epoch + 1..=last.max(epoch + 1) {
         for (request, ..) in chosen.iter().filter(|(request, ..)| !request.slot.padding) {
@@ -216,7 +217,7 @@ fn clips_of_later_epochs(
             let Some((resolved, is_fixed)) = resolve(task_params, index, epoch, &mut request) else {
                 continue;
             };
-            let Some(key) = stored.key(identity, &resolved.sample, resolved.key) else { return ahead };
+            let Some(key) = keys.key(identity, &resolved.sample, resolved.key) else { return ahead };
             let due = if is_fixed && !executor.pipeline().is_random() { EVERY_EPOCH } else { epoch };
             if due != EVERY_EPOCH && epoch > last || stored.store.contains(key) {
                 continue;
@@ -293,7 +294,7 @@ impl TaskBuilder<'_> {
 
 /// Builds the metadata of a clip that can be made.
 pub(in super::super) fn metadata(
-    index: &Arc<VideoIndex>,
+    opened: &Video,
     catalog: &VideoCatalog,
     slot: SampledClip,
     clip_id: u64,
@@ -301,6 +302,8 @@ pub(in super::super) fn metadata(
     (pipeline, key): (&TransformPipeline, RngKey),
 ) -> ClipMetadata {
     let (video, view_id) = catalog.locate(clip_id);
+    let index = opened.index();
+    let content_key = catalog.content_keys.key(&opened.identity(), &sample, key);
     let (params, display) = (&index.info.params, index.info.display());
     let part = catalog.part(video, index);
     // If the transforms do not fit the video, the clip is an error, which is reported when it is made.
@@ -324,6 +327,7 @@ pub(in super::super) fn metadata(
         duration_seconds: part.duration_seconds(),
         geometry: geometry.unwrap_or_default(),
         padding: slot.padding,
+        content_key,
     }
 }
 
@@ -354,7 +358,7 @@ impl ResolvedRequest {
         request: ClipRequest,
         task_params: &TaskParams<'_>,
         pipeline: &TransformPipeline,
-        index: &Arc<VideoIndex>,
+        opened: &Video,
         scheduler: &Scheduler<DecodeTask>,
         reserved: Option<MemoryReservation>,
     ) -> Clip {
@@ -363,12 +367,13 @@ impl ResolvedRequest {
             Some((buffer_slot, shape)) => ClipDestination::BatchSlot(SlotOutput { buffer_slot, shape }),
             None => ClipDestination::Cache(LazyClipOutput::from_pool(scheduler.cache_pool.clone()), reserved),
         };
+        let index = opened.index();
         let mut packets: Vec<_> = self.frames.iter().map(|f| index.frames[f.as_usize()].packet).collect();
         packets.sort_unstable();
         packets.dedup();
         let frames_remaining = self.frames.len();
         let how = (pipeline, self.key);
-        let metadata = metadata(index, task_params.catalog, slot, slot.clip, self.sample, how);
+        let metadata = metadata(opened, task_params.catalog, slot, slot.clip, self.sample, how);
         Clip {
             seq,
             slot,

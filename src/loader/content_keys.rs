@@ -1,0 +1,81 @@
+//! Keys of clips: digests of everything that determines their frames.
+
+use xxhash_rust::xxh3::{xxh3_128, Xxh3Default};
+
+use super::{DecoderBackend, LoaderConfig};
+use crate::batch_sampler::rng::RngKey;
+use crate::clip_sampler::ClipIndices;
+use crate::source::Identity;
+
+/// Changes when the pixels of any clip change.
+const PIXEL_VERSION: u32 = 1;
+
+/// Makes the keys of the clips of a loader.
+pub(super) struct ContentKeys {
+    /// Digest of what determines the frames of all clips.
+    settings: u128,
+    /// Whether the pixels depend on the random parameters of the clip.
+    is_random: bool,
+    pads_with_zeros: bool,
+}
+
+impl ContentKeys {
+    pub fn new(config: &LoaderConfig) -> Self {
+        let pipeline = &config.pipeline;
+        let settings = format!(
+            "{PIXEL_VERSION} {} {} {} {:?} {:?} {} {pipeline:?}",
+            env!("CARGO_PKG_VERSION"),
+            // It changes with the rules that assign indices to frames.
+            crate::index::cache::FORMAT,
+            crate::ffmpeg::version(),
+            config.stream,
+            config.images,
+            // Its samples differ from those of the other decoders.
+            config.gpu.decoder == DecoderBackend::Nvjpeg,
+        );
+        Self {
+            settings: xxh3_128(settings.as_bytes()),
+            is_random: pipeline.is_random(),
+            pads_with_zeros: config.sampling.pads_with_zeros(),
+        }
+    }
+
+    /// Digest of what determines the frames of all clips.
+    pub fn settings(&self) -> u128 {
+        self.settings
+    }
+
+    /// The key of a clip. `None` for a file whose content could change without a sign of it.
+    pub fn key(&self, file: &Identity, sample: &ClipIndices, key: RngKey) -> Option<u128> {
+        let mut digest = Xxh3Default::new();
+        digest.update(&self.settings.to_le_bytes());
+        match file {
+            Identity::File { device, inode, len, mtime_ns, ctime_ns, start } => {
+                for number in [*device, *inode, *len, *start] {
+                    digest.update(&number.to_le_bytes());
+                }
+                digest.update(&mtime_ns.to_le_bytes());
+                digest.update(&ctime_ns.to_le_bytes());
+            }
+            Identity::Remote { url, len, tag, start } if !tag.is_empty() => {
+                digest.update(url.as_bytes());
+                digest.update(&[0]);
+                digest.update(tag.as_bytes());
+                digest.update(&len.to_le_bytes());
+                digest.update(&start.to_le_bytes());
+            }
+            Identity::Remote { .. } | Identity::Memory(..) => return None,
+        }
+        digest.update(&(sample.indices.len() as u64).to_le_bytes());
+        sample.indices.iter().for_each(|index| digest.update(&index.to_le_bytes()));
+        if self.pads_with_zeros {
+            sample.mask.iter().for_each(|&real| digest.update(&[u8::from(real)]));
+        }
+        if self.is_random {
+            for number in [key.seed, key.epoch, key.clip, key.occurrence] {
+                digest.update(&number.to_le_bytes());
+            }
+        }
+        Some(digest.digest128())
+    }
+}

@@ -128,6 +128,11 @@ impl StatsCollector {
         change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Whether the consumer has received a batch.
+    pub(super) fn has_delivered(&self) -> bool {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner).batches > 0
+    }
+
     /// Records the failure of a video, or of one of its clips if `clip`.
     pub(super) fn failure(&self, video_id: u32, error: &Error, clip: bool) {
         self.add(|s| *s.errors.entry(error.kind()).or_default() += 1);

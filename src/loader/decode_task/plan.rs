@@ -130,7 +130,7 @@ pub(in super::super) fn plan(
     }
     let ahead = scheduler.stored.as_ref().map_or_else(Vec::new, |stored| {
         let identity = opened.identity();
-        let context = (&index, task_params, scheduler);
+        let context = (&index, task_params, scheduler, stats.has_delivered());
         clips_of_later_epochs(
             stored,
             &identity,
@@ -199,7 +199,12 @@ fn clips_of_later_epochs(
     (video, epoch): (u32, u64),
     chosen: &[(ClipRequest, ResolvedRequest, Option<MemoryReservation>)],
     packet_ranges: &mut PacketRangeSet,
-    (index, task_params, scheduler): (&Arc<VideoIndex>, &TaskParams<'_>, &Scheduler<DecodeTask>),
+    (index, task_params, scheduler, has_delivered): (
+        &Arc<VideoIndex>,
+        &TaskParams<'_>,
+        &Scheduler<DecodeTask>,
+        bool,
+    ),
     executor: &mut TransformExecutor,
 ) -> Vec<ClipAhead> {
     let mut ahead: Vec<ClipAhead> = Vec::new();
@@ -219,7 +224,8 @@ fn clips_of_later_epochs(
             };
             let Some(key) = keys.key(identity, &resolved.sample, resolved.key) else { return ahead };
             let due = if is_fixed && !executor.pipeline().is_random() { EVERY_EPOCH } else { epoch };
-            if due != EVERY_EPOCH && epoch > last || stored.store.contains(key) {
+            // The consumer waits for its first batch, so these videos are decoded again in the next epoch.
+            if due != EVERY_EPOCH && (epoch > last || !has_delivered) || stored.store.contains(key) {
                 continue;
             }
             if let Some((.., ticket)) = ahead.iter_mut().find(|(.., ticket)| ticket.key == key) {

@@ -7,6 +7,7 @@ pub mod config;
 pub mod dali;
 pub mod grouped_shuffle;
 pub mod mix;
+mod nodes;
 pub mod permutation;
 pub mod rng;
 pub mod shard;
@@ -25,6 +26,7 @@ use grouped_shuffle::weighted::{Unit, WeightedVideos};
 use grouped_shuffle::{Consumers, GroupedConfig, GroupedSampler, GroupedShuffle, VideoClips};
 use mix::grouped::GroupedMixSampler;
 use mix::MixSampler;
+use nodes::NodeSampler;
 use rng::RngKey;
 use shard::{shard_range, ContiguousBatches, GlobalBatchSplit};
 use shuffled_index::ShuffledIndex;
@@ -71,7 +73,7 @@ impl SampledClip {
 /// The batches of a rank are positions in an order of clips, assigned in one of two ways:
 ///
 /// - All ranks share one order of all clips and split each global batch ([`GlobalBatchSplit`]), so a different number of
-///   ranks gives the same global batches.
+///   ranks gives the same global batches. With `num_nodes`, this holds for the ranks of a machine.
 /// - Each rank has its own list, cut into batches ([`ContiguousBatches`]): with `stick_to_shard` the order of its
 ///   [`shard_range`] of the dataset, with [`ClipOrder::Torch`] and [`ClipOrder::Dali`] the order of that library. All lists
 ///   have the length of the longest rank's list (with [`LastBatchPolicy::Drop`], except for [`ClipOrder::Dali`], of the
@@ -87,6 +89,7 @@ pub struct BatchSampler {
 #[derive(Debug)]
 enum ShardingStrategy {
     GlobalBatches(GlobalBatchSplit),
+    Nodes(NodeSampler),
     Grouped(GlobalBatchSplit, GroupedSampler),
     Weighted(GlobalBatchSplit, GroupedSampler),
     PerRank(ContiguousBatches),
@@ -118,6 +121,9 @@ impl BatchSampler {
                 }
                 _ => ShardingStrategy::Mix(split(mix.clips_per_epoch()), MixSampler::new(mix)?),
             },
+            (ClipOrder::Framespool, None) if config.num_nodes > 1 => {
+                ShardingStrategy::Nodes(NodeSampler::new(&config)?)
+            }
             (ClipOrder::Framespool, None) if config.stick_to_shard => {
                 let ranks = u64::from(num_shards);
                 let length = match last_batch {
@@ -154,6 +160,7 @@ impl BatchSampler {
         match &self.strategy {
             ShardingStrategy::Grouped(_, sampler) => Some(sampler.config),
             ShardingStrategy::GroupedMix(_, sampler) => Some(sampler.config),
+            ShardingStrategy::Nodes(sampler) => sampler.grouped(),
             _ => None,
         }
     }
@@ -172,8 +179,8 @@ impl BatchSampler {
     /// Number of clip requests that a loader of this worker must see ahead to find the clips that share decoding.
     pub fn lookahead_clips(&self) -> u64 {
         let repeats = self.slots_per_unit();
-        let BatchSamplerConfig { num_shards, num_workers, batch_size, .. } = self.config;
-        let consumers = u64::from(num_shards.max(1)) * u64::from(num_workers.max(1));
+        let BatchSamplerConfig { num_shards, num_nodes, num_workers, batch_size, .. } = self.config;
+        let consumers = u64::from((num_shards / num_nodes).max(1)) * u64::from(num_workers.max(1));
         self.grouped().map_or(0, |grouped| {
             (grouped.block_size / consumers).saturating_add(batch_size.into()).saturating_mul(repeats)
         })
@@ -181,9 +188,12 @@ impl BatchSampler {
 
     /// Prepares an epoch in the background, where its first batch would take long otherwise.
     pub fn prepare_epoch(&self, epoch: u64) {
-        if let ShardingStrategy::Grouped(_, sampler) | ShardingStrategy::Weighted(_, sampler) = &self.strategy
-        {
-            sampler.prepare(epoch);
+        match &self.strategy {
+            ShardingStrategy::Grouped(_, sampler) | ShardingStrategy::Weighted(_, sampler) => {
+                sampler.prepare(epoch);
+            }
+            ShardingStrategy::Nodes(sampler) => sampler.prepare_epoch(epoch),
+            _ => {}
         }
     }
 
@@ -234,6 +244,7 @@ impl BatchSampler {
                 let mut shuffled = self.shuffled_index(epoch, 0, 0..self.config.num_clips);
                 self.rank_clips(split, batch, |at| (shuffled.clip(at), 0))
             }
+            ShardingStrategy::Nodes(sampler) => sampler.batch(epoch, batch),
             ShardingStrategy::Grouped(split, sampler) => {
                 let Some((clips, positions)) = self.strided_positions(split, batch) else {
                     return Vec::new();
@@ -343,6 +354,7 @@ impl BatchSampler {
             | ShardingStrategy::Weighted(shared, _)
             | ShardingStrategy::GroupedMix(shared, _)
             | ShardingStrategy::Mix(shared, _) => split(shared),
+            ShardingStrategy::Nodes(sampler) => split(sampler.split()),
             ShardingStrategy::PerRank(own) => chunks(own),
             ShardingStrategy::Torch(torch) => chunks(torch.batches()),
             ShardingStrategy::Dali(dali) => chunks(dali.batches()),

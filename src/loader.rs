@@ -213,6 +213,7 @@ impl Loader {
             return Err(catalog.no_clips_error());
         }
         let grouped = matches!(config.order.shuffle, Shuffle::Grouped(_));
+        let needs_videos = grouped || config.order.num_nodes > 1;
         let clips_per_group = config.clips_per_group()?;
         let mut order = BatchSamplerConfig {
             num_clips: catalog.num_clips() / u64::from(clips_per_group),
@@ -223,9 +224,9 @@ impl Loader {
                 Some(_) => Some(catalog.sample_clips()),
                 // A group is never divided, so each video is one unit.
                 None if config.group_clips => {
-                    grouped.then(|| VideoClips::Equal { videos: config.samples.len() as u64, clips: 1 })
+                    needs_videos.then(|| VideoClips::Equal { videos: config.samples.len() as u64, clips: 1 })
                 }
-                None => grouped.then(|| catalog.video_clips(config.mixture.as_ref())),
+                None => needs_videos.then(|| catalog.video_clips(config.mixture.as_ref())),
             },
             ..config.order.clone()
         };

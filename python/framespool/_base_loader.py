@@ -21,7 +21,7 @@ from framespool._index_cache import cache_location
 from framespool._index_progress import IndexProgress
 from framespool._lightning_epoch import LightningSampler
 from framespool._loader_options import LoaderOptions
-from framespool._ranks import cores_per_rank, warn_unsharded
+from framespool._ranks import cores_per_rank, warn_of_machines, warn_unsharded
 from framespool._validate_args import byte_size, device_number, integer, stream_index, user_stacklevel
 from framespool.datasets import Dataset, MixtureDataset, WeightedDataset
 from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
@@ -95,6 +95,8 @@ class BaseLoader(Generic[B]):
             "exact": own.get("exact", False),
             "label_fill": None,
         }
+        if self._settings["disk_cache"] is not None:
+            warn_of_machines(ordered)
         self._pin_memory = _page_lock.checked(options.pin_memory, self._settings["device"])
         decoder = self._settings["decoder"]
         on_gpu = decoder == "nvdec" or (decoder == "auto" and self._settings["device"] is not None)

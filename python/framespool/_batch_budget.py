@@ -56,9 +56,9 @@ class BatchBudget:
     ) -> None:
         if batch_pixels is not None and batch_tokens is not None:
             raise ArgumentError("give batch_pixels or batch_tokens, not both")
-        if order["stick_to_shard"] or order["order"] != "framespool":
+        if order["stick_to_shard"] or order["num_nodes"] > 1 or order["order"] != "framespool":
             raise ArgumentError(
-                "batch_pixels and batch_tokens need the order of all ranks: omit stick_to_shard and order"
+                "batch_pixels and batch_tokens need the order of all ranks: omit stick_to_shard, num_nodes and order"
             )
         self._name = "batch_pixels" if batch_tokens is None else "batch_tokens"
         self.limit = integer(self._name, batch_pixels if batch_tokens is None else batch_tokens, least=1)

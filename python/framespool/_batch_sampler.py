@@ -278,7 +278,8 @@ class BatchSampler:
     and `sampler.batch(n, epoch=e)` is any one of them. See docs/concepts/batch-sampler.md.
 
     Ranks share each global batch. Another number of ranks with the same `batch_size * num_shards` therefore continues
-    with the same global batches, unless `stick_to_shard=True`.
+    with the same global batches, unless `stick_to_shard=True`. With `num_nodes`, keep that number and
+    `batch_size * num_shards`.
 
     `order="framespool"` computes any batch of any epoch in constant time and memory.
 
@@ -311,6 +312,7 @@ class BatchSampler:
         last_batch: `"partial"` (shorter), `"drop"`, or `"fill"` (filled with the first clips of the epoch, which
             `padding()` marks).
         stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that.
+        num_nodes: Number of machines; as for `ClipLoader`. Videos are those of `clips_per_video`.
         worker_id: Worker of this rank, from 0. Required if there are several.
         num_workers: Workers of this rank. Worker `w` gets batches `w`, `w + num_workers` and so on, as in
             PyTorch's `DataLoader`.
@@ -349,6 +351,7 @@ class BatchSampler:
     seed: int | None = 0
     last_batch: Literal["partial", "drop", "fill"] = "partial"
     stick_to_shard: bool = False
+    num_nodes: int = 1
     worker_id: int | None = None
     num_workers: int = 1
     mix: Mixture | None = None
@@ -387,6 +390,7 @@ class BatchSampler:
             "order": choice("order", self.order, ("framespool", "dali", "torch")),
             "last_batch": choice("last_batch", self.last_batch, ("partial", "drop", "fill")),
             "stick_to_shard": boolean("stick_to_shard", self.stick_to_shard),
+            "num_nodes": integer("num_nodes", self.num_nodes),
             "mix": None,
             "weights": None,
         }

@@ -98,6 +98,8 @@ def order(settings: Mapping[str, Any], mixture: MixtureDataset | None) -> dict[s
     if settings["stick_to_shard"] or settings["order"] != "framespool":
         # Each rank has a list of its own, which depends on the number of ranks.
         names += ["stick_to_shard", "num_shards"]
+    if settings["num_nodes"] > 1:
+        names += ["num_nodes"]
     if settings["num_workers"] > 1:
         names += ["num_workers"]
     if settings["repeats"] > 1:

@@ -220,6 +220,10 @@ class ClipLoader(BaseLoader[Batch]):
         num_shards: Number of ranks. All ranks get the same number of batches of the same sizes.
         stick_to_shard: Each rank keeps its own contiguous part of the dataset and shuffles that. `False`: all clips
             are distributed again each epoch.
+        num_nodes: Number of machines, if each has a disk cache of its own. It divides `num_shards`, and the ranks of a
+            machine are consecutive. The videos are divided among the machines once, at random, and each epoch is
+            shuffled within these parts, so that a machine finds the clips of its videos on its disk. A run may continue
+            on other machines with the same `num_nodes`. Not with weights, `mix()` and `stick_to_shard`.
         worker_id: Worker of this rank, from 0, for processes that share the batches of a rank; `torch.ClipDataset` sets
             it. Required if there are several.
         num_workers: Workers of this rank. Worker `w` makes only the batches `w`, `w + num_workers`, and so on. The
@@ -336,6 +340,7 @@ class ClipLoader(BaseLoader[Batch]):
         shard_id: int | None = None,
         num_shards: int = 1,
         stick_to_shard: bool = False,
+        num_nodes: int = 1,
         worker_id: int | None = None,
         num_workers: int = 1,
         seed: int | None = 0,
@@ -400,6 +405,7 @@ class ClipLoader(BaseLoader[Batch]):
             shard_id=shard_id,
             num_shards=num_shards,
             stick_to_shard=stick_to_shard,
+            num_nodes=num_nodes,
             worker_id=worker_id,
             num_workers=num_workers,
             seed=seed,

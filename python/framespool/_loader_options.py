@@ -74,6 +74,7 @@ class LoaderOptions:
     dtype: str
     hdr: str
     deinterlace: str = "weave"
+    num_nodes: int = 1
     shuffle_block_size: int | None = None
     num_streams: int | None = None
     max_chunk: int = 64
@@ -139,6 +140,7 @@ class LoaderOptions:
             "order": self.order,
             **shard_settings(self.shard_id, self.num_shards),
             "stick_to_shard": boolean("stick_to_shard", self.stick_to_shard),
+            "num_nodes": integer("num_nodes", self.num_nodes),
             **worker_settings(self.worker_id, self.num_workers, _WORKER_REMEDY),
             "seed": int(self.seed or 0),
             "last_batch": self.last_batch,

@@ -12,6 +12,7 @@ from framespool._loader_options import cores
 from framespool._validate_args import user_stacklevel
 
 _warned = False
+_warned_of_machines = False
 
 
 def cores_per_rank() -> int:
@@ -24,13 +25,18 @@ def cores_per_rank() -> int:
     Returns:
         Number of cores, at least 1.
     """
-    words = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    ranks, own = max(1, int(words) if words.isdecimal() else 1), cores()
+    ranks, own = _local_world_size(), cores()
     here, outside = len(os.sched_getaffinity(0)), _parent_cores()
     # A quota of CPU time (fewer cores than the affinity mask has) applies to all ranks together.
     if own < here or here >= outside:
         return max(1, own // ranks)
     return max(1, min(own, outside // ranks))
+
+
+def _local_world_size() -> int:
+    """Returns the number of ranks of this machine by `LOCAL_WORLD_SIZE`, 1 without it."""
+    words = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return max(1, int(words)) if words.isdecimal() else 1
 
 
 def _parent_cores() -> int:
@@ -89,5 +95,25 @@ def warn_unsharded(num_shards: int) -> None:
     warnings.warn(
         f"this is one of {ranks} ranks, but the loader has num_shards=1, so every rank reads the complete dataset; "
         "pass **framespool.torch.rank_and_world(), or shard_id= and num_shards=",
+        stacklevel=user_stacklevel(),
+    )
+
+
+def warn_of_machines(order: Mapping[str, Any]) -> None:
+    """Warns once if a loader with a disk cache has ranks on several machines, but lets videos move between them.
+
+    Args:
+        order: The settings of the order of the loader.
+    """
+    global _warned_of_machines
+    ranks, here = order["num_shards"], _local_world_size()
+    stays = order["num_nodes"] > 1 or order["stick_to_shard"]
+    if stays or _warned_of_machines or "LOCAL_WORLD_SIZE" not in os.environ or ranks <= here or ranks % here:
+        return
+    _warned_of_machines = True
+    warnings.warn(
+        f"the {ranks} ranks are on {ranks // here} machines, each with a disk cache of its own, but in each epoch most "
+        "videos are on another machine than before, which does not have their clips; "
+        f"use num_nodes={ranks // here}, or a cache folder that all machines share",
         stacklevel=user_stacklevel(),
     )

@@ -38,6 +38,8 @@ pub struct BatchSamplerArgs {
     #[pyo3(item)]
     stick_to_shard: bool,
     #[pyo3(item)]
+    num_nodes: u32,
+    #[pyo3(item)]
     worker_id: u32,
     #[pyo3(item)]
     num_workers: u32,
@@ -128,6 +130,7 @@ pub fn config(s: BatchSamplerArgs) -> Result<BatchSamplerConfig> {
         shard_id: s.shard_id,
         num_shards: s.num_shards,
         stick_to_shard: s.stick_to_shard,
+        num_nodes: s.num_nodes,
         worker_id: s.worker_id,
         num_workers: s.num_workers,
         batch_size: s.batch_size,

@@ -68,6 +68,9 @@ pub struct BatchSamplerConfig {
     /// Whether each rank reads only its own shard of the dataset; with [`ClipOrder::Dali`], the same shard in all
     /// epochs.
     pub stick_to_shard: bool,
+    /// Number of parts into which the videos are divided for all epochs, one for each machine. The ranks of a machine are
+    /// consecutive, and equally many.
+    pub num_nodes: u32,
     /// Index of this worker of the rank.
     pub worker_id: u32,
     /// Number of workers of each rank. Worker `w` delivers the rank's batches `w`, `w + num_workers`, and so
@@ -83,7 +86,8 @@ pub struct BatchSamplerConfig {
     pub last_batch: LastBatchPolicy,
     /// Datasets to mix by weight.
     pub mix: Option<MixConfig>,
-    /// The clips of each video, for [`Shuffle::Grouped`] and for weights.
+    /// The clips of each video, for [`Shuffle::Grouped`], for weights and for several machines. Without them, every clip is
+    /// a video of its own.
     pub video_clips: Option<VideoClips>,
     /// The weight of each video; of each clip, if `video_clips` is not given.
     pub weights: Option<WeightConfig>,
@@ -100,6 +104,7 @@ impl Default for BatchSamplerConfig {
             shard_id: 0,
             num_shards: 1,
             stick_to_shard: false,
+            num_nodes: 1,
             worker_id: 0,
             num_workers: 1,
             batch_size: 1,
@@ -149,6 +154,12 @@ impl BatchSamplerConfig {
                 "shard_id must be below num_shards={num_shards}, got {shard_id}; ranks count from 0"
             ));
         }
+        if self.num_nodes == 0 || !num_shards.is_multiple_of(self.num_nodes) {
+            return invalid_argument(format!(
+                "num_nodes must divide num_shards={num_shards}, got {}; it is the number of machines, each with as many ranks",
+                self.num_nodes
+            ));
+        }
         if num_workers == 0 {
             return invalid_argument(
                 "num_workers must be at least 1, got 0; use 1 when one worker makes all batches",
@@ -175,6 +186,9 @@ impl BatchSamplerConfig {
         }
         if let Some(weights) = &self.weights {
             self.check_weights(weights)?;
+        }
+        if self.num_nodes > 1 {
+            self.check_nodes()?;
         }
         if clip_order == ClipOrder::Torch && buffer {
             return invalid_argument(
@@ -242,6 +256,31 @@ impl BatchSamplerConfig {
     /// The clips of each video; without them, every clip is a video of its own.
     pub(super) fn videos(&self) -> VideoClips {
         self.video_clips.clone().unwrap_or(VideoClips::Equal { videos: self.num_clips, clips: 1 })
+    }
+
+    fn check_nodes(&self) -> Result<()> {
+        let refused =
+            |reason: &str| invalid_argument(format!("num_nodes must be 1 {reason}, got {}", self.num_nodes));
+        if self.clip_order != ClipOrder::Framespool {
+            return refused("with the orders of other libraries, which divide clips otherwise");
+        }
+        if self.stick_to_shard {
+            return refused(
+                "with stick_to_shard=True, which keeps the videos of each rank, and so of each machine",
+            );
+        }
+        if self.mix.is_some() || self.weights.is_some() {
+            return refused("with a mix or weights, which are drawn from all videos");
+        }
+        let videos = self.videos();
+        if videos.num_clips() != self.num_clips {
+            return invalid_argument(format!(
+                "clips_per_video must add up to num_clips={}, got {}; give the number of each video",
+                self.num_clips,
+                videos.num_clips()
+            ));
+        }
+        Ok(())
     }
 
     fn check_weights(&self, weights: &WeightConfig) -> Result<()> {

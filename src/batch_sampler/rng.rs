@@ -41,6 +41,10 @@ pub mod purpose {
     pub const GROUPED_SPREAD: u32 = 12;
     /// Which videos an epoch has, if videos have weights.
     pub const GROUPED_WEIGHTS: u32 = 13;
+    /// Which videos are on which machine, if each has its own.
+    pub const NODE_VIDEOS: u32 = 14;
+    /// The seeds of the orders of the machines.
+    pub const NODES: u32 = 15;
 }
 
 /// Identifies the owner of random numbers. Use clip 0 for a whole epoch.

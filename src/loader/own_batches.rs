@@ -43,9 +43,9 @@ impl Loader {
     pub fn clips_in_order(&self, epoch: u64) -> Result<Vec<SampledClip>> {
         const BATCH: u32 = 4096;
         let config = self.order.resolved_config();
-        if config.stick_to_shard || config.clip_order != ClipOrder::Framespool {
+        if config.stick_to_shard || config.num_nodes > 1 || config.clip_order != ClipOrder::Framespool {
             return Err(Error::Argument(
-                "the ranks have orders of their own; omit stick_to_shard and order".into(),
+                "the ranks have orders of their own; omit stick_to_shard, num_nodes and order".into(),
             ));
         }
         let order = BatchSampler::new(BatchSamplerConfig {

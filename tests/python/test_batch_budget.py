@@ -182,7 +182,7 @@ def test_arguments(files):
         ({"transforms": [T.Resize(32)]}, "needs transforms.SmartResize"),
         ({"batch_tokens": 0}, "batch_tokens"),
         ({"stick_to_shard": True}, "omit stick_to_shard"),
-        ({"order": "torch", "shuffle": True}, "omit stick_to_shard and order"),
+        ({"order": "torch", "shuffle": True}, "omit stick_to_shard, num_nodes and order"),
     ):
         with pytest.raises(fsp.ArgumentError, match=message):
             make(files, **more)

@@ -131,6 +131,59 @@ def test_first_batch_does_not_wait_for_clips_of_later_epochs(tiny_clips, tmp_pat
     assert cached.stats()["disk_clips_stored"] > 0
 
 
+def test_each_machine_finds_the_clips_of_its_videos(tiny_clips, tmp_path):
+    """Two machines with two ranks each; the folders are their disks."""
+    keywords = {"batch_size": 2, "num_shards": 4, "num_nodes": 2}
+    plain = [loader(tiny_clips, shard_id=rank, **keywords) for rank in range(4)]
+    ranks = [loader(tiny_clips, tmp_path / f"{rank // 2}", shard_id=rank, **keywords) for rank in range(4)]
+    assert len({len(rank) for rank in ranks}) == 1
+    videos: list[set[int]] = [set(), set()]
+    for number in range(2 * EPOCHS):
+        clips = []
+        for rank, (with_cache, without) in enumerate(zip(ranks, plain, strict=True)):
+            batches = delivered(with_cache)
+            assert batches == delivered(without)
+            found = [clip for ids, _, _, padding, *_ in batches for clip in np.array(ids)[~np.array(padding)].tolist()]
+            videos[rank // 2] |= set(found)
+            clips += found
+        assert sorted(clips) == list(range(13)), number
+    assert not videos[0] & videos[1]
+    decoded = [sum(rank.stats()["frames_decoded"] for rank in each) for each in (ranks, plain)]
+    assert decoded[0] < 0.7 * decoded[1]
+
+
+def test_state_with_machines(tiny_clips):
+    """Fits another number of ranks with the same number of machines, and no other."""
+    two = [loader(tiny_clips, shard_id=rank, num_shards=2, num_nodes=2, batch_size=2) for rank in range(2)]
+    begun = [iter(rank) for rank in two]
+    for each in begun:
+        next(each)
+    state = two[0].state_dict()
+
+    def real(batch: fsp.Batch) -> set[int]:
+        return set(batch.clip_ids.numpy()[~batch.padding.numpy()].tolist())
+
+    rest = [real(batch) for each in begun for batch in each]
+    four = [loader(tiny_clips, shard_id=rank, num_shards=4, num_nodes=2, batch_size=1) for rank in range(4)]
+    for rank in four:
+        rank.load_state_dict(state)
+    found = [[real(batch) for batch in rank] for rank in four]
+    assert [a | b for half in (found[:2], found[2:]) for a, b in zip(*half, strict=True)] == rest
+    with pytest.raises(fsp.ArgumentError, match="num_nodes"):
+        loader(tiny_clips, shard_id=0, num_shards=2, batch_size=2).load_state_dict(state)
+
+
+def test_videos_that_change_machines_cause_a_warning(tiny_clips, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setattr("framespool._ranks._warned_of_machines", False)
+    with pytest.warns(UserWarning, match="use num_nodes=2"):
+        loader(tiny_clips, tmp_path, shard_id=1, num_shards=4)
+    loader(tiny_clips, tmp_path, shard_id=1, num_shards=4)
+    monkeypatch.setattr("framespool._ranks._warned_of_machines", False)
+    loader(tiny_clips, tmp_path, shard_id=1, num_shards=4, num_nodes=2)
+    loader(tiny_clips, tmp_path, shard_id=1, num_shards=2)
+
+
 def test_resumed_on_other_ranks_with_another_length_of_runs(tiny_clips, tmp_path):
     whole = epochs(loader(tiny_clips, batch_size=4, last_batch="fill"))
     first = loader(tiny_clips, tmp_path, batch_size=4, last_batch="fill")

@@ -174,6 +174,7 @@ fn config(case: &mut FuzzInput<'_>) -> BatchSamplerConfig {
         },
         num_shards,
         stick_to_shard: mix.is_none() && case.flag(),
+        num_nodes: if case.flag() { 1 } else { case.count() % 5 },
         worker_id: if !case.byte().is_multiple_of(8) {
             case.count() % num_workers.max(1)
         } else {

@@ -45,7 +45,7 @@ def by_framespool(files: list[str], epochs: int, folder: str, counted: int) -> d
         shuffle="full",
         transforms=[fsp.transforms.RandomResizedCrop(SIZE), fsp.transforms.RandomHorizontalFlip()],
         num_threads=THREADS,
-        disk_cache=fsp.DiskCache(folder, "200GiB", epochs=epochs) if epochs else None,
+        cache=fsp.Cache(disk=folder, disk_size="200GiB", epochs=epochs) if epochs else fsp.Cache(),
     )
     began = time.perf_counter()
     first_batch, first_epoch, checksum, most = 0.0, 0, 0, 0
@@ -145,7 +145,7 @@ def main() -> None:
         print(f"{'side':24}" + "".join(f"{name:>14}" for name in names))
         for side, runs in found.items():
             ratios = [run["cpu_ms"] / peer["cpu_ms"] for run, peer in zip(runs, found["torchcodec"], strict=True)]
-            name = side if side == "torchcodec" else "framespool" if side == "0" else f"disk_cache, {side} epochs"
+            name = side if side == "torchcodec" else "framespool" if side == "0" else f"disk cache, {side} epochs"
 
             def middle(key: str, runs: list[dict[str, Any]] = runs) -> float:
                 return statistics.median(run.get(key, float("nan")) for run in runs)

@@ -32,7 +32,7 @@ path, threads = sys.argv[1], int(sys.argv[2])
 loader = fsp.ClipLoader(
     [path] * 8, fsp.samplers.random(sequence_length=16), batch_size=1, num_threads=threads,
     prefetch_batches=threads - 1,
-    memory_budget=0, lookahead_clips=0, transforms=[fsp.transforms.Resize((112, 112))], seed=3, index=False,
+    cache=fsp.Cache(0, lookahead=0), transforms=[fsp.transforms.Resize((112, 112))], seed=3, index=False,
 )
 digest = hashlib.sha256()
 for batch in loader:

@@ -160,7 +160,7 @@ def block(records: Records, short: bool, links: str) -> str:
         "every library is verified; the libraries run in turns. The ratio is the peer's figure divided by "
         "framespool's: the median over pairs measured side by side, in brackets the middle half or the range, where "
         "the record has them. Below 1 the peer is faster. The fastest peer is that of all peers, also of those with "
-        "wrong output. `memory_budget` limits framespool's clip cache; peers have none. "
+        "wrong output. `cache=` limits the memory of framespool's clip cache; peers have none. "
         f"{notes.machines_in_words()}"
     )
     return "\n".join(["", HEADER, *rows, "", *sentences, "", legend, "", *([] if short else PLOTS_IN_DOCS)])

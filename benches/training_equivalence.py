@@ -28,7 +28,7 @@ def accuracies(arguments: argparse.Namespace, shuffle: str, seed: int, budget: i
     """Test accuracy after each epoch, in percent."""
     command = [sys.executable, ROOT / "examples" / "train_video.py", "--device", "cpu", "--data", arguments.data]
     command += ["--videos", str(arguments.videos), "--epochs", str(arguments.epochs), "--seed", str(seed)]
-    command += ["--shuffle", shuffle, "--memory-budget", str(budget)]
+    command += ["--shuffle", shuffle, "--cache", str(budget)]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:

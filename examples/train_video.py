@@ -108,7 +108,7 @@ def loaders(folder: Path, arguments: argparse.Namespace, ranks: Ranks) -> tuple[
         # No flip: it would turn a motion to the left into one to the right.
         transforms=[fsp.transforms.RandomResizedCrop(PIXELS, scale=(0.7, 1.0)), normalize],
         shuffle=arguments.shuffle,
-        memory_budget=arguments.memory_budget,
+        cache=arguments.cache,
         **common,
     )
     testing = fsp.ClipLoader(
@@ -125,7 +125,7 @@ def main() -> None:
     add_arguments(parser, epochs=10, batch_size=16)
     parser.add_argument("--videos", type=int, default=24, help="training videos to generate per class")
     parser.add_argument("--shuffle", default="grouped", choices=["grouped", "full"])
-    parser.add_argument("--memory-budget", default="2GiB", help="of the training loader's clip cache")
+    parser.add_argument("--cache", default="2GiB", help="memory of the training loader's clip cache")
     arguments = parser.parse_args()
     if arguments.short:
         arguments.videos, arguments.epochs = min(arguments.videos, 20), min(arguments.epochs, 9)

@@ -62,7 +62,7 @@ def flow() -> Drawing:
     cache = left + 4 * (width + gap) + width / 2
     d.box(middle - 62, 194, cache - middle + 124, 38, "#f4f4f4", edge="#cccccc", rx=6)
     d.text((middle + cache) / 2, 210, "clip cache: finished clips wait for delivery,", size=11.5, at="middle")
-    d.text((middle + cache) / 2, 225, "limited by memory_budget", size=11.5, at="middle")
+    d.text((middle + cache) / 2, 225, "limited by the memory of cache=", size=11.5, at="middle")
     d.arrow(cache, top + 76, cache, 193)
     d.text(15, 245, "The pixels of a clip do not depend on threads, memory or other clips.", size=11, color="#666666")
     return d
@@ -328,8 +328,8 @@ def counts() -> Drawing:
         ("1 random clip of each video", fsp.samplers.random(sequence_length=16, stride=4)),
     ]
     budgets = [
-        ("no clip cache", {"memory_budget": 0, "lookahead_clips": 0, "prefetch_batches": 0}),
-        ("256 MiB clip cache", {"memory_budget": "256MiB"}),
+        ("no clip cache", {"cache": fsp.Cache(0, lookahead=0), "prefetch_batches": 0}),
+        ("256 MiB clip cache", {"cache": "256MiB"}),
     ]
     rows = []
     for name, sampler in tasks:

@@ -33,7 +33,7 @@ small = [fsp.transforms.RandomResizedCrop(24)]
 batches = 0
 for _ in range(int(passes)):
     loader = fsp.ClipLoader([*videos, damaged], rule, batch_size=2, transforms=small, shuffle="full", on_error="skip",
-                            num_threads=2, prefetch_batches=1, memory_budget="1MiB")
+                            num_threads=2, prefetch_batches=1, cache="1MiB")
     for batch in loader:
         batch.frames.numpy().sum(), batch.labels.tolist()
         batches += 1

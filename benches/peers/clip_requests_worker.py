@@ -24,7 +24,6 @@ def answer(request: dict) -> dict:
         "batch_size": 8,
         "shuffle": "full",
         "seed": 0,
-        "memory_budget": request["memory_budget"],
         "index": request["index"],
     }
     with oneshot.UsageMeter() as building:

@@ -143,7 +143,7 @@ def measure(row: Row, ratio: float, sides: list[str], arguments: argparse.Namesp
         "sampling": row.sampling(),
         "size": SIZE,
         "batch_size": BATCH,
-        "memory_budget": budget,
+        "cache": budget,
         "threads": arguments.threads,
         "num_shards": row.num_shards,
         "checked": CHECKED,

@@ -45,7 +45,7 @@ def by_loader(request: dict) -> dict:
         "batch_size": request["batch_size"],
         "shuffle": request["side"],
         "num_threads": request["threads"],
-        "memory_budget": request["memory_budget"],
+        "cache": request["cache"],
         "num_shards": request["num_shards"],
         "shard_id": 0,
         "index": False,

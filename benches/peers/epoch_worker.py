@@ -25,13 +25,13 @@ def by_loader(request: dict) -> dict:
     import loading
 
     buffer = request["side"] == "framespool_buffer"
+    cache = {name: request[name] for name in ("memory", "lookahead") if request.get(name) is not None}
     wanted = {
         "batch_size": request["batch_size"],
         "shuffle": "buffer" if buffer else "full",
         "initial_fill": request["initial_fill"] if buffer else None,
         "num_threads": request.get("threads"),
-        "memory_budget": request.get("memory_budget"),
-        "lookahead_clips": request.get("lookahead_clips"),
+        "cache": fsp.Cache(**cache) if cache else None,
         "index": request.get("index"),
         "seed": request["seed"],
         "shard_id": request.get("shard_id"),

@@ -93,9 +93,9 @@ def memory(files: list[Path], sampling: dict, budgets: list[int]) -> list[dict]:
     print(f"\nmemory: {len(files)} videos, {sampling}")
     print(f"  {'budget MiB':<14}{'epoch s':>9}{'peak RSS MiB':>14}{'of epoch MiB':>14}{'store MiB':>11}")
     for budget in [None, *budgets]:
-        answer = epoch(files, sampling, memory_budget=None if budget is None else budget * MIB)
-        if "memory_budget" in answer["unknown"]:
-            print("  skipped: this build has no memory_budget")
+        answer = epoch(files, sampling, memory=None if budget is None else budget * MIB)
+        if "cache" in answer["unknown"]:
+            print("  skipped: this build has no cache=")
             break
         store = answer["stats"].get("clip_cache_peak_bytes")
         held = "-" if store is None else f"{store / MIB:.0f}"
@@ -120,7 +120,7 @@ def tickets(files: list[Path], repeats: int) -> list[dict]:
         answers = []
         for _ in range(repeats):
             with tempfile.TemporaryDirectory() as index:
-                request = {"videos": videos, "clips_per_video": clips, "memory_budget": None, "index": index}
+                request = {"videos": videos, "clips_per_video": clips, "index": index}
                 answers.append(
                     oneshot.ask("clip_requests_worker.py", request | {"files": [str(path) for path in files]})
                 )

@@ -77,7 +77,7 @@ class Task:
             "seed": self.arguments.seed,
             "initial_fill": INITIAL_FILL,
             "threads": self.arguments.threads,
-            "lookahead_clips": self.arguments.lookahead_clips,
+            "lookahead": self.arguments.lookahead,
         }
         if side not in OWN:
             return oneshot.ask("epoch_worker.py", {**request, **more})
@@ -283,12 +283,12 @@ def budgets(task: Task, own: Contender) -> list[dict]:
     print(f"  {'budget MiB':<12}{'epoch s':>9}{'CPU s':>9}{'decoded':>9}{'store MiB':>11}{'peak RSS MiB':>14}  answers")
     for budget in task.arguments.budgets:
         try:
-            run = task.epoch(own, memory_budget=budget * MIB)
+            run = task.epoch(own, memory=budget * MIB)
         except oneshot.WorkerError as error:
             print(f"  {budget:<12}omitted ({error})")
             continue
-        if "memory_budget" in run["unknown"]:
-            print("  skipped: this build has no memory_budget")
+        if "cache" in run["unknown"]:
+            print("  skipped: this build has no cache=")
             break
         same = run["digest"] == own.digest and run["order"] == task.order
         store = run["stats"].get("clip_cache_peak_bytes")
@@ -315,7 +315,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--calibration-clips", type=int, default=16)
     parser.add_argument("--workers", type=whole_list, default=[0, 1, 2], help="worker counts to choose from")
     parser.add_argument("--threads", type=int, help="framespool's num_threads (default: its own)")
-    parser.add_argument("--lookahead-clips", type=int, help="framespool's lookahead_clips (default: its own)")
+    parser.add_argument("--lookahead", type=int, help="lookahead of framespool's cache in clips (default: its own)")
     parser.add_argument("--budgets", type=whole_list, default=[0, 64, 256, 1024, 2048], help="in MiB")
     parser.add_argument("--check", type=int, default=4, help="clips whose frames are checked (default 4)")
     parser.add_argument("--seed", type=int, default=0)

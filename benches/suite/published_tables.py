@@ -28,10 +28,10 @@ class Sentence:
 
 
 RANDOM_CLIPS = "24 clips of 8 H.264 files, 1080p, 5 to 14 s; GOP of 70 to 250; file opened for each clip, no cache"
-EPOCH = "12 H.264 files, 1080p, 300 frames, GOP of 250; `memory_budget` 2 GiB, which holds all clips"
+EPOCH = "12 H.264 files, 1080p, 300 frames, GOP of 250; clip cache of 2 GiB, which holds all clips"
 SHORT_CLIPS = (
     "28 clips of 28 files (23 H.264, 2 MPEG-4, 2 VP8, 1 VP9), 240p to 720p, 2 to 90 s, "
-    "GOP of 10 to 250; `memory_budget` 2 GiB"
+    "GOP of 10 to 250; clip cache of 2 GiB"
 )
 INDEX = "1,000 H.264 files, half 320x240, half 720p, 2 to 10 s, GOP of 250, 829 MB, in the page cache; no clips"
 FRAMES = "16 decoded 1080p frames, 8 bits 4:2:0, in memory; no decoding, no cache"
@@ -95,8 +95,7 @@ SENTENCES = (
         "shuffled_epochs",
         "windows_1_16 budgets",
         "256 MiB",
-        "with a `memory_budget` of 256 MiB, which holds about half of the clips, the epoch of 216 clips takes {value} "
-        "CPU s",
+        "with a clip cache of 256 MiB, which holds about half of the clips, the epoch of 216 clips takes {value} CPU s",
         readme=True,
     ),
     Sentence(

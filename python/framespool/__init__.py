@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from framespool import _tensor_methods, datasets, errors, gpu, samplers, transforms
 from framespool._batch_sampler import BatchSampler, EpochBatches, Mixture, VideoWeights
+from framespool._cache import Cache
 from framespool._clip_loader import Batch, ClipLoader
-from framespool._disk_cache import DiskCache
 from framespool._framespool import Tensor, __version__, remote_stats
 from framespool._images import ImageBatch, ImageLoader, decode_image, decode_images
 from framespool._video import FrameBatch, Video
@@ -91,7 +91,6 @@ __all__ = [
     "ClipLoader",
     "DatasetSummary",
     "DecodeError",
-    "DiskCache",
     "Distribution",
     "EpochBatches",
     "Error",
@@ -113,6 +112,7 @@ __all__ = [
     "NoVideoError",
     "NotFoundError",
     "BatchSampler",
+    "Cache",
     "TranscodeEstimate",
     "TranscodeReport",
     "AccessReport",

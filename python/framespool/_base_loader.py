@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from framespool import _checkpoint, _framespool, _page_lock
 from framespool._batch_sampler import DrawnSeed, max_epoch, warn_if_poorly_mixed
+from framespool._cache import Cache
 from framespool._columns import Column
-from framespool._disk_cache import disk_settings
 from framespool._dropped import dropped
 from framespool._epoch_iterator import EpochIterator
 from framespool._flat_stats import flattened
@@ -22,7 +22,7 @@ from framespool._index_progress import IndexProgress
 from framespool._lightning_epoch import LightningSampler
 from framespool._loader_options import LoaderOptions
 from framespool._ranks import cores_per_rank, warn_of_machines, warn_unsharded
-from framespool._validate_args import byte_size, device_number, integer, stream_index, user_stacklevel
+from framespool._validate_args import device_number, integer, stream_index, user_stacklevel
 from framespool.datasets import Dataset, MixtureDataset, WeightedDataset
 from framespool.datasets._dataset import as_dataset, warn_of_other_numbers
 from framespool.datasets._failures import failure_record, write_failures
@@ -50,13 +50,16 @@ class BaseLoader(Generic[B]):
         dataset: The dataset, as the caller gave it.
         rule: The arguments of the clip sampler for the engine.
         options: The keyword arguments that all loaders share.
+        cache: The clip cache.
         own: Settings of this kind of loader.
 
     Raises:
         ArgumentError: If an argument is invalid.
     """
 
-    def __init__(self, dataset: Iterable[Any], rule: Any, options: LoaderOptions, own: Mapping[str, Any]) -> None:
+    def __init__(
+        self, dataset: Iterable[Any], rule: Any, options: LoaderOptions, cache: Cache, own: Mapping[str, Any]
+    ) -> None:
         options.validate()
         self.dataset = as_dataset(dataset)
         warn_of_other_numbers(self.dataset)
@@ -74,12 +77,7 @@ class BaseLoader(Generic[B]):
             **options.error_settings(),
             "num_threads": cores_per_rank() if threads is None else integer("num_threads", threads),
             "prefetch_batches": integer("prefetch_batches", options.prefetch_batches),
-            "memory_budget": byte_size("memory_budget", own.get("memory_budget", "2GiB")),
-            "device_memory_budget": None
-            if own.get("device_memory_budget") is None
-            else byte_size("device_memory_budget", own["device_memory_budget"]),
-            "disk_cache": disk_settings(own.get("disk_cache")),
-            "lookahead_clips": integer("lookahead_clips", own.get("lookahead_clips", 65536)),
+            **cache._for_engine(),
             "dtype": options.dtype,
             "layout": own["layout"],
             "collate": options.collate,
@@ -123,8 +121,8 @@ class BaseLoader(Generic[B]):
             ordered = {**ordered, "shuffle": "full"}  # each video has one clip: the orders are the same
         elif ordered["shuffle"] == "grouped" and ordered["shard_id"] == ordered["worker_id"] == 0:
             on_device = self._settings["device"] is not None and self._settings["device_memory_budget"] is not None
-            budget = "device_memory_budget" if on_device else "memory_budget"
-            warn_if_poorly_mixed(self._native, budget, self._settings[budget])
+            option, budget = ("device_memory", "device_memory_budget") if on_device else ("memory", "memory_budget")
+            warn_if_poorly_mixed(self._native, option, self._settings[budget])
         by_count = getattr(self, "_budget", None) is None  # the native loader does not know batches limited by pixels
         if ordered["last_batch"] == "drop" and by_count and ordered["num_workers"] == 1 and len(self._native) == 0:
             all_ranks = f"batch_size * num_shards = {self.batch_size} * {ordered['num_shards']}"
@@ -363,7 +361,7 @@ class BaseLoader(Generic[B]):
 
         The number of ranks may differ as long as `batch_size * num_shards` is the same. It must be the same with
         `stick_to_shard` and with the orders of other libraries, where each rank has a list of its own. The number of
-        threads, `memory_budget`, `prefetch_batches`, `on_error`, `dtype` and `layout` may differ. A loader with
+        threads, `cache`, `prefetch_batches`, `on_error`, `dtype` and `layout` may differ. A loader with
         `seed=None` takes the seed of the state; if it is another one, `stats()` and `failures()` start again.
 
         Args:
@@ -724,7 +722,7 @@ class BaseLoader(Generic[B]):
             - `clips_decoded_again`: evicted clips that were made again
             - `clips_cached_over_8_bits`: clips of more than 8 bits that were cached as output elements
             - `clip_cache_peak_bytes`: largest size of the cache
-            - `memory_budget`: limit of the cache in bytes
+            - `memory_budget`: its limit in bytes, as `cache` gives it
         - Disk cache
             - `disk_clips_stored`, `disk_clips_read`: clips written and read; `disk_bytes_written`, `disk_bytes_read`
             - `disk_clips_not_stored`: clips that were made but not written, since the cache or the disk is full

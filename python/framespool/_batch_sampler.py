@@ -166,21 +166,21 @@ def grouped_settings(block_size: Any, num_streams: Any, max_chunk: Any) -> dict[
     }
 
 
-def warn_if_poorly_mixed(native: _framespool.Loader, argument: str, budget: int) -> None:
+def warn_if_poorly_mixed(native: _framespool.Loader, option: str, budget: int) -> None:
     """Warns if the grouped shuffle of a loader mixes videos poorly.
 
     Args:
         native: The native loader.
-        argument: The argument that limits its clip cache.
-        budget: The value of the argument in bytes.
+        option: The option of `Cache` that limits its clips.
+        budget: The value of the option in bytes.
     """
     mixing, is_poor, enough = native.shuffle_mixing() or (1.0, False, None)
     if not is_poor:
         return
-    remedy = "" if enough is None else f"{argument}={math.ceil(enough / 2**20)}MiB gives 90 %; otherwise "
+    remedy = "" if enough is None else f'cache=Cache({option}="{math.ceil(enough / 2**20)}MiB") gives 90 %; otherwise '
     warnings.warn(
         f"clips of one video come close together: 10 batches have {mixing:.0%} of the different videos that a full "
-        f"shuffle gives, with {argument}={budget / 2**20:.3g}MiB; {remedy}decrease max_chunk, which decodes "
+        f'shuffle gives, with Cache({option}="{budget / 2**20:.3g}MiB"); {remedy}decrease max_chunk, which decodes '
         'more, or use shuffle="full"',
         stacklevel=user_stacklevel(),
     )

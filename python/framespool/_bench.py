@@ -266,8 +266,8 @@ def _advice(
         found.append(
             f"Decoding dominates, and {each:.1f} frames are decoded per frame delivered: those between the frames of a "
             "clip, and those from a keyframe to the start of a clip. Use more clips per video (clips_per_video), or "
-            "raise memory_budget and lookahead_clips, so that neighboring clips are decoded together. Transcoding to "
-            "shorter GOPs helps too: framespool transcode."
+            "raise cache=, so that neighboring clips are decoded together. Transcoding to shorter GOPs helps too: "
+            "framespool transcode."
         )
     elif shares["decoding"] > 0.5:
         found.append(
@@ -276,7 +276,7 @@ def _advice(
         )
     if stats["clips_evicted"]:
         found.append(
-            f"{stats['clips_evicted']} clips were evicted from the clip cache: raise memory_budget "
+            f"{stats['clips_evicted']} clips were evicted from the clip cache: raise cache= "
             f"(now {stats['memory_budget'] >> 20} MiB)."
         )
     if shares["transform"] > 0.35:

@@ -11,13 +11,13 @@ from typing import Any, Literal
 from framespool._base_loader import BaseLoader
 from framespool._batch import BatchMethods
 from framespool._batch_budget import BatchBudget
+from framespool._cache import Cache, as_cache
 from framespool._cameras import Cameras, summed
-from framespool._disk_cache import DiskCache
 from framespool._frame_columns import FrameColumns
 from framespool._framespool import Tensor
 from framespool._loader_options import KEYWORD_HINTS, LoaderOptions
 from framespool._ranks import cores_per_rank, is_first_process
-from framespool._validate_args import boolean, byte_size, choice, integer, keyword_hints, user_stacklevel
+from framespool._validate_args import boolean, choice, integer, keyword_hints, user_stacklevel
 from framespool.datasets import Dataset
 from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
@@ -30,6 +30,10 @@ _KEYWORD_HINTS = {
     **dict.fromkeys(("sequence_length", "stride", "fps"), "clip_sampler=, such as samplers.random(sequence_length=16)"),
     **dict.fromkeys(("sampler", "batch_sampler"), "clip_sampler= for the frames of clips, shuffle= for their order"),
     "audio": "nothing: the audio of videos is not read",
+    "memory_budget": 'cache=, a size such as "2GiB"',
+    "device_memory_budget": "cache=framespool.Cache(device_memory=...)",
+    "disk_cache": "cache=framespool.Cache(disk=..., disk_size=...)",
+    "lookahead_clips": "cache=framespool.Cache(lookahead=...)",
     **KEYWORD_HINTS,
 }
 
@@ -174,7 +178,7 @@ class ClipLoader(BaseLoader[Batch]):
     A clip sampler that counts clips by the lengths of the videos looks at all videos first. If a file fails there on
     one rank only, that rank has fewer clips: compare `num_clips` over the ranks.
 
-    Memory: besides `memory_budget` the loader needs `prefetch_batches + 1` batches, and 15 to 50 MiB per thread for
+    Memory: besides the clip cache the loader needs `prefetch_batches + 1` batches, and 15 to 50 MiB per thread for
     decoding 1080p, up to 270 MiB for 4K HEVC of 10 bits. See docs/howto/memory.md.
 
     Args:
@@ -210,7 +214,7 @@ class ClipLoader(BaseLoader[Batch]):
             - `False`: the order of the dataset.
         initial_fill: Size of the shuffle buffer in clips.
         shuffle_block_size: For `"grouped"`: positions over which the clips of a video are spread, over all ranks.
-            `None`: derived from `memory_budget`, the size of a clip, the clips per video and `num_shards`.
+            `None`: derived from the memory of `cache`, the size of a clip, the clips per video and `num_shards`.
         num_streams: For `"grouped"`: number of streams. On any number of ranks that divides it, each video is on one
             rank. `None`: `num_shards` times up to 8.
         max_chunk: For `"grouped"`: longer videos are cut into chunks of at most this many clips.
@@ -260,13 +264,8 @@ class ClipLoader(BaseLoader[Batch]):
               driver cannot page-lock the memory, `stats()["upload_fallbacks"]` counts it.
             - `True`: always; a failure is an error.
             - `False`: never.
-        memory_budget: Size of the clip cache, in bytes or as `"512MiB"`. The cache holds clips that are decoded
-            before their turn because they share frames with another clip. A grouped shuffle derives its order from it.
-        device_memory_budget: The same for clips that wait on the GPU, if `device` is one; `memory_budget` then
-            limits only suspended decoders. `None`: as large as `memory_budget`. Give all ranks the same.
-        disk_cache: Where clips of later epochs are kept, so that videos are decoded less often: see `DiskCache`.
-            Not for batches on a GPU.
-        lookahead_clips: Length of the lookahead window in clips, beyond the prefetched batches.
+        cache: Memory for clips that are decoded before their turn because they share frames with another clip, in bytes
+            or as `"512MiB"`; or a `Cache`, which has further options and can also keep clips of later epochs on disk.
         layout: `"NTCHW"`, the order of torchvision and torchcodec, `"NCTHW"` for 3D convolutions, or `"NTHWC"`, the
             order of NumPy images.
         dtype: Type of the frames; all but `"uint8"` keep the depth of video of more than 8 bits.
@@ -352,10 +351,7 @@ class ClipLoader(BaseLoader[Batch]):
         group_clips: bool = False,
         prefetch_batches: int = 2,
         pin_memory: Literal["auto"] | bool = "auto",
-        memory_budget: int | str = "2GiB",
-        device_memory_budget: int | str | None = None,
-        disk_cache: DiskCache | None = None,
-        lookahead_clips: int = 65536,
+        cache: Cache | int | str = "2GiB",
         layout: Literal["NTCHW", "NCTHW", "NTHWC"] = "NTCHW",
         dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
         collate: Literal["auto", "stack", "pad", "list"] = "auto",
@@ -367,6 +363,7 @@ class ClipLoader(BaseLoader[Batch]):
         frame_columns: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         choice("decoder", decoder, ("auto", "cpu", "nvdec"))
+        cache = as_cache(cache)
         robot = dataset if isinstance(dataset, LeRobotFrames) else None
         self._cameras: Cameras | None = None
         if robot is not None:
@@ -378,7 +375,7 @@ class ClipLoader(BaseLoader[Batch]):
             clip_sampler, transforms = self._cameras.first()
             collate = self._cameras.collate  # type: ignore[assignment]
             num_threads = self._cameras.share(cores_per_rank() if num_threads is None else num_threads)
-            memory_budget = self._cameras.share(byte_size("memory_budget", memory_budget))
+            cache = cache._shared(self._cameras.share)
         if clip_sampler is None:
             raise ArgumentError("clip_sampler is missing, such as samplers.random(sequence_length=16)")
         if not isinstance(clip_sampler, ClipSampler):
@@ -424,10 +421,6 @@ class ClipLoader(BaseLoader[Batch]):
             max_chunk=max_chunk,
         )
         own = {
-            "memory_budget": memory_budget,
-            "device_memory_budget": device_memory_budget,
-            "disk_cache": disk_cache,
-            "lookahead_clips": lookahead_clips,
             "layout": layout,
             "index": index,
             "index_progress": index_progress,
@@ -448,7 +441,7 @@ class ClipLoader(BaseLoader[Batch]):
             most = None if batch_size is None else integer("batch_size", batch_size)
             settings = options.order_settings(replacement=False)
             self._budget = BatchBudget(batch_pixels, batch_tokens, most, transforms, settings)
-        super().__init__(dataset, clip_sampler._sampler_args(), options, own)
+        super().__init__(dataset, clip_sampler._sampler_args(), options, cache, own)
         self._frame_columns = None if frame_columns is None else FrameColumns(frame_columns, self.dataset)
         if group_clips:
             self._order |= {"group_clips": True}

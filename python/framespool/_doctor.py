@@ -103,7 +103,7 @@ def dataset_finding(loader: BaseLoader[Any]) -> Finding:
     if packets["full"] <= 1.2 * packets["grouped"]:
         return Finding("dataset", "ok", text, 'shuffle="full" decodes about as little as "grouped"')
     if expected["mixing"] < 0.5:
-        return Finding("dataset", "note", text, "clips of one video come close together: raise memory_budget")
+        return Finding("dataset", "note", text, "clips of one video come close together: raise cache=")
     return Finding("dataset", "ok", text, 'use shuffle=True, which is "grouped"')
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, overload
 from framespool import _checkpoint, _framespool, samplers
 from framespool._base_loader import BaseLoader
 from framespool._batch import BatchMethods
+from framespool._cache import Cache
 from framespool._framespool import Tensor
 from framespool._loader_options import KEYWORD_HINTS, LoaderOptions, cores
 from framespool._sources import ArchiveMember, ImageSequence, TableCell, VideoSegment
@@ -224,14 +225,12 @@ class ImageLoader(BaseLoader[ImageBatch]):
             "decoder": "cpu" if decoder == "auto" else decoder,
             "images": True,
             "exact": boolean("exact", exact),
-            # Clips are made before their turn only to share decoded frames; images share none.
-            "memory_budget": 0,
-            "lookahead_clips": 0,
         }
         if masks is not None and on_error != "raise":
             raise ArgumentError(f'masks need on_error="raise", got {on_error!r}; an image and its mask fail together')
         rule = samplers.indices([0])._sampler_args()
-        super().__init__(images, rule, options, own)
+        # Clips wait in memory only because they share decoded frames; images share none.
+        super().__init__(images, rule, options, Cache(0, lookahead=0), own)
         self._layout = _LAYOUTS[layout]
         self._decoding = {"exact": own["exact"], "nvjpeg": decoder == "nvjpeg"}
         self._masks: Dataset | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
+from framespool._cache import Cache
 from framespool._validate_args import choice, integer
 from framespool.datasets import VideoSegment
 from framespool.errors import ArgumentError
@@ -19,7 +20,7 @@ _LAYOUTS: dict[str, Literal["NTCHW", "NCTHW", "NTHWC"]] = {"THWC": "NTHWC", "TCH
 #: Frames that are planned ahead, so that a GOP that spans many chunks is decoded once.
 _FRAMES_AHEAD = 1024
 #: Memory of chunks that are finished before the consumer needs them.
-_MEMORY_BUDGET = "1GiB"
+_CACHE_MEMORY = "1GiB"
 
 
 def chunks(
@@ -70,8 +71,7 @@ def chunks(
         device=video.device,
         decoder=video.decoder,
         num_threads=num_threads,
-        lookahead_clips=16 + _FRAMES_AHEAD // chunk_size,
-        memory_budget=_MEMORY_BUDGET,
+        cache=Cache(_CACHE_MEMORY, lookahead=16 + _FRAMES_AHEAD // chunk_size),
         layout=_LAYOUTS[layout],
         index=video._index,
         stream=video._stream,

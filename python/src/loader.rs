@@ -100,8 +100,8 @@ impl Loader {
             return Ok(());
         };
         let text = format!(
-            "videos have more than 8 bits: a clip takes {} bytes in the clip cache instead of {}, so memory_budget holds \
-             fewer clips than the grouped shuffle expects, and videos are decoded again; use shuffle_block_size={} on all \
+            "videos have more than 8 bits: a clip takes {} bytes in the clip cache instead of {}, so the cache holds fewer \
+             clips than the grouped shuffle expects, and videos are decoded again; use shuffle_block_size={} on all \
              ranks, or dtype=\"uint8\"",
             found.bytes, found.expected_bytes, found.block_size
         );

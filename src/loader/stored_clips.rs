@@ -40,7 +40,8 @@ impl StoredClips {
         let Some(store) = &config.clip_store else { return Ok(None) };
         if config.gpu.device.is_some() {
             return Err(Error::Argument(
-                "clips are kept on disk only if batches are in host memory; omit the disk of the cache, or device".into(),
+                "clips are kept on disk only if batches are in host memory; omit disk and disk_size of the Cache, or device"
+                    .into(),
             ));
         }
         // Epochs of loaders with other samples or another seed are unrelated.

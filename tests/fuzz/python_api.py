@@ -96,9 +96,7 @@ class PythonApiFuzzer:
     def made(self, transforms: list[Any], rule: Any = None) -> fsp.ClipLoader:
         """Returns a loader that has not started."""
         rule = rule if rule is not None else fsp.samplers.random(sequence_length=2)
-        return fsp.ClipLoader(
-            self.dataset, rule, batch_size=3, transforms=transforms, num_threads=1, memory_budget=1 << 24
-        )
+        return fsp.ClipLoader(self.dataset, rule, batch_size=3, transforms=transforms, num_threads=1, cache=1 << 24)
 
     def value(self) -> Any:
         """Returns any value."""

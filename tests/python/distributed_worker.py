@@ -213,7 +213,7 @@ def training(dataset) -> dict:
     torch.distributed.init_process_group("gloo")
     rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
     windows = fsp.samplers.windows(sequence_length=2, step=4)
-    options = {**KEYWORDS, "batch_size": 8 // ranks, "shuffle": "grouped", "seed": 5, "memory_budget": 40_000}
+    options = {**KEYWORDS, "batch_size": 8 // ranks, "shuffle": "grouped", "seed": 5, "cache": 40_000}
     loader = fsp.ClipLoader(dataset * 4, windows, **options, **rank_and_world())
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

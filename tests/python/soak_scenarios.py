@@ -114,8 +114,7 @@ def clip_loader(files: list[Any], draw: Random, **keywords: Any) -> fsp.ClipLoad
         ]
     )
     own = {
-        "memory_budget": draw.choice([0, "1MiB", "16MiB", "2GiB"]),
-        "lookahead_clips": draw.choice([0, 7, 65536]),
+        "cache": fsp.Cache(draw.choice([0, "1MiB", "16MiB", "2GiB"]), lookahead=draw.choice([0, 7, 65536])),
         "index": False,
     }
     return fsp.ClipLoader(files, rule, **{**settings(draw), **own, **keywords})
@@ -334,7 +333,7 @@ def states(soak_files: SoakFiles, draw: Random, counts: Counter[str]) -> None:
         free = {
             "num_threads": draw.choice([1, 3]),
             "prefetch_batches": draw.choice([0, 2]),
-            "memory_budget": draw.choice([0, "64MiB"]),
+            "cache": draw.choice([0, "64MiB"]),
         }
         return fsp.ClipLoader(dataset, rule, **fixed, **free)
 

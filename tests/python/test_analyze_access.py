@@ -18,8 +18,7 @@ def measured(path, length, stride):
         transforms=[fsp.transforms.Resize((8, 8))],
         num_threads=1,
         prefetch_batches=0,
-        lookahead_clips=0,
-        memory_budget=0,
+        cache=fsp.Cache(0, lookahead=0),
     )
     clips = sum(len(batch) for batch in loader)
     stats = loader.stats()

@@ -104,7 +104,7 @@ def test_bench_reports_the_expected_cost(short_clips):
 
 def test_command_prints_the_expected_cost_before_it_measures(videos, capsys):
     arguments = ["bench", str(videos / "action" / "words"), "--frames", "2", "--seconds", "0.1", "--threads", "1"]
-    options = ["--clips-per-video", "6", "--memory-budget", "25KB", "--num-shards", "2", "--resize", "16"]
+    options = ["--clips-per-video", "6", "--cache", "25KB", "--num-shards", "2", "--resize", "16"]
     assert main([*arguments, *options, "--shuffle", "full"]) == 0
     printed = capsys.readouterr().out
     assert printed.index("expected in an epoch") < printed.index("times less than full") < printed.index("clips/s")
@@ -120,7 +120,7 @@ def test_command_prints_the_expected_cost_before_it_measures(videos, capsys):
 
 def test_doctor_compares_the_shuffles_of_a_dataset(videos, photos, capsys):
     words = ["doctor", str(videos / "action" / "words"), "--frames", "2", "--resize", "16"]
-    assert main([*words, "--clips-per-video", "8", "--memory-budget", "60KB", "--json"]) == 0
+    assert main([*words, "--clips-per-video", "8", "--cache", "60KB", "--json"]) == 0
     (found,) = [f for f in json.loads(capsys.readouterr().out)["findings"] if f["name"] == "dataset"]
     assert "104 clips of 13 files" in found["text"] and "grouped" in found["text"] and found["remedy"]
     assert main(words) == 0

@@ -150,7 +150,7 @@ def test_both_fastest_peers_are_shown():
 def test_headlines_state_data_clips_and_budget(records):
     """Numbers of clips, files and images that a record states are those of the headline."""
     for each in HEADLINES:
-        assert re.search(r"memory_budget|no cache|no clips", each.data), each
+        assert re.search(r"clip cache of|no cache|no clips", each.data), each
         assert re.search(r"H\.264|JPEG|1080p", each.data) and re.search(
             r"\d+ (?:s|frames)\b|mean size|1080p frames", each.data
         )

@@ -18,7 +18,7 @@ SAMPLING = fsp.samplers.random(sequence_length=3, stride=2, clips_per_video=4)
 TRANSFORMS = [fsp.transforms.RandomResizedCrop((24, 32)), fsp.transforms.RandomHorizontalFlip()]
 GLOBAL_BATCH = 8
 #: The clip cache of the grouped shuffle holds 20 of 52 clips.
-SHUFFLES = {"full": {}, "grouped": {"shuffle": "grouped", "memory_budget": 20 * 3 * 24 * 32 * 3}}
+SHUFFLES = {"full": {}, "grouped": {"shuffle": "grouped", "cache": 20 * 3 * 24 * 32 * 3}}
 pytestmark = pytest.mark.filterwarnings("ignore:clips of one video")
 
 
@@ -295,7 +295,7 @@ def test_set_epoch_keeps_position_only_in_same_epoch(tiny_clips):
 
 def test_resuming_decodes_no_skipped_batches(tiny_clips):
     sampling = fsp.samplers.random(sequence_length=2, clips_per_video=2_000_000)
-    run = loader(tiny_clips, sampling, lookahead_clips=0)
+    run = loader(tiny_clips, sampling, cache=fsp.Cache(lookahead=0))
     counts = []
     for batch in (10, 10_000_000 // GLOBAL_BATCH):
         run.load_state_dict({**run.state_dict(), "epoch": 1, "batch": batch})
@@ -334,7 +334,7 @@ def test_mismatched_state_is_rejected_with_difference(tiny_clips):
         on_error="skip",
         num_threads=1,
         prefetch_batches=0,
-        memory_budget=0,
+        cache=0,
         dtype="float32",
         layout="NCTHW",
     )

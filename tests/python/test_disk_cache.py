@@ -1,4 +1,4 @@
-"""`disk_cache=`: the same batches with less decoding, regardless of what happens to the files of the cache."""
+"""`Cache(disk=)`: the same batches with less decoding, regardless of what happens to the files of the cache."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ NORMALIZE = fsp.transforms.Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
 EPOCHS = 6
 
 
-def loader(dataset, folder=None, sampler=None, *, size="1GiB", cached_epochs=4, **keywords: Any) -> fsp.ClipLoader:
-    cache = None if folder is None else fsp.DiskCache(folder, size, epochs=cached_epochs)
+def loader(
+    dataset, folder=None, sampler=None, *, memory="2GiB", size="1GiB", cached_epochs=4, **keywords: Any
+) -> fsp.ClipLoader:
+    cache = memory if folder is None else fsp.Cache(memory, disk=folder, disk_size=size, epochs=cached_epochs)
     own = {"batch_size": 4, "shuffle": "full", "seed": 3, "num_threads": 2, "transforms": RANDOM, **keywords}
-    return fsp.ClipLoader(dataset, sampler or fsp.samplers.random(sequence_length=4, stride=3), disk_cache=cache, **own)
+    return fsp.ClipLoader(dataset, sampler or fsp.samplers.random(sequence_length=4, stride=3), cache=cache, **own)
 
 
 def frames_of(batch: fsp.Batch) -> list[bytes]:
@@ -59,7 +61,7 @@ CASES: dict[str, dict[str, Any]] = {
     "repeats": {"repeats": 2},
     "grouped": {
         "shuffle": "grouped",
-        "memory_budget": "1MB",
+        "memory": "1MB",
         "sampler": fsp.samplers.random(sequence_length=4, clips_per_video=3),
     },
     "groups of clips": {
@@ -71,7 +73,7 @@ CASES: dict[str, dict[str, Any]] = {
     "masks": {"transforms": [*RANDOM, fsp.transforms.RandomErasing(p=1.0)]},
     "frames of zeros": {"sampler": fsp.samplers.random(sequence_length=16, stride=7, short="blank")},
     "one thread": {"num_threads": 1, "prefetch_batches": 0},
-    "no memory": {"memory_budget": 0},
+    "no memory": {"memory": 0},
 }
 
 
@@ -307,9 +309,9 @@ def test_killed_processes_leave_a_usable_cache(tiny_clips, tmp_path):
     program = textwrap.dedent("""
         import sys
         import framespool as fsp
-        cache = fsp.DiskCache(sys.argv[1], "1GiB", epochs=4)
+        cache = fsp.Cache(disk=sys.argv[1], disk_size="1GiB", epochs=4)
         loader = fsp.ClipLoader(sys.argv[2:], fsp.samplers.random(sequence_length=4, stride=3), batch_size=4, seed=3,
-            shuffle="full", num_threads=2, disk_cache=cache,
+            shuffle="full", num_threads=2, cache=cache,
             transforms=[fsp.transforms.RandomResizedCrop(32), fsp.transforms.RandomHorizontalFlip()])
         for epoch in range(100):
             for batch in loader:
@@ -332,14 +334,20 @@ def test_arguments(tiny_clips, tmp_path):
     file = tmp_path / "file"
     file.touch()
     for wrong, said in [
-        ({"folder": 3}, "folder must be a path, got 3"),
-        ({"folder": "a", "size": "much"}, "size must be a number of bytes"),
-        ({"folder": "a", "epochs": 0}, "epochs must be"),
+        ({"disk": 3}, "disk must be a folder on a local disk, got 3"),
+        ({"disk": ""}, "disk must be a folder on a local disk, got ''"),
+        ({"disk": "s3://bucket/clips"}, "disk must be a folder on a local disk, got 's3://bucket/clips'"),
+        ({"disk_size": "much"}, "disk_size must be a number of bytes"),
+        ({"disk_size": None}, "disk='a' is given without disk_size; .*such as disk_size=\"500GiB\""),
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"disk": None}, "disk_size=1 is given without disk; .*such as disk=.*or omit disk_size"),
+        ({"disk": None, "disk_size": None, "epochs": 4}, "epochs=4 is given without disk; .*or omit epochs"),
+        ({"memory": "much"}, "memory must be a number of bytes"),
+        ({"device_memory": -1}, "device_memory must be at least 0, got -1"),
+        ({"lookahead": 1.5}, "lookahead must be an int, got 1.5"),
     ]:
         with pytest.raises(fsp.ArgumentError, match=said):
-            fsp.DiskCache(**{"size": 1, **wrong})
-    with pytest.raises(fsp.ArgumentError, match="disk_cache must be a DiskCache"):
-        fsp.ClipLoader(tiny_clips, fsp.samplers.random(sequence_length=4), batch_size=1, disk_cache="clips")
+            fsp.Cache(**{"disk": "a", "disk_size": 1, **wrong})
     with pytest.raises(fsp.ArgumentError, match=r"file for clips cannot be used: .*name a folder on a local disk"):
         loader(tiny_clips, file)
     with pytest.raises(fsp.ArgumentError, match="only if batches are in host memory"):

@@ -129,7 +129,7 @@ def test_loaders_with_other_clips_and_transforms_deliver_the_same_videos(tiny_cl
     many = fsp.samplers.random(sequence_length=2, clips_per_video=6)
     # Little memory, in which a grouped shuffle of clips would spread them less.
     views = [(few, {"transforms": [T.RandomResizedCrop(24)]}), (many, {"transforms": [T.Resize(16), T.RandomCrop(8)]})]
-    views[1][1].update(memory_budget="1MiB", num_threads=1, dtype="float32")
+    views[1][1].update(cache="1MiB", num_threads=1, dtype="float32")
 
     def make(rank: int) -> list[fsp.ClipLoader]:
         order = {"batch_size": 2, "shuffle": shuffle, "seed": 4, "shard_id": rank, "num_shards": ranks}

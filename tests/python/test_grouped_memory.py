@@ -29,16 +29,16 @@ def deliver(run):
 def test_repeats_of_a_clip_fit_into_the_clip_cache(tiny_clips):
     videos, budget = tiny_clips * 4, 300 * CLIP_BYTES
     crops = {"transforms": [fsp.transforms.RandomResizedCrop((4, 4))]}
-    tight = loader(videos, repeats=3, memory_budget=budget, **crops)
-    ample = loader(videos, repeats=3, memory_budget="1GiB", **crops)
-    assert tight._native.grouped[1] == loader(videos, memory_budget=budget // 3)._native.grouped[1]
+    tight = loader(videos, repeats=3, cache=budget, **crops)
+    ample = loader(videos, repeats=3, cache="1GiB", **crops)
+    assert tight._native.grouped[1] == loader(videos, cache=budget // 3)._native.grouped[1]
     (found, stats), (expected, most) = deliver(tight), deliver(ample)
     assert sorted(found) == sorted(expected) and len(found) == 3 * tight.num_clips
     # What is evicted depends on how far the worker is ahead of the consumer.
     assert stats["frames_decoded"] <= 1.2 * most["frames_decoded"], (stats, most)
     # The block of a loader without repeats, in which only a third of the clips fits.
-    block = loader(videos, memory_budget=budget)._native.grouped[1]
-    wide = deliver(loader(videos, repeats=3, memory_budget=budget, shuffle_block_size=block, **crops))[1]
+    block = loader(videos, cache=budget)._native.grouped[1]
+    wide = deliver(loader(videos, repeats=3, cache=budget, shuffle_block_size=block, **crops))[1]
     assert wide["frames_decoded"] > 1.2 * most["frames_decoded"]
     assert stats["clip_cache_peak_bytes"] <= budget
     # The cost is estimated per clip, for any number of repeats.
@@ -52,8 +52,8 @@ def test_warning_names_the_memory_of_all_repeats(tiny_clips):
     for repeats in (1, 3):
         budget = 78 * 2 * 16 * 16 * 3 * repeats
         with pytest.warns(UserWarning, match="gives 90 %") as caught:
-            loader(tiny_clips * 30, repeats=repeats, memory_budget=budget, batch_size=8, transforms=larger)
-        named.append(int(str(caught[0].message).split("memory_budget=")[2].split("MiB")[0]))
+            loader(tiny_clips * 30, repeats=repeats, cache=budget, batch_size=8, transforms=larger)
+        named.append(int(str(caught[0].message).split('memory="')[2].split("MiB")[0]))
     assert 2 * named[0] <= named[1] <= 3 * named[0] + 1, named
 
 
@@ -64,11 +64,11 @@ def test_parts_of_a_file_are_one_video(tiny_clips):
         for start in range(0, 40, 4)
     ]
     one = fsp.samplers.random(sequence_length=2)
-    grouped, full = (loader(parts, one, shuffle=shuffle, memory_budget=20 * CLIP_BYTES) for shuffle in (True, "full"))
+    grouped, full = (loader(parts, one, shuffle=shuffle, cache=20 * CLIP_BYTES) for shuffle in (True, "full"))
     assert grouped._native.grouped is not None, "each part has one clip, each file ten"
     (found, stats), (_, alone) = deliver(grouped), deliver(full)
     assert sorted(found) == list(range(len(parts)))
-    ample = deliver(loader(parts, one, memory_budget="1GiB"))[1]["frames_decoded"]
+    ample = deliver(loader(parts, one, cache="1GiB"))[1]["frames_decoded"]
     # What is evicted from so small a cache depends on how far the worker is ahead of the consumer.
     assert stats["frames_decoded"] <= 1.25 * ample and alone["frames_decoded"] > 1.5 * ample
     estimate = grouped.estimate_cost()
@@ -94,7 +94,7 @@ def deep(encoder, tmp_path_factory):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_more_than_8_bits_is_a_warning_that_names_the_block(deep, dtype):
-    options = {"dtype": dtype, "memory_budget": 320 * CLIP_BYTES, "num_threads": 1}
+    options = {"dtype": dtype, "cache": 320 * CLIP_BYTES, "num_threads": 1}
     run = loader(deep, **options)
     with pytest.warns(UserWarning, match=r"more than 8 bits.*shuffle_block_size=\d+ on all ranks") as caught:
         deliver(run)
@@ -103,40 +103,40 @@ def test_more_than_8_bits_is_a_warning_that_names_the_block(deep, dtype):
     size = 4 if dtype == "float32" else 2
     assert f"{CLIP_BYTES * size} bytes in the clip cache instead of {CLIP_BYTES}" in text[0]
     block = int(text[0].split("shuffle_block_size=")[1].split()[0])
-    codes = loader(deep, memory_budget=320 // size * CLIP_BYTES)
+    codes = loader(deep, cache=320 // size * CLIP_BYTES)
     assert block == codes._native.grouped[1] < run._native.grouped[1]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="clips of one video")
         fits = deliver(loader(deep, shuffle_block_size=block, **options))[1]
         deliver(loader(deep, **{**options, "dtype": "uint8"}))
-    ample = deliver(loader(deep, **{**options, "memory_budget": "1GiB"}))[1]
+    ample = deliver(loader(deep, **{**options, "cache": "1GiB"}))[1]
     # Which clips are ready when their memory is needed depends on the load of the machine.
     assert fits["frames_decoded"] <= 1.25 * ample["frames_decoded"]
 
 
 def test_evicted_clips_are_counted_when_they_are_made_again(tiny_clips):
     # A block for 8 times the memory: siblings are due far apart, and nearer ones evict them.
-    block = loader(tiny_clips * 2, memory_budget=80 * CLIP_BYTES)._native.grouped[1]
-    run = loader(tiny_clips * 2, memory_budget=10 * CLIP_BYTES, shuffle_block_size=block)
+    block = loader(tiny_clips * 2, cache=80 * CLIP_BYTES)._native.grouped[1]
+    run = loader(tiny_clips * 2, cache=10 * CLIP_BYTES, shuffle_block_size=block)
     stats = deliver(run)[1]
     assert 0 < stats["clips_decoded_again"] <= stats["clips_evicted"]
-    ample = deliver(loader(tiny_clips * 2, memory_budget="1GiB"))[1]
+    ample = deliver(loader(tiny_clips * 2, cache="1GiB"))[1]
     assert ample["clips_decoded_again"] == ample["clips_evicted"] == 0
 
 
 def test_lookahead_window_covers_the_block(tiny_clips):
-    """A shorter lookahead_clips does not hide the clips of a block; 0 switches the lookahead off."""
+    """A shorter lookahead does not hide the clips of a block; 0 switches the lookahead off."""
     videos, budget = tiny_clips[:6] * 6, 40 * CLIP_BYTES
     short, usual, none = (
-        deliver(loader(videos, memory_budget=budget, lookahead_clips=n))[1]["frames_decoded"] for n in (1, 65536, 0)
+        deliver(loader(videos, cache=fsp.Cache(budget, lookahead=n)))[1]["frames_decoded"] for n in (1, 65536, 0)
     )
     assert short <= 1.05 * usual and none > 2 * usual
 
 
 def test_idle_workers_make_clips_ahead_of_their_turn(tiny_clips):
     """While the consumer keeps its batches, the clips of later videos are made too."""
-    run = loader(tiny_clips * 12, memory_budget=200 * CLIP_BYTES, prefetch_batches=0, num_threads=2)
+    run = loader(tiny_clips * 12, cache=200 * CLIP_BYTES, prefetch_batches=0, num_threads=2)
     batches = iter(run)
     next(batches)
     wait_until(lambda: run.stats()["clip_cache_peak_bytes"] >= 100 * CLIP_BYTES)
@@ -166,7 +166,7 @@ def test_true_without_known_videos_or_with_own_shards_is_full(tiny_clips):
 def test_budget_below_a_chunk_shortens_chunks(tiny_clips):
     """64 clips of a video do not fit: chunks are shortened so that what is made together can be held."""
     sampler = fsp.samplers.random(sequence_length=2, clips_per_video=64)
-    one = loader(tiny_clips[:1] * 40, sampler, memory_budget=13 * CLIP_BYTES)
+    one = loader(tiny_clips[:1] * 40, sampler, cache=13 * CLIP_BYTES)
     streams, _, chunk = one._native.grouped
     assert (streams, chunk) == (1, 16 * 13 // 10)
-    assert loader(tiny_clips, memory_budget=0)._native.grouped[2] == 2, "it is still a grouped shuffle"
+    assert loader(tiny_clips, cache=0)._native.grouped[2] == 2, "it is still a grouped shuffle"

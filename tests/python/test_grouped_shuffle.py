@@ -117,13 +117,13 @@ def test_dataset_that_fits_is_shuffled_fully_within_streams():
 def test_a_loader_decodes_each_video_once(tiny_clips):
     videos = tiny_clips * 12
     # Of the cached clips, every thread holds some that it is making.
-    full = loader(videos, shuffle="full", memory_budget=78 * CLIP_BYTES, num_threads=1, **TINY)
-    grouped = loader(videos, memory_budget=78 * CLIP_BYTES, num_threads=1, **TINY)
+    full = loader(videos, shuffle="full", cache=78 * CLIP_BYTES, num_threads=1, **TINY)
+    grouped = loader(videos, cache=78 * CLIP_BYTES, num_threads=1, **TINY)
     assert grouped._native.grouped is not None
     for run in (full, grouped):
         clips = [clip for batch in delivered(run) for clip in batch]
         assert sorted(clips) == list(range(run.num_clips))
-    ample = loader(videos, memory_budget="1GiB", num_threads=1, **TINY)
+    ample = loader(videos, cache="1GiB", num_threads=1, **TINY)
     delivered(ample)
     decoded = [run.stats()["frames_decoded"] for run in (full, grouped, ample)]
     # With two threads, which clips are evicted depends on how far they are apart.
@@ -135,7 +135,7 @@ def test_a_loader_decodes_each_video_once(tiny_clips):
 @pytest.mark.parametrize("shuffle", ["grouped", "full"])
 @pytest.mark.parametrize("cached_clips", [130, 650])
 def test_estimated_cost_is_that_of_an_epoch(tiny_clips, shuffle, cached_clips):
-    run = loader(tiny_clips * 12, shuffle=shuffle, memory_budget=cached_clips * CLIP_BYTES, num_threads=1, **TINY)
+    run = loader(tiny_clips * 12, shuffle=shuffle, cache=cached_clips * CLIP_BYTES, num_threads=1, **TINY)
     estimate = run.estimate_cost()["packets_per_clip"]
     delivered(run)
     stats = run.stats()
@@ -165,14 +165,14 @@ def test_checkpoint_resumes_on_other_ranks_with_other_memory(tiny_clips):
     make = lambda rank, ranks, **more: loader(  # noqa: E731
         videos, shard_id=rank, num_shards=ranks, batch_size=8 // ranks, **more
     )
-    before = [make(rank, 4, memory_budget=40_000) for rank in range(4)]
+    before = [make(rank, 4, cache=40_000) for rank in range(4)]
     taken = []
     for run in before:
         batches = iter(run)
         taken.append([next(batches) for _ in range(3)])
     states = [run.state_dict() for run in before]
     assert all(state == states[0] for state in states)
-    after = [make(rank, 2, memory_budget="1GiB") for rank in range(2)]
+    after = [make(rank, 2, cache="1GiB") for rank in range(2)]
     assert after[0]._native.grouped != before[0]._native.grouped
     rest = []
     for run in after:
@@ -224,22 +224,22 @@ def test_mixing_is_the_share_of_different_videos():
 
 def test_poor_mixing_is_a_warning_that_names_the_memory(tiny_clips):
     videos = tiny_clips * 30
-    with pytest.warns(UserWarning, match=r"of the different videos.*memory_budget=\d+MiB gives 90 %") as caught:
-        loader(videos, memory_budget=60_000, batch_size=8)
+    with pytest.warns(UserWarning, match=r'cache=Cache\(memory="\d+MiB"\) gives 90 %') as caught:
+        loader(videos, cache=60_000, batch_size=8)
     assert len(caught) == 1 and caught[0].filename == __file__
-    enough = re.search(r"memory_budget=(\d+MiB) gives", str(caught[0].message))[1]
+    enough = re.search(r'memory="(\d+MiB)"\) gives', str(caught[0].message))[1]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert loader(videos, memory_budget=enough, batch_size=8)._native.shuffle_mixing()[0] > 0.85
-        loader(videos, memory_budget=60_000, batch_size=8, shuffle="full")
-        loader(videos, memory_budget=60_000, batch_size=8, num_shards=2, shard_id=1)
+        assert loader(videos, cache=enough, batch_size=8)._native.shuffle_mixing()[0] > 0.85
+        loader(videos, cache=60_000, batch_size=8, shuffle="full")
+        loader(videos, cache=60_000, batch_size=8, num_shards=2, shard_id=1)
 
 
 @pytest.mark.filterwarnings("ignore:clips of one video")
 def test_mix_keeps_the_clips_of_a_video_together(tiny_clips):
     mixed = fsp.datasets.mix((tiny_clips * 8, 3), (tiny_clips[:6] * 8, 1), epoch_clips=1600)
-    full = loader(mixed, shuffle="full", memory_budget=100_000)
-    run = loader(mixed, shuffle=True, memory_budget=100_000)
+    full = loader(mixed, shuffle="full", cache=100_000)
+    run = loader(mixed, shuffle=True, cache=100_000)
     clips = [clip for batch in delivered(run) for clip in batch]
     boundary = loader(tiny_clips * 8, shuffle=False).num_clips
     assert len(clips) == 1600 and abs(sum(clip < boundary for clip in clips) - 1200) <= 8
@@ -247,7 +247,7 @@ def test_mix_keeps_the_clips_of_a_video_together(tiny_clips):
     assert run.stats()["frames_decoded"] < 0.5 * full.stats()["frames_decoded"]
     # The same order from any batch, and on two ranks.
     state = {**run.state_dict(), "epoch": 0, "batch": 100}
-    ranks = [loader(mixed, memory_budget=100_000, batch_size=2, num_shards=2, shard_id=rank) for rank in range(2)]
+    ranks = [loader(mixed, cache=100_000, batch_size=2, num_shards=2, shard_id=rank) for rank in range(2)]
     rest = []
     for rank in ranks:
         rank.load_state_dict(state)

@@ -59,7 +59,7 @@ print(json.dumps((faults() - before) / 5 / len(paths)))
 def test_full_size_clips_reuse_pages(videos: Path) -> None:
     program = """
 sampler = fsp.samplers.random(sequence_length=16, clips_per_video=12)
-loader = fsp.ClipLoader([sys.argv[1]], sampler, batch_size=1, seed=1, num_threads=2, memory_budget=0, index=False)
+loader = fsp.ClipLoader([sys.argv[1]], sampler, batch_size=1, seed=1, num_threads=2, cache=0, index=False)
 for number, batch in enumerate(loader):
     if number == 5:
         before = faults()
@@ -159,7 +159,7 @@ def test_float_clips_of_different_sizes_are_cached_as_8_bit_pixels(videos: Path,
             num_threads=1,
             dtype=dtype,
             layout=layout,
-            memory_budget=budget,
+            cache=budget,
             index=False,
         )
         digest = hashlib.md5()

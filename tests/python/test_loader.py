@@ -45,9 +45,9 @@ def test_threads_and_prefetch_change_nothing(tiny_clips):
 def test_memory_and_lookahead_do_not_change_batches(tiny_clips):
     rule = fsp.samplers.windows(sequence_length=4, step=2)
     made = {}
-    for budget, lookahead_clips in [(0, 65536), ("200 KB", 65536), ("2GiB", 65536), ("2GiB", 0)]:
-        batches = loader(tiny_clips[:6], rule, memory_budget=budget, lookahead_clips=lookahead_clips, num_threads=2)
-        made[budget, lookahead_clips] = (digest(batches), batches.stats())
+    for cache in (0, "200 KB", "2GiB", fsp.Cache(lookahead=0)):
+        batches = loader(tiny_clips[:6], rule, cache=cache, num_threads=2)
+        made[cache] = (digest(batches), batches.stats())
     assert len({digests for digests, _ in made.values()}) == 1
     none, some, ample, blind = (stats for _, stats in made.values())
     assert none["clip_cache_hits"] == blind["clip_cache_hits"] == 0
@@ -265,10 +265,9 @@ def test_stats_count_what_was_done(tiny_clips):
         ({"num_shards": 2, "shard_id": 2}, "shard_id must be below num_shards=2, got 2"),
         ({"num_threads": 0}, "num_threads must be at least 1, got 0"),
         ({"prefetch_batches": -1}, "prefetch_batches must be at least 0, got -1"),
-        ({"memory_budget": "much"}, "memory_budget must be.*'much'"),
-        ({"memory_budget": "2 XB"}, "memory_budget must be.*'2 XB'"),
-        ({"memory_budget": -1}, "memory_budget must be at least 0, got -1"),
-        ({"lookahead_clips": 1.5}, "lookahead_clips must be an int, got 1.5"),
+        ({"cache": "much"}, "cache must be.*'much'"),
+        ({"cache": "2 XB"}, "cache must be.*'2 XB'"),
+        ({"cache": -1}, "cache must be at least 0, got -1; .*use framespool.Cache"),
         ({"last_batch": "keep"}, 'last_batch must be.*"keep"'),
         ({"on_error": "ignore"}, 'on_error must be.*"ignore"'),
         ({"shuffle": "all"}, "shuffle must be.*'all'"),
@@ -486,7 +485,7 @@ def test_working_ahead_in_dataset_order_changes_no_batch(tiny_clips):
     assert stats["frames_decoded"] <= 1.05 * alone["frames_decoded"], "each picture once"
     # Nothing is made ahead with prefetch_batches=0, and never more than the budget holds.
     assert delivered(num_threads=4, prefetch_batches=0)[0] == expected
-    small, stats = delivered(num_threads=4, memory_budget=10 * 4 * 16 * 16 * 3)
+    small, stats = delivered(num_threads=4, cache=10 * 4 * 16 * 16 * 3)
     assert small == expected and stats["clip_cache_peak_bytes"] <= 10 * 4 * 16 * 16 * 3
     bad = [*tiny_clips[:2], ("missing.mp4", 0), *tiny_clips[2:]]
     loader = fsp.ClipLoader(bad, windows, batch_size=4, transforms=resize, num_threads=4, on_error="skip")

@@ -138,7 +138,7 @@ def test_mix_follows_weights_with_equal_clip_counts(tiny_clips):
         for clip, (frame,) in zip(batch.clip_ids.tolist(), batch.indices.tolist(), strict=True):
             frames.setdefault(clip, []).append(frame)
     assert all(len(set(frames[clip])) > 1 for clip in range(4)), "a repeated clip is drawn again"
-    again = loader(mixed, shuffle="full", batch_size=8, num_threads=1, memory_budget=0)
+    again = loader(mixed, shuffle="full", batch_size=8, num_threads=1, cache=0)
     assert flat(clips(again)) == order
 
 

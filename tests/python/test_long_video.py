@@ -32,9 +32,7 @@ def test_ten_thousand_clips_of_one_video_are_decoded_once(two_hours, videos):
     """Of four videos, of which three are short, one has nearly all clips; it is cut into chunks of 64 neighbors."""
     others = [str(videos / "derived" / "tiny_34x26_h264.mp4")] * 3
     options = {"transforms": [fsp.transforms.Resize((8, 8))], "batch_size": 8, "seed": 2, "num_threads": 1}
-    run = fsp.ClipLoader(
-        [others[0], two_hours, *others[1:]], WINDOWS, shuffle=True, memory_budget=400 * CLIP_BYTES, **options
-    )
+    run = fsp.ClipLoader([others[0], two_hours, *others[1:]], WINDOWS, shuffle=True, cache=400 * CLIP_BYTES, **options)
     batches = iter(run)
     first = next(batches)
     assert run._native.grouped[2] == 64 and run.num_clips > 10_000

@@ -69,9 +69,7 @@ def expected(paths):
 
 
 def test_concurrent_loaders_deliver_the_same_batches(paths, expected):
-    keywords = [
-        {"num_threads": 1 + n % 3, "prefetch_batches": n % 4, "memory_budget": (n % 2) << 24} for n in range(12)
-    ]
+    keywords = [{"num_threads": 1 + n % 3, "prefetch_batches": n % 4, "cache": (n % 2) << 24} for n in range(12)]
     in_turns = [loader(paths, **kw) for kw in keywords]
     epochs = [iter(one) for one in in_turns]
     got = [digests(next(epoch) for epoch in epochs) for _ in expected]
@@ -223,7 +221,8 @@ print(*found)
 @pytest.mark.parametrize("index", [False, True])
 def test_truncated_files_fail_only_their_own_clips(paths, tmp_path, index):
     copies = [Path(shutil.copy(path, tmp_path / f"{number}.mkv")) for number, path in enumerate(paths)]
-    keywords = {"shuffle": False, "batch_size": 2, "prefetch_batches": 0, "num_threads": 1, "lookahead_clips": 0}
+    keywords = {"shuffle": False, "batch_size": 2, "prefetch_batches": 0, "num_threads": 1}
+    keywords["cache"] = fsp.Cache(lookahead=0)
     one = loader(copies, index=tmp_path / "index" if index else False, **keywords)
     intact = digests(one)
     assert intact == digests(loader(paths, **keywords))

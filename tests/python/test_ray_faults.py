@@ -115,7 +115,7 @@ def test_grouped_shuffle_gives_workers_their_own_videos(cluster, few):
         assert digests(there) == digests(here)
         decoded = there.stats()["frames_decoded"], here.stats()["frames_decoded"]
         assert decoded[0] <= 1.25 * decoded[1]
-    with spread(many, num_workers=2, memory_budget=100_000, **grouped) as there:
+    with spread(many, num_workers=2, cache=100_000, **grouped) as there:
         assert there.state_dict()["grouped"][1] < state["grouped"][1]
         there.load_state_dict(state)
         here.set_epoch(0)

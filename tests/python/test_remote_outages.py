@@ -57,7 +57,7 @@ def test_a_restarted_server_loses_no_clip(
     server = Nginx(folder[0].parent, tmp_path)
     server.start()
     # Without a clip cache, the loader can be at most two batches ahead: it needs the server again.
-    loader = loader_of([server.url(path) for path in folder], shuffle="full", on_error=on_error, memory_budget=0)
+    loader = loader_of([server.url(path) for path in folder], shuffle="full", on_error=on_error, cache=0)
     batches = iter(loader)
     received = clips(iter([next(batches)]))
     server.stop()

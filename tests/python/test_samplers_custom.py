@@ -30,7 +30,7 @@ def test_custom_sampler_is_thread_count_independent(short_clips):
         made = loader(short_clips, scattered, clips_per_video=3, seed=4, shuffle="full", **keywords)
         return [(i, row) for b in made for i, row in zip(b.clip_ids.tolist(), b.indices.tolist(), strict=True)]
 
-    expected = rows(num_threads=1, prefetch_batches=0, lookahead_clips=0)
+    expected = rows(num_threads=1, prefetch_batches=0, cache=fsp.Cache(lookahead=0))
     assert expected == rows(num_threads=4, prefetch_batches=3) == rows(sequence_length=5)
     assert len(expected) == 39 and all(len(set(row)) == 5 and row == sorted(row) for _, row in expected)
     assert len({tuple(row) for _, row in expected}) == 39
@@ -178,7 +178,13 @@ def test_base_exceptions_are_raised_under_every_policy(short_clips, on_error, en
         return [0, 1]
 
     batches = loader(
-        short_clips, fn, batch_size=1, num_threads=1, prefetch_batches=0, lookahead_clips=0, on_error=on_error
+        short_clips,
+        fn,
+        batch_size=1,
+        num_threads=1,
+        prefetch_batches=0,
+        cache=fsp.Cache(lookahead=0),
+        on_error=on_error,
     )
     with pytest.raises(ends if isinstance(ends, type) else type(ends)) as raised:
         list(batches)

@@ -33,7 +33,7 @@ def test_batches_do_not_depend_on_num_workers(short_clips, workers):
 @pytest.mark.parametrize("workers", [0, 3])
 def test_grouped_shuffle_comes_through_workers(short_clips, workers):
     """With the streams given, workers do not change the order; by default each worker has streams of its own."""
-    keywords = {**KEYWORDS, "shuffle": "grouped", "memory_budget": 20 * 16 * 24 * 3 * 2}
+    keywords = {**KEYWORDS, "shuffle": "grouped", "cache": 20 * 16 * 24 * 3 * 2}
     given = {**keywords, "num_streams": 12, "shuffle_block_size": 20}
     dataset = ClipDataset(short_clips, SAMPLING, **given)
     batches = DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)

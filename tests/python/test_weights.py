@@ -121,9 +121,9 @@ def test_balanced_classes_come_equally_often(tiny_clips):
 def test_copies_of_a_video_are_decoded_once_each(tiny_clips):
     weights = [3, 1, 0] * 12 + [1, 1, 1]
     weighted = fsp.datasets.weighted(tiny_clips * 3, weights)
-    runs = [loader(weighted, shuffle=shuffle, memory_budget=40 * CLIP_BYTES) for shuffle in ("grouped", "full")]
+    runs = [loader(weighted, shuffle=shuffle, cache=40 * CLIP_BYTES) for shuffle in ("grouped", "full")]
     # Without weights as many videos are decoded, each once.
-    runs.append(loader(tiny_clips * 3, memory_budget="1GiB"))
+    runs.append(loader(tiny_clips * 3, cache="1GiB"))
     for run in runs:
         clips = [clip for batch in run for clip in batch.clip_ids.tolist()]
         assert len(clips) == run.num_clips

@@ -87,7 +87,7 @@ class Run:
     group_clips: bool = False
     num_threads: int = 1
     prefetch_batches: int = 1
-    memory_budget: int = 1 << 20
+    cache: int = 1 << 20
     seed: int = 0
     epoch: int = 0
     stop_after: int = 1
@@ -137,7 +137,7 @@ WEIGHTED = {"mixed", "weighted"}
 #: Fields of `Run` that are arguments of `ClipLoader`.
 LOADER_ARGUMENTS = (
     *("dtype", "layout", "batch_size", "num_shards", "shuffle", "last_batch", "on_error", "repeats", "group_clips"),
-    *("num_threads", "prefetch_batches", "memory_budget", "seed", "stick_to_shard", "order"),
+    *("num_threads", "prefetch_batches", "cache", "seed", "stick_to_shard", "order"),
 )
 
 
@@ -209,7 +209,7 @@ def runs(draw: Any) -> Run:
         group_clips=grouped,
         num_threads=draw(st.integers(1, 3)),
         prefetch_batches=draw(st.integers(0, 3)),
-        memory_budget=draw(st.sampled_from([0, 20_000, 1 << 30])),
+        cache=draw(st.sampled_from([0, 20_000, 1 << 30])),
         seed=draw(st.integers(0, 3)),
         epoch=draw(st.integers(0, 2)),
         stop_after=draw(st.integers(0, 4)),
@@ -624,7 +624,7 @@ def _check_data_loader(run: Run, folder: Path, epochs: Any) -> None:
     batched = (MIXING | NOISE) & set(run.transforms) or run.group_clips or run.repeats > 1
     if batched or run.kind in WEIGHTED or run.broken is not None:
         return
-    keywords = {name: getattr(run, name) for name in ("dtype", "num_threads", "memory_budget", "seed")}
+    keywords = {name: getattr(run, name) for name in ("dtype", "num_threads", "cache", "seed")}
     transforms = [TRANSFORMS[name]() for name in run.transforms]
     items = framespool.torch.VideoDataset(
         dataset_of(run, folder),

@@ -181,7 +181,7 @@ def strided(context: Context) -> Iterator[Row]:
 def random_clips(clip: Clip, stride: int) -> Row:
     # Four frames per clip: longer clips would overlap, and few pictures could be skipped.
     sampling = fsp.samplers.random(sequence_length=4, stride=stride, clips_per_video=12, short="loop")
-    ours, theirs = loaders(clip, sampling, batch_size=4, seed=stride, lookahead_clips=0)
+    ours, theirs = loaders(clip, sampling, batch_size=4, seed=stride, cache=fsp.Cache(lookahead=0))
     compared = Comparison()
     for epoch in range(2):
         ours.set_epoch(epoch)

@@ -55,7 +55,7 @@ def loaders(context: Context) -> Iterator[Row]:
     }
     variants: list[dict[str, Any]] = [{"decoder": d} for d in ("auto", "nvdec", "cpu")]
     variants += [{"decoder": "nvdec", "nvdec_threads": n} for n in (1, 2, 28)]
-    variants += [{"decoder": "nvdec", "memory_budget": 0}, {"decoder": "nvdec", "prefetch_batches": 6}]
+    variants += [{"decoder": "nvdec", "cache": 0}, {"decoder": "nvdec", "prefetch_batches": 6}]
     for (name, sampling), shuffle in itertools.product(SAMPLINGS.items(), ("full", "buffer")):
         if context.left() < 0:
             return

@@ -85,9 +85,9 @@ def shuffled(context: Context) -> Iterator[Row]:
     # Few enough for whole epochs: at the start of one, pictures are decoded for clips that are delivered later.
     dataset = [video.path for video in videos for _ in range(2 if TRY else 4)]
     for budget in ("2GiB", 0):
-        make = maker(dataset, fsp.samplers.windows(sequence_length=16), shuffle="full", seed=1, memory_budget=budget)
+        make = maker(dataset, fsp.samplers.windows(sequence_length=16), shuffle="full", seed=1, cache=budget)
         row = measure(
-            f"memory_budget {budget}",
+            f"cache {budget}",
             f"all windows of 16, shuffled, of {len(videos)} videos, each file {len(dataset) // len(videos)} times",
             make,
             seconds=context.budget_seconds,
@@ -176,7 +176,7 @@ def published_rows(dataset: list[Any], files: int, context: Context) -> Iterator
     # 16 does not divide 300: the last window of each video is padded, so that all frames are decoded.
     sampling = fsp.samplers.windows(sequence_length=16, pad_mode="edge")
     # In full size a clip takes 100 MB, and each session works on a group of 150 pictures.
-    full = {"transforms": [], "memory_budget": "32GiB"}
+    full = {"transforms": [], "cache": "32GiB"}
     for name, keywords in (("full size, budget 32 GiB", full), (f"{SIZE}x{SIZE}, budget 2 GiB", {})):
         make = maker(dataset, sampling, **keywords)
         if problem := find_difference(make, count=1):

@@ -76,7 +76,7 @@ def shuffled_epochs(raw: dict[str, Any]) -> Result:
                 )
                 for run in results["budgets"]
             ]
-            words = f"framespool's epoch by memory_budget, {TASKS[task]}: CPU time"
+            words = f"framespool's epoch by memory of the clip cache, {TASKS[task]}: CPU time"
             tables.append(Table(f"{task} budgets", words, "CPU s per epoch", rows))
         versions |= {side: of["version"] for side, of in sides.items() if side == OWN or not side.startswith(OWN)}
         left_out |= {f"{side}, {task}": reason for side, reason in results["left_out"].items()}
@@ -132,7 +132,7 @@ def dataset_size(raw: dict[str, Any]) -> Result:
         tables.append(
             Table(
                 f"{name} cpu",
-                f"Epochs by clips of the epoch / clips that fit into memory_budget, {words}: CPU time",
+                f"Epochs by clips of the epoch / clips that fit into the clip cache, {words}: CPU time",
                 "CPU ms per clip",
                 paired_rows(values, baseline, describe),
                 baseline=baseline,
@@ -191,7 +191,7 @@ def scaling(raw: dict[str, Any]) -> Result:
             )
             for row in raw["memory"]
         ]
-        tables.append(Table("memory", "Peak resident memory of an epoch by memory_budget", "MiB", rows))
+        tables.append(Table("memory", "Peak resident memory of an epoch by memory of the clip cache", "MiB", rows))
     if "tickets" in raw:
         for name, what, words, unit in (
             ("tickets, seconds", "to_make_s", "seconds to make it", "s"),

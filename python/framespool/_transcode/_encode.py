@@ -128,7 +128,7 @@ def _frames(
         transforms=options.transforms(info),
         num_threads=threads,
         prefetch_batches=1,
-        memory_budget=_MAX_QUEUED_BYTES,
+        cache=_MAX_QUEUED_BYTES,
         layout="NTHWC",
         index=index,
         index_progress=False,

@@ -19,7 +19,7 @@ worker threads spent their time, and what would make it faster.
 
 _EXAMPLES = """\
   framespool bench videos/ --frames 16 --stride 4 --random-resized-crop 224 --flip
-  framespool bench videos/ --clips-per-video 8 --memory-budget 4GiB --num-shards 8
+  framespool bench videos/ --clips-per-video 8 --cache 4GiB --num-shards 8
   framespool bench videos/ --preset videomae --preset-option clip_len=16 --plot bench.png
 """
 

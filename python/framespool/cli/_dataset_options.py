@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 from framespool import datasets, samplers, transforms
+from framespool._cache import Cache
 from framespool._clip_loader import ClipLoader
 from framespool._images import ImageLoader
 from framespool._source_list import is_image, list_sources
@@ -64,7 +65,7 @@ def add_epoch_options(parser: argparse.ArgumentParser) -> None:
         help="auto: grouped if videos have several clips, else full (default: auto)",
     )
     parser.add_argument(
-        "--memory-budget", metavar="SIZE", default="2GiB", help="size of the clip cache (default: 2GiB)"
+        "--cache", metavar="SIZE", default=Cache.memory, help=f"memory of the clip cache (default: {Cache.memory})"
     )
     parser.add_argument("--num-shards", type=count, metavar="N", default=1, help="number of ranks (default: 1)")
 
@@ -73,13 +74,13 @@ def epoch_loader(arguments: argparse.Namespace, **keywords: Any) -> ClipLoader |
     """The loader of the first rank for the options of `add_options()` and `add_epoch_options()`."""
     shuffle = True if arguments.shuffle == "auto" else arguments.shuffle
     own = {"batch_size": arguments.batch_size, "shuffle": shuffle, "shard_id": 0, "num_shards": arguments.num_shards}
-    return loader(arguments, arguments.clips_per_video, arguments.memory_budget, **own, **keywords)
+    return loader(arguments, arguments.clips_per_video, arguments.cache, **own, **keywords)
 
 
 def loader(
     arguments: argparse.Namespace,
     clips_per_video: int | None = None,
-    memory_budget: str | None = None,
+    cache: int | str = Cache.memory,
     **keywords: Any,
 ) -> ClipLoader | ImageLoader:
     """The loader for the options; an ImageLoader if all files are images by name."""
@@ -106,9 +107,7 @@ def loader(
             fps=arguments.fps,
             clips_per_video=clips_per_video or 1,
         )
-    if memory_budget is not None:
-        keywords["memory_budget"] = memory_budget
-    return ClipLoader(dataset, rule, **keywords)
+    return ClipLoader(dataset, rule, cache=cache, **keywords)
 
 
 def _option(text: str) -> tuple[str, Any]:

@@ -26,8 +26,7 @@ from framespool.transforms._compose import split
 #: Arguments of `ClipLoader` that are about single clips.
 _KEYWORDS = (
     *("transforms", "device", "decoder", "strict", "nvdec_threads", "seed", "on_error", "on_outage", "num_threads"),
-    *("memory_budget", "layout", "dtype", "index", "index_progress", "stream", "hdr", "deinterlace"),
-    "frame_columns",
+    *("cache", "layout", "dtype", "index", "index_progress", "stream", "hdr", "deinterlace", "frame_columns"),
 )
 
 #: Epochs in which a clip is compared to find whether it is random, and clips after which none is expected to be.
@@ -64,7 +63,7 @@ class VideoDataset(MapBase):
         clip_sampler: As for `framespool.ClipLoader`.
         keywords: `layout`, which is `"TCHW"`, `"CTHW"` or `"THWC"`, and arguments of `framespool.ClipLoader` that are
             about single clips: `transforms` (no callable), `device`, `decoder`, `strict`, `nvdec_threads`, `seed`,
-            `on_error` (`"raise"` or `"replace"`), `num_threads`, `memory_budget`, `dtype`, `index`, `index_progress`,
+            `on_error` (`"raise"` or `"replace"`), `num_threads`, `cache`, `dtype`, `index`, `index_progress`,
             `stream`, `hdr`, `deinterlace` and `frame_columns`. By default the cores of the rank are divided among the
             workers.
 

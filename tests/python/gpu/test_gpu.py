@@ -147,11 +147,11 @@ def test_clips_wait_on_the_gpu_as_8_bit_codes(short_clips, dtype):
     transforms = [T.Resize((16, 24)), T.Normalize([0.5] * 3, [0.25] * 3)]
     rule, codes = fsp.samplers.windows(sequence_length=4, step=8), 4 * 16 * 24 * 3
     options = {"batch_size": 4, "transforms": transforms, "shuffle": "grouped", "seed": 5, "dtype": dtype}
-    options |= {"memory_budget": 40 * codes, "num_threads": 1}
+    options |= {"cache": 40 * codes, "num_threads": 1}
     videos = short_clips[:4] * 3
     host = fsp.ClipLoader(videos, rule, **options)
     expected = batches(host)
-    for more in ({"decoder": "nvdec"}, {"decoder": "cpu"}, {"memory_budget": 0, "device_memory_budget": 40 * codes}):
+    for more in ({"decoder": "nvdec"}, {"decoder": "cpu"}, {"cache": fsp.Cache(0, device_memory=40 * codes)}):
         made = fsp.ClipLoader(videos, rule, device="cuda:0", **{**options, **more})
         assert made._native.grouped == host._native.grouped, "ranks with and without a GPU have the same order"
         assert [b[:2] for b in batches(made)] == [e[:2] for e in expected], more

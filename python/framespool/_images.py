@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
 from framespool import _checkpoint, _framespool, samplers
@@ -123,6 +123,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         shard_id: Rank of this process, from 0. Required if there are several.
         num_shards: Number of ranks.
         stick_to_shard: Each rank keeps its own contiguous part of the dataset.
+        num_nodes: Number of machines, if each has a disk cache of its own, as for `framespool.ClipLoader`.
         worker_id: Worker of this rank, from 0, as for `ClipLoader`.
         num_workers: Workers of this rank, as for `ClipLoader`; not the number of decoding threads.
         seed: Seed of the shuffle and of all random transforms, or `None`, as for `framespool.ClipLoader`.
@@ -133,6 +134,8 @@ class ImageLoader(BaseLoader[ImageBatch]):
         repeats: How many times each image of a batch is delivered, one after another: the same pixels with other random
             transforms (repeated augmentation). A batch then has `batch_size * repeats` images.
         prefetch_batches: Batches made ahead.
+        cache: A `Cache` with a `disk` for the images and masks of later epochs, so that files are read and decoded less
+            often; useful if they are large in relation to the results. `None`: each image is decoded in each epoch.
         pin_memory: `"auto"`, `True` or `False`, as for `framespool.ClipLoader`.
         layout: `"NCHW"`, the order of torchvision, or `"NHWC"`, the order of NumPy images.
         dtype: As for `framespool.ClipLoader`.
@@ -171,6 +174,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         shard_id: int | None = None,
         num_shards: int = 1,
         stick_to_shard: bool = False,
+        num_nodes: int = 1,
         worker_id: int | None = None,
         num_workers: int = 1,
         seed: int | None = 0,
@@ -180,6 +184,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
         num_threads: int | None = None,
         repeats: int = 1,
         prefetch_batches: int = 2,
+        cache: Cache | None = None,
         pin_memory: Literal["auto"] | bool = "auto",
         layout: Literal["NCHW", "NHWC"] = "NCHW",
         dtype: Literal["uint8", "uint16", "float16", "bfloat16", "float32"] = "uint8",
@@ -206,6 +211,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             shard_id=shard_id,
             num_shards=num_shards,
             stick_to_shard=stick_to_shard,
+            num_nodes=num_nodes,
             worker_id=worker_id,
             num_workers=num_workers,
             seed=seed,
@@ -229,8 +235,14 @@ class ImageLoader(BaseLoader[ImageBatch]):
         if masks is not None and on_error != "raise":
             raise ArgumentError(f'masks need on_error="raise", got {on_error!r}; an image and its mask fail together')
         rule = samplers.indices([0])._sampler_args()
-        # Clips wait in memory only because they share decoded frames; images share none.
-        super().__init__(images, rule, options, Cache(0, lookahead=0), own)
+        if cache is not None and (not isinstance(cache, Cache) or cache.disk is None):
+            raise ArgumentError(
+                f"cache must be a framespool.Cache with a disk, got {cache!r}; images of one epoch share no decoded "
+                "frames, so memory alone saves nothing"
+            )
+        # Clips wait in memory only because they share decoded frames; images of one epoch share none.
+        own_cache = Cache(0, lookahead=0) if cache is None else replace(cache, lookahead=0)
+        super().__init__(images, rule, options, own_cache, own)
         self._layout = _LAYOUTS[layout]
         self._decoding = {"exact": own["exact"], "nvjpeg": decoder == "nvjpeg"}
         self._masks: Dataset | None = None

@@ -14,6 +14,7 @@ from typing import Any
 import framespool as fsp
 import numpy as np
 import pytest
+from PIL import Image
 
 RANDOM = [fsp.transforms.RandomResizedCrop(32), fsp.transforms.RandomHorizontalFlip()]
 NORMALIZE = fsp.transforms.Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
@@ -209,6 +210,42 @@ def test_resumed_on_other_ranks_with_another_length_of_runs(tiny_clips, tmp_path
         for values in zip(batch, *halves, strict=True):
             assert values[0] == [*values[1], *values[2]]
     assert sum(rank.stats()["disk_clips_read"] for rank in ranks) > 0
+
+
+IMAGES: dict[str, dict[str, Any]] = {
+    "random": {"transforms": [fsp.transforms.RandomResizedCrop(24)]},
+    "exact": {"transforms": [fsp.transforms.RandomResizedCrop(24), NORMALIZE], "exact": True, "dtype": "float32"},
+    "equal in every epoch": {"transforms": [fsp.transforms.Resize((24, 24))]},
+    "of several sizes": {"transforms": [fsp.transforms.Resize(24)], "collate": "list", "repeats": 2},
+}
+
+
+@pytest.mark.parametrize("case", IMAGES)
+def test_images(case, photos, tmp_path):
+    common = {"batch_size": 4, "shuffle": "full", "seed": 3, "num_threads": 2, **IMAGES[case]}
+    masks = [str(tmp_path / f"{number}.png") for number in range(12)]
+    for (photo, _), mask in zip(photos[:12], masks, strict=True):
+        Image.open(photo).convert("L").save(mask)
+    common |= {"masks": masks if case == "random" else None}
+    plain = fsp.ImageLoader(photos[:12], **common)
+    cached = fsp.ImageLoader(photos[:12], cache=fsp.Cache(disk=tmp_path, disk_size="1GiB", epochs=4), **common)
+
+    def epoch(images: fsp.ImageLoader) -> list[Any]:
+        return [
+            (
+                batch.image_ids.tolist(),
+                [np.from_dlpack(each).tobytes() for each in (*batch.images, *(batch.masks or ()))],
+            )
+            for batch in images
+        ]
+
+    assert [epoch(plain) for _ in range(EPOCHS)] == [epoch(cached) for _ in range(EPOCHS)]
+    stats = cached.stats()
+    if case == "equal in every epoch":
+        assert stats["frames_decoded"] == 12
+    assert stats["disk_clips_read"] > 0 and stats["frames_decoded"] < plain.stats()["frames_decoded"]
+    with pytest.raises(fsp.ArgumentError, match="with a disk"):
+        fsp.ImageLoader(photos, cache="1GiB", **{**common, "masks": None})
 
 
 @pytest.mark.parametrize("damage", ["delete", "flip", "cut", "unreadable"])

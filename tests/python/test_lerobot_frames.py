@@ -152,6 +152,20 @@ def test_batches_are_the_items_of_a_lerobot_dataset(tmp_path, videos, shuffle):
     assert stats["clips"] == 2 * sum(LENGTHS) and stats["frames_decoded"] >= 2 * stats["clips"] // 2
 
 
+def test_cameras_with_a_disk_cache(tmp_path, videos):
+    """The frames of all cameras are equal in every epoch, so none is decoded from the second one on."""
+    tables = write(tmp_path / "dataset", videos)
+    dataset = fsp.datasets.lerobot(tmp_path / "dataset", camera=[TOP, WRIST], delta_timestamps=DELTAS)
+    cache = fsp.Cache(disk=tmp_path / "clips", disk_size="1GiB")
+    loader = fsp.ClipLoader(dataset, batch_size=8, shuffle=True, seed=2, index=False, cache=cache, num_threads=2)
+    decoded = []
+    for _ in range(3):
+        rows = [row for batch in loader for row in check(batch, tables, videos, DELTAS)]
+        assert sorted(rows) == list(range(sum(LENGTHS)))
+        decoded.append(loader.stats()["frames_decoded"])
+    assert 0 < decoded[0] == decoded[1] == decoded[2]
+
+
 def test_defaults_one_camera_and_a_choice_of_episodes(tmp_path, videos):
     tables = write(tmp_path, videos)
     every = fsp.datasets.lerobot(tmp_path, delta_timestamps={})

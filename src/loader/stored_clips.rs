@@ -6,12 +6,13 @@
 //! `f % epochs` is the phase of the video, a hash. Thus the first epoch makes the clips of `(epochs + 1) / 2` epochs on
 //! average, and each later one decodes every `epochs`-th video.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::content_keys::ContentKeys;
 use super::LoaderConfig;
+use crate::clip_sampler::ClipIndices;
 use crate::clip_store::{ClipStore, StoreCounts, StoredClip, EVERY_EPOCH};
 use crate::error::{Error, Result};
 use crate::transforms::{ClipShape, Dtype, TransformPipeline};
@@ -21,6 +22,8 @@ pub(super) struct StoredClips {
     pub store: ClipStore,
     seed: u64,
     epochs: u64,
+    /// Whether the clip sampler returns the same frames again; set once it is known.
+    is_repeatable: OnceLock<bool>,
 }
 
 /// Where a clip of a later epoch is stored.
@@ -59,11 +62,35 @@ impl StoredClips {
             store: ClipStore::open(store.clone(), xxh3_64(run.as_bytes()))?,
             seed: config.order.seed,
             epochs: store.epochs.max(1).into(),
+            is_repeatable: OnceLock::new(),
         })))
     }
 
     pub fn counts(&self) -> StoreCounts {
         self.store.counts()
+    }
+
+    /// Checks once that the clip sampler returns the same frames when it is asked again, after another epoch. `sample`:
+    /// the frames of a clip in an epoch, if they can be sampled.
+    ///
+    /// # Errors
+    /// `Argument` if it keeps state of its own: the clips of later epochs are not known then.
+    pub fn check_sampler(&self, epoch: u64, sample: impl Fn(u64) -> Option<ClipIndices>) -> Result<()> {
+        let is_repeatable = self.is_repeatable.get().copied().or_else(|| {
+            let first = sample(epoch)?;
+            sample(epoch.saturating_add(1))?;
+            let is_equal = first.indices == sample(epoch)?.indices;
+            Some(*self.is_repeatable.get_or_init(|| is_equal))
+        });
+        if is_repeatable != Some(false) {
+            return Ok(());
+        }
+        Err(Error::Argument(
+            "the clip sampler returned other frames when it was asked again for a clip of an epoch: it keeps state of its \
+             own, so the clips of later epochs are not known in advance; let it draw only from the rng that it is given, or \
+             omit the disk of the cache"
+                .into(),
+        ))
     }
 
     /// The last epoch for whose clips a video is decoded in this epoch.

@@ -19,7 +19,7 @@ use super::stats::StatsCollector;
 use super::stored_clips::StoredClips;
 use super::{LoaderConfig, MAX_WORKERS_WITHOUT_WORK_AHEAD};
 use crate::batch::{ClipSlot, MemoryPool, OutputMut};
-use crate::batch_sampler::Shuffle;
+use crate::batch_sampler::{SampledClip, Shuffle};
 use crate::error::{Error, Result};
 use crate::source::{interrupt_scope, InterruptScope};
 use crate::sync::thread::{self, Builder, JoinHandle};
@@ -302,9 +302,7 @@ impl Worker {
 
     /// Delivers the clips that are on disk and due. Returns the requests that remain, unless there are none.
     fn deliver_stored(&mut self, mut group: VideoRequests) -> Option<VideoRequests> {
-        let Some(stored) = self.scheduler.stored.clone().filter(|_| !group.unshared) else {
-            return Some(group);
-        };
+        let Some(stored) = self.scheduler.stored.clone() else { return Some(group) };
         let iteration = group.iteration;
         let scheduler = self.scheduler.clone();
         let interrupt = || scheduler.check(iteration);
@@ -312,21 +310,35 @@ impl Worker {
             catch_unwind(AssertUnwindSafe(|| self.catalog.open(group.video, &self.stats, &interrupt)));
         let Ok(Ok(video)) = opened else { return Some(group) }; // reported by the plan
         let (identity, index) = (video.identity(), video.index());
-        let keys = &self.catalog.clone().content_keys;
+        let (catalog, seed) = (self.catalog.clone(), self.config.order.seed);
+        let sample = |slot: SampledClip, epoch| {
+            let key = slot.sampling_key(seed, epoch, slot.clip);
+            catch_unwind(AssertUnwindSafe(|| catalog.sample(index, key))).ok()?.ok()
+        };
+        if let Some(first) = group.requests.first() {
+            if let Err(error) = stored.check_sampler(group.epoch, |epoch| sample(first.slot, epoch)) {
+                let failed = |request: &ClipRequest| (iteration, request.seq);
+                let failed: Vec<_> = group.requests.iter().map(failed).collect();
+                drop(group); // before the report: the batch buffer freezes only without live slots
+                failed
+                    .into_iter()
+                    .for_each(|(iteration, seq)| scheduler.fail_clip(iteration, seq, error.clone()));
+                return None;
+            }
+        }
+        if group.unshared {
+            return Some(group);
+        }
         // A task of an earlier epoch may be about to make some of the clips.
         let mut task = None;
         let mut has_asked = false;
         let (mut remaining, mut later) = (Vec::new(), Vec::new());
         for mut request in std::mem::take(&mut group.requests) {
             let slot = request.slot;
-            let seed = self.config.order.seed;
-            let sampling_key = slot.sampling_key(seed, group.epoch, slot.clip);
             let key = slot.transform_key(seed, group.epoch, slot.clip);
-            let sampled = catch_unwind(AssertUnwindSafe(|| self.catalog.sample(index, sampling_key)));
-            let found = match sampled {
-                Ok(Ok(sample)) => keys.key(&identity, &sample, key).map(|key| (key, sample)),
-                _ => None,
-            };
+            let sample = sample(slot, group.epoch);
+            let found =
+                sample.and_then(|sample| Some((catalog.content_keys.key(&identity, &sample, key)?, sample)));
             let Some((digest, sample)) = found else {
                 remaining.push(request);
                 continue;

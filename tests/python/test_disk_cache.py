@@ -317,6 +317,18 @@ def test_mixed_weighted_and_custom(tiny_clips, tmp_path):
         assert cached.stats()["disk_clips_read"] > 0
 
 
+def test_clip_sampler_with_state_of_its_own_is_refused(tiny_clips, tmp_path):
+    """The clips of later epochs are not known."""
+    calls = iter(range(10**6))
+    stateful = fsp.samplers.custom(lambda info, rng: [next(calls) % info.num_frames])
+    assert len(delivered(loader(tiny_clips, sampler=stateful))) == 4
+    refused = loader(tiny_clips, tmp_path, stateful)
+    with pytest.raises(fsp.ArgumentError, match="keeps state of its own"):
+        next(iter(refused))
+    with pytest.raises(fsp.ArgumentError, match="keeps state of its own"):
+        next(iter(refused))
+
+
 def test_videos_in_memory_are_not_stored(tiny_clips, tmp_path):
     dataset = [(Path(path).read_bytes(), label) for path, label in tiny_clips[:4]]
     cached = loader(dataset, tmp_path)

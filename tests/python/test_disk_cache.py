@@ -296,11 +296,13 @@ def test_full_cache_keeps_clips_of_the_next_epochs(tiny_clips, tmp_path):
     assert epochs(loader(tiny_clips, tmp_path, size=0), 2) == epochs(loader(tiny_clips), 2)
 
 
-def test_single_batches_leave_the_cache_alone(tiny_clips, tmp_path):
+def test_single_batches_and_previews_leave_the_cache_alone(tiny_clips, tmp_path):
     cached, plain = loader(tiny_clips, tmp_path), loader(tiny_clips)
     delivered(cached)
     stored = sorted(path.name for path in tmp_path.rglob("*.clips"))
     assert frames_of(cached.batch(epoch=5, index=1)) == frames_of(plain.batch(epoch=5, index=1))
+    assert sorted(path.name for path in tmp_path.rglob("*.clips")) == stored
+    fsp.preview(cached, tmp_path / "sheet.png", epoch=5)
     assert sorted(path.name for path in tmp_path.rglob("*.clips")) == stored
 
 
@@ -397,6 +399,7 @@ def test_arguments(tiny_clips, tmp_path):
     ]:
         with pytest.raises(fsp.ArgumentError, match=said):
             fsp.Cache(**{"disk": "a", "disk_size": 1, **wrong})
+    assert fsp.Cache(disk="~/clips", disk_size=1)._for_engine()["disk_cache"][0] == os.path.expanduser("~/clips")
     with pytest.raises(fsp.ArgumentError, match=r"file for clips cannot be used: .*name a folder on a local disk"):
         loader(tiny_clips, file)
     with pytest.raises(fsp.ArgumentError, match="only if batches are in host memory"):

@@ -227,6 +227,15 @@ def test_ranks_resuming_and_map_style(tmp_path, videos):
     assert batch["index"].tolist() == [5, 20] and batch[WRIST].shape[0] == 2
 
 
+def test_cameras_share_threads_and_memory(tmp_path, videos):
+    write(tmp_path, videos)
+    dataset = fsp.datasets.lerobot(tmp_path, delta_timestamps=DELTAS)
+    cache = fsp.Cache(1000, device_memory="1MB", disk=tmp_path / "clips", disk_size="1GiB")
+    each = fsp.ClipLoader(dataset, batch_size=1, num_threads=6, cache=cache, index=False)._settings
+    assert [each[name] for name in ("num_threads", "memory_budget", "device_memory_budget")] == [3, 500, 500_000]
+    assert each["disk_cache"] == (str(tmp_path / "clips"), 1 << 30, 8)
+
+
 def test_transforms(tmp_path, videos):
     """The same random numbers for all cameras; sizes that differ are lists, as without LeRobot."""
     write(tmp_path, videos)

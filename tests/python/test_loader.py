@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import pickle
 import signal
@@ -40,6 +41,10 @@ def test_threads_and_prefetch_change_nothing(tiny_clips):
         for threads, prefetch_batches in [(1, 0), (1, 2), (4, 1), (4, 3), (3, 0)]
     }
     assert len(digests) == 1
+
+
+def test_default_of_cache_is_that_of_its_memory():
+    assert inspect.signature(fsp.ClipLoader).parameters["cache"].default == fsp.Cache().memory
 
 
 def test_memory_and_lookahead_do_not_change_batches(tiny_clips):
@@ -267,6 +272,7 @@ def test_stats_count_what_was_done(tiny_clips):
         ({"prefetch_batches": -1}, "prefetch_batches must be at least 0, got -1"),
         ({"cache": "much"}, "cache must be.*'much'"),
         ({"cache": "2 XB"}, "cache must be.*'2 XB'"),
+        ({"cache": None}, "cache must be an int, got None; .*use framespool.Cache"),
         ({"cache": -1}, "cache must be at least 0, got -1; .*use framespool.Cache"),
         ({"last_batch": "keep"}, 'last_batch must be.*"keep"'),
         ({"on_error": "ignore"}, 'on_error must be.*"ignore"'),

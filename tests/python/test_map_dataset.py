@@ -47,6 +47,16 @@ def same(item, clip) -> bool:
     return (item["frames"].numpy().tobytes(), item["labels"].item(), item["indices"].tolist()) == clip
 
 
+def test_clips_of_later_epochs_wait_on_disk(short_clips, tmp_path):
+    cache = fsp.Cache(disk=tmp_path, disk_size="1GiB", epochs=4)
+    dataset = VideoDataset(short_clips, SAMPLING, **KEYWORDS, cache=cache)
+    for epoch in range(4):
+        dataset.set_epoch(epoch)
+        right = clips_of(short_clips, epoch)
+        assert all(same(item, right[clip]) for clip, item in enumerate(dataset.__getitems__(range(len(dataset)))))
+    assert dataset._here().stats()["disk_clips_read"] > 0
+
+
 def test_items_are_the_clips_of_a_loader(short_clips):
     dataset = VideoDataset(short_clips, SAMPLING, **KEYWORDS)
     assert len(dataset) == 3 * len(short_clips) and dataset.epoch == 0

@@ -237,6 +237,8 @@ def test_names_of_other_libraries_are_refused_with_ours(short_clips, photos):
             lambda: fsp.ImageLoader(photos, batch_size=1, rank=1),
             r"ImageLoader\(\) has no argument 'rank': use shard_id=",
         ),
+        (lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, memory_budget="1GiB"), "use cache=, a size"),
+        (lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, lookahead_clips=0), r"use .*Cache\(lookahead="),
         (lambda: fsp.ClipLoader(short_clips, rule, batch_size=1, audio=True), "the audio of videos is not read"),
         (lambda: fsp.samplers.random(sequence_length=4, nonsense=1), "unexpected keyword argument 'nonsense'"),
     ]:

@@ -97,9 +97,9 @@ class ClipLoader(_Distributed, framespool.ClipLoader):
     It delivers the same `Batch`, bit for bit, in every epoch. States are those of the local loader, and each fits the
     other. Tensors are `ray.Tensor`, with the names of `framespool.Tensor`.
 
-    These arguments of the local loader differ: `num_threads`, `prefetch_batches` and `cache` are per worker, but the
-    workers of a node share the `disk` of a `Cache`; `device` must be `"cpu"`, `index_progress` has no effect, and a
-    callable at the end of the transforms runs in this process, on the consumer's thread.
+    These arguments of the local loader differ: `num_threads`, `prefetch_batches` and the memory of `cache` are per
+    worker, `device` must be `"cpu"`, `index_progress` has no effect, and a callable at the end of the transforms runs
+    in this process, on the consumer's thread. The workers of a node share the folder `disk` of a `Cache`.
 
     Paths must be valid on every node with workers; relative ones start from this process's working directory. Errors of
     files are raised here in place of their batches, as locally, and name the node. With several trainers each has its

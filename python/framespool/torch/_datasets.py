@@ -289,8 +289,9 @@ class ClipDataset(_Batches):
     Args:
         dataset: As for `framespool.ClipLoader`.
         clip_sampler: As for `framespool.ClipLoader`.
-        keywords: All other arguments of `framespool.ClipLoader`. `num_threads` is per worker; by default the
-            cores are divided among the workers, and among the ranks of the machine (`LOCAL_WORLD_SIZE`).
+        keywords: All other arguments of `framespool.ClipLoader`. `num_threads` and the memory of `cache` are per
+            worker; by default the cores are divided among the workers, and among the ranks of the machine
+            (`LOCAL_WORLD_SIZE`).
 
     Raises:
         UnsupportedError: If PyTorch is not installed.

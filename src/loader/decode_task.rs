@@ -140,7 +140,10 @@ pub(super) struct DecodeTask {
     /// Whether frames past the end of the video are filled with zeros.
     pads_with_zeros: bool,
     /// Reservation for its decoder's memory while the task is suspended.
-    pub suspended: Option<MemoryReservation>,
+    suspended: Option<MemoryReservation>,
+    /// Whether the current decode range is finished before the task is suspended again: cached clips need the memory of
+    /// its decoder.
+    pub finishes_range: bool,
 }
 
 impl SuspendedTask for DecodeTask {
@@ -153,6 +156,14 @@ impl SuspendedTask for DecodeTask {
 
     fn due(&self) -> SequenceNumber {
         self.clips.iter().flatten().map(|c| c.seq).min().unwrap_or(SequenceNumber::MAX)
+    }
+
+    fn holds_decoder(&self) -> bool {
+        self.suspended.is_some()
+    }
+
+    fn release_memory(&mut self) {
+        self.suspended = None;
     }
 
     fn video(&self) -> u32 {
@@ -315,7 +326,8 @@ impl DecodeTask {
     /// limited. A task suspended within a decode range also holds a decoder, whose memory must fit into the
     /// budget.
     fn can_suspend(&mut self, scheduler: &Scheduler<DecodeTask>) -> bool {
-        if !scheduler.can_suspend_another() {
+        self.finishes_range &= self.current.is_some();
+        if self.finishes_range || !scheduler.can_suspend_another() {
             return false;
         }
         if self.current.is_none() || self.suspended.is_some() {

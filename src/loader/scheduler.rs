@@ -42,6 +42,15 @@ const LATER_EPOCHS_SHARE: u64 = 2;
 /// The iteration of tasks that make only clips of later epochs: they outlive the current pass.
 pub(super) const ANY_ITERATION: u64 = u64::MAX;
 
+/// Why memory for a clip cannot be reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MemoryShortage {
+    /// Suspended tasks hold decoders, whose memory is free once their decode ranges end.
+    SuspendedDecoder,
+    /// All cached clips are due earlier.
+    CachedClips,
+}
+
 /// Value of `earliest_deadline` if no due request is available.
 const NO_DEADLINE: SequenceNumber = SequenceNumber::MAX;
 
@@ -322,21 +331,48 @@ impl<T: SuspendedTask> Scheduler<T> {
     }
 
     /// Reserves bytes of the memory budget for the clip at sequence number `due`. If necessary, evicts cached
-    /// clips that are due later.
-    pub fn reserve(&self, bytes: usize, due: SequenceNumber) -> Option<MemoryReservation> {
+    /// clips that are due later, but none while a suspended task holds a decoder in the same budget.
+    pub fn reserve(
+        &self,
+        bytes: usize,
+        due: SequenceNumber,
+    ) -> std::result::Result<MemoryReservation, MemoryShortage> {
         if bytes as u64 > self.budget.bytes() {
-            return None; // no eviction frees enough
+            return Err(MemoryShortage::CachedClips); // no eviction frees enough
         }
+        if let Some(reserved) = self.budget.reserve(bytes) {
+            return Ok(reserved);
+        }
+        let mut state = self.lock();
         loop {
+            // Resumed tasks release the memory of their decoders under the lock.
             if let Some(reserved) = self.budget.reserve(bytes) {
-                return Some(reserved);
+                return Ok(reserved);
             }
-            let mut state = self.lock();
-            if !state.epoch_state.as_mut()?.lookahead.evict_due_after(due) {
-                return None;
+            if self.decoders_share_budget() && state.suspended.iter().any(|task| task.holds_decoder()) {
+                return Err(MemoryShortage::SuspendedDecoder);
+            }
+            let lookahead = state.epoch_state.as_mut().map(|p| &mut p.lookahead);
+            if !lookahead.is_some_and(|lookahead| lookahead.evict_due_after(due)) {
+                return Err(MemoryShortage::CachedClips);
             }
             self.stats.add(|s| s.clips_evicted += 1);
         }
+    }
+
+    /// Whether suspended decoders and cached clips take memory from each other.
+    fn decoders_share_budget(&self) -> bool {
+        Arc::ptr_eq(&self.budget, &self.decoder_budget)
+    }
+
+    /// Takes the suspended task with the earliest deadline among those that hold a decoder.
+    pub fn take_task_with_decoder(&self) -> Option<Box<T>> {
+        let mut state = self.lock();
+        let holding = state.suspended.iter().enumerate().filter(|(_, task)| task.holds_decoder());
+        let (at, _) = holding.min_by_key(|(_, task)| task.due())?;
+        let task = state.resume(at);
+        self.notify(&state);
+        Some(task)
     }
 
     /// Reserves bytes of the memory budget for a clip of a later epoch, unless too much is in use: clips of this epoch
@@ -440,7 +476,7 @@ impl<T: SuspendedTask> Scheduler<T> {
         let mut state = self.lock();
         let is_ahead = |task: &T| task.iteration() == ANY_ITERATION && task.video() == video;
         let at = state.suspended.iter().position(|task| is_ahead(task))?;
-        Some(state.suspended.swap_remove(at))
+        Some(state.resume(at))
     }
 
     /// Keeps the clip slot of a request whose clip a suspended task makes.
@@ -479,6 +515,13 @@ impl<T: SuspendedTask> SchedulerState<T> {
         waiting.into_iter().chain(suspended).min()
     }
 
+    /// Removes a suspended task, which the caller runs.
+    fn resume(&mut self, at: usize) -> Box<T> {
+        let mut task = self.suspended.swap_remove(at);
+        task.release_memory();
+        task
+    }
+
     /// `has_room`: whether the memory budget has room for clips ahead of their turn.
     fn pick_work(&mut self, has_room: bool) -> Option<Work<T>> {
         let (seq, suspended) = self.earliest_request().or_else(|| {
@@ -493,7 +536,7 @@ impl<T: SuspendedTask> SchedulerState<T> {
             }
         })?;
         if let Some(at) = suspended {
-            return Some(Work::Resume(self.suspended.swap_remove(at)));
+            return Some(Work::Resume(self.resume(at)));
         }
         let epoch_state = self.epoch_state.as_mut()?;
         let (iteration, epoch, open_end) = (epoch_state.iteration, epoch_state.epoch, epoch_state.open_end);

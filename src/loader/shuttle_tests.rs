@@ -29,6 +29,8 @@ const DAMAGED: (u32, u32) = (2, 3);
 const CLIPS: u64 = 3;
 /// Bytes of a clip: three frames of 2x2 RGB.
 const CLIP_BYTES: u64 = 3 * 2 * 2 * 3;
+/// What a suspended task reserves for a decoder of 4x4 frames.
+const DECODER_BYTES: u64 = 4 * 4 * 2 * 20;
 
 /// Clip `c` consists of frames `c` to `c + 2`, so that the clips of a video share frames.
 #[derive(Debug)]
@@ -154,7 +156,7 @@ fn config(videos: &Videos, panics: bool) -> LoaderConfig {
         pipeline: TransformPipeline::new(steps, Dtype::U8, Layout::Nthwc).unwrap(),
         threads: pick(&[1, 2, 3]),
         prefetch_batches: pick(&[0, 1, 2]),
-        memory_budget: pick(&[0, CLIP_BYTES, 2 * CLIP_BYTES, 1 << 20]),
+        memory_budget: pick(&[0, CLIP_BYTES, 2 * CLIP_BYTES, DECODER_BYTES + CLIP_BYTES, 1 << 20]),
         device_memory_budget: None,
         lookahead_clips: pick(&[0, 2, 100]),
         clip_store: None,

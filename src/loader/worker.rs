@@ -178,9 +178,8 @@ impl Worker {
                 let _scope = self.interrupt_scope(group.iteration);
                 self.start_task(group);
             }
-            Work::Resume(mut task) => {
+            Work::Resume(task) => {
                 let _scope = self.interrupt_scope(task.iteration());
-                task.suspended = None;
                 self.run_task(task);
             }
         }
@@ -286,7 +285,21 @@ impl Worker {
         let begun = Instant::now();
         let task_plan = decode_task::plan(group, &task_params, executor, &scheduler, &self.stats, &interrupt);
         self.stats.add(|s| s.planning_seconds += begun.elapsed().as_secs_f64());
-        let Ok(TaskPlan { task, returned, unshared, failed }) = task_plan else { return };
+        let Ok(TaskPlan { task, returned, unshared, failed, needs_memory }) = task_plan else { return };
+        if needs_memory {
+            // The requests are planned again when a decode range of a suspended task has ended.
+            let task = scheduler.take_task_with_decoder();
+            scheduler.requeue(iteration, returned, false);
+            for request in unshared {
+                self.decode_single_clip(iteration, epoch, request);
+            }
+            if let Some(mut task) = task {
+                task.finishes_range = true;
+                let _scope = self.interrupt_scope(task.iteration());
+                self.run_task(task);
+            }
+            return;
+        }
         if ahead && task.is_none() && !failed {
             return scheduler.requeue_ahead(iteration, returned);
         }
@@ -365,8 +378,7 @@ impl Worker {
             }
         }
         scheduler.requeue_stored(iteration, later);
-        if let Some(mut task) = task {
-            task.suspended = None;
+        if let Some(task) = task {
             self.run_task(task);
         }
         (!remaining.is_empty()).then(|| VideoRequests { requests: remaining, ..group })

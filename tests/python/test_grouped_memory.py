@@ -170,3 +170,20 @@ def test_budget_below_a_chunk_shortens_chunks(tiny_clips):
     streams, _, chunk = one._native.grouped
     assert (streams, chunk) == (1, 16 * 13 // 10)
     assert loader(tiny_clips, cache=0)._native.grouped[2] == 2, "it is still a grouped shuffle"
+
+
+@pytest.mark.parametrize(("threads", "ranks"), [(1, 1), (2, 1), (2, 4)])
+def test_suspended_decoders_evict_no_clip(tiny_clips, threads, ranks):
+    """All clips of a rank fit into the cache; a decoder takes the memory of 20 of them while its task is suspended."""
+    sampler = fsp.samplers.random(sequence_length=8, stride=2, clips_per_video=16)
+    options = {"transforms": [fsp.transforms.Resize((16, 16))], "num_threads": threads, "num_shards": ranks}
+    videos, clip_bytes = [path for path, _ in tiny_clips], 8 * 16 * 16 * 3
+    for rank in range(ranks):
+        budget = 16 * len(videos) // ranks * clip_bytes
+        tight = loader(videos, sampler, cache=budget, shard_id=rank, **options)
+        grouped = tight._native.grouped
+        keywords = {"num_streams": grouped[0], "shuffle_block_size": grouped[1], "max_chunk": grouped[2]}
+        ample = loader(videos, sampler, cache="1GiB", shard_id=rank, **keywords, **options)
+        (found, stats), (expected, most) = deliver(tight), deliver(ample)
+        assert found == expected and stats["clip_cache_peak_bytes"] <= budget
+        assert stats["clips_evicted"] == 0 and stats["frames_decoded"] == most["frames_decoded"], (stats, most)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::super::catalog::VideoCatalog;
 use super::super::lookahead::SequenceNumber;
-use super::super::scheduler::{ClipRequest, Scheduler, VideoRequests};
+use super::super::scheduler::{ClipRequest, MemoryShortage, Scheduler, VideoRequests};
 use super::super::stats::StatsCollector;
 use super::super::stored_clips::{StoredClips, Ticket};
 use super::{Clip, ClipDestination, ClipMetadata, DecodeTask, Error, MemoryReservation, Result, SlotOutput};
@@ -54,6 +54,8 @@ pub(in super::super) struct TaskPlan {
     pub unshared: Vec<ClipRequest>,
     /// Whether the file cannot be opened.
     pub failed: bool,
+    /// Whether a suspended task holds a decoder whose memory the clips need; all requests are then returned.
+    pub needs_memory: bool,
 }
 
 /// The frames of a clip request.
@@ -74,7 +76,13 @@ pub(in super::super) fn plan(
     interrupt: &dyn Fn() -> Result<()>,
 ) -> Result<TaskPlan> {
     let VideoRequests { iteration, epoch, video, requests, .. } = group;
-    let mut task_plan = TaskPlan { task: None, returned: Vec::new(), unshared: Vec::new(), failed: false };
+    let mut task_plan = TaskPlan {
+        task: None,
+        returned: Vec::new(),
+        unshared: Vec::new(),
+        failed: false,
+        needs_memory: false,
+    };
     let opened = match catch_unwind(AssertUnwindSafe(|| task_params.catalog.open(video, stats, interrupt))) {
         Ok(Ok(opened)) => opened,
         Ok(Err(Error::Interrupted)) => return Err(Error::Interrupted),
@@ -94,10 +102,11 @@ pub(in super::super) fn plan(
         starts: BTreeSet::new(),
         chosen: Vec::new(),
         full: false,
+        needs_memory: false,
     };
     let mut not_overlapping = Vec::new();
     for mut request in requests {
-        if builder.full && !request.due {
+        if builder.needs_memory || builder.full && !request.due {
             task_plan.returned.push(request);
             continue;
         }
@@ -124,7 +133,12 @@ pub(in super::super) fn plan(
         }
     }
     task_plan.returned.extend(not_overlapping);
-    let TaskBuilder { chosen, mut packet_ranges, .. } = builder;
+    let TaskBuilder { chosen, mut packet_ranges, needs_memory, .. } = builder;
+    if needs_memory {
+        task_plan.returned.extend(chosen.into_iter().map(|(request, ..)| request));
+        task_plan.needs_memory = true;
+        return Ok(task_plan);
+    }
     if chosen.is_empty() {
         return Ok(task_plan);
     }
@@ -184,6 +198,7 @@ pub(in super::super) fn plan(
         wanted,
         pads_with_zeros: task_params.pads_with_zeros,
         suspended: None,
+        finishes_range: false,
     }));
     Ok(task_plan)
 }
@@ -256,6 +271,8 @@ struct TaskBuilder<'a> {
     /// The budget is exhausted. Later requests get no memory either, because all cached clips are due before
     /// them.
     full: bool,
+    /// The budget is exhausted because suspended tasks hold decoders.
+    needs_memory: bool,
 }
 
 impl TaskBuilder<'_> {
@@ -273,7 +290,7 @@ impl TaskBuilder<'_> {
         let near = self.packet_ranges.touches(&request.spans)
             && (self.starts.contains(&start)
                 || self.packet_ranges.with(&request.spans) <= self.task_params.max_packets);
-        if !near && !self.chosen.is_empty() || self.full && !request.due {
+        if !near && !self.chosen.is_empty() || self.needs_memory || self.full && !request.due {
             return Some(request);
         }
         let sample = || Some(resolve(self.task_params, self.index, epoch, &mut request)?.0);
@@ -285,10 +302,13 @@ impl TaskBuilder<'_> {
             else {
                 return Some(request);
             };
-            reserved = self.scheduler.reserve(bytes, request.seq);
-            if reserved.is_none() {
-                self.full = true;
-                return Some(request);
+            match self.scheduler.reserve(bytes, request.seq) {
+                Ok(memory) => reserved = Some(memory),
+                Err(shortage) => {
+                    self.full = true;
+                    self.needs_memory = shortage == MemoryShortage::SuspendedDecoder;
+                    return Some(request);
+                }
             }
         }
         self.packet_ranges.add(&request.spans);

@@ -38,6 +38,10 @@ pub(in super::super) trait SuspendedTask: Send {
     fn video(&self) -> u32;
     /// The smallest sequence number among its unfinished clips.
     fn due(&self) -> SequenceNumber;
+    /// Whether it holds a decoder, whose memory is reserved.
+    fn holds_decoder(&self) -> bool;
+    /// Releases that memory: a worker resumes the task.
+    fn release_memory(&mut self);
     /// (iteration, sequence number, clip) of each unfinished clip.
     fn requests(&self) -> Vec<(u64, SequenceNumber, u64)>;
 }

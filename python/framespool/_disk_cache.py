@@ -20,7 +20,7 @@ class DiskCache:
 
     All ranks and loaders of a machine may use the same folder, on a local disk. A run that is resumed finds its clips.
     Runs of which nothing was written for two weeks are deleted, and earlier ones if the space is needed. Videos in
-    memory and those of servers that send neither an ETag nor a time are not stored.
+    memory and those of servers that send neither an ETag nor a time are not stored. Batches may be on a GPU.
 
     Args:
         folder: The folder, which is created if it does not exist. Only what framespool has written is deleted.

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::{xxh3_128, xxh3_64, Xxh3Default};
 
-use super::LoaderConfig;
+use super::{DecoderBackend, LoaderConfig};
 use crate::batch_sampler::rng::RngKey;
 use crate::clip_sampler::ClipIndices;
 use crate::clip_store::{ClipStore, StoreCounts, StoredClip, EVERY_EPOCH};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::source::Identity;
 use crate::transforms::{ClipShape, Dtype, TransformPipeline};
 
@@ -45,17 +45,18 @@ impl StoredClips {
     /// Opens the store of a configuration; `None` if it has none.
     ///
     /// # Errors
-    /// `Argument` if the folder cannot be used, or if batches are on a GPU.
+    /// `Argument` if the folder cannot be used.
     pub fn open(config: &LoaderConfig) -> Result<Option<Arc<Self>>> {
         let Some(store) = &config.clip_store else { return Ok(None) };
-        if config.gpu.device.is_some() {
-            return Err(Error::Argument(
-                "clips are kept on disk only if batches are in host memory; omit the disk of the cache, or device".into(),
-            ));
-        }
         let pipeline = &config.pipeline;
+        // A GPU may conceal damage that the CPU reports, and nvJPEG has other samples.
+        let decoder = match (config.gpu.decoder, config.gpu.device) {
+            (DecoderBackend::Auto, None) => DecoderBackend::Cpu,
+            (DecoderBackend::Auto, Some(_)) => DecoderBackend::Nvdec,
+            (named, _) => named,
+        };
         let settings = format!(
-            "{PIXEL_VERSION} {} {} {} {:?} {:?} {:?}",
+            "{PIXEL_VERSION} {} {} {} {:?} {:?} {:?} {decoder:?}",
             env!("CARGO_PKG_VERSION"),
             // It changes with the rules that assign indices to frames.
             crate::index::cache::FORMAT,

@@ -277,5 +277,3 @@ def test_arguments(tiny_clips, tmp_path):
         fsp.ClipLoader(tiny_clips, fsp.samplers.random(sequence_length=4), batch_size=1, disk_cache="clips")
     with pytest.raises(fsp.ArgumentError, match=r"file for clips cannot be used: .*name a folder on a local disk"):
         loader(tiny_clips, file)
-    with pytest.raises(fsp.ArgumentError, match="only if batches are in host memory"):
-        loader(tiny_clips, tmp_path, device="cuda:0")

@@ -92,7 +92,7 @@ cat >"$bundle/run.sh" <<'RUN'
 #!/usr/bin/env bash
 # Tests framespool on this machine's GPU: run.sh [smoke|core|peers|check|bench|all|python] [arguments of the program]
 #
-#   run.sh smoke                           3 minutes: what is correct; then core and peers, 8 minutes each
+#   run.sh smoke                           4 minutes: what is correct; then core and peers, 8 minutes each
 #   run.sh                                 check, then bench
 #   run.sh check --only decode             items by regular expression (--list names them)
 #   run.sh bench --only 'ceiling|dense'

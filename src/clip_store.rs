@@ -64,7 +64,7 @@ pub struct StoreCounts {
     pub bytes_read: u64,
     /// Clips that could not be read, or had another checksum.
     pub damaged: u64,
-    /// Clips that were not written: the store or the disk is full, or writing failed.
+    /// Clips that were not written: the store or the disk is full, writing failed, or they were not copied from a GPU.
     pub not_stored: u64,
     /// Clips that were deleted before they were due.
     pub evicted: u64,
@@ -280,6 +280,11 @@ impl ClipStore {
             false => counts.not_stored += 1,
         });
         stored
+    }
+
+    /// Counts a clip that was made for the store and cannot be passed to it.
+    pub fn count_not_stored(&self) {
+        self.count(|counts| counts.not_stored += 1);
     }
 
     fn append(&self, due: u64, header: &Header, bytes: &[u8]) -> bool {

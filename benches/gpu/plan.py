@@ -1,6 +1,6 @@
 """Runs checks and measurements within minutes, for a GPU that is available for a short time: smoke, core, peers.
 
-    python benches/gpu/plan.py smoke     # 3 min: is everything correct, and what must be turned off
+    python benches/gpu/plan.py smoke     # 4 min: is everything correct, and what must be turned off
     python benches/gpu/plan.py core      # 8 min: framespool's throughput against the engines'
     python benches/gpu/plan.py peers     # 8 min: the same clips with other libraries, which must be installed
 
@@ -84,6 +84,8 @@ PLANS: dict[str, list[list[Job]]] = {
             "^jpeg|^damage",
         ),
         checks(50, 40, "^sessions$", "^(parser|maps|open|fork|close)$", "^training$", "^sanitizer$", "^pytest$"),
+        # Alone, since it measures time.
+        checks(60, 45, "^epochs-ahead$"),
         # Alone, since it takes the memory of the device.
         checks(60, 25, "^memory$"),
     ],

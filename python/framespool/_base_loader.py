@@ -725,7 +725,8 @@ class BaseLoader(Generic[B]):
             - `memory_budget`: its limit in bytes, as `cache` gives it
         - Disk cache
             - `disk_clips_stored`, `disk_clips_read`: clips written and read; `disk_bytes_written`, `disk_bytes_read`
-            - `disk_clips_not_stored`: clips that were made but not written, since the cache or the disk is full
+            - `disk_clips_not_stored`: clips that were made but not written, since the cache or the disk is full, or
+              since they could not be copied from the GPU
             - `disk_clips_evicted`: clips deleted before their epoch, for clips of earlier epochs
             - `disk_clips_damaged`: clips that could not be read and were decoded
         - Files
@@ -754,7 +755,8 @@ class BaseLoader(Generic[B]):
             - `late_decode_statuses`: pictures that were mapped only for their decode status, or whose status is unknown
             - `cpu_fallbacks`: reasons for decoding on the CPU instead of NVDEC or nvJPEG, with the count of each
             - `upload_fallbacks`: reasons for copying to the GPU in a slower way (memory that could not be page-locked,
-              elements instead of 8-bit codes), with the count of each
+              elements instead of 8-bit codes), or for decoding clips that could not be copied from the GPU to the disk
+              cache or back, with the count of each
 
         Args:
             flat: `True`: numbers only, as loggers such as TensorBoard and Weights & Biases take them. A count of a dict

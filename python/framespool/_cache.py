@@ -26,7 +26,7 @@ class Cache:
 
     All ranks and loaders of a machine may use the same folder, on a local disk. A run that is resumed finds its clips.
     Runs of which nothing was written for two weeks are deleted, and earlier ones if the space is needed. Videos in
-    memory and those of servers that send neither an ETag nor a time are not stored. Batches on a GPU exclude `disk`.
+    memory and those of servers that send neither an ETag nor a time are not stored. Batches may be on a GPU.
 
     Args:
         memory: Memory for clips that wait, in bytes or as `"512MiB"`; 0 keeps none. It also limits suspended decoders,

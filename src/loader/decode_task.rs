@@ -13,14 +13,14 @@ use super::lookahead::SequenceNumber;
 use super::scheduler::ANY_ITERATION;
 use super::scheduler::{ClipData, ClipRequest, Scheduler, SuspendedTask};
 use super::stats::{StatsCollector, WorkCounts};
-use super::stored_clips::Ticket;
+use super::stored_clips::{StoredClips, Ticket};
 use super::ClipMetadata;
 use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::SampledClip;
 use crate::decode::plan::DecodeRange;
 use crate::decode::PacketReader;
 use crate::decode::Step;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Site};
 use crate::index::VideoIndex;
 use crate::transforms::{ClipShape, TransformExecutor};
 use crate::units::DecodeIndex;
@@ -497,7 +497,14 @@ impl DecodeTask {
         }
         for at in complete {
             if let Some(clip) = self.clips[at].take() {
-                finish(clip, self.pads_with_zeros, self.iteration, executors, scheduler);
+                finish(
+                    clip,
+                    self.pads_with_zeros,
+                    (&self.index.site, self.iteration),
+                    executors,
+                    scheduler,
+                    stats,
+                );
             }
         }
     }
@@ -520,9 +527,10 @@ impl WorkCounts {
 fn finish(
     mut clip: Clip,
     pads_with_zeros: bool,
-    iteration: u64,
+    (site, iteration): (&Site, u64),
     executors: &mut TransformExecutors,
     scheduler: &Scheduler<DecodeTask>,
+    stats: &StatsCollector,
 ) {
     let seq = clip.seq;
     let mask = &clip.metadata.mask;
@@ -542,8 +550,11 @@ fn finish(
         }
     });
     if let Some(ticket) = clip.ticket {
-        if let (Some(stored), Ok(Some(ClipData::Owned(buffer, shape, _)))) = (&scheduler.stored, &pixels) {
-            stored.put(ticket, shape, buffer.bytes().unwrap_or_default());
+        if let Some(stored) = &scheduler.stored {
+            if let Err(error) = store(stored, ticket, &pixels, site, &mut executors.batch) {
+                stored.store.count_not_stored();
+                stats.record_stored_clip_fallback(&error);
+            }
         }
         if seq == SequenceNumber::MAX {
             return;
@@ -554,4 +565,28 @@ fn finish(
         Ok(None) => {} // a clip without frames: the clip sampler yields none
         Err(error) => scheduler.fail_clip(iteration, seq, error),
     }
+}
+
+/// Stores a clip of a later epoch.
+///
+/// # Errors
+/// `Gpu` if the clip cannot be copied from the device.
+fn store(
+    stored: &StoredClips,
+    ticket: Ticket,
+    pixels: &Result<Option<ClipData>>,
+    site: &Site,
+    executor: &mut TransformExecutor,
+) -> Result<()> {
+    let Some(ClipData::Owned(buffer, shape, _)) = pixels.as_ref().map_err(Error::clone)? else {
+        return Ok(());
+    };
+    let put = |bytes: &[u8]| stored.put(ticket, shape, bytes);
+    match buffer.bytes() {
+        Some(bytes) => put(bytes),
+        // The worker waits for the copy. It is short, since nothing of the clip is left to decode, and other workers use
+        // the decoders meanwhile. The clip's memory is free afterwards.
+        None => executor.download_clip(site, buffer, put)?,
+    }
+    Ok(())
 }

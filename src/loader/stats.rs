@@ -171,6 +171,11 @@ impl StatsCollector {
         self.add(|s| count_reason(&mut s.upload_fallbacks, reason));
     }
 
+    /// Records that a clip was not copied between the disk cache and a GPU, and is decoded.
+    pub(super) fn record_stored_clip_fallback(&self, error: &Error) {
+        self.record_upload_fallback(&format!("clips of the disk cache are not copied: {error}"));
+    }
+
     /// Records what an executor reports about the device, except the number of decoded images.
     pub(super) fn record_fallbacks(&self, report: &DeviceReport) {
         report.cpu_fallbacks.iter().for_each(|reason| self.record_cpu_fallback(reason));

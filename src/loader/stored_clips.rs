@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::content_keys::ContentKeys;
-use super::LoaderConfig;
+use super::{DecoderBackend, LoaderConfig};
 use crate::clip_sampler::ClipIndices;
 use crate::clip_store::{ClipStore, StoreCounts, StoredClip, EVERY_EPOCH};
 use crate::error::{Error, Result};
@@ -38,20 +38,16 @@ impl StoredClips {
     /// Opens the store of a configuration; `None` if it has none.
     ///
     /// # Errors
-    /// `Argument` if the folder cannot be used, or if batches are on a GPU.
+    /// `Argument` if the folder cannot be used.
     pub fn open(config: &LoaderConfig, keys: &ContentKeys) -> Result<Option<Arc<Self>>> {
         let Some(store) = &config.clip_store else { return Ok(None) };
-        if config.gpu.device.is_some() {
-            return Err(Error::Argument(
-                "clips are kept on disk only if batches are in host memory; omit disk and disk_size of the Cache, or device"
-                    .into(),
-            ));
-        }
+        // A GPU may conceal damage that the CPU reports.
+        let on_gpu = config.gpu.device.is_some() && config.gpu.decoder != DecoderBackend::Cpu;
         // Epochs of loaders with other samples or another seed are unrelated.
         let samples = &config.samples;
         let ends = [0, samples.len() / 2, samples.len() - 1].map(|at| samples.location(at).name());
         let run = format!(
-            "{:x} {} {ends:?} {} {:?} {:?}",
+            "{:x} {on_gpu} {} {ends:?} {} {:?} {:?}",
             keys.settings(),
             samples.len(),
             config.order.seed,

@@ -401,18 +401,33 @@ impl Worker {
             (None, None) => own.target(&shape).ok()?,
             _ => return None,
         };
-        let OutputMut::Host(bytes) = target else { return None };
-        if kept.dtype == shape.dtype {
-            stored.store.read(&clip, bytes).then_some(())?;
-        } else {
-            self.codes.resize(clip.num_bytes() as usize, 0);
-            stored.store.read(&clip, &mut self.codes).then_some(())?;
-            shape.expand(self.expand.as_ref()?, &self.codes, bytes);
+        let is_codes = kept.dtype != shape.dtype;
+        match target {
+            OutputMut::Host(bytes) if !is_codes => stored.store.read(&clip, bytes).then_some(())?,
+            OutputMut::Host(bytes) => {
+                self.codes.resize(clip.num_bytes() as usize, 0);
+                stored.store.read(&clip, &mut self.codes).then_some(())?;
+                shape.expand(self.expand.as_ref()?, &self.codes, bytes);
+            }
+            OutputMut::Device(slice) => {
+                let expand = if is_codes { Some(self.expand_on_device.as_ref()?) } else { None };
+                let site = self.catalog.site(self.catalog.locate(request.slot.clip).0);
+                let read = |bytes: &mut [u8]| stored.store.read(&clip, bytes);
+                let executor = &mut self.executors.batch;
+                let is_read = executor.upload_clip(&site, (&kept, expand), &shape, slice, read);
+                self.stats.record_fallbacks(&executor.take_report());
+                let failed = |error| self.stats.record_stored_clip_fallback(&error);
+                is_read.map_err(failed).ok()?.then_some(())?;
+            }
         }
-        match &mut request.buffer_slot {
-            Some(slot) => slot.record_write().ok().map(|()| ClipData::InBatch),
-            None => own.into_clip().ok()?.map(|(buffer, shape)| ClipData::Owned(buffer, shape, None)),
-        }
+        let data = match &mut request.buffer_slot {
+            Some(slot) => slot.record_write().map(|()| Some(ClipData::InBatch)),
+            None => {
+                let own = own.into_clip();
+                own.map(|clip| clip.map(|(buffer, shape)| ClipData::Owned(buffer, shape, None)))
+            }
+        };
+        data.map_err(|error| self.stats.record_stored_clip_fallback(&error)).ok()?
     }
 
     fn run_task(&mut self, mut task: Box<DecodeTask>) {

@@ -199,7 +199,7 @@ impl CudaExecutor {
         Ok(at)
     }
 
-    /// Returns device memory of at least this many bytes, for a frame in transfer to the host.
+    /// Returns device memory of at least this many bytes, for a frame or a clip in transfer between host and device.
     pub(super) fn crossing_buffer(&mut self, bytes: usize) -> Result<u64> {
         ensure_capacity(&self.gpu, &self.stream, &mut self.crossing, bytes)
     }

@@ -402,8 +402,6 @@ def test_arguments(tiny_clips, tmp_path):
     assert fsp.Cache(disk="~/clips", disk_size=1)._for_engine()["disk_cache"][0] == os.path.expanduser("~/clips")
     with pytest.raises(fsp.ArgumentError, match=r"file for clips cannot be used: .*name a folder on a local disk"):
         loader(tiny_clips, file)
-    with pytest.raises(fsp.ArgumentError, match="only if batches are in host memory"):
-        loader(tiny_clips, tmp_path, device="cuda:0")
 
 
 def keys(clips: fsp.ClipLoader) -> dict[int, bytes]:

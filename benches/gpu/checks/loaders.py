@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import tempfile
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import framespool as fsp
-from common import clips
+from bench_videos import full_hd
+from common import TRY, clips
 from items import FAILED, IMPOSSIBLE, OK, Context, Row, item
 
 
@@ -95,3 +98,65 @@ def two_loaders(context: Context) -> Iterator[Row]:
     same = have == [[each] * 3 for each in want]
     name, asked = "three loaders in turn", "each delivers the CPU's batches"
     yield Row(name, asked, OK if same else FAILED, "" if same else "they differ", {"batches": 3 * len(have)})
+
+
+#: Samples of the dataset, and epochs whose batches are compared with the CPU's.
+SAMPLES, COMPARED = (6, 2) if TRY else (48, 3)
+
+
+@item("epochs-ahead", seconds=150)
+def epochs_ahead(context: Context) -> Iterator[Row]:
+    """A disk cache for 8 and 16 epochs against none: the same bytes, and clips per second after as many epochs."""
+    videos = [video for video in full_hd("h264") if TRY or video.kind == "GOP 250"]
+    asked = "random clips of 16, stride 4: batches == CPU's, without a cache"
+    if not videos:
+        yield Row("epochs-ahead", asked, IMPOSSIBLE, "no 1080p H.264 with GOP 250; see README.md, encode.py")
+        return
+    dataset = [str(videos[number % len(videos)].path) for number in range(SAMPLES)]
+    sampling = fsp.samplers.random(sequence_length=16, stride=4, short="loop")
+    t = fsp.transforms
+    keywords: dict[str, Any] = {
+        "batch_size": 8,
+        "transforms": [t.RandomResizedCrop(224), t.RandomHorizontalFlip(), t.Normalize((0.45,) * 3, (0.225,) * 3)],
+        "dtype": "float16",
+        "shuffle": "full",
+        "seed": 7,
+        "index": False,
+    }
+    want = epochs(fsp.ClipLoader(dataset, sampling, **keywords), COMPARED)
+    for ahead in (1, 8, 16):
+        name = f"{ahead} epochs at once"
+        if context.left() < 0:
+            yield Row(name, asked, IMPOSSIBLE, "out of time; raise --budget")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            cache = fsp.Cache(disk=folder, disk_size="20GiB", epochs=ahead) if ahead > 1 else "2GiB"
+            loader = fsp.ClipLoader(dataset, sampling, device="cuda:0", cache=cache, **keywords)
+            have = epochs(loader, COMPARED)
+            # From here on each epoch decodes the same share of the videos.
+            for _ in range(COMPARED, ahead):
+                for _ in loader:
+                    pass
+            before, begun = loader.stats(), time.perf_counter()
+            for _ in range(ahead if ahead > 1 else 4):
+                for _ in loader:
+                    pass
+            seconds, stats = time.perf_counter() - begun, loader.stats()
+            del loader
+        count = stats["clips"] - before["clips"]
+        figures = {
+            "clips_per_s": count / seconds,
+            "frames_per_clip": (stats["frames_decoded"] - before["frames_decoded"]) / count,
+            "read": stats["disk_clips_read"],
+            "stored": stats["disk_clips_stored"],
+            "not_stored": stats["disk_clips_not_stored"],
+            "megabytes_written": stats["disk_bytes_written"] / 1e6,
+        }
+        if have != want:
+            yield Row(name, asked, FAILED, "batches differ from those of the CPU", figures)
+        elif ahead > 1 and not stats["disk_clips_read"]:
+            yield Row(name, asked, FAILED, "no clip was read from the disk", figures)
+        elif stats["upload_fallbacks"]:
+            yield Row(name, asked, FAILED, "; ".join(stats["upload_fallbacks"]), figures)
+        else:
+            yield Row(name, asked, OK, figures=figures)

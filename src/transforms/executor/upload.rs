@@ -1,19 +1,20 @@
 //! Copies frames that the CPU transforms to the device: from page-locked memory, without waiting for the copy, and as
 //! 8-bit codes if the device can make the same elements of them.
 //! Without page-locked memory, or without memory for codes, the frames are copied as they can be.
+//! Clips that are kept on disk are copied in both directions, through the same memory.
 
 use framespool_nvdec::cuda::{Memory, Stream, UploadRing};
 use framespool_nvdec::switches::Mechanism;
 use std::sync::Arc;
 
 use super::{check_fits_slot, TransformExecutor};
-use crate::batch::DeviceSliceMut;
+use crate::batch::{BatchBuffer, DeviceSliceMut};
 use crate::error::{Error, Result, Site};
 use crate::gpu::Gpu;
 use crate::limits::resize;
 use crate::transforms::{ClipShape, DeviceLut};
 
-/// The memory and the codes pass with which one executor copies frames to the device.
+/// The memory and the codes pass with which one executor copies frames and clips.
 pub(super) struct Uploader {
     gpu: Arc<Gpu>,
     stream: Arc<Stream>,
@@ -21,7 +22,7 @@ pub(super) struct Uploader {
     codes: Option<Codes>,
 }
 
-/// Where a frame is written before it is copied.
+/// Where a frame or a clip is written before it is copied, or after it.
 enum Staging {
     PageLocked(UploadRing),
     /// The driver copies the bytes before the call returns.
@@ -48,13 +49,53 @@ impl TransformExecutor {
         (slice, t): (DeviceSliceMut<'_>, usize),
         apply: impl FnOnce(&mut Self, &ClipShape, &mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        let mut uploader = match self.uploader.take() {
-            Some(uploader) => uploader,
-            None => Box::new(self.new_uploader()?),
-        };
+        let mut uploader = self.take_uploader()?;
         let uploaded = uploader.upload(self, site, is_deep, shape, (slice, t), apply);
         self.uploader = Some(uploader);
         uploaded
+    }
+
+    /// Copies a clip from the device to host memory, waits until it is there, and calls `take` with its bytes.
+    ///
+    /// # Errors
+    /// `Gpu` if the driver does not copy it.
+    pub fn download_clip(&mut self, site: &Site, clip: &BatchBuffer, take: impl FnOnce(&[u8])) -> Result<()> {
+        let downloaded = self.take_uploader().and_then(|mut uploader| {
+            uploader.download(self, site, clip, take)?;
+            self.uploader = Some(uploader);
+            Ok(())
+        });
+        if downloaded.is_err() {
+            // The copy may still run. Its target is dropped, which waits for it, and its source is not used again.
+            clip.mark_unsynchronized();
+        }
+        downloaded
+    }
+
+    /// Fills a clip of this shape on the device with a clip of the shape `stored`, which `read` writes to host memory.
+    /// With `expand`, the bytes of that are codes. Returns false if `read` does.
+    ///
+    /// # Errors
+    /// `Gpu` if the driver does not copy it; `Internal` if it does not fit.
+    pub fn upload_clip(
+        &mut self,
+        site: &Site,
+        (stored, expand): (&ClipShape, Option<&DeviceLut>),
+        shape: &ClipShape,
+        slice: DeviceSliceMut<'_>,
+        read: impl FnOnce(&mut [u8]) -> bool,
+    ) -> Result<bool> {
+        let mut uploader = self.take_uploader()?;
+        let uploaded = uploader.upload_clip(self, site, (stored, expand), shape, slice, read);
+        self.uploader = Some(uploader);
+        uploaded
+    }
+
+    fn take_uploader(&mut self) -> Result<Box<Uploader>> {
+        match self.uploader.take() {
+            Some(uploader) => Ok(uploader),
+            None => Ok(Box::new(self.new_uploader()?)),
+        }
     }
 
     fn new_uploader(&mut self) -> Result<Uploader> {
@@ -116,6 +157,51 @@ impl Uploader {
                 Ok(())
             }
         }
+    }
+
+    /// The stream of the copy waits for the events of the clip's writes, and no other stream waits for the copy.
+    fn download(
+        &mut self,
+        executor: &mut TransformExecutor,
+        site: &Site,
+        clip: &BatchBuffer,
+        take: impl FnOnce(&[u8]),
+    ) -> Result<()> {
+        self.staging.prepare(site, clip.len(), executor)?;
+        clip.written().iter().try_for_each(|event| self.stream.wait(event))?;
+        let staged = self.staging.reserve(clip.len())?;
+        self.stream.download(staged, clip.address())?;
+        take(staged);
+        Ok(())
+    }
+
+    fn upload_clip(
+        &mut self,
+        executor: &mut TransformExecutor,
+        site: &Site,
+        (stored, expand): (&ClipShape, Option<&DeviceLut>),
+        shape: &ClipShape,
+        mut slice: DeviceSliceMut<'_>,
+        read: impl FnOnce(&mut [u8]) -> bool,
+    ) -> Result<bool> {
+        check_fits_slot(site, if expand.is_some() { shape } else { stored }, slice.len)?;
+        let bytes = stored.bytes().unwrap_or(0);
+        self.staging.prepare(site, bytes, executor)?;
+        if !read(self.staging.reserve(bytes)?) {
+            return Ok(false);
+        }
+        let Some(expand) = expand else {
+            slice.begin(&self.stream)?;
+            self.staging.upload(&self.stream, slice.address, 0..bytes)?;
+            return Ok(true);
+        };
+        // The stream of the executor is that of the copies, so the codes of the clip before are read by then.
+        let cuda = executor.cuda()?;
+        let codes = cuda.crossing_buffer(bytes)?;
+        slice.begin(&self.stream)?;
+        self.staging.upload(&self.stream, codes, 0..bytes)?;
+        cuda.expand(expand, shape, codes, slice.address)?;
+        Ok(true)
     }
 
     /// Allocates what the codes pass needs on the device. Returns whether the frame can be made as codes.

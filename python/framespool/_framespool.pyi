@@ -18,6 +18,7 @@ __all__ = [
     "Video",
     "__version__",
     "apply",
+    "clip_store_runs",
     "decode_images",
     "num_clips_of",
     "cores",
@@ -32,6 +33,7 @@ __all__ = [
     "gpu_startup_seconds",
     "gpu_decoder_cache_stats",
     "gpu_unavailable_reason",
+    "prune_clip_store",
     "image_extensions",
     "image_signature_bytes",
     "is_image",
@@ -412,6 +414,15 @@ def sample(
 
 def display_name(path: _Path) -> str:
     """Name of a path in messages and files: the path itself; of a URL, what is no secret."""
+
+#: Name, bytes, clips, first and last epoch of clips, whether it has clips of every epoch, seconds since the last use.
+_StoredRun = tuple[str, int, int, tuple[int, int] | None, bool, float | None]
+
+def clip_store_runs(folder: _Path, /) -> list[_StoredRun]:
+    """The runs in the folder of a disk cache."""
+
+def prune_clip_store(folder: _Path, unused_seconds: int, /) -> list[tuple[_StoredRun, str | None]]:
+    """Deletes runs that no process has used for some seconds. Returns them, each with what prevented it."""
 
 def flush_index() -> None:
     """Waits until new indexes are written, a few seconds at most."""

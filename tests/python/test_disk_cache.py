@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 import framespool as fsp
 import numpy as np
 import pytest
+from framespool.cli import main
 
 RANDOM = [fsp.transforms.RandomResizedCrop(32), fsp.transforms.RandomHorizontalFlip()]
 NORMALIZE = fsp.transforms.Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
@@ -261,6 +263,38 @@ def test_killed_processes_leave_a_usable_cache(tiny_clips, tmp_path):
     cached = loader(files, tmp_path)
     assert epochs(cached) == epochs(loader(files))
     assert cached.stats()["disk_clips_read"] > 0
+
+
+def test_command_lists_and_prunes_runs(tiny_clips, tmp_path, capsys):
+    def command(*words: str) -> dict[str, Any]:
+        assert main(["cache", *words, "--json"]) == 0
+        result: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return result
+
+    folder = tmp_path / "cache"
+    ended, running = (loader(tiny_clips, folder, num_threads=1, seed=seed) for seed in (1, 2))
+    for used in (ended, running):
+        epochs(used, 2)
+    del used, ended
+    (folder / "notes").write_text("text")
+    found = command(str(folder))["runs"]
+    assert sorted(run["in_use"] for run in found) == [False, True]
+    for run in found:
+        assert run["clips"] > 0 and run["bytes"] > run["clips"] * 4 * 32 * 32 * 3
+        assert 1 <= run["first_epoch"] <= run["last_epoch"] <= 4 and not run["has_clips_of_every_epoch"]
+    assert main(["cache", str(folder)]) == 0
+    printed = capsys.readouterr().out
+    assert "in use" in printed and "unused for" in printed and "2 runs" in printed
+    assert command("prune", str(folder))["deleted"] == []  # not unused for 14 days
+    pruned = command("prune", str(folder), "--all")
+    assert [run["in_use"] for run in pruned["deleted"]] == [False] and len(pruned["left"]) == 1
+    assert (folder / "notes").read_text() == "text"
+    read = running.stats()["disk_clips_read"]
+    epochs(running, 2)
+    assert running.stats()["disk_clips_read"] > read
+    del running
+    assert main(["cache", "prune", str(folder), "--older-than", "0"]) == 0
+    assert "deleted 1 runs" in capsys.readouterr().out and command(str(folder))["runs"] == []
 
 
 def test_arguments(tiny_clips, tmp_path):

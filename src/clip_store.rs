@@ -23,8 +23,10 @@ use std::time::{Duration, Instant};
 use lru::LruCache;
 
 use crate::error::{Error, Result};
+pub use folder::{prune, stored_runs, StoredRun};
 use folder::{SegmentName, Writer};
 use log::{LogEntry, LogReader};
+pub use segment::record_bytes;
 use segment::Header;
 
 /// In place of an epoch: the clip is the same in every epoch.

@@ -29,6 +29,7 @@ pub use hardware::HardwareDecoder;
 pub use image::{EncodedImage, ImageReader};
 pub use packet_reader::PacketReader;
 use range_state::RangeState;
+pub use skip_analysis::DecodedFrames;
 pub use stats::{DecodeStats, DecodeTimes};
 
 /// A decode range of fewer packets than this is decoded on one thread.

@@ -38,6 +38,7 @@ pub use backends::DecoderBackend;
 use catalog::VideoCatalog;
 pub use collate::Collate;
 pub use config::{GpuConfig, LoaderConfig, Mixture, OnError, LOOK_AHEAD, MEMORY_BUDGET};
+pub use cost_estimate::DiskCacheCost;
 use epoch::{Epoch, EpochContext};
 pub use shuffle_report::{CostEstimate, LargeCachedClips, ShuffleMixing};
 use stats::{Failure, Stats, StatsCollector, UnloggedFailures};

@@ -452,7 +452,7 @@ class BaseLoader(Generic[B]):
             for native in [self._native, *self._companions]:
                 native.page_lock(gpu, self._pin_memory is True)
         self._running = [(native, self._begin(native, epoch, batch)) for native in [self._native, *self._companions]]
-        check = self._gpu_check() if self._uses_nvdec else None
+        check = self._gpu_check() if self._uses_nvdec else self._end_check()
         fetch = self._index_progress.fetch(self._native)
         make = functools.partial(self._batch, epoch)
         self._cancel_ahead()
@@ -528,6 +528,10 @@ class BaseLoader(Generic[B]):
         finally:
             for native in self._single:
                 native.cancel()
+
+    def _end_check(self) -> Callable[[bool], None] | None:
+        """A function for one pass that is called after each batch with `False` and at the end with `True`."""
+        return None
 
     def _gpu_check(self) -> Callable[[bool], None]:
         """A function for one pass that reports what the CPU decoded in place of NVDEC: see `strict`."""

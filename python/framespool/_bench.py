@@ -9,6 +9,8 @@ from typing import Any
 
 from framespool._base_loader import BaseLoader
 from framespool._clip_loader import ClipLoader
+from framespool._disk_cache import OPTION
+from framespool._format import bytes_text
 from framespool._validate_args import number
 from framespool.errors import ArgumentError, UnsupportedError
 
@@ -158,6 +160,7 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
     shares["waiting"] = max(0.0, 1 - sum(shares.values()))
     frames = stats["frames"]
     each = stats["frames_decoded"] / max(1, frames)
+    disk_cache = None if expected is None else _disk_cache_advice(expected, loader._settings)
     return BenchReport(
         clips=stats["clips"],
         frames=frames,
@@ -169,7 +172,7 @@ def bench(loader: BaseLoader[Any], *, seconds: float = 10.0) -> BenchReport:
         bytes_read=stats["bytes_read"],
         shares=shares,
         expected=expected,
-        advice=_advice(shares, each, stats, expected, loader._order["shuffle"]),
+        advice=_advice(shares, each, stats, expected, loader._order["shuffle"], disk_cache),
         stats=stats,
     )
 
@@ -224,6 +227,47 @@ def expected_text(expected: dict[str, Any]) -> str:
     )
 
 
+def disk_cache_text(expected: dict[str, Any]) -> str | None:
+    """Describes what a disk cache is expected to change.
+
+    Args:
+        expected: Result of `expected_cost()`.
+
+    Returns:
+        One line, or `None` if clips cannot be stored.
+    """
+    if not expected["disk_caches"]:
+        return None
+    with_cache = [
+        f"{each['frames_per_clip']:.0f} with a disk cache of {each['epochs']} epochs "
+        f"({each['first_epoch_frames_per_clip']:.0f} in the first epoch, {bytes_text(each['disk_bytes'])} on disk)"
+        for each in expected["disk_caches"]
+    ]
+    return f"{expected['frames_per_clip']:.0f} frames decoded per clip, {', '.join(with_cache)}"
+
+
+def _disk_cache_advice(expected: dict[str, Any], settings: dict[str, Any]) -> str | None:
+    """What to change about the disk cache of a loader; `None` if nothing."""
+    if settings["device"] is not None or not expected["disk_caches"]:
+        return None
+    if settings["disk_cache"] is not None:
+        (own,), size = expected["disk_caches"], settings["disk_cache"][1]
+        if own["disk_bytes"] <= size:
+            return None
+        return (
+            f"The disk cache would need {bytes_text(own['disk_bytes'])}, but its size is {bytes_text(size)}: clips of "
+            "the latest epochs are decoded again. Raise its size, or use fewer epochs."
+        )
+    usual = next(each for each in expected["disk_caches"] if each["epochs"] == 8)
+    before, after = expected["frames_per_clip"], usual["frames_per_clip"]
+    if before <= 1.5 * after:
+        return None
+    return (
+        f"A disk cache of 8 epochs is expected to reduce the decoded frames per clip from {before:.0f} to {after:.0f} "
+        f"in a run of many epochs, with {bytes_text(usual['disk_bytes'])} on disk over all ranks: {OPTION}."
+    )
+
+
 def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     held = (
         "memory_budget",
@@ -241,7 +285,12 @@ def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]
 
 
 def _advice(
-    shares: dict[str, float], each: float, stats: dict[str, Any], expected: dict[str, Any] | None, shuffle: str | None
+    shares: dict[str, float],
+    each: float,
+    stats: dict[str, Any],
+    expected: dict[str, Any] | None,
+    shuffle: str | None,
+    disk_cache: str | None = None,
 ) -> list[str]:
     """Suggestions, the most useful first."""
     found = []
@@ -251,6 +300,8 @@ def _advice(
             f'shuffle="grouped" is expected to decode {packets["full"] / packets["grouped"]:.1f} times less than '
             f'"full" over an epoch of this dataset.'
         )
+    if disk_cache is not None:
+        found.append(disk_cache)
     if stats["index_cache_error"]:
         found.append(
             f"Indexes are not stored: {stats['index_cache_error']}. Set FRAMESPOOL_INDEX to a writable folder."

@@ -13,6 +13,7 @@ from framespool._batch import BatchMethods
 from framespool._batch_budget import BatchBudget
 from framespool._cache import Cache, as_cache
 from framespool._cameras import Cameras, summed
+from framespool._disk_cache import advise_disk_cache, wants_disk_cache_advice
 from framespool._frame_columns import FrameColumns
 from framespool._framespool import Tensor
 from framespool._loader_options import KEYWORD_HINTS, LoaderOptions
@@ -23,6 +24,7 @@ from framespool.datasets._lerobot import LeRobotFrames
 from framespool.errors import ArgumentError
 from framespool.samplers import ClipSampler, custom
 from framespool.samplers._common import KEYWORD_HINTS as SAMPLER_HINTS
+from framespool.samplers._custom import Custom
 from framespool.transforms import Transform
 
 _KEYWORD_HINTS = {
@@ -501,14 +503,21 @@ class ClipLoader(BaseLoader[Batch]):
         return summed([loader.stats() for loader in [self._native, *self._companions]])
 
     def estimate_cost(self) -> dict[str, Any]:
-        """Estimates what shuffles of this dataset cost with this clip cache, before anything is decoded.
+        """Estimates what shuffles and disk caches cost for this dataset, before anything is decoded.
 
-        It plans the decoding of a part of an epoch in the order of each shuffle, from the indexes of up to 32 of the
-        videos, and takes some seconds at most.
+        It plans the decoding of parts of epochs from the indexes of up to 32 of the videos, and takes some seconds at
+        most. To count frames it also reads up to 64 MiB of packets, none of URLs, of which all frames are counted.
 
         - `packets_per_clip`: mean packets that are decoded, or read and skipped, for a clip: `"grouped"` and
           `"full"`, the shuffles; `"single"`, each clip decoded by itself.
         - `mixing`: that of `"grouped"`; see `BatchSampler.quality()`.
+        - `frames_per_clip`: mean frames that are decoded for a clip, in the order of this loader without a disk cache.
+        - `disk_caches`: what a disk cache changes: that of the loader, or if it has none caches of 4, 8 and 16 epochs.
+          Empty if clips of the videos cannot be stored. Each is a dict:
+            - `epochs`: number of epochs for which a video is decoded at once.
+            - `frames_per_clip`: as above, after the epochs that fill the cache. 0 if clips are the same in every epoch.
+            - `first_epoch_frames_per_clip`: as above, in the first epoch.
+            - `disk_bytes`: the largest size of the clips on disk, over all ranks, if the videos have 8 bits.
 
         Returns:
             dict: The values by name.
@@ -521,11 +530,27 @@ class ClipLoader(BaseLoader[Batch]):
             >>> import framespool as fsp
             >>> dataset = fsp.datasets.folder("videos/")
             >>> loader = fsp.ClipLoader(dataset, fsp.samplers.random(sequence_length=8), batch_size=2)
-            >>> sorted(loader.estimate_cost()["packets_per_clip"])
+            >>> cost = loader.estimate_cost()
+            >>> sorted(cost["packets_per_clip"])
             ['full', 'grouped', 'single']
+            >>> [disk_cache["epochs"] for disk_cache in cost["disk_caches"]]
+            [4, 8, 16]
         """
-        single, full, grouped, mixing = self._native.estimate_cost()
-        return {"packets_per_clip": {"grouped": grouped, "full": full, "single": single}, "mixing": mixing}
+        (single, full, grouped, mixing), frames, disk_caches = self._native.estimate_cost()
+        names = ("epochs", "frames_per_clip", "first_epoch_frames_per_clip", "disk_bytes")
+        return {
+            "packets_per_clip": {"grouped": grouped, "full": full, "single": single},
+            "mixing": mixing,
+            "frames_per_clip": frames,
+            "disk_caches": [dict(zip(names, values, strict=True)) for values in disk_caches],
+        }
+
+    def _end_check(self) -> Callable[[bool], None] | None:
+        def check(ended: bool) -> None:
+            if ended:
+                advise_disk_cache(self._native, isinstance(self.clip_sampler, Custom), self.stats())
+
+        return check if wants_disk_cache_advice(self._settings) else None
 
     def _clips(self, epoch: int, clips: Sequence[tuple[int, int]]) -> Batch:
         """Makes a batch of these clips of an epoch, each with its occurrence; ends an iteration in progress."""

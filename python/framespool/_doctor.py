@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from framespool import _framespool, gpu, samplers, transforms
 from framespool._base_loader import BaseLoader
-from framespool._bench import expected_cost, expected_text
+from framespool._bench import disk_cache_text, expected_cost, expected_text
 from framespool._clip_loader import ClipLoader
 from framespool._format import bytes_text
 from framespool._framespool import __version__
@@ -86,7 +86,7 @@ def doctor(index: str | os.PathLike[str] | None = None) -> list[Finding]:
 
 
 def dataset_finding(loader: BaseLoader[Any]) -> Finding:
-    """Compares the shuffles of a dataset, before anything is decoded.
+    """Compares the shuffles and disk caches of a dataset, before anything is decoded.
 
     Args:
         loader: A loader of the dataset.
@@ -100,6 +100,8 @@ def dataset_finding(loader: BaseLoader[Any]) -> Finding:
         return Finding("dataset", "ok", f"{count}; images are decoded one by one in any order")
     packets = expected["packets_per_clip"]
     text = f"{count}; expected in an epoch: {expected_text(expected)}"
+    if (disk_caches := disk_cache_text(expected)) is not None:
+        text += f"; over many epochs: {disk_caches}"
     if packets["full"] <= 1.2 * packets["grouped"]:
         return Finding("dataset", "ok", text, 'shuffle="full" decodes about as little as "grouped"')
     if expected["mixing"] < 0.5:

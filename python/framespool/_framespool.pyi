@@ -18,6 +18,7 @@ __all__ = [
     "Video",
     "__version__",
     "apply",
+    "clip_store_runs",
     "decode_images",
     "num_clips_of",
     "cores",
@@ -32,6 +33,7 @@ __all__ = [
     "gpu_startup_seconds",
     "gpu_decoder_cache_stats",
     "gpu_unavailable_reason",
+    "prune_clip_store",
     "image_extensions",
     "image_signature_bytes",
     "is_image",
@@ -295,7 +297,8 @@ class Loader:
     @property
     def grouped(self) -> tuple[int, int, int] | None: ...
     def shuffle_mixing(self) -> tuple[float, bool, int | None] | None: ...
-    def estimate_cost(self) -> tuple[float, float, float, float]: ...
+    def estimate_cost(self) -> _CostEstimate: ...
+    def gop_without_disk_cache(self, is_random: bool) -> float | None: ...
     def set_grouped(self, num_streams: int, block_size: int, max_chunk: int) -> None: ...
     def page_lock(self, gpu: int, required: bool) -> None: ...
     def start_epoch(self, epoch: int, first_batch: int) -> int: ...
@@ -412,6 +415,19 @@ def sample(
 
 def display_name(path: _Path) -> str:
     """Name of a path in messages and files: the path itself; of a URL, what is no secret."""
+
+#: Packets per clip, each by itself, with a full and with a grouped shuffle, and the mixing of the latter; frames
+#: decoded per clip; for each disk cache its epochs, frames per clip later and in the first epoch, and bytes on disk.
+_CostEstimate = tuple[tuple[float, float, float, float], float, list[tuple[int, float, float, int]]]
+
+#: Name, bytes, clips, first and last epoch of clips, whether it has clips of every epoch, seconds since the last use.
+_StoredRun = tuple[str, int, int, tuple[int, int] | None, bool, float | None]
+
+def clip_store_runs(folder: _Path) -> list[_StoredRun]:
+    """The runs in the folder of a disk cache."""
+
+def prune_clip_store(folder: _Path, unused_seconds: int) -> list[tuple[_StoredRun, str | None]]:
+    """Deletes runs that no process has used for some seconds. Returns them, each with what prevented it."""
 
 def flush_index() -> None:
     """Waits until new indexes are written, a few seconds at most."""

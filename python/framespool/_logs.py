@@ -21,6 +21,7 @@ _ACTIONS = {"skip": "skipped", "replace": "replaced"}
 
 _lock = threading.Lock()
 _reported_places: set[str] = set()
+_disk_cache_advised = False
 _interval_start = -_INTERVAL_SECONDS
 _num_warnings = 0
 
@@ -41,6 +42,38 @@ def index_cache_error(place: str | os.PathLike[str], reason: str) -> None:
         "index= or FRAMESPOOL_INDEX, or index=False for none",
         os.fspath(place),
         reason,
+    )
+
+
+def wants_disk_cache_advice() -> bool:
+    """Returns whether `disk_cache_advice()` would write something.
+
+    Returns:
+        `False` if it was called before, or if the level INFO is not enabled.
+    """
+    return not _disk_cache_advised and _loader.isEnabledFor(logging.INFO)
+
+
+def disk_cache_advice(frames_per_clip: float, gop: float, option: str) -> None:
+    """Logs what a disk cache would change, once per process.
+
+    Args:
+        frames_per_clip: Frames decoded for each clip so far.
+        gop: Mean distance of keyframes in frames.
+        option: The option of the loader.
+    """
+    global _disk_cache_advised
+    with _lock:
+        if _disk_cache_advised:
+            return
+        _disk_cache_advised = True
+    _loader.info(
+        "%.0f frames were decoded for each clip, because keyframes are %.0f frames apart and each video has one clip "
+        "per epoch; with %s a video is decoded once for several epochs, and estimate_cost() of the loader states what "
+        "that saves",
+        frames_per_clip,
+        gop,
+        option,
     )
 
 

@@ -41,10 +41,8 @@ def _local_world_size() -> int:
 
 def _parent_cores() -> int:
     """Returns the number of cores that the process that started this rank may use; 0 if unknown."""
-    data = sys.modules.get("torch.utils.data")
-    is_worker = data is not None and data.get_worker_info() is not None
     # A worker of a DataLoader has imported it already.
-    trainer = sys.modules["multiprocessing"].parent_process() if is_worker else None
+    trainer = None if data_loader_worker() is None else sys.modules["multiprocessing"].parent_process()
     try:
         if trainer is None or trainer.pid is None:
             return len(os.sched_getaffinity(os.getppid()))
@@ -64,9 +62,19 @@ def is_first_process(order: Mapping[str, Any]) -> bool:
     Returns:
         `False` for other ranks than the first one, and for other workers than the first one, also of a `DataLoader`.
     """
+    worker = data_loader_worker()
+    return order["shard_id"] == order["worker_id"] == 0 and worker in (None, 0)
+
+
+def data_loader_worker() -> int | None:
+    """Returns the number of this process among the workers of a `DataLoader`.
+
+    Returns:
+        The number, from 0; `None` in other processes.
+    """
     data = sys.modules.get("torch.utils.data")
     info = None if data is None else data.get_worker_info()
-    return order["shard_id"] == order["worker_id"] == 0 and (info is None or info.id == 0)
+    return None if info is None else int(info.id)
 
 
 def world_size() -> int:

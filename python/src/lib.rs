@@ -6,6 +6,7 @@ mod annotation_readers;
 mod archive_readers;
 mod batch_sampler;
 mod clip_sampler;
+mod clip_store;
 mod columnar_readers;
 mod dlpack;
 mod element_type;
@@ -48,6 +49,8 @@ mod _framespool {
     use batch_sampler::BatchSampler;
     #[pymodule_export]
     use clip_sampler::{num_clips_of, sample, ClipInfo};
+    #[pymodule_export]
+    use clip_store::{clip_store_runs, prune_clip_store};
     #[pymodule_export]
     use columnar_readers::read_tables;
     #[pymodule_export]

@@ -145,6 +145,9 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// See [`Loader::estimate_cost`].
+type CostTuple = ((f64, f64, f64, f64), f64, Vec<(u32, f64, f64, u64)>);
+
 #[pymethods]
 impl Loader {
     #[new]
@@ -224,10 +227,23 @@ impl Loader {
         Ok(found.map(|found| (found.mixing, found.is_poor, found.memory_budget)))
     }
 
-    /// Estimated packets per clip: each clip by itself, full shuffle, grouped shuffle; and the mixing of the latter.
-    fn estimate_cost(&self, py: Python<'_>) -> PyResult<(f64, f64, f64, f64)> {
+    /// Estimated packets per clip: each clip by itself, full shuffle, grouped shuffle; and the mixing of the latter. Then
+    /// the frames decoded per clip, and for each disk cache its epochs, both frames per clip, and the bytes on disk.
+    fn estimate_cost(&self, py: Python<'_>) -> PyResult<CostTuple> {
         let found = self.with(py, |loader| loader.estimate_cost(&interrupt()))?;
-        Ok((found.single, found.full, found.grouped, found.mixing))
+        let disk_caches = found.disk_caches.iter().map(|disk| {
+            (disk.epochs, disk.frames_per_clip, disk.first_epoch_frames_per_clip, disk.disk_bytes)
+        });
+        Ok((
+            (found.single, found.full, found.grouped, found.mixing),
+            found.frames_per_clip,
+            disk_caches.collect(),
+        ))
+    }
+
+    /// Mean length of the groups of pictures if a disk cache would save decoding; see the engine.
+    fn gop_without_disk_cache(&self, py: Python<'_>, is_random: bool) -> PyResult<Option<f64>> {
+        self.with(py, |loader| Ok(loader.gop_without_disk_cache(is_random)))
     }
 
     /// Uses these parameters for the grouped shuffle. Ends the current pass.

@@ -2,14 +2,15 @@
 //! runs), `log` and the segments, `NUMBER-EPOCH.clips`.
 //! Only what is below `framespool-clips-1` is ever deleted, and never a folder whose process is alive.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::Result;
+use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::log::{LogEntry, LOG_NAME};
+use super::log::{LogEntry, LogReader, LOG_NAME};
 use super::EVERY_EPOCH;
 
 const STORE_NAME: &str = "framespool-clips-1";
@@ -110,11 +111,26 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// The folders of the processes of a run.
 pub fn writers(run: &Path) -> impl Iterator<Item = PathBuf> {
-    entries(run).filter(|path| path.is_dir())
+    let is_writer = |name: &str| {
+        name.split_once('-').is_some_and(|(pid, time)| pid.parse::<u32>().is_ok() && is_hex(time))
+    };
+    folders(run, is_writer)
 }
 
 fn runs(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    entries(&folder.join(STORE_NAME)).filter(|path| path.is_dir())
+    folders(&folder.join(STORE_NAME), |name| name.len() == 16 && is_hex(name))
+}
+
+fn is_hex(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The folders in a folder with such names: nothing else is ever deleted, nor what a link refers to.
+fn folders(folder: &Path, is_own: impl Fn(&str) -> bool) -> impl Iterator<Item = PathBuf> {
+    entries(folder).filter(move |path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(&is_own) && fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+    })
 }
 
 fn segments(writer: &Path) -> impl Iterator<Item = (PathBuf, SegmentName)> {
@@ -155,6 +171,108 @@ fn dead_since(run: &Path) -> Option<Duration> {
     }
     let files = folders.iter().flat_map(|folder| entries(folder).filter_map(|path| age(&path)));
     files.chain(age(run)).min()
+}
+
+/// The clips that the loaders of one configuration and seed have stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredRun {
+    /// Name of its folder.
+    pub name: String,
+    /// Bytes of its clips.
+    pub bytes: u64,
+    /// Number of its clips.
+    pub clips: u64,
+    /// The first and the last epoch in which clips are due; `None` if none depends on the epoch.
+    pub epochs: Option<(u64, u64)>,
+    /// Whether it has clips that are the same in every epoch.
+    pub has_clips_of_every_epoch: bool,
+    /// Time since the last change; `None` while a process uses it.
+    pub unused_since: Option<Duration>,
+}
+
+/// The runs in a folder, in the order of their names.
+///
+/// # Errors
+/// Any error from reading the folder itself.
+pub fn stored_runs(folder: &Path) -> Result<Vec<StoredRun>> {
+    fs::read_dir(folder)?;
+    let mut found: Vec<StoredRun> = runs(folder).map(|run| describe(&run)).collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+fn describe(run: &Path) -> StoredRun {
+    let mut found = StoredRun {
+        name: run.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        bytes: 0,
+        clips: 0,
+        epochs: None,
+        has_clips_of_every_epoch: false,
+        unused_since: dead_since(run),
+    };
+    for writer in writers(run) {
+        let mut numbers = HashSet::new();
+        for (path, SegmentName { number, due }) in segments(&writer) {
+            numbers.insert(number);
+            found.bytes += file_bytes(&path);
+            match (due, found.epochs) {
+                (EVERY_EPOCH, _) => found.has_clips_of_every_epoch = true,
+                (due, epochs) => {
+                    let (first, last) = epochs.unwrap_or((due, due));
+                    found.epochs = Some((first.min(due), last.max(due)));
+                }
+            }
+        }
+        // A log names clips of deleted segments, too.
+        let count = |entry: LogEntry| found.clips += u64::from(numbers.contains(&entry.segment));
+        let _ = LogReader::default().read_new(&writer, count);
+    }
+    found
+}
+
+/// Deletes the runs that no process has used for this time. Returns them, each with the error that prevented it.
+///
+/// # Errors
+/// Any error from reading the folder itself.
+pub fn prune(folder: &Path, unused_for: Duration) -> Result<Vec<(StoredRun, Option<Error>)>> {
+    let mut old = stored_runs(folder)?;
+    old.retain(|run| run.unused_since.is_some_and(|time| time >= unused_for));
+    let delete = |run: StoredRun| {
+        let failed = delete_run(&folder.join(STORE_NAME).join(&run.name)).err();
+        (run, failed)
+    };
+    Ok(old.into_iter().map(delete).collect())
+}
+
+/// Deletes what dead processes of a run have written, and the run if nothing else is in it.
+fn delete_run(run: &Path) -> Result<()> {
+    for writer in writers(run) {
+        // Locked until it is deleted, so that another process which looks at it waits for nothing.
+        let lock = File::open(writer.join(LOCK_NAME)).ok();
+        if lock.as_ref().is_some_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock))) {
+            continue;
+        }
+        for (path, _) in segments(&writer) {
+            remove_if_present(&path)?;
+        }
+        for name in [LOG_NAME, LOCK_NAME] {
+            remove_if_present(&writer.join(name))?;
+        }
+        fs::remove_dir(&writer)?;
+    }
+    match fs::remove_dir(run) {
+        // A process may have begun to use it.
+        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn remove_if_present(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Deletes runs that ended long ago.

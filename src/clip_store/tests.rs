@@ -218,6 +218,41 @@ fn many_threads_write_and_read() {
 }
 
 #[test]
+fn runs_are_listed_and_pruned_unless_a_process_uses_them() {
+    let folder = TestFolder::new("prune");
+    let (old, used) = (folder.store(1, LARGE), folder.store(2, LARGE));
+    for (clip, due) in [(1, 3), (2, 9), (3, EVERY_EPOCH)] {
+        assert!(put(&old, clip, due, 500) && put(&used, clip, due, 500));
+    }
+    old.begin_epoch(4); // deletes clip 1, which the log still has
+    drop(old);
+    // What is not of a store stays, also behind a link with the name of a run.
+    let root = folder.0.join("framespool-clips-1");
+    let other = folder.0.join("other");
+    fs::create_dir_all(other.join("1-a")).unwrap();
+    let foreign = [other.join("1-a/000001-3.clips"), root.join("notes"), root.join("0000000000000001/notes")];
+    foreign.iter().for_each(|path| fs::write(path, "text").unwrap());
+    std::os::unix::fs::symlink(&other, root.join("0000000000000003")).unwrap();
+    fs::create_dir_all(root.join("backup/1-a")).unwrap();
+
+    let runs = stored_runs(&folder.0).unwrap();
+    let [ended, running] = &runs[..] else { panic!("{runs:?}") };
+    let length = 2 * (segment::HEADER_BYTES + 500);
+    assert_eq!((ended.name.as_str(), ended.bytes, ended.clips), ("0000000000000001", length, 2));
+    assert_eq!((ended.epochs, ended.has_clips_of_every_epoch), (Some((9, 9)), true));
+    assert_eq!((running.clips, running.epochs, running.unused_since), (3, Some((3, 9)), None));
+    assert!(ended.unused_since.is_some());
+
+    assert!(prune(&folder.0, Duration::from_secs(3600)).unwrap().is_empty());
+    let pruned = prune(&folder.0, Duration::ZERO).unwrap();
+    let [(run, None)] = &pruned[..] else { panic!("{pruned:?}") };
+    assert_eq!(&run.name, &ended.name);
+    assert_eq!(read(&used, 2), Some(bytes(2, 500)));
+    assert!(foreign.iter().all(|path| path.exists()) && root.join("backup/1-a").exists());
+    assert!(stored_runs(&folder.0.join("none")).is_err());
+}
+
+#[test]
 fn names_of_segments_are_read_back() {
     for name in [SegmentName { number: 0, due: 0 }, SegmentName { number: 7_654_321, due: EVERY_EPOCH }] {
         assert_eq!(SegmentName::parse(Path::new(&name.to_string())), Some(name));

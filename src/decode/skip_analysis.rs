@@ -2,6 +2,9 @@
 //! Uses the references between pictures if they can be parsed, or each packet's `Dependency` if that skips more.
 //! Does not analyze ranges so long that reading them twice takes noticeable time.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use crate::bitstream::disposable::{Dependency, DependencyParser};
 use crate::bitstream::parameter_set_tracker::replaces_parameter_sets;
 use crate::bitstream::references::ReferenceGraph;
@@ -9,7 +12,7 @@ use crate::decode::plan::DecodeRange;
 use crate::decode::PacketReader;
 use crate::error::Result;
 use crate::ffmpeg::Packet;
-use crate::index::VideoIndex;
+use crate::index::{PacketRecord, VideoIndex};
 use crate::units::DecodeIndex;
 
 /// Longer ranges are not analyzed. Within these limits, the packets are usually still in the page cache when
@@ -52,33 +55,15 @@ impl SkipMap {
         {
             return Ok(None);
         }
-        let Some(mut graph) = ReferenceGraph::new(&index.info.params) else { return Ok(None) };
-        let mut parser = DependencyParser::new(&index.info.params);
-        let mut dependencies = Vec::with_capacity(packets.len());
-        let mut packet = Packet::new();
-        for at in (range.start.0..=range.end.0).map(DecodeIndex) {
-            interrupt()?;
-            // A packet that cannot be read is reported as an error when it is processed.
-            if reader.read_with_prefetch(at, at == range.start, range.end, &mut packet, interrupt).is_err() {
-                return Ok(None);
-            }
-            // `RangeState::read` reports what is wrong with it.
-            if replaces_parameter_sets(&index.info.params, packet.data()) {
-                return Ok(None);
-            }
-            graph.push(packet.data());
-            dependencies.push(parser.parse(packet.data()));
-        }
-        let mut kept: Vec<bool> = packets.iter().map(|p| p.is_sync() || p.is_second_field()).collect();
-        kept[0] = true;
-        for wanted in &range.wanted {
-            kept[wanted.as_usize() - range.start.as_usize()] = true;
-        }
-        let places: Vec<usize> = (0..kept.len()).filter(|&n| kept[n]).collect();
-        apply_dependencies(&dependencies, parser.highest_layer(), &mut kept);
-        let size = |needed: &[bool]| needed.iter().filter(|&&f| f).count();
-        let from_graph = graph.required_for(&places).filter(|from_graph| size(from_graph) < size(&kept));
-        Ok(Some(Self { start: range.start.0, needed: from_graph.unwrap_or(kept) }))
+        let Some(graph) = ReferenceGraph::new(&index.info.params) else { return Ok(None) };
+        let Some(headers) =
+            RangeHeaders::read(index, (range.start, range.end), Some(graph), reader, interrupt)?
+        else {
+            return Ok(None);
+        };
+        let places: Vec<usize> =
+            range.wanted.iter().map(|wanted| wanted.as_usize() - range.start.as_usize()).collect();
+        Ok(Some(Self { start: range.start.0, needed: headers.needed_for(packets, &places) }))
     }
 
     /// Whether packet `at` need not be sent to the decoder.
@@ -102,6 +87,163 @@ impl SkipMap {
             }
         }
         DecodeIndex(last)
+    }
+}
+
+/// What the headers of consecutive packets say about their pictures. The first packet is a random access point.
+struct RangeHeaders {
+    dependencies: Vec<Dependency>,
+    highest_layer: u8,
+    graph: Option<ReferenceGraph>,
+}
+
+impl RangeHeaders {
+    /// Reads the packets from `first` to `last`. Returns `None` if a packet cannot be read or changes parameter sets.
+    fn read(
+        index: &VideoIndex,
+        (first, last): (DecodeIndex, DecodeIndex),
+        mut graph: Option<ReferenceGraph>,
+        reader: &mut PacketReader,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<Self>> {
+        let mut parser = DependencyParser::new(&index.info.params);
+        let mut dependencies = Vec::with_capacity((last.0 - first.0) as usize + 1);
+        let mut packet = Packet::new();
+        for at in (first.0..=last.0).map(DecodeIndex) {
+            interrupt()?;
+            // A packet that cannot be read is reported as an error when it is processed.
+            if reader.read_with_prefetch(at, at == first, last, &mut packet, interrupt).is_err() {
+                return Ok(None);
+            }
+            // `RangeState::read` reports what is wrong with it.
+            if replaces_parameter_sets(&index.info.params, packet.data()) {
+                return Ok(None);
+            }
+            if let Some(graph) = &mut graph {
+                graph.push(packet.data());
+            }
+            dependencies.push(parser.parse(packet.data()));
+        }
+        Ok(Some(Self { dependencies, highest_layer: parser.highest_layer(), graph }))
+    }
+
+    /// Which of these first packets are needed for the pictures at `places`, in ascending order.
+    fn needed_for(&self, packets: &[PacketRecord], places: &[usize]) -> Vec<bool> {
+        let mut kept: Vec<bool> = packets.iter().map(|p| p.is_sync() || p.is_second_field()).collect();
+        kept[0] = true;
+        places.iter().for_each(|&place| kept[place] = true);
+        let places: Vec<usize> = (0..kept.len()).filter(|&n| kept[n]).collect();
+        apply_dependencies(&self.dependencies[..kept.len()], self.highest_layer, &mut kept);
+        let size = |needed: &[bool]| needed.iter().filter(|&&f| f).count();
+        let from_graph =
+            self.graph.as_ref().and_then(|graph| graph.required_for(&places)).map(|mut needed| {
+                needed.truncate(packets.len());
+                needed
+            });
+        from_graph.filter(|needed| size(needed) < size(&kept)).unwrap_or(kept)
+    }
+}
+
+/// Counts the frames that the CPU decodes for decode ranges of one video, without decoding them. It reads each group of
+/// pictures once.
+pub struct DecodedFrames {
+    index: Arc<VideoIndex>,
+    reader: PacketReader,
+    /// Whether packets may be skipped.
+    can_skip: bool,
+    /// By the first packet of a group of pictures; `None` where the headers are unknown.
+    headers: HashMap<u32, Option<RangeHeaders>>,
+    /// Packets without a wanted picture in the groups of pictures whose headers are known.
+    unwanted: u64,
+    /// Those of them that are decoded nevertheless.
+    unwanted_decoded: u64,
+}
+
+impl DecodedFrames {
+    /// Reads from this reader.
+    pub fn new(reader: PacketReader) -> Self {
+        let index = reader.index().clone();
+        let params = &index.info.params;
+        let may_skip =
+            ReferenceGraph::new(params).is_some() || DependencyParser::new(params).may_have_disposable();
+        let can_skip = may_skip && !index.changes_parameters;
+        Self { index, reader, can_skip, headers: HashMap::new(), unwanted: 0, unwanted_decoded: 0 }
+    }
+
+    /// The number of frames. `max_bytes` is what may be read, and is reduced by what is read: of other groups of pictures,
+    /// the share of decoded packets is that of the known ones, or 1.
+    ///
+    /// # Errors
+    /// Those of `interrupt`.
+    pub fn count(
+        &mut self,
+        ranges: &[DecodeRange],
+        max_bytes: &mut u64,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<f64> {
+        let index = self.index.clone();
+        let mut frames = 0.0;
+        for range in ranges {
+            let between = |&&start: &&u32| start > range.start.0 && start <= range.end.0;
+            let mut starts: Vec<u32> = vec![range.start.0];
+            starts.extend(index.sync_points.iter().filter(between));
+            for (n, &start) in starts.iter().enumerate() {
+                let end = starts.get(n + 1).map_or(range.end.0, |next| next - 1);
+                let first = range.wanted.partition_point(|at| at.0 < start);
+                let wanted = &range.wanted[first..range.wanted.partition_point(|at| at.0 <= end)];
+                let places: Vec<usize> = wanted.iter().map(|at| (at.0 - start) as usize).collect();
+                let packets = &index.packets[start as usize..=end as usize];
+                let one_each = |needed: &[bool]| {
+                    packets.iter().zip(needed).filter(|(p, &needed)| needed && !p.is_second_field()).count()
+                };
+                let all = one_each(&vec![true; packets.len()]);
+                if !self.can_skip {
+                    frames += all as f64;
+                    continue;
+                }
+                if !self.headers.contains_key(&start) {
+                    let known = self.read(start, max_bytes, interrupt)?;
+                    self.headers.insert(start, known);
+                }
+                let others = all.saturating_sub(places.len());
+                let known = self.headers[&start].as_ref().filter(|h| h.dependencies.len() >= packets.len());
+                match known.map(|headers| one_each(&headers.needed_for(packets, &places))) {
+                    Some(decoded) => {
+                        self.unwanted += others as u64;
+                        self.unwanted_decoded += decoded.saturating_sub(places.len()) as u64;
+                        frames += decoded as f64;
+                    }
+                    None => {
+                        let share = self.unwanted_decoded as f64 / self.unwanted.max(1) as f64;
+                        let share = if self.unwanted == 0 { 1.0 } else { share };
+                        frames += places.len() as f64 + share * others as f64;
+                    }
+                }
+            }
+        }
+        Ok(frames)
+    }
+
+    /// Reads the headers of the group of pictures that begins at this packet.
+    fn read(
+        &mut self,
+        start: u32,
+        max_bytes: &mut u64,
+        interrupt: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<RangeHeaders>> {
+        let (index, next) = (&self.index, self.index.sync_points.partition_point(|&at| at <= start));
+        let end = index.sync_points.get(next).copied().unwrap_or(index.packets.len() as u32);
+        let bytes = index.packets[start as usize..end as usize].iter().map(|p| u64::from(p.size)).sum();
+        let Some(left) = max_bytes.checked_sub(bytes) else { return Ok(None) };
+        *max_bytes = left;
+        let graph = ReferenceGraph::new(&index.info.params);
+        RangeHeaders::read(
+            index,
+            (DecodeIndex(start), DecodeIndex(end - 1)),
+            graph,
+            &mut self.reader,
+            interrupt,
+        )
     }
 }
 

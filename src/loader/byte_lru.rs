@@ -21,6 +21,11 @@ impl<K: Hash + Eq, V: Clone> ByteLru<K, V> {
         self.entries.get(key).map(|(value, _)| value.clone())
     }
 
+    /// The entries, the most recently used one first.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.entries.iter().map(|(key, (value, _))| (key, value))
+    }
+
     /// Inserts a value of `bytes` bytes. A value larger than the cache is not kept.
     pub fn insert(&mut self, key: K, value: V, bytes: usize) {
         if let Some((_, old)) = self.entries.pop(&key) {

@@ -501,6 +501,12 @@ impl VideoCatalog {
         Ok(opened)
     }
 
+    /// Indices in memory, with their samples: the most recently used ones. Opens no file.
+    pub(super) fn indices_in_memory(&self, most: usize) -> Vec<(u32, Arc<VideoIndex>)> {
+        let cached = self.index_cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.iter().take(most).map(|(&sample, cached)| (sample, cached.index.clone())).collect()
+    }
+
     fn cache_index(&self, video: u32, cached: CachedIndex) {
         let bytes = cached.memory_bytes();
         self.index_cache.lock().unwrap_or_else(PoisonError::into_inner).insert(video, cached, bytes);

@@ -2,7 +2,10 @@
 //! decoding them. It follows the scheduler: earliest deadline first, sharing within the lookahead window, eviction of
 //! the clips that are due last.
 
+mod disk_cache;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::catalog::VideoCatalog;
@@ -16,6 +19,9 @@ use crate::decode::plan::plan_decode_ranges;
 use crate::error::{Error, Result};
 use crate::index::VideoIndex;
 use crate::units::{DecodeIndex, PresentationIndex};
+use crate::video::Video;
+
+pub use disk_cache::DiskCacheCost;
 
 /// Number of videos that are opened; all others are taken to be like these.
 const MAX_SAMPLED_VIDEOS: u64 = 32;
@@ -37,15 +43,32 @@ pub(super) struct CostModel<'a> {
 /// A video whose clips stand for those of others.
 struct SampledVideo {
     index: Arc<VideoIndex>,
+    video: Video,
     first_clip: u64,
     num_clips: u64,
 }
+
+/// Requests of an epoch, without repeats, which cost nothing but their transforms.
+struct EpochPart {
+    requests: Vec<Request>,
+    /// Those whose cost is counted: the others fill the clip cache, or are in the lookahead window of these.
+    counted: Range<u64>,
+    lookahead: u64,
+}
+
+/// A clip and its occurrence.
+type Request = (u64, u32);
+
+/// The cost of a task: of its requests, with the packets that it reads.
+type TaskCost<'a> = dyn FnMut(&[Request], &PacketRangeSet) -> Result<f64> + 'a;
 
 /// The packets that clips need.
 struct ClipModel<'a> {
     model: &'a CostModel<'a>,
     video_clips: VideoClips,
     videos: Vec<SampledVideo>,
+    /// The epoch of the requests.
+    epoch: u64,
 }
 
 impl CostModel<'_> {
@@ -56,6 +79,14 @@ impl CostModel<'_> {
     /// The error of the last video if none of the sampled ones can be read, and those of `interrupt`.
     pub fn packets_per_clip(&self, order: &BatchSampler, interrupt: &dyn Fn() -> Result<()>) -> Result<f64> {
         let clips = self.sample_videos(interrupt)?;
+        let part = self.part_of_epoch(order, 0);
+        let (requests, counted) = (&part.requests, part.counted.clone());
+        let packets = &mut |_: &[Request], ranges: &PacketRangeSet| Ok(ranges.with(&[]) as f64);
+        self.simulate(&clips, requests, part.lookahead, counted, packets, interrupt)
+    }
+
+    /// The requests in the middle of an epoch.
+    fn part_of_epoch(&self, order: &BatchSampler, epoch: u64) -> EpochPart {
         let config = order.config();
         // Repeats are no requests of their own here.
         let window = order.lookahead_clips() / u64::from(config.repeats.max(1));
@@ -68,14 +99,13 @@ impl CostModel<'_> {
         let is_part = part < batches;
         let first = if is_part { (batches - part) / 2 } else { 0 };
         let until = (first + part + lookahead.div_ceil(each)).min(batches);
-        let slots = (first..until).flat_map(|batch| order.batch(0, batch));
-        // Repeats of a clip cost nothing but their transforms.
-        let requests: Vec<(u64, u32)> = slots
+        let slots = (first..until).flat_map(|batch| order.batch(epoch, batch));
+        let requests: Vec<Request> = slots
             .filter(|slot| !slot.padding && slot.repeat == 0)
             .map(|slot| (slot.clip, slot.occurrence))
             .collect();
         let counted = if is_part { warm_up..warm_up + measured } else { 0..requests.len() as u64 };
-        self.simulate(&clips, &requests, lookahead, counted, interrupt)
+        EpochPart { requests, counted, lookahead }
     }
 
     /// Opens some videos at even distances.
@@ -93,6 +123,7 @@ impl CostModel<'_> {
             match self.catalog.open(self.catalog.locate(clips.start).0, self.stats, interrupt) {
                 Ok(opened) => videos.push(SampledVideo {
                     index: opened.index().clone(),
+                    video: opened,
                     first_clip: clips.start,
                     num_clips: clips.end - clips.start,
                 }),
@@ -102,25 +133,26 @@ impl CostModel<'_> {
         }
         match failed {
             Some(error) if videos.is_empty() => Err(error),
-            _ => Ok(ClipModel { model: self, video_clips, videos }),
+            _ => Ok(ClipModel { model: self, video_clips, videos, epoch: 0 }),
         }
     }
 
-    /// Packets per clip of the requests in `counted`.
+    /// Cost per clip of the requests in `counted`. `task_cost`: that of the requests of a task, with its packets.
     fn simulate(
         &self,
         clips: &ClipModel<'_>,
-        requests: &[(u64, u32)],
+        requests: &[Request],
         lookahead: u64,
-        counted: std::ops::Range<u64>,
+        counted: Range<u64>,
+        task_cost: &mut TaskCost<'_>,
         interrupt: &dyn Fn() -> Result<()>,
     ) -> Result<f64> {
         let file_of = |clip: u64| self.catalog.file_of(self.catalog.locate(clip).0);
         let file_of: Vec<u32> = requests.iter().map(|&(clip, _)| file_of(clip)).collect();
         let mut by_video: HashMap<u32, VecDeque<u64>> = HashMap::new();
-        let (mut end, mut packets) = (0_usize, 0.0);
+        let (mut end, mut sum) = (0_usize, 0.0);
         let (mut held, mut done) = (BTreeSet::new(), vec![false; requests.len()]);
-        // The packets of a task are divided among its clips, of which some are counted.
+        // The cost of a task is divided among its clips, of which some are counted.
         let mut cost = vec![0.0; requests.len()];
         for at in 0..counted.end.min(requests.len() as u64) {
             while end < requests.len() && end as u64 <= at + lookahead {
@@ -159,18 +191,19 @@ impl CostModel<'_> {
                         break;
                     }
                 }
-                let each = ranges.with(&[]) as f64 / chosen.len().max(1) as f64;
+                let of_task: Vec<_> = chosen.iter().map(|&n| requests[n as usize]).collect();
+                let each = task_cost(&of_task, &ranges)? / chosen.len().max(1) as f64;
                 chosen.iter().for_each(|&n| cost[n as usize] += each);
             }
             done[at as usize] = true;
             // Requests are processed in order, so this is the first one of its video.
             by_video.get_mut(&video).map(VecDeque::pop_front);
             if counted.contains(&at) {
-                packets += cost[at as usize];
+                sum += cost[at as usize];
             }
         }
         let count = counted.end.min(requests.len() as u64).saturating_sub(counted.start);
-        Ok(packets / count.max(1) as f64)
+        Ok(sum / count.max(1) as f64)
     }
 
     /// Makes room in the clip cache for the clip that is due at `due`; returns whether there is room.
@@ -186,27 +219,34 @@ impl CostModel<'_> {
 }
 
 impl ClipModel<'_> {
-    /// A sampled video that has about as many clips as a video: one of all that come equally close.
-    fn like(&self, video: u64) -> Option<&SampledVideo> {
+    /// A sampled video that has about as many clips as a video: one of all that come equally close. Returns its number.
+    fn like(&self, video: u64) -> Option<usize> {
         let clips = self.video_clips.clips_of(video);
         let num_clips = clips.end - clips.start;
         let closest = self.videos.iter().map(|sampled| sampled.num_clips.abs_diff(num_clips)).min()?;
-        let equal = || self.videos.iter().filter(|sampled| sampled.num_clips.abs_diff(num_clips) == closest);
+        let is_equal = |n: &usize| self.videos[*n].num_clips.abs_diff(num_clips) == closest;
+        let equal = || (0..self.videos.len()).filter(is_equal);
         equal().nth(video as usize % equal().count().max(1))
     }
 
     /// The packets of a clip, as those of a sampled video's clip.
-    fn spans(&self, (clip, occurrence): (u64, u32)) -> Vec<(DecodeIndex, DecodeIndex)> {
+    fn spans(&self, request: Request) -> Vec<(DecodeIndex, DecodeIndex)> {
+        let Some((sampled, frames)) = self.frames(request, 0) else { return Vec::new() };
+        plan_decode_ranges(&self.videos[sampled].index, &frames).iter().map(|r| (r.start, r.end)).collect()
+    }
+
+    /// The frames of a clip some epochs later, as those of a sampled video's clip, and the number of that video. `None` if
+    /// they cannot be sampled.
+    fn frames(&self, (clip, occurrence): Request, later: u64) -> Option<(usize, Vec<PresentationIndex>)> {
         let video = self.video_clips.video_of(clip);
-        let Some(sampled) = self.like(video) else { return Vec::new() };
-        let number = clip - self.video_clips.clips_of(video).start;
+        let number = self.like(video)?;
+        let sampled = &self.videos[number];
+        let like =
+            sampled.first_clip + (clip - self.video_clips.clips_of(video).start).min(sampled.num_clips - 1);
         // Other random numbers for each video for which a sampled one stands.
-        let epoch = video / self.videos.len() as u64;
-        let like = sampled.first_clip + number.min(sampled.num_clips - 1);
-        let occurrence = u64::from(occurrence);
-        let key = RngKey { seed: self.model.seed, epoch, clip: like, occurrence };
-        let Ok(sample) = self.model.catalog.sample(&sampled.index, key) else { return Vec::new() };
-        let frames: Vec<_> = sample.indices.iter().map(|&i| PresentationIndex(i)).collect();
-        plan_decode_ranges(&sampled.index, &frames).iter().map(|r| (r.start, r.end)).collect()
+        let epoch = (video / self.videos.len() as u64) << 32 | (self.epoch + later);
+        let key = RngKey { seed: self.model.seed, epoch, clip: like, occurrence: occurrence.into() };
+        let sample = self.model.catalog.sample(&sampled.index, key).ok()?;
+        Some((number, sample.indices.into_iter().map(PresentationIndex).collect()))
     }
 }

@@ -37,7 +37,7 @@ const MAX_FREE_CACHE_BLOCKS: usize = 64;
 const MIN_FREE_SHARE: u64 = 8;
 
 /// Clips of later epochs are made while less than this part of the memory budget is in use.
-const LATER_EPOCHS_SHARE: u64 = 2;
+pub(super) const LATER_EPOCHS_SHARE: u64 = 2;
 
 /// The iteration of tasks that make only clips of later epochs: they outlive the current pass.
 pub(super) const ANY_ITERATION: u64 = u64::MAX;

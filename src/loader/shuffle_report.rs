@@ -1,11 +1,15 @@
 //! What a loader reports about its shuffle: mixing, decoding cost, and clips that take more memory than it assumes.
 
-use super::cost_estimate::CostModel;
+use std::sync::Arc;
+
+use super::cost_estimate::{CostModel, DiskCacheCost};
 use super::Loader;
 use crate::batch_sampler::grouped_shuffle::GroupedOptions;
+use crate::batch_sampler::rng::RngKey;
 use crate::batch_sampler::shuffle_quality::{cached_clips_for_mixing, measure_mixing};
 use crate::batch_sampler::{BatchSampler, BatchSamplerConfig, ClipOrder, Shuffle};
 use crate::error::{Error, Result};
+use crate::index::VideoIndex;
 
 /// How well a grouped shuffle mixes videos.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,8 +33,8 @@ pub struct LargeCachedClips {
     pub block_size: u64,
 }
 
-/// Mean number of packets that are processed for a clip, by shuffle.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What is processed for a clip on average: packets, by shuffle; frames, in the loader's own order.
+#[derive(Clone, Debug, PartialEq)]
 pub struct CostEstimate {
     /// Each clip decoded by itself.
     pub single: f64,
@@ -40,7 +44,14 @@ pub struct CostEstimate {
     pub grouped: f64,
     /// The mixing of the grouped shuffle; see [`ShuffleMixing`].
     pub mixing: f64,
+    /// Frames decoded per clip in the loader's own order, without a disk cache.
+    pub frames_per_clip: f64,
+    /// With the loader's own disk cache, or with some if it has none.
+    pub disk_caches: Vec<DiskCacheCost>,
 }
+
+/// Epochs of the disk caches that are estimated for a loader without one.
+const DISK_CACHE_EPOCHS: [u32; 3] = [4, 8, 16];
 
 /// See [`ShuffleMixing`].
 const MIN_MIXING: f64 = 0.5;
@@ -49,7 +60,34 @@ const GOOD_MIXING: f64 = 0.9;
 /// Number of positions of the order that are inspected for [`Loader::shuffle_mixing`]: takes some milliseconds.
 const MIXING_POSITIONS: u64 = 20_000;
 
+/// Number of videos whose groups of pictures [`Loader::gop_without_disk_cache`] considers.
+const MAX_INSPECTED_VIDEOS: usize = 64;
+
 impl Loader {
+    /// Mean number of packets from a random access point to the next one, if a disk cache would save decoding: every video
+    /// has one clip in an epoch, and its frames or its transforms are random. It inspects indices in memory and opens no
+    /// file. `is_random`: the clip sampler is known to be random.
+    pub fn gop_without_disk_cache(&self, is_random: bool) -> Option<f64> {
+        let config = &self.config;
+        let is_single = self.catalog.video_clips(None).num_videos() == self.catalog.num_clips();
+        if !is_single || config.clip_store.is_some() || config.gpu.device.is_some() || config.images {
+            return None;
+        }
+        let indices = self.catalog.indices_in_memory(MAX_INSPECTED_VIDEOS);
+        let draws = |(sample, index): &(u32, Arc<VideoIndex>)| {
+            // The number of a clip is that of its sample.
+            let key = RngKey { seed: config.order.seed, epoch: 0, clip: u64::from(*sample), occurrence: 0 };
+            self.catalog.sample_watched(index, key).is_ok_and(|(_, is_fixed)| !is_fixed)
+        };
+        if !is_random && !config.pipeline.is_random() && !indices.first().is_some_and(draws) {
+            return None;
+        }
+        let sum =
+            |count: fn(&VideoIndex) -> usize| indices.iter().map(|(_, index)| count(index)).sum::<usize>();
+        let groups = sum(|index| index.sync_points.len());
+        (groups > 0).then(|| sum(|index| index.packets.len()) as f64 / groups as f64)
+    }
+
     /// How well a grouped shuffle mixes videos; `None` if the clips are not grouped.
     ///
     /// # Errors
@@ -133,11 +171,16 @@ impl Loader {
         let replaces = config.mix.as_ref().is_some_and(|mix| mix.replacement);
         let shuffle = if replaces { Shuffle::Full } else { Shuffle::Grouped(options) };
         let grouped = BatchSampler::new(with(shuffle))?;
+        let own_epochs = self.config.clip_store.as_ref().map(|store| [store.epochs]);
+        let epochs = own_epochs.as_ref().map_or(&DISK_CACHE_EPOCHS[..], |own| own);
+        let frames = model(cached_clips).decoded_frames(&self.order, &self.config, epochs, interrupt)?;
         Ok(CostEstimate {
             single: model(0).packets_per_clip(&full, interrupt)?,
             full: model(cached_clips).packets_per_clip(&full, interrupt)?,
             grouped: model(cached_clips).packets_per_clip(&grouped, interrupt)?,
             mixing: measure_mixing(&grouped, 0, &video_clips, MIXING_POSITIONS)?,
+            frames_per_clip: frames.frames_per_clip,
+            disk_caches: frames.disk_caches,
         })
     }
 }

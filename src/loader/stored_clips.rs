@@ -91,13 +91,7 @@ impl StoredClips {
 
     /// The last epoch for whose clips a video is decoded in this epoch.
     pub fn last_epoch(&self, video: u32, epoch: u64) -> u64 {
-        let mut bytes = [0; 12];
-        bytes[..8].copy_from_slice(&self.seed.to_le_bytes());
-        bytes[8..].copy_from_slice(&video.to_le_bytes());
-        let phase = xxh3_64(&bytes) % self.epochs;
-        // The number of epochs from the next one to the next one of this phase.
-        let ahead = (phase + self.epochs - (epoch % self.epochs + 1) % self.epochs) % self.epochs;
-        epoch.saturating_add(ahead).min(EVERY_EPOCH - 1)
+        last_epoch_of_run((self.seed, self.epochs), video, epoch)
     }
 
     /// Stores a clip.
@@ -116,6 +110,30 @@ impl StoredClips {
         Some(ClipShape { dtype, ..shape })
             .filter(|shape| shape.bytes().map(|b| b as u64) == Some(clip.num_bytes()))
     }
+}
+
+/// Whether clips of this file are stored: not if its content could change without a sign of it.
+pub(super) fn can_be_stored(file: &Identity) -> bool {
+    match file {
+        Identity::File { .. } => true,
+        Identity::Remote { tag, .. } => !tag.is_empty(),
+        Identity::Memory(..) => false,
+    }
+}
+
+/// The epochs in which a video is decoded are those with this remainder, if it is decoded for `epochs` epochs at once.
+pub(super) fn phase((seed, epochs): (u64, u64), video: u32) -> u64 {
+    let mut bytes = [0; 12];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[8..].copy_from_slice(&video.to_le_bytes());
+    xxh3_64(&bytes) % epochs
+}
+
+/// The last epoch for whose clips a video is decoded in this epoch.
+pub(super) fn last_epoch_of_run((seed, epochs): (u64, u64), video: u32, epoch: u64) -> u64 {
+    // The number of epochs from the next one to the next one of this phase.
+    let ahead = (phase((seed, epochs), video) + epochs - (epoch % epochs + 1) % epochs) % epochs;
+    epoch.saturating_add(ahead).min(EVERY_EPOCH - 1)
 }
 
 fn code_of(dtype: Dtype) -> u32 {

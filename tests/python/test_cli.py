@@ -17,7 +17,7 @@ from framespool.cli import _completions as completions
 from framespool.cli import _exit_codes, main, parser
 from servers import FaultyServer
 
-COMMANDS = ["doctor", "probe", "analyze", "validate", "preview", "bench", "index", "transcode", "completions"]
+COMMANDS = ["doctor", "probe", "analyze", "validate", "preview", "bench", "index", "cache", "transcode", "completions"]
 
 
 def run(capsys, *arguments):
@@ -85,6 +85,7 @@ def test_codes_are_those_of_the_table(short_clips, bad_file, tmp_path, capsys):
         "preview": ([good, "--out", tmp_path / "a.png"], [nowhere]),
         "bench": ([good, "--seconds", "0.2"], [nowhere]),
         "index": ([good, "--index", tmp_path / "i"], [bad_file, "--index", tmp_path / "i"]),
+        "cache": ([tmp_path], None),
         "transcode": (None, [bad_file, "--out", tmp_path / "o"]),
         "completions": (["bash"], None),
     }
@@ -106,6 +107,12 @@ def test_invalid_arguments_exit_with_2_before_any_work(short_clips, tmp_path, ca
         (["validate", good, "--report", tmp_path], "--report"),
         (["validate", tmp_path], "has no videos"),
         (["probe", good, "--output", nowhere], "--output"),
+        (["cache", nowhere], "is not a folder"),
+        (["cache", tmp_path, tmp_path], "one FOLDER"),
+        (["cache", "prune"], "one FOLDER"),
+        (["cache", tmp_path, "--all"], "need prune"),
+        (["cache", "prune", tmp_path, "--all", "--older-than", "1"], "exclude each other"),
+        (["cache", "prune", tmp_path, "--older-than", "some"], "number of days"),
         (["probe", good, "--output", tmp_path / "a.gif"], ".png or .html"),
         (["probe", good, "--max-files", "none"], "or all"),
         (["preview", good, "--out", nowhere], "--out"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +17,8 @@ from typing import Any
 import framespool as fsp
 import numpy as np
 import pytest
+from framespool import _bench, _disk_cache, _logs
+from framespool.cli import main
 from PIL import Image
 
 RANDOM = [fsp.transforms.RandomResizedCrop(32), fsp.transforms.RandomHorizontalFlip()]
@@ -379,6 +384,156 @@ def test_killed_processes_leave_a_usable_cache(tiny_clips, tmp_path):
     cached = loader(files, tmp_path)
     assert epochs(cached) == epochs(loader(files))
     assert cached.stats()["disk_clips_read"] > 0
+
+
+def test_estimate_agrees_with_what_is_decoded(tiny_clips, tmp_path):
+    cached = loader(tiny_clips, tmp_path, num_threads=1)
+    cost = cached.estimate_cost()
+    (expected,) = cost["disk_caches"]
+    assert expected["epochs"] == 4 and cached.stats()["frames_decoded"] == 0
+    on_disk = []
+    for _ in range(17):
+        delivered(cached)
+        on_disk.append(sum(path.stat().st_size for path in tmp_path.rglob("*.clips")))
+    # In the first epoch, and in each cycle of four epochs, all videos are decoded. What tasks still have to make for
+    # later epochs at the end are at most the runs of one epoch, a quarter of those of a cycle.
+    estimate = 13 * (expected["first_epoch_frames_per_clip"] + 16 * expected["frames_per_clip"])
+    assert 0.85 * estimate < cached.stats()["frames_decoded"] < 1.1 * estimate
+    assert 0.5 * expected["disk_bytes"] < max(on_disk)
+    # At the end of an epoch a video has 3, 1, 2 or 3 clips on disk, depending on its phase; all are equally likely.
+    record = 64 + 4 * 32 * 32 * 3
+    assert 13 * 9 / 4 * record <= expected["disk_bytes"] <= 13 * 3 * record
+    plain = loader(tiny_clips)
+    delivered(plain)
+    found = plain.estimate_cost()
+    assert plain.stats()["frames_decoded"] == pytest.approx(13 * found["frames_per_clip"])
+    assert found["frames_per_clip"] == cost["frames_per_clip"] > 2 * expected["frames_per_clip"]
+    assert [each["epochs"] for each in found["disk_caches"]] == [4, 8, 16] and found["disk_caches"][0] == expected
+    later = [each["frames_per_clip"] for each in found["disk_caches"]]
+    assert later == sorted(later, reverse=True)
+
+
+def test_estimate_of_clips_that_are_the_same_in_every_epoch(tiny_clips, tmp_path):
+    keywords = {"transforms": [fsp.transforms.Resize((24, 32))], "num_threads": 1}
+    cached = loader(tiny_clips, tmp_path, fsp.samplers.uniform(sequence_length=4), **keywords)
+    cost = cached.estimate_cost()
+    (expected,) = cost["disk_caches"]
+    assert expected["frames_per_clip"] == 0 and expected["first_epoch_frames_per_clip"] == cost["frames_per_clip"]
+    epochs(cached, 3)
+    assert cached.stats()["frames_decoded"] == pytest.approx(13 * cost["frames_per_clip"])
+    used = sum(path.stat().st_size for path in tmp_path.rglob("*.clips"))
+    assert 0 <= expected["disk_bytes"] - used < 64  # a record begins at a multiple of 64 bytes
+
+
+def test_estimate_without_anything_to_store(tiny_clips, tmp_path):
+    in_memory = loader([(Path(path).read_bytes(), label) for path, label in tiny_clips[:4]])
+    cost = in_memory.estimate_cost()
+    assert cost["disk_caches"] == [] and cost["frames_per_clip"] > 4 and _bench.disk_cache_text(cost) is None
+    (expected,) = loader(tiny_clips, tmp_path, memory_budget=0).estimate_cost()["disk_caches"]
+    # Clips of later epochs need memory until they are written.
+    assert expected["disk_bytes"] == 0 and expected["frames_per_clip"] > 20
+
+
+def test_bench_states_what_a_disk_cache_changes(tiny_clips, tmp_path, capsys):
+    advise = _bench._disk_cache_advice
+    plain, small = loader(tiny_clips), loader(tiny_clips, tmp_path, size="10KB")
+    cost = plain.estimate_cost()
+    text = _bench.disk_cache_text(cost)
+    assert text and text.count("with a disk cache of") == 3 and "in the first epoch" in text
+    assert f"to {cost['disk_caches'][1]['frames_per_clip']:.0f} in a run" in (advise(cost, plain._settings) or "")
+    assert "but its size is 10 KB" in (advise(small.estimate_cost(), small._settings) or "")
+    fits = loader(tiny_clips, tmp_path)
+    assert advise(fits.estimate_cost(), fits._settings) is None
+    assert any("disk cache of 8 epochs" in sentence for sentence in fsp.bench(plain, seconds=0.1).advice)
+    assert main(["doctor", tiny_clips[0][0], "--frames", "4", "--random-resized-crop", "32", "--json"]) in (0, 1)
+    assert "with a disk cache of 16 epochs" in capsys.readouterr().out
+
+
+ADVICE = "a video is decoded once for several epochs"
+
+
+@pytest.fixture
+def advice(monkeypatch, caplog):
+    """The messages that advise a disk cache, as in a new process."""
+    monkeypatch.setattr(_logs, "_disk_cache_advised", False)
+    caplog.set_level(logging.INFO, "framespool")
+    return lambda: [record for record in caplog.records if ADVICE in record.getMessage()]
+
+
+def test_disk_cache_is_advised_once_after_the_first_epoch(tiny_clips, advice):
+    for dataset in (tiny_clips, tiny_clips[:7]):
+        plain = loader(dataset, None, fsp.samplers.uniform(sequence_length=4))
+        batches = iter(plain)
+        next(batches)
+        assert len(advice()) == (dataset is not tiny_clips)
+        epochs(plain, 2)
+        (record,) = advice()
+    assert record.levelno == logging.INFO and record.name == "framespool.loader"
+    numbers = re.match(r"(\d+) frames were decoded for each clip, .* are (\d+) frames apart", record.getMessage())
+    assert numbers and 10 < int(numbers[1]) < 60 and 30 < int(numbers[2]) < 110
+
+
+@pytest.mark.parametrize(
+    ("options", "is_worker"),
+    [
+        ({"transforms": [fsp.transforms.Resize(24)], "sampler": fsp.samplers.uniform(sequence_length=4)}, False),
+        ({"sampler": fsp.samplers.random(sequence_length=4, clips_per_video=2)}, False),
+        ({"folder": "clips"}, False),
+        ({"num_shards": 2, "shard_id": 1}, False),
+        ({"num_workers": 2, "worker_id": 0}, False),
+        ({}, True),
+    ],
+)
+def test_disk_cache_is_not_advised(options, is_worker, tiny_clips, tmp_path, advice, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_disk_cache, "data_loader_worker", lambda: 0 if is_worker else None)
+    epochs(loader(tiny_clips, **{"batch_size": 2, **options}), 2)
+    assert not advice()
+    monkeypatch.setattr(_disk_cache, "data_loader_worker", lambda: None)
+    epochs(loader(tiny_clips), 1)
+    assert len(advice()) == 1
+
+
+def test_short_gops_and_silent_loggers_need_no_advice(tiny_clips, videos, advice, caplog):
+    short = sorted((videos / "codecs").glob("mjpeg*"))[:2]
+    epochs(loader([str(path) for path in short], None, fsp.samplers.random(sequence_length=2)), 1)
+    caplog.set_level(logging.WARNING, "framespool")
+    quiet = loader(tiny_clips)
+    assert not _disk_cache.wants_disk_cache_advice(quiet._settings)
+    epochs(quiet, 1)
+    assert short and not advice()
+
+
+def test_command_lists_and_prunes_runs(tiny_clips, tmp_path, capsys):
+    def command(*words: str) -> dict[str, Any]:
+        assert main(["cache", *words, "--json"]) == 0
+        result: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return result
+
+    folder = tmp_path / "cache"
+    ended, running = (loader(tiny_clips, folder, num_threads=1, seed=seed) for seed in (1, 2))
+    for used in (ended, running):
+        epochs(used, 2)
+    del used, ended
+    (folder / "notes").write_text("text")
+    found = command(str(folder))["runs"]
+    assert sorted(run["in_use"] for run in found) == [False, True]
+    for run in found:
+        assert run["clips"] > 0 and run["bytes"] > run["clips"] * 4 * 32 * 32 * 3
+        assert 1 <= run["first_epoch"] <= run["last_epoch"] <= 4 and not run["has_clips_of_every_epoch"]
+    assert main(["cache", str(folder)]) == 0
+    printed = capsys.readouterr().out
+    assert "in use" in printed and "unused for" in printed and "2 runs" in printed
+    assert command("prune", str(folder))["deleted"] == []  # not unused for 14 days
+    pruned = command("prune", str(folder), "--all")
+    assert [run["in_use"] for run in pruned["deleted"]] == [False] and len(pruned["left"]) == 1
+    assert (folder / "notes").read_text() == "text"
+    read = running.stats()["disk_clips_read"]
+    epochs(running, 2)
+    assert running.stats()["disk_clips_read"] > read
+    del running
+    assert main(["cache", "prune", str(folder), "--older-than", "0"]) == 0
+    assert "deleted 1 runs" in capsys.readouterr().out and command(str(folder))["runs"] == []
 
 
 def test_arguments(tiny_clips, tmp_path):

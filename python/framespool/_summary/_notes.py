@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from framespool import gpu
+from framespool._disk_cache import OPTION
 from framespool._summary._probe import ImageRecord, VideoRecord, clip_span
 from framespool.errors import Error
 
@@ -105,7 +106,8 @@ def _gops(videos: Sequence[VideoRecord], sequence_length: int, stride: int) -> s
         f"A random clip ({clip_text(sequence_length, stride)}) needs {mean:.0f} packets on average, which are "
         "decoded, or read and skipped: decoding starts at a keyframe, and keyframes are up to "
         f"{longest} frames apart. Take several clips per video (clips_per_video) with shuffle=True, which decodes a "
-        "GOP once for all its clips, or write copies with shorter GOPs (`framespool transcode`)."
+        f"GOP once for all its clips, keep clips of later epochs on disk ({OPTION}), or write copies with shorter GOPs "
+        "(`framespool transcode`)."
     )
 
 

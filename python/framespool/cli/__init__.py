@@ -11,6 +11,7 @@ from framespool import __version__
 from framespool.cli import (
     _analyze,
     _bench,
+    _cache,
     _completions,
     _doctor,
     _exit_codes,
@@ -26,7 +27,7 @@ from framespool.errors import ArgumentError, ClipSamplingError, Error
 __all__ = ["main", "parser"]
 
 #: In the order in which a new user needs them.
-_COMMANDS = (_doctor, _probe, _analyze, _validate, _preview, _bench, _index, _transcode, _completions)
+_COMMANDS = (_doctor, _probe, _analyze, _validate, _preview, _bench, _index, _cache, _transcode, _completions)
 
 _DESCRIPTION = """\
 Load video clips for training. The commands, in the order in which a new dataset needs them:

@@ -7,14 +7,15 @@ import json
 import textwrap
 from typing import Any
 
-from framespool._bench import BenchReport, bench, check_seconds, expected_cost, expected_text
+from framespool._bench import BenchReport, bench, check_seconds, disk_cache_text, expected_cost, expected_text
 from framespool.cli import _dataset_options
 from framespool.cli._parser import add_json, check_writable, command, count
 
 _DESCRIPTION = """\
-Print what each shuffle is expected to decode in an epoch of your dataset, then load
-batches for some seconds as fast as possible. Report the clips per second, how the
-worker threads spent their time, and what would make it faster.
+Print what each shuffle is expected to decode in an epoch of your dataset, and what a disk
+cache would change over many epochs. Then load batches for some seconds as fast as
+possible, and report the clips per second, how the worker threads spent their time, and
+what would make it faster.
 """
 
 _EXAMPLES = """\
@@ -51,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     loader = _dataset_options.epoch_loader(arguments, num_threads=arguments.threads, device=arguments.device)
     if not arguments.json and (expected := expected_cost(loader)) is not None:
         print(f"expected in an epoch: {expected_text(expected)}", flush=True)
+        if (disk_caches := disk_cache_text(expected)) is not None:
+            print(f"expected over many epochs: {disk_caches}", flush=True)
     report = bench(loader, seconds=arguments.seconds)
     if arguments.json:
         print(json.dumps({"command": "bench", **report.as_dict()}))

@@ -405,14 +405,13 @@ class RemoteEngine:
         explained: dict[str, Any] = self._ask("describe_clip", 0, epoch, clip, frame, repeat, occurrence)
         return explained
 
-    def estimate_cost(self) -> tuple[float, float, float, float]:
-        """Estimates the decoding cost of shuffles, as the first worker's engine plans it.
+    def estimate_cost(self) -> Any:
+        """Estimates the decoding cost, as the first worker's engine plans it.
 
         Returns:
-            Packets per clip, each by itself, with a full shuffle and with a grouped shuffle; mixing of the latter.
+            The estimate of `framespool._framespool.Loader`.
         """
-        estimate: tuple[float, float, float, float] = self._ask("estimate_cost", 0)
-        return estimate
+        return self._ask("estimate_cost", 0)
 
     def _store_snapshot(self, worker: int, key: Key, snapshot: tuple[dict[str, Any], list[Any] | None, int]) -> None:
         stats, failures, _ = snapshot

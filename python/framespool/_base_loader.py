@@ -245,8 +245,10 @@ class BaseLoader(Generic[B]):
                 'a larger batch_size and, if only the last batch is short, last_batch="drop" or "fill"',
                 stacklevel=user_stacklevel(),
             )
-        mixed = {"mixed_with": batch._mixed_with, "mix_weights": batch._mix_weights}
-        return {"frames": frames, "labels": batch.labels, "columns": batch.columns, **mixed}
+        changed = {"mixed_with": batch._mixed_with, "mix_weights": batch._mix_weights}
+        if any(getattr(function, "_changes_frames", True) for function in self._functions):
+            changed["content_keys"] = None
+        return {"frames": frames, "labels": batch.labels, "columns": batch.columns, **changed}
 
     def _repr_html_(self) -> str:
         """Shows settings and position in a notebook."""

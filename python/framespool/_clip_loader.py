@@ -72,15 +72,16 @@ class Batch(BatchMethods):
         geometry: (N, 2, 3) float64, the affine map from the video's frame, as displayed, to the frames of the result,
             for `transforms.map_points()` and `transforms.map_boxes()`; (N, V, 2, 3) for V views. With
             `per_frame=True` transforms it is that of the first frame.
-        content_keys: (N, 16) uint8, digest of everything that determines the frames of the clip: the file and its
-            version, frame indices, transforms, the version of the library and, with random transforms, seed, epoch and
-            clip. It does not cover `MixUp`, `CutMix` and a callable at the end of the transforms. Zeros if a change of
-            the file could not be noticed: bytes in memory, and servers that send neither an ETag nor a time.
         video_info: (N, 6) float64, about the video of each clip, or the segment of one that is its sample: number of
             frames, average frames per second, duration in seconds, height and width as displayed, and the index of its
             first frame within the file; see `video_metadata()`.
         columns: The values of `dataset.columns` by name: a Tensor (N,) of int64, float64 or bool if all values of the
             column are numbers, (N, K) if they are lists of K numbers, else a list.
+        content_keys: (N, 16) uint8, digest of everything that determines the frames of the clip: the file and its
+            version, frame indices, transforms, the version of the library and, with random transforms, seed, epoch and
+            clip. Zeros if a change of the file could not be noticed: bytes in memory, and servers that send neither an
+            ETag nor a time. `None` with `MixUp`, `CutMix` and other functions among the transforms that may change
+            frames.
         unpadded_sizes: (N, 2) int64 with `collate="pad"`: height and width of the frames of each clip without padding;
             its length is the number of its `indices` that are not -1. Otherwise `None`.
         mixed_with: (N,) int64 with `MixUp` or `CutMix`: row of the clip that was mixed into each clip. Otherwise
@@ -112,9 +113,9 @@ class Batch(BatchMethods):
     view_ids: Tensor
     padding: Tensor
     geometry: Tensor
-    content_keys: Tensor
     video_info: Tensor
     columns: dict[str, Any] = field(default_factory=dict)
+    content_keys: Tensor | None = None
     unpadded_sizes: Tensor | None = None
     mixed_with: Any = None
     mix_weights: Any = None

@@ -52,9 +52,9 @@ class ImageBatch(BatchMethods):
         sizes: (N, 2) int64, height and width of each image file, after EXIF orientation.
         padding: (N,) bool, true for images that only fill a batch or make ranks equal.
         geometry: (N, 2, 3) float64, as in `Batch`.
-        content_keys: (N, 16) uint8, as in `Batch`; masks do not count.
         masks: Labels of the pixels, (N, H, W) uint8 or a list of N Tensors, if the loader was given masks, else `None`.
         columns: The values of `dataset.columns` by name, as in `Batch`.
+        content_keys: (N, 16) uint8, as in `Batch`; masks do not count.
         unpadded_sizes: (N, 2) int64 with `collate="pad"`: height and width of each image without padding. Otherwise
             `None`.
         mixed_with: As in `Batch`.
@@ -76,9 +76,9 @@ class ImageBatch(BatchMethods):
     sizes: Tensor
     padding: Tensor
     geometry: Tensor
-    content_keys: Tensor
     masks: Tensor | list[Tensor] | None = None
     columns: dict[str, Any] = field(default_factory=dict)
+    content_keys: Tensor | None = None
     unpadded_sizes: Tensor | None = None
     mixed_with: Any = None
     mix_weights: Any = None
@@ -314,6 +314,7 @@ class ImageLoader(BaseLoader[ImageBatch]):
             "clip_ids": first["clip_ids"],
             "occurrences": first["occurrences"],
             "batch_index": first.get("batch_index", 0),
+            "content_keys": first["content_keys"],
         }
         values |= self._apply_functions({**values, "video_ids": first["clip_ids"]}, layout, epoch)
         return ImageBatch(
@@ -324,9 +325,9 @@ class ImageLoader(BaseLoader[ImageBatch]):
             sizes=first["sizes"],
             padding=first["padding"],
             geometry=first["geometry"],
-            content_keys=first["content_keys"],
             masks=masks,
             columns=values["columns"],
+            content_keys=values["content_keys"],
             unpadded_sizes=first.get("unpadded_sizes"),
             mixed_with=values.get("mixed_with"),
             mix_weights=values.get("mix_weights"),

@@ -69,6 +69,8 @@ class FunctionTransform:
     _needs_one_size = True
     #: Whether it mixes the clips of a batch, and makes labels vectors.
     _mixes = False
+    #: Whether it changes the frames, which then depend on more than their content keys.
+    _changes_frames = True
 
     def _apply(
         self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int

@@ -24,6 +24,8 @@ class PatchMask(FunctionTransform):
     patch: Sequence[int]
     name: str
 
+    _changes_frames = False
+
     def __post_init__(self) -> None:
         kind, sides = type(self).__name__, as_sequence(self.patch)
         if sides is None or len(sides) != 3:

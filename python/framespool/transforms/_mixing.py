@@ -196,6 +196,7 @@ class OneOf(FunctionTransform):
         object.__setattr__(self, "_mixes", any(each._mixes for each in listed))
         object.__setattr__(self, "_vectors", bool(numbers))
         object.__setattr__(self, "_needs_one_size", any(each._needs_one_size for each in listed))
+        object.__setattr__(self, "_changes_frames", any(each._changes_frames for each in listed))
 
     def _apply(
         self, frames: Any, layout: str, keys: Sequence[tuple[int, ...]], batch: BatchContext | None, place: int
@@ -240,6 +241,7 @@ class LabelSmoothing(FunctionTransform):
     smoothing: float = 0.1
 
     _needs_one_size = False
+    _changes_frames = False
 
     def __post_init__(self) -> None:
         if self.num_classes is not None:

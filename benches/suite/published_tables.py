@@ -179,6 +179,7 @@ PLOTS = {
         "340x256-g250-windows37 cpu",
         "340x256-g250-k8 decoded",
     ),
+    "disk_cache": ("340x256 cpu", "1920x1080 cpu", "340x256 disk"),
     "short_clips": ("all cold", "all warm"),
     "index_cost": ("cpu", "bytes"),
     "pixels": ("direct", "crop", "full", "augment"),

@@ -242,6 +242,7 @@ def test_bad_file_is_reported_as_before(tiny_clips, bad_file, tmp_path):
         assert cached.failures() == plain.failures()
 
 
+@pytest.mark.timeout(600 + 60 * KILLS)
 def test_killed_processes_leave_a_usable_cache(tiny_clips, tmp_path):
     """A loader shares the folder with processes that are killed one after another at random moments."""
     program = textwrap.dedent("""
@@ -276,7 +277,10 @@ def test_killed_processes_leave_a_usable_cache(tiny_clips, tmp_path):
 @pytest.mark.parametrize("fault", ["full", "read-only"])
 def test_disk_that_becomes_full_or_read_only(fault, tiny_clips, tmp_path):
     size = "200k" if fault == "full" else "1g"
-    command = [*"unshare --user --map-root-user --mount sh -c".split(), f"mount -t tmpfs -o size={size} none {tmp_path}"]
+    command = [
+        *"unshare --user --map-root-user --mount sh -c".split(),
+        f"mount -t tmpfs -o size={size} none {tmp_path}",
+    ]
     if subprocess.run(command, capture_output=True).returncode:
         pytest.skip("needs the permission to mount file systems in a namespace")
     program = textwrap.dedent("""

@@ -282,18 +282,22 @@ def test_killed_processes_leave_a_usable_cache(tiny_clips, tmp_path):
 
 @pytest.mark.parametrize("fault", ["full", "read-only"])
 def test_disk_that_becomes_full_or_read_only(fault, tiny_clips, tmp_path):
-    size = "200k" if fault == "full" else "1g"
-    command = [
-        *["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"],
-        f"mount -t tmpfs -o size={size} none {tmp_path}",
+    disk, read_only = tmp_path / "disk", tmp_path / "read-only"
+    disk.mkdir()
+    read_only.mkdir()
+    mounts = [
+        f"mount -t tmpfs -o size={'200k' if fault == 'full' else '1g'} none {disk}",
+        f"mount --bind {disk} {read_only}",
+        f"mount -o remount,bind,ro {read_only}",
     ]
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", " && ".join(mounts)]
     if subprocess.run(command, capture_output=True).returncode:
         pytest.skip("needs the permission to mount file systems in a namespace")
     program = textwrap.dedent("""
-        import hashlib, subprocess, sys
+        import subprocess, sys
         import framespool as fsp
         import numpy as np
-        fault, folder, *files = sys.argv[1:]
+        fault, folder, read_only, *files = sys.argv[1:]
         own = {"batch_size": 4, "seed": 3, "shuffle": "full", "num_threads": 2,
             "transforms": [fsp.transforms.RandomResizedCrop(32)]}
         sampler = fsp.samplers.random(sequence_length=4, stride=3)
@@ -301,9 +305,9 @@ def test_disk_that_becomes_full_or_read_only(fault, tiny_clips, tmp_path):
         plain = fsp.ClipLoader(files, sampler, **own)
         for epoch in range(6):
             if fault == "read-only" and epoch == 1:
-                # Open files stay writable, new ones cannot be created.
-                subprocess.run(["mount", "--bind", folder, folder], check=True)
-                subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+                # Open files stay writable, new ones cannot be created. In one step, because a mount cannot become
+                # read-only while a thread writes a file below it.
+                subprocess.run(["mount", "--move", read_only, folder], check=True)
             for batch, expected in zip(cached, plain, strict=True):
                 assert batch.clip_ids.tolist() == expected.clip_ids.tolist()
                 assert (np.from_dlpack(batch.frames) == np.from_dlpack(expected.frames)).all()
@@ -311,7 +315,7 @@ def test_disk_that_becomes_full_or_read_only(fault, tiny_clips, tmp_path):
         print(stats["disk_clips_read"], stats["disk_clips_not_stored"])
     """)
     command[-1] += ' && exec "$@"'
-    words = [sys.executable, "-c", program, fault, str(tmp_path), *(path for path, _ in tiny_clips)]
+    words = [sys.executable, "-c", program, fault, str(disk), str(read_only), *(path for path, _ in tiny_clips)]
     done = subprocess.run([*command, "sh", *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     read, not_stored = map(int, done.stdout.split())

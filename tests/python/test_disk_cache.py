@@ -276,8 +276,9 @@ def test_killed_processes_leave_a_usable_cache(tiny_clips, tmp_path):
         assert delivered(survivor) == delivered(plain)
     other = loader(files, tmp_path)
     other.load_state_dict(survivor.state_dict())
-    assert delivered(other) == delivered(plain)
-    assert other.stats()["disk_clips_read"] > 0  # stored by the others
+    assert epochs(other) == epochs(plain)
+    # A killed process that was ahead has deleted the clips of this epoch, but not all of the next ones.
+    assert other.stats()["disk_clips_read"] > 0
 
 
 @pytest.mark.parametrize("fault", ["full", "read-only"])

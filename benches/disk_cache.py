@@ -191,8 +191,8 @@ def print_validation(found: dict[str, Any]) -> None:
     print(f"{'side':24}{'CPU ms':>10}{'wall ms':>10}{'CPU ratio':>11}{'wall ratio':>11}")
     runs = found["runs"]
     for side, own in runs.items():
-        cells = [statistics.median(run[name] for run in own) for name in ("cpu_s", "wall_s")]
-        for name in ("cpu_s", "wall_s"):
+        cells = [statistics.median(run[name] for run in own) for name in ("cpu_ms", "wall_ms")]
+        for name in ("cpu_ms", "wall_ms"):
             pairs = zip(runs["loader"], own, strict=True)
             cells.append(statistics.median(a[name] / b[name] for a, b in pairs))
         print(f"{side:24}{cells[0]:>10.3f}{cells[1]:>10.3f}{cells[2]:>11.2f}{cells[3]:>11.2f}")

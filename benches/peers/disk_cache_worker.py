@@ -201,7 +201,7 @@ def by_validation(request: dict[str, Any]) -> dict[str, Any]:
                             pass
                     else:
                         list(pool.map(copy, range(request["threads"]), [side != "read"] * request["threads"]))
-                usages.append({name: meter.usage[name] / num_clips * 1000 for name in ("cpu_s", "wall_s")})
+                usages.append({f"{name}_ms": meter.usage[f"{name}_s"] / num_clips * 1000 for name in ("cpu", "wall")})
     after = clips.stats()
     return {
         "runs": runs,

@@ -173,15 +173,15 @@ def disk_cache(raw: dict[str, Any]) -> Result:
             versions |= {side: of[0]["version"] for side, of in raw[size]["runs"].items() if "version" in of[0]}
     if "validation" in raw:
         found = raw["validation"]
-        values = {side: {n: run["cpu_s"] for n, run in enumerate(own)} for side, own in found["runs"].items()}
-        right = not found["frames_decoded"] and found["clips_read"] == found["clips"]
+        values = {side: {n: run["cpu_ms"] for n, run in enumerate(own)} for side, own in found["runs"].items()}
+        loader = {"own": True, "right": not found["frames_decoded"] and found["clips_read"] == found["clips"]}
         tables.append(
             Table(
                 "validation",
                 f"Epochs after the first of {found['videos']} clips that are the same in every epoch",
                 "CPU ms per clip",
-                paired_rows(values, "loader", lambda side: {"own": True, "right": right} if side == "loader" else {}),
-                baseline="loader",
+                paired_rows(values, "read and copy", lambda side: loader if side == "loader" else {}),
+                baseline="read and copy",
                 ratio="CPU time, by epoch",
             )
         )

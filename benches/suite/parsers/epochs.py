@@ -188,11 +188,11 @@ def disk_cache(raw: dict[str, Any]) -> Result:
     if "many" in raw:
         found = raw["many"]
         for name, what, words, unit in (
-            ("many clips, seconds", "open_s", "seconds to open it", "s"),
+            ("many clips, seconds", "open_cpu_s", "CPU time to open it", "CPU s"),
             ("many clips, bytes", "memory_bytes", "memory", "bytes per clip"),
         ):
-            per = 1 if what == "open_s" else found["clips"]
-            empty = 0 if what == "open_s" else found["empty"][what]
+            per = found["clips"] if what == "memory_bytes" else 1
+            empty = found["empty"][what]
             value = Spread.of((run[what] - empty) / per for run in found["runs"])
             title = f"A folder with {found['clips']:,} clips of another process: {words}"
             tables.append(Table(name, title, unit, [Row("ClipLoader", value, own=True)]))

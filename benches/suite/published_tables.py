@@ -130,7 +130,7 @@ SENTENCES = (
     Sentence(
         "disk_cache",
         "340x256 disk",
-        "disk cache, 16 epochs",
+        "framespool, disk cache of 16 epochs",
         "a disk cache of 16 epochs takes {value} MB per video of 300 frames with clips of 2.4 MB",
     ),
     Sentence(

@@ -305,11 +305,19 @@ def test_rows_of_the_disk_cache_have_their_frames_and_their_size_on_disk():
     }  # fmt: skip
     result = epochs.disk_cache({"340x256": found})
     cpu, decoded, disk = result.tables
-    assert [row.label for row in cpu.rows] == ["spdl", "JPEG frames", "framespool", "disk cache, 16 epochs"]
-    assert cpu.baseline == "disk cache, 16 epochs" and cpu.rows[0].ratio.median == 5.0
+    assert [row.label for row in cpu.rows] == [
+        "spdl",
+        "JPEG frames",
+        "framespool",
+        "framespool, disk cache of 16 epochs",
+    ]
+    assert cpu.baseline == "framespool, disk cache of 16 epochs" and cpu.rows[0].ratio.median == 5.0
     assert [row.own for row in cpu.rows] == [False, False, True, True]
     assert [(row.value.median, row.note) for row in decoded.rows] == [(90.0, "98.0 expected"), (16.0, "15.0 expected")]
-    assert {row.label: row.value.median for row in disk.rows} == {"JPEG frames": 10.0, "disk cache, 16 epochs": 20.0}
+    assert {row.label: row.value.median for row in disk.rows} == {
+        "JPEG frames": 10.0,
+        "framespool, disk cache of 16 epochs": 20.0,
+    }
     assert result.versions == {"framespool": "2", "spdl": "1", "jpeg": "1"}
     read = {"cpu_ms": 0.3, "wall_ms": 0.4}
     runs = {"loader": [{"cpu_ms": 0.6, "wall_ms": 0.7}], "read": [read], "read and copy": [read]}

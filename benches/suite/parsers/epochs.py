@@ -208,7 +208,7 @@ def _random_clips_by_side(found: dict[str, Any]) -> list[Table]:
 
     def label(side: str) -> str:
         if side in loaders:
-            return f"disk cache, {side} epochs" if int(side) else OWN
+            return f"{OWN}, disk cache of {side} epochs" if int(side) else OWN
         return "JPEG frames" if side == "jpeg" else side
 
     def describe(side: str) -> dict[str, Any]:

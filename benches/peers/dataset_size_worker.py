@@ -105,25 +105,28 @@ def by_loader(request: dict) -> dict:
     }
 
 
-def open_torchcodec(path: str, size: int):
+def open_torchcodec(path: str, size: int | None):
     from torchcodec.decoders import VideoDecoder
     from torchcodec.transforms import Resize
 
     # "approximate" needs no scan of the file; these videos have a constant frame rate, so it is exact.
     options = {"dimension_order": "NHWC", "num_ffmpeg_threads": 1, "seek_mode": "approximate"}
-    return VideoDecoder(path, transforms=[Resize((size, size))], **options)
+    return VideoDecoder(path, transforms=None if size is None else [Resize((size, size))], **options)
 
 
-def open_decord(path: str, size: int):
+def open_decord(path: str, size: int | None):
     import decord
 
-    return decord.VideoReader(path, width=size, height=size, num_threads=1)
+    return decord.VideoReader(path, width=size or -1, height=size or -1, num_threads=1)
 
 
 class JpegFrames:
-    """The JPEG frames of one video in a tar file, read by their offsets (dataset_size.py writes both)."""
+    """The JPEG frames of one video in a tar file, read by their offsets (dataset_size.py writes both).
 
-    def __init__(self, path: str, size: int) -> None:
+    They are resized to a square of this size, or not if it is None.
+    """
+
+    def __init__(self, path: str, size: int | None) -> None:
         tar, offsets = jpeg_paths(path)
         self._tar, self._size = os.open(tar, os.O_RDONLY), size
         with open(offsets) as file:
@@ -137,9 +140,10 @@ class JpegFrames:
         for index in indices:
             offset, size = self._offsets[index]
             data = np.frombuffer(os.pread(self._tar, size, offset), np.uint8)
-            frames.append(
-                cv2.resize(cv2.imdecode(data, cv2.IMREAD_COLOR_RGB), (self._size,) * 2, None, 0, 0, cv2.INTER_AREA)
-            )
+            frame = cv2.imdecode(data, cv2.IMREAD_COLOR_RGB)
+            if self._size is not None:
+                frame = cv2.resize(frame, (self._size,) * 2, None, 0, 0, cv2.INTER_AREA)
+            frames.append(frame)
         return np.stack(frames)
 
     def __del__(self) -> None:

@@ -113,6 +113,20 @@ BENCHES = {
             first_time_minutes=4,
         ),
         Bench(
+            "disk_cache",
+            "One random clip per video and epoch, with a disk cache and with other libraries",
+            "disk_cache.py",
+            "peers",
+            ["--rounds", "3"],
+            ["--parts", "340x256,validation,many", "--videos", "16", "--epochs", "4", "--clips", "100000"]
+            + ["--rounds", "1"],
+            25,
+            1.5,
+            "two epochs are equal with and without the disk cache; the peers' first clips have nearly the same pixels",
+            epochs.disk_cache,
+            first_time_minutes=2,
+        ),
+        Bench(
             "scaling",
             "framespool by threads, memory and number of clips",
             "peers/scaling.py",

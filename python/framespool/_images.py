@@ -134,8 +134,8 @@ class ImageLoader(BaseLoader[ImageBatch]):
         repeats: How many times each image of a batch is delivered, one after another: the same pixels with other random
             transforms (repeated augmentation). A batch then has `batch_size * repeats` images.
         prefetch_batches: Batches made ahead.
-        cache: A `Cache` with a `disk` for the images and masks of later epochs. Results that are the same in every epoch
-            are made once; with random transforms it only reads files less often. `None`: none are kept.
+        cache: A `Cache` with a `disk` for the images and masks of later epochs. Results that are the same in every
+            epoch are made once; with random transforms it only reads files less often. `None`: none are kept.
         pin_memory: `"auto"`, `True` or `False`, as for `framespool.ClipLoader`.
         layout: `"NCHW"`, the order of torchvision, or `"NHWC"`, the order of NumPy images.
         dtype: As for `framespool.ClipLoader`.

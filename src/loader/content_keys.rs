@@ -47,6 +47,9 @@ impl ContentKeys {
 
     /// The key of a clip. `None` for a file whose content could change without a sign of it.
     pub fn key(&self, file: &Identity, sample: &ClipIndices, key: RngKey) -> Option<u128> {
+        if !has_version(file) {
+            return None;
+        }
         let mut digest = Xxh3Default::new();
         digest.update(&self.settings.to_le_bytes());
         match file {
@@ -57,14 +60,14 @@ impl ContentKeys {
                 digest.update(&mtime_ns.to_le_bytes());
                 digest.update(&ctime_ns.to_le_bytes());
             }
-            Identity::Remote { url, len, tag, start } if !tag.is_empty() => {
+            Identity::Remote { url, len, tag, start } => {
                 digest.update(url.as_bytes());
                 digest.update(&[0]);
                 digest.update(tag.as_bytes());
                 digest.update(&len.to_le_bytes());
                 digest.update(&start.to_le_bytes());
             }
-            Identity::Remote { .. } | Identity::Memory(..) => return None,
+            Identity::Memory(..) => return None,
         }
         digest.update(&(sample.indices.len() as u64).to_le_bytes());
         sample.indices.iter().for_each(|index| digest.update(&index.to_le_bytes()));
@@ -77,5 +80,14 @@ impl ContentKeys {
             }
         }
         Some(digest.digest128())
+    }
+}
+
+/// Whether a change of the content of a file is noticed.
+pub(super) fn has_version(file: &Identity) -> bool {
+    match file {
+        Identity::File { .. } => true,
+        Identity::Remote { tag, .. } => !tag.is_empty(),
+        Identity::Memory(..) => false,
     }
 }

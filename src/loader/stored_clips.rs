@@ -112,15 +112,6 @@ impl StoredClips {
     }
 }
 
-/// Whether clips of this file are stored: not if its content could change without a sign of it.
-pub(super) fn can_be_stored(file: &Identity) -> bool {
-    match file {
-        Identity::File { .. } => true,
-        Identity::Remote { tag, .. } => !tag.is_empty(),
-        Identity::Memory(..) => false,
-    }
-}
-
 /// The epochs in which a video is decoded are those with this remainder, if it is decoded for `epochs` epochs at once.
 pub(super) fn phase((seed, epochs): (u64, u64), video: u32) -> u64 {
     let mut bytes = [0; 12];
@@ -148,7 +139,12 @@ mod tests {
     fn runs_end_before_the_phase_of_the_video() {
         let folder = std::env::temp_dir().join(format!("framespool-runs-{}", std::process::id()));
         let config = crate::clip_store::ClipStoreConfig { folder: folder.clone(), bytes: 0, epochs: 8 };
-        let clips = StoredClips { store: ClipStore::open(config, 0).unwrap(), seed: 3, epochs: 8 };
+        let clips = StoredClips {
+            store: ClipStore::open(config, 0).unwrap(),
+            seed: 3,
+            epochs: 8,
+            is_repeatable: OnceLock::new(),
+        };
         let mut first = 0;
         for video in 0..1000 {
             let mut epoch = 0;

@@ -289,6 +289,43 @@ def test_peers_of_an_epoch_are_scaled_to_all_of_it():
     assert result.left_out == {"framespool_buffer, random_8": "unknown"}
 
 
+def test_rows_of_the_disk_cache_have_their_frames_and_their_size_on_disk():
+    loader = {"frames_decoded": 90.0, "disk_bytes_per_video": 0}
+    cached = {"frames_decoded": 16.0, "disk_bytes_per_video": 20e6}
+    peer = {"version": "1", "difference": 1.5}
+    found = {
+        "size": "340x256", "videos": 16, "version": "2", "jpeg_bytes": 10e6,
+        "expected": {"0": [98.0, 98.0], "16": [15.0, 186.0]},
+        "runs": {
+            "spdl": [{"cpu_ms": 50.0, **peer}, {"cpu_ms": 60.0, **peer}],
+            "jpeg": [{"cpu_ms": 8.0, **peer}, {"cpu_ms": 9.0, **peer}],
+            "0": [{"cpu_ms": 30.0, **loader}, {"cpu_ms": 36.0, **loader}],
+            "16": [{"cpu_ms": 10.0, **cached}, {"cpu_ms": 12.0, **cached}],
+        },
+    }  # fmt: skip
+    result = epochs.disk_cache({"340x256": found})
+    cpu, decoded, disk = result.tables
+    assert [row.label for row in cpu.rows] == [
+        "spdl",
+        "JPEG frames",
+        "framespool",
+        "framespool, disk cache of 16 epochs",
+    ]
+    assert cpu.baseline == "framespool, disk cache of 16 epochs" and cpu.rows[0].ratio.median == 5.0
+    assert [row.own for row in cpu.rows] == [False, False, True, True]
+    assert [(row.value.median, row.note) for row in decoded.rows] == [(90.0, "98.0 expected"), (16.0, "15.0 expected")]
+    assert {row.label: row.value.median for row in disk.rows} == {
+        "JPEG frames": 10.0,
+        "framespool, disk cache of 16 epochs": 20.0,
+    }
+    assert result.versions == {"framespool": "2", "spdl": "1", "jpeg": "1"}
+    read = {"cpu_ms": 0.3, "wall_ms": 0.4}
+    runs = {"loader": [{"cpu_ms": 0.6, "wall_ms": 0.7}], "read": [read], "read and copy": [read]}
+    found = {"videos": 4, "threads": 2, "runs": runs, "frames_decoded": 1, "clips_read": 4, "clips": 4}
+    (table,) = epochs.disk_cache({"validation": found}).tables
+    assert table.rows[0].right is False and table.rows[0].ratio.median == 2.0
+
+
 def test_image_rows_keep_answers_for_any_workers():
     turns = [{"images_per_s": 100.0, "cpu_ms": 10.0}, {"images_per_s": 50.0, "cpu_ms": 20.0}]
     lines = [

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import os
+import random
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ from PIL import Image
 RANDOM = [fsp.transforms.RandomResizedCrop(32), fsp.transforms.RandomHorizontalFlip()]
 NORMALIZE = fsp.transforms.Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
 EPOCHS = 6
+#: Processes that are killed. The nightly run kills more.
+KILLS = int(os.environ.get("FRAMESPOOL_KILLS", "5"))
 
 
 def loader(
@@ -361,29 +365,98 @@ def test_bad_file_is_reported_as_before(tiny_clips, bad_file, tmp_path):
         assert cached.failures() == plain.failures()
 
 
+@pytest.mark.timeout(600 + 60 * KILLS)
 def test_killed_processes_leave_a_usable_cache(tiny_clips, tmp_path):
+    """A loader shares the folder with processes that are killed one after another at random moments."""
     program = textwrap.dedent("""
-        import sys
+        import json, sys
         import framespool as fsp
-        cache = fsp.Cache(disk=sys.argv[1], disk_size="1GiB", epochs=4)
-        loader = fsp.ClipLoader(sys.argv[2:], fsp.samplers.random(sequence_length=4, stride=3), batch_size=4, seed=3,
+        state, folder, *files = sys.argv[1:]
+        cache = fsp.Cache(disk=folder, disk_size="1GiB", epochs=4)
+        loader = fsp.ClipLoader(files, fsp.samplers.random(sequence_length=4, stride=3), batch_size=4, seed=3,
             shuffle="full", num_threads=2, cache=cache,
             transforms=[fsp.transforms.RandomResizedCrop(32), fsp.transforms.RandomHorizontalFlip()])
+        loader.load_state_dict(json.loads(state))
         for epoch in range(100):
             for batch in loader:
                 print(epoch, flush=True)
     """)
     files = [path for path, _ in tiny_clips]
-    for lines in (1, 2, 3, 5, 8):
+    plain, survivor = loader(files), loader(files, tmp_path)
+    moments = random.Random(0)
+    for _ in range(KILLS):
         with subprocess.Popen(
-            [sys.executable, "-c", program, str(tmp_path), *files], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", program, json.dumps(survivor.state_dict()), str(tmp_path), *files],
+            stdout=subprocess.PIPE,
+            text=True,
         ) as process:
-            for _ in range(lines):
-                assert process.stdout is not None and process.stdout.readline()
+            assert process.stdout is not None
+            for _ in range(moments.randrange(1, 12)):
+                assert process.stdout.readline()
+            time.sleep(moments.uniform(0, 0.01))  # not always just after a batch
             process.send_signal(signal.SIGKILL)
-    cached = loader(files, tmp_path)
-    assert epochs(cached) == epochs(loader(files))
-    assert cached.stats()["disk_clips_read"] > 0
+        assert delivered(survivor) == delivered(plain)
+    other = loader(files, tmp_path)
+    other.load_state_dict(survivor.state_dict())
+    assert epochs(other) == epochs(plain)
+    # A killed process that was ahead has deleted the clips of this epoch, but not all of the next ones.
+    assert other.stats()["disk_clips_read"] > 0
+
+
+@pytest.mark.parametrize("fault", ["full", "read-only"])
+def test_disk_that_becomes_full_or_read_only(fault, tiny_clips, tmp_path):
+    disk, read_only = tmp_path / "disk", tmp_path / "read-only"
+    disk.mkdir()
+    read_only.mkdir()
+    mounts = [
+        f"mount -t tmpfs -o size={'200k' if fault == 'full' else '1g'} none {disk}",
+        f"mount --bind {disk} {read_only}",
+        f"mount -o remount,bind,ro {read_only}",
+    ]
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", " && ".join(mounts)]
+    if subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("needs the permission to mount file systems in a namespace")
+    program = textwrap.dedent("""
+        import subprocess, sys
+        import framespool as fsp
+        import numpy as np
+        fault, folder, read_only, *files = sys.argv[1:]
+        own = {"batch_size": 4, "seed": 3, "shuffle": "full", "num_threads": 2,
+            "transforms": [fsp.transforms.RandomResizedCrop(32)]}
+        sampler = fsp.samplers.random(sequence_length=4, stride=3)
+        cached = fsp.ClipLoader(files, sampler, cache=fsp.Cache(disk=folder, disk_size="1GiB", epochs=16), **own)
+        plain = fsp.ClipLoader(files, sampler, **own)
+        for epoch in range(6):
+            if fault == "read-only" and epoch == 1:
+                # Open files stay writable, new ones cannot be created. In one step, because a mount cannot become
+                # read-only while a thread writes a file below it.
+                subprocess.run(["mount", "--move", read_only, folder], check=True)
+            for batch, expected in zip(cached, plain, strict=True):
+                assert batch.clip_ids.tolist() == expected.clip_ids.tolist()
+                assert (np.from_dlpack(batch.frames) == np.from_dlpack(expected.frames)).all()
+        stats = cached.stats()
+        print(stats["disk_clips_read"], stats["disk_clips_not_stored"])
+    """)
+    command[-1] += ' && exec "$@"'
+    words = [sys.executable, "-c", program, fault, str(disk), str(read_only), *(path for path, _ in tiny_clips)]
+    done = subprocess.run([*command, "sh", *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    read, not_stored = map(int, done.stdout.split())
+    assert read > 0 and not_stored > 0
+    assert ("is full" if fault == "full" else "cannot be written") in done.stderr
+
+
+def test_two_versions_share_a_folder(tiny_clips, tmp_path):
+    """Loaders with other settings, as of another version, in turn in one small folder."""
+    settings = [{}, {"transforms": [fsp.transforms.Resize((24, 32))]}]
+    cached = [loader(tiny_clips, tmp_path, size="400KB", **keywords) for keywords in settings]
+    plain = [loader(tiny_clips, **keywords) for keywords in settings]
+    for _ in range(EPOCHS):
+        passes = zip(*cached, *plain, strict=True)
+        for batches in passes:
+            for batch, expected in zip(batches[:2], batches[2:], strict=True):
+                assert frames_of(batch) == frames_of(expected)
+    assert all(clips.stats()["disk_clips_read"] > 0 for clips in cached)
 
 
 def test_estimate_agrees_with_what_is_decoded(tiny_clips, tmp_path):

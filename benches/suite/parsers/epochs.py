@@ -1,7 +1,8 @@
-"""shuffled_epochs.py, dataset_size.py, scaling.py, shards.py."""
+"""shuffled_epochs.py, dataset_size.py, disk_cache.py, scaling.py, shards.py."""
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 from suite.record import Result, Row, Spread, Table, paired_rows
@@ -161,6 +162,91 @@ def _clips_words(row: dict[str, Any]) -> str:
     kind = "random clips of stride 4" if row["stride"] > 1 else "windows"
     ranks = f", rank 0 of {row['num_shards']}" if row["num_shards"] > 1 else ""
     return f"{clips} {kind} per video{ranks}" if clips > 1 else f"one random clip of stride 4 per video{ranks}"
+
+
+def disk_cache(raw: dict[str, Any]) -> Result:
+    tables, versions = [], {}
+    for size in ("340x256", "1920x1080"):
+        if size in raw:
+            tables += _random_clips_by_side(raw[size])
+            versions |= {OWN: raw[size]["version"]}
+            versions |= {side: of[0]["version"] for side, of in raw[size]["runs"].items() if "version" in of[0]}
+    if "validation" in raw:
+        found = raw["validation"]
+        values = {side: {n: run["cpu_ms"] for n, run in enumerate(own)} for side, own in found["runs"].items()}
+        loader = {"own": True, "right": not found["frames_decoded"] and found["clips_read"] == found["clips"]}
+        tables.append(
+            Table(
+                "validation",
+                f"Epochs after the first of {found['videos']} clips that are the same in every epoch",
+                "CPU ms per clip",
+                paired_rows(values, "read and copy", lambda side: loader if side == "loader" else {}),
+                baseline="read and copy",
+                ratio="CPU time, by epoch",
+            )
+        )
+    if "many" in raw:
+        found = raw["many"]
+        for name, what, words, unit in (
+            ("many clips, seconds", "open_cpu_s", "CPU time to open it", "CPU s"),
+            ("many clips, bytes", "memory_bytes", "memory", "bytes per clip"),
+        ):
+            per = found["clips"] if what == "memory_bytes" else 1
+            empty = found["empty"][what]
+            value = Spread.of((run[what] - empty) / per for run in found["runs"])
+            title = f"A folder with {found['clips']:,} clips of another process: {words}"
+            tables.append(Table(name, title, unit, [Row("ClipLoader", value, own=True)]))
+    data = "links to 4 encodes of 300 frames, a GOP of 250; clips of 16 frames, stride 4, to 224x224, batches of 8"
+    return Result(tables, versions, data)
+
+
+def _random_clips_by_side(found: dict[str, Any]) -> list[Table]:
+    """CPU time and size on disk of each side, and the decoded frames of the loaders."""
+    runs = found["runs"]
+    loaders = list(found["expected"])
+    longest = max(map(int, loaders))
+
+    def label(side: str) -> str:
+        if side in loaders:
+            return f"{OWN}, disk cache of {side} epochs" if int(side) else OWN
+        return "JPEG frames" if side == "jpeg" else side
+
+    def describe(side: str) -> dict[str, Any]:
+        if side in loaders:
+            frames = statistics.median(run["frames_decoded"] for run in runs[side])
+            return {"own": True, "right": True, "answers": "same bytes", "note": f"{frames:.1f} frames decoded"}
+        difference = runs[side][0]["difference"]
+        return {"right": True, "answers": f"mean difference {difference:.2f}"}
+
+    kept = {side: statistics.median(run.get("disk_bytes_per_video", 0) for run in of) for side, of in runs.items()}
+    kept["jpeg"] = found["jpeg_bytes"]
+    size = found["size"]
+    words = f"One random clip of each of {found['videos']} videos per epoch, {size}"
+    values = {label(side): {n: run["cpu_ms"] for n, run in enumerate(of)} for side, of in runs.items()}
+    sides = {label(side): side for side in runs}
+    baseline = label(str(longest))
+    decoded = [
+        Row(
+            label(side),
+            Spread.of(run["frames_decoded"] for run in runs[side]),
+            own=True,
+            note=f"{found['expected'][side][0]:.1f} expected",
+        )
+        for side in loaders
+    ]
+    disk = [Row(label(side), Spread.of([kept[side] / 1e6]), own=side in loaders) for side in runs if kept[side]]
+    return [
+        Table(
+            f"{size} cpu",
+            f"{words}: CPU time",
+            "CPU ms per clip",
+            paired_rows(values, baseline, lambda name: describe(sides[name])),
+            baseline=baseline,
+            ratio="CPU time per clip, by round",
+        ),
+        Table(f"{size} decoded", f"{words}: frames decoded", "frames decoded per clip", decoded),
+        Table(f"{size} disk", f"{words}: size on disk", "MB per video, in addition to the video", disk),
+    ]
 
 
 def scaling(raw: dict[str, Any]) -> Result:

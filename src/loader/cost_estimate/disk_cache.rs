@@ -10,9 +10,10 @@ use crate::clip_store::record_bytes;
 use crate::decode::plan::plan_decode_ranges;
 use crate::decode::DecodedFrames;
 use crate::error::Result;
+use crate::loader::content_keys::has_version;
 use crate::loader::decode_task::{PacketRangeSet, MAX_PACKETS_PER_TASK};
 use crate::loader::scheduler::LATER_EPOCHS_SHARE;
-use crate::loader::stored_clips::{can_be_stored, last_epoch_of_run, phase};
+use crate::loader::stored_clips::{last_epoch_of_run, phase};
 use crate::loader::LoaderConfig;
 use crate::source::Identity;
 use crate::transforms::{ClipShape, TransformExecutor};
@@ -81,7 +82,7 @@ impl CostModel<'_> {
         let mut clips = self.sample_videos(interrupt)?;
         let identities: Vec<Identity> = clips.videos.iter().map(|sampled| sampled.video.identity()).collect();
         let is_remote = identities.iter().any(|identity| matches!(identity, Identity::Remote { .. }));
-        let epochs = if identities.iter().all(can_be_stored) { epochs } else { &[] };
+        let epochs = if identities.iter().all(has_version) { epochs } else { &[] };
         let mut runs = RunCost {
             decoded: clips.videos.iter().map(|sampled| DecodedFrames::new(sampled.video.reader())).collect(),
             bytes_left: if is_remote { 0 } else { MAX_READ_BYTES },

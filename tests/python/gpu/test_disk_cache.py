@@ -20,9 +20,7 @@ EPOCHS = 5
 def loader(dataset, folder=None, sampler=None, **keywords: Any) -> fsp.ClipLoader:
     cache = "2GiB" if folder is None else fsp.Cache(disk=folder, disk_size="1GiB", epochs=4)
     options = {"batch_size": 4, "shuffle": "full", "seed": 3, "num_threads": 2, "transforms": RANDOM, **keywords}
-    return fsp.ClipLoader(
-        dataset, sampler or fsp.samplers.random(sequence_length=4, stride=3), cache=cache, **options
-    )
+    return fsp.ClipLoader(dataset, sampler or fsp.samplers.random(sequence_length=4, stride=3), cache=cache, **options)
 
 
 def contents(batch: fsp.Batch) -> tuple[list[int], list[bytes]]:

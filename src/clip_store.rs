@@ -13,6 +13,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{ErrorKind, Result as IoResult};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -35,6 +36,12 @@ pub const EVERY_EPOCH: u64 = u64::MAX;
 /// Maximum size of a segment. A smaller store has smaller segments, because segments are evicted whole.
 const MAX_SEGMENT_BYTES: u64 = 256 << 20;
 const SEGMENTS_PER_STORE: u64 = 64;
+
+/// Each process that writes this part of the limit looks how much the others have written meanwhile.
+const LOOKS_PER_STORE: u64 = 64;
+
+/// Places for which memory is requested at once: 1 GiB.
+const MAX_RESERVED_PLACES: u64 = 1 << 26;
 
 /// Maximum number of segments that are open for reading.
 const OPEN_SEGMENTS: NonZeroUsize = NonZeroUsize::new(64).expect("above 0");
@@ -110,10 +117,28 @@ struct OpenSegment {
     end: u64,
 }
 
+/// Hashes a key: it is a digest already.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
 #[derive(Default)]
 struct State {
     /// By the low half of the key; the record has the complete one.
-    places: HashMap<u64, Place>,
+    places: HashMap<u64, Place, BuildHasherDefault<KeyHasher>>,
     segments: Vec<Segment>,
     /// Segments that this process appends to, by the epoch in which their clips are due.
     open: BTreeMap<u64, OpenSegment>,
@@ -122,6 +147,8 @@ struct State {
     refreshed: Option<Instant>,
     /// Bytes of all segments in the folder, as far as this process knows.
     used: u64,
+    /// Bytes that this process has written since it looked at the other ones.
+    written_since: u64,
     epoch: u64,
     next_number: u32,
 }
@@ -341,6 +368,7 @@ impl ClipStore {
         let (segment, file, at) = (open.segment, open.file.clone(), open.end);
         open.end += length;
         state.used += length;
+        state.written_since += length;
         let known = &mut state.segments[segment as usize];
         known.bytes += length;
         let number = SegmentName::parse(known.path.as_deref()?)?.number;
@@ -350,10 +378,12 @@ impl ClipStore {
     /// Makes room for a clip: deletes what dead processes of other runs left, then segments of this process whose clips
     /// are due later. Returns false if there is not enough.
     fn make_room(&self, state: &mut State, due: u64, length: u64) -> bool {
-        if state.used + length <= self.config.bytes {
+        let has_room = state.used + length <= self.config.bytes;
+        if has_room && state.written_since < self.config.bytes / LOOKS_PER_STORE {
             return true;
         }
         state.used = folder::used_bytes(&self.config.folder);
+        state.written_since = 0;
         while state.used + length > self.config.bytes {
             if let Some(freed) = folder::remove_oldest_run(&self.config.folder, self.writer.run_folder()) {
                 state.used = state.used.saturating_sub(freed);
@@ -403,13 +433,15 @@ impl State {
         (self.segments.len() - 1) as u32
     }
 
-    /// Deletes segments with their clips.
+    /// Forgets the clips of segments, and deletes those of this process.
     fn delete_segments(&mut self, mut is_obsolete: impl FnMut(&Segment) -> bool) {
         let mut any = false;
         for segment in &mut self.segments {
             let chosen = is_obsolete(segment);
             if let Some(path) = segment.path.take_if(|_| chosen) {
-                let _ = std::fs::remove_file(path); // another process may have deleted it
+                if segment.is_own {
+                    let _ = std::fs::remove_file(path); // the user may have deleted it
+                }
                 any = true;
             }
         }
@@ -426,6 +458,8 @@ impl State {
         self.logs.retain(|folder, _| folders.contains(folder));
         for other in folders.into_iter().filter(|folder| folder != writer.folder()) {
             let (mut log, mut numbers) = self.logs.remove(&other).unwrap_or_default();
+            // The length is not trusted with more memory than that of a large store.
+            self.places.reserve(log.num_new(&other).min(MAX_RESERVED_PLACES) as usize);
             let _: IoResult<()> = log.read_new(&other, |entry| {
                 if entry.due < self.epoch {
                     return;

@@ -8,6 +8,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::log::{LogEntry, LogReader, LOG_NAME};
@@ -52,7 +53,7 @@ impl SegmentName {
 pub struct Writer {
     run: PathBuf,
     folder: PathBuf,
-    log: File,
+    log: Mutex<LogWriter>,
     /// Locked until the process ends, however it ends.
     _lock: File,
     owner_pid: u32,
@@ -68,6 +69,7 @@ impl Writer {
         let lock = create_file(&folder.join(LOCK_NAME))?;
         lock.lock()?;
         let log = OpenOptions::new().append(true).create_new(true).mode(0o600).open(folder.join(LOG_NAME))?;
+        let log = Mutex::new(LogWriter::new(log));
         Ok(Self { run, folder, log, _lock: lock, owner_pid: std::process::id() })
     }
 
@@ -82,7 +84,7 @@ impl Writer {
     }
 
     pub fn log(&self, entry: &LogEntry) -> Result<()> {
-        entry.append(&self.log)
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).append(entry)
     }
 }
 
@@ -293,15 +295,15 @@ pub fn remove_oldest_run(folder: &Path, own: &Path) -> Option<u64> {
     Some(bytes)
 }
 
-/// Deletes the segments of epochs before this one, also those that are in no log because their process was killed, and
-/// the folders of dead processes that are empty then.
+/// Deletes the segments of epochs before this one, of this process and of dead ones, and the folders of dead processes that
+/// are empty then. Another process that is alive may still be in an earlier epoch.
 pub fn remove_past(run: &Path, own: &Path, epoch: u64) {
-    for writer in writers(run) {
+    for writer in writers(run).filter(|writer| writer == own || is_dead(writer)) {
         let mut is_empty = true;
         for (path, name) in segments(&writer) {
             is_empty &= name.due < epoch && fs::remove_file(&path).is_ok();
         }
-        if is_empty && writer != own && is_dead(&writer) {
+        if is_empty && writer != own {
             let _ = fs::remove_dir_all(&writer);
         }
     }

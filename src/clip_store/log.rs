@@ -50,10 +50,32 @@ impl LogEntry {
             offset: u32::from_le_bytes(content[28..].try_into().ok()?),
         })
     }
+}
 
-    /// Appends the entry. With `O_APPEND` entries of several threads do not overlap.
-    pub fn append(&self, mut file: &File) -> Result<()> {
-        file.write_all(&self.encode())
+/// Appends to the log of this process.
+pub struct LogWriter {
+    file: File,
+    /// Its length in bytes.
+    len: u64,
+}
+
+impl LogWriter {
+    pub fn new(file: File) -> Self {
+        Self { file, len: 0 }
+    }
+
+    pub fn append(&mut self, entry: &LogEntry) -> Result<()> {
+        if let Err(error) = self.file.write_all(&entry.encode()) {
+            self.undo_partial()?;
+            return Err(error);
+        }
+        self.len += ENTRY_BYTES as u64;
+        Ok(())
+    }
+
+    /// Removes a part of an entry, such as a full disk has taken: it would end the log for its readers.
+    pub fn undo_partial(&mut self) -> Result<()> {
+        self.file.set_len(self.len)
     }
 }
 
@@ -64,6 +86,12 @@ pub struct LogReader {
 }
 
 impl LogReader {
+    /// The number of entries that are not read yet, at most.
+    pub fn num_new(&self, folder: &Path) -> u64 {
+        let len = std::fs::metadata(folder.join(LOG_NAME)).map_or(0, |metadata| metadata.len());
+        len.saturating_sub(self.position) / ENTRY_BYTES as u64
+    }
+
     /// Calls `take` for each new entry. A damaged entry, such as a cut last one, ends the log for good: the positions
     /// after it are unknown.
     pub fn read_new(&mut self, folder: &Path, mut take: impl FnMut(LogEntry)) -> Result<()> {

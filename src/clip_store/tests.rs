@@ -102,6 +102,47 @@ fn clips_of_past_epochs_are_deleted() {
 }
 
 #[test]
+fn a_process_that_is_ahead_leaves_the_clips_of_others() {
+    let folder = TestFolder::new("ahead");
+    let (ahead, behind) = (folder.store(1, LARGE), folder.store(1, LARGE));
+    assert!(put(&behind, 0, 3, 500) && put(&ahead, 1, 3, 500));
+    ahead.begin_epoch(5);
+    assert_eq!((read(&behind, 0), read(&ahead, 0), read(&ahead, 1)), (Some(bytes(0, 500)), None, None));
+    assert_eq!(behind.counts().damaged, 0);
+    behind.begin_epoch(5);
+    assert_eq!(folder.files(".clips").len(), 0);
+}
+
+#[test]
+fn processes_together_keep_the_limit() {
+    const LIMIT: u64 = 1 << 20;
+    let folder = TestFolder::new("limit");
+    let stores: Vec<ClipStore> = (0..4).map(|_| folder.store(1, LIMIT)).collect();
+    for clip in 0..1000 {
+        put(&stores[clip as usize % 4], clip, clip % 5, 4000);
+    }
+    let used: u64 = folder.files(".clips").iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+    // Each may have written a 64th part that the others have not seen.
+    assert!((LIMIT / 2..LIMIT + LIMIT / 16).contains(&used), "{used}");
+}
+
+#[test]
+fn an_entry_that_cannot_be_written_does_not_end_the_log() {
+    let folder = TestFolder::new("entry");
+    let path = folder.0.join(log::LOG_NAME);
+    let entry = |segment| LogEntry { key: key(1), due: 2, segment, offset: 3 };
+    let mut writer = log::LogWriter::new(File::options().append(true).create(true).open(&path).unwrap());
+    writer.append(&entry(0)).unwrap();
+    // As a disk that becomes full.
+    fs::write(&path, [&fs::read(&path).unwrap()[..], &[1; 8]].concat()).unwrap();
+    writer.undo_partial().unwrap();
+    writer.append(&entry(1)).unwrap();
+    let mut found = Vec::new();
+    LogReader::default().read_new(&folder.0, |entry| found.push(entry.segment)).unwrap();
+    assert_eq!(found, [0, 1]);
+}
+
+#[test]
 fn damaged_clips_count_as_missing() {
     let folder = TestFolder::new("damage");
     let store = folder.store(1, LARGE);

@@ -399,7 +399,6 @@ def test_killed_processes_leave_a_usable_cache(tiny_clips, tmp_path):
     other = loader(files, tmp_path)
     other.load_state_dict(survivor.state_dict())
     assert epochs(other) == epochs(plain)
-    # A killed process that was ahead has deleted the clips of this epoch, but not all of the next ones.
     assert other.stats()["disk_clips_read"] > 0
 
 
@@ -418,6 +417,7 @@ def test_disk_that_becomes_full_or_read_only(fault, tiny_clips, tmp_path):
         pytest.skip("needs the permission to mount file systems in a namespace")
     program = textwrap.dedent("""
         import subprocess, sys
+        from pathlib import Path
         import framespool as fsp
         import numpy as np
         fault, folder, read_only, *files = sys.argv[1:]
@@ -435,6 +435,8 @@ def test_disk_that_becomes_full_or_read_only(fault, tiny_clips, tmp_path):
                 assert batch.clip_ids.tolist() == expected.clip_ids.tolist()
                 assert (np.from_dlpack(batch.frames) == np.from_dlpack(expected.frames)).all()
         stats = cached.stats()
+        logs = [path.stat().st_size for path in Path(folder).rglob("log")]
+        assert logs and all(size % 40 == 0 for size in logs), "no part of an entry"
         print(stats["disk_clips_read"], stats["disk_clips_not_stored"])
     """)
     command[-1] += ' && exec "$@"'
@@ -502,7 +504,7 @@ def test_estimate_without_anything_to_store(tiny_clips, tmp_path):
     in_memory = loader([(Path(path).read_bytes(), label) for path, label in tiny_clips[:4]])
     cost = in_memory.estimate_cost()
     assert cost["disk_caches"] == [] and cost["frames_per_clip"] > 4 and _bench.disk_cache_text(cost) is None
-    (expected,) = loader(tiny_clips, tmp_path, memory_budget=0).estimate_cost()["disk_caches"]
+    (expected,) = loader(tiny_clips, tmp_path, memory=0).estimate_cost()["disk_caches"]
     # Clips of later epochs need memory until they are written.
     assert expected["disk_bytes"] == 0 and expected["frames_per_clip"] > 20
 

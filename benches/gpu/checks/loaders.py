@@ -101,7 +101,9 @@ def two_loaders(context: Context) -> Iterator[Row]:
 
 
 #: Samples of the dataset, and epochs whose batches are compared with the CPU's.
-SAMPLES, COMPARED = (6, 2) if TRY else (48, 3)
+SAMPLES, COMPARED = (3, 2) if TRY else (48, 3)
+#: Epochs of the disk cache; 1 is none.
+AHEAD = (1, 3) if TRY else (1, 8, 16)
 
 
 @item("epochs-ahead", seconds=150)
@@ -124,7 +126,7 @@ def epochs_ahead(context: Context) -> Iterator[Row]:
         "index": False,
     }
     want = epochs(fsp.ClipLoader(dataset, sampling, **keywords), COMPARED)
-    for ahead in (1, 8, 16):
+    for ahead in AHEAD:
         name = f"{ahead} epochs at once"
         if context.left() < 0:
             yield Row(name, asked, IMPOSSIBLE, "out of time; raise --budget")

@@ -112,7 +112,9 @@ def test_every_order_of_the_driver_gives_the_same_batches(seed, tiny_clips, tmp_
     assert cached.stats()["disk_clips_read"] > 0
 
 
-@pytest.mark.parametrize("fault", ["cuMemcpyDtoHAsync_v2:1+=999", "cuMemcpyDtoHAsync_v2:3=999"])
+@pytest.mark.parametrize(
+    "fault", ["cuMemcpyDtoHAsync_v2:1+=999", "cuMemcpyDtoHAsync_v2:3=999", "cuStreamSynchronize:2=999"]
+)
 def test_clips_that_are_not_copied_back_are_decoded(fault, tiny_clips, tmp_path, driver):
     dataset = tiny_clips[:8]
     cached = loader(dataset, tmp_path, device="cuda:0")

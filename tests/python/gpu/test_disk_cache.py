@@ -17,8 +17,8 @@ FIXED = {"transforms": [T.Resize((24, 32)), NORMALIZE], "dtype": "float32", "shu
 EPOCHS = 5
 
 
-def loader(dataset, folder=None, sampler=None, **keywords: Any) -> fsp.ClipLoader:
-    cache = "2GiB" if folder is None else fsp.Cache(disk=folder, disk_size="1GiB", epochs=4)
+def loader(dataset, folder=None, sampler=None, *, of_cache: Any = None, **keywords: Any) -> fsp.ClipLoader:
+    cache = "2GiB" if folder is None else fsp.Cache(disk=folder, disk_size="1GiB", epochs=4, **(of_cache or {}))
     options = {"batch_size": 4, "shuffle": "full", "seed": 3, "num_threads": 2, "transforms": RANDOM, **keywords}
     return fsp.ClipLoader(dataset, sampler or fsp.samplers.random(sequence_length=4, stride=3), cache=cache, **options)
 
@@ -82,7 +82,7 @@ def test_deep_video_is_stored_with_its_depth(videos, tmp_path):
 
 def test_clips_of_later_epochs_are_within_the_memory_budget(tiny_clips, tmp_path):
     budget = 10 * 4 * 32 * 32 * 3
-    cached = loader(tiny_clips, tmp_path, device="cuda:0", device_memory_budget=budget, lookahead_clips=0)
+    cached = loader(tiny_clips, tmp_path, device="cuda:0", of_cache={"device_memory": budget, "lookahead": 0})
     assert epochs(cached) == epochs(loader(tiny_clips))
     stats = cached.stats()
     assert stats["disk_clips_read"] > 0 and 0 < stats["clip_cache_peak_bytes"] <= budget

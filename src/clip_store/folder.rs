@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::log::{LogEntry, LogReader, LOG_NAME};
+use super::log::{LogEntry, LogReader, LogWriter, LOG_NAME};
 use super::EVERY_EPOCH;
 
 const STORE_NAME: &str = "framespool-clips-1";

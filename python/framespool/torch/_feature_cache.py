@@ -34,9 +34,10 @@ class FeatureCache:
     `get_or_compute()` calls the function with the frames of the clips of a batch whose results are not stored, and
     stores these results. The key of a result is made of the clip's row of `batch.content_keys`, `name` and `version`.
     The former is a digest of everything that determines the frames: the file and its version, frame indices, transforms
-    and, with random ones, seed, epoch and clip. So a result is found again in another epoch if clip sampler and
-    transforms are not random, and in another run with the same seed if they are. A file that is copied or moved is
-    another file.
+    and, with random ones, seed, epoch and clip. A file that is copied or moved is another file.
+
+    So results are found again in another epoch if clip sampler and transforms are not random, and in another run with
+    the same seed if they are.
 
     All ranks, threads and runs may use the same folder. Results are appended to segment files of 256 MiB, without
     pickle and with checksums; files are private to the user. Any file may be deleted at any time: what is missing, cut
@@ -174,7 +175,12 @@ class FeatureCache:
         Example:
             >>> import framespool as fsp
             >>> import framespool.torch
-            >>> loader = fsp.ClipLoader(["a.mp4"], fsp.samplers.uniform(sequence_length=4), batch_size=1)
+            >>> loader = fsp.ClipLoader(
+            ...     ["a.mp4"],
+            ...     fsp.samplers.uniform(sequence_length=4),
+            ...     batch_size=1,
+            ...     transforms=[fsp.transforms.Resize((32, 32))],
+            ... )
             >>> batch = next(iter(loader)).torch()
             >>> cache = framespool.torch.FeatureCache("features", name="mean color", version=1, size="1GiB")
             >>> cache.get(batch.content_keys[0]) is None

@@ -48,7 +48,14 @@ Position = tuple[int, int, int]
 
 
 def hash_of(key: bytes) -> int:
-    """The first half of a key as a signed integer, by which positions are found."""
+    """The first half of a key as a signed integer, by which positions are found.
+
+    Args:
+        key: The key.
+
+    Returns:
+        The integer.
+    """
     return int.from_bytes(key[:8], "little", signed=True)
 
 
@@ -314,7 +321,7 @@ class FeatureStore:
         self._positions.add(self._number, entry)
 
     def _make_room(self, num_bytes: int) -> bool:
-        """Whether that many bytes fit; deletes segments that nobody uses if they do not."""
+        """Whether that many bytes fit; deletes unused segments if they do not."""
         interval = min(self._limit // 64, _SEGMENT_BYTES // 4)
         # What other processes write is counted now and then.
         if self._counted is None or self._written > interval or self._counted + self._written + num_bytes > self._limit:

@@ -90,7 +90,8 @@ def test_one_clip_of_a_video_is_a_dimension_too(tiny_clips, collate):
     transforms = [T.Resize((32, 48)), T.ThreeCrop(32)]
     alone = first(1, transforms=transforms)
     one, two = (first(clips, transforms=transforms, group_clips=True) for clips in (1, 2))
-    by_clip = {"indices", "pts_seconds", "mask", "clip_ids", "requested_ids", "view_ids", "geometry", "unpadded_sizes"}
+    by_clip = {"indices", "pts_seconds", "mask", "clip_ids", "requested_ids", "view_ids", "geometry", "content_keys"}
+    by_clip |= {"unpadded_sizes"}
     for name, value in one.as_dict().items():
         if name not in ("frames", "columns"):
             n, *rest = two[name].shape

@@ -433,7 +433,7 @@ impl State {
         (self.segments.len() - 1) as u32
     }
 
-    /// Forgets the clips of segments, and deletes those of this process.
+    /// Discards the places of the clips of segments, and deletes the segments of this process.
     fn delete_segments(&mut self, mut is_obsolete: impl FnMut(&Segment) -> bool) {
         let mut any = false;
         for segment in &mut self.segments {

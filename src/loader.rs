@@ -108,6 +108,8 @@ pub struct ClipDescription {
     pub indices: Vec<u32>,
     /// The random parameters of each transform.
     pub sampled_params: Vec<SampledParams>,
+    /// See [`ClipMetadata::content_key`].
+    pub content_key: Option<u128>,
 }
 
 /// Pixels of a batch.
@@ -425,6 +427,7 @@ impl Loader {
             file: index.site.file.to_string(),
             video_id,
             label: self.catalog.label(video_id),
+            content_key: self.catalog.content_keys.key(&video.identity(), &sample, key),
             indices: sample.indices,
             sampled_params: drawn,
         })

@@ -102,6 +102,8 @@ class BaseLoader(Generic[B]):
         self._rule = rule
         self.batch_size: int = ordered["batch_size"]
         steps, self._functions = split(options.transforms, options.dtype)
+        #: Whether the frames of a batch do not follow from the content keys of its clips.
+        self._changes_frames = any(getattr(function, "_changes_frames", True) for function in self._functions)
         early = tuple(function for function in self._functions if on_workers(function))
         if early and self._settings["device"] is not None:
             raise ArgumentError(f'{early[0]!r} needs frames on the CPU: use device="cpu", or on="consumer"')
@@ -246,7 +248,7 @@ class BaseLoader(Generic[B]):
                 stacklevel=user_stacklevel(),
             )
         changed = {"mixed_with": batch._mixed_with, "mix_weights": batch._mix_weights}
-        if any(getattr(function, "_changes_frames", True) for function in self._functions):
+        if self._changes_frames:
             changed["content_keys"] = None
         return {"frames": frames, "labels": batch.labels, "columns": batch.columns, **changed}
 
@@ -594,9 +596,9 @@ class BaseLoader(Generic[B]):
                 Occurrences are numbered before the order is shuffled; that of a row of a batch has its `indices`.
 
         Returns:
-            dict: `path`, `video_id`, `label`, `indices` (in presentation order) and `transforms`: one
-            dict per transform, with its `name` and the numbers that it draws, as
-            `transforms.sample_params()` returns them.
+            dict: `path`, `video_id`, `label`, `indices` (in presentation order), `content_key`, the bytes of the clip's
+            row of `batch.content_keys` or `None`, and `transforms`: one dict per transform, with its `name` and the
+            numbers that it draws, as `transforms.sample_params()` returns them.
 
         Raises:
             ArgumentError: If an argument is not an int in its range.
@@ -611,7 +613,8 @@ class BaseLoader(Generic[B]):
             integer("repeat", repeat, most=2**32 - 1),
             integer("occurrence", occurrence, most=2**32 - 1),
         )
-        return {**found, "label": self.dataset[found["video_id"]][1]}
+        found["label"] = self.dataset[found["video_id"]][1]
+        return {**found, "content_key": None} if self._changes_frames else found
 
     def cached_batches(self, batches: int = 4) -> Iterator[B]:
         """Repeats the first batches of the next epoch, to measure the training loop without the loader.

@@ -10,7 +10,7 @@ use framespool::{Error, Result};
 use pyo3::exceptions::{PyRuntimeError, PyUserWarning};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::batch_sampler::{self};
 use crate::clip_sampler::{with_cause, Callable, SamplerArgs};
@@ -332,6 +332,8 @@ impl Loader {
         dict.set_item("label", explained.label)?;
         dict.set_item("indices", explained.indices)?;
         dict.set_item("transforms", params_to_python(py, explained.sampled_params)?)?;
+        let content_key = explained.content_key.map(|key| PyBytes::new(py, &key.to_be_bytes()));
+        dict.set_item("content_key", content_key)?;
         Ok(dict)
     }
 

@@ -483,3 +483,21 @@ def test_positions_are_those_of_a_dict(monkeypatch):
         positions.add(segment, b"".join(_feature_store._ENTRY.pack(*entry) for entry in entries))
         wanted = [*draw.sample(sorted(model), min(len(model), 500)), draw.randbytes(16)]
         assert positions.find(list(map(_feature_store.hash_of, wanted))) == [model.get(key) for key in wanted]
+
+
+def test_only_clips_without_a_result_are_decoded(tiny_clips, tmp_path):
+    """The key of a clip is known before it is decoded."""
+    transforms = [RESIZE, fsp.transforms.RandomHorizontalFlip()]
+    clips = VideoDataset(tiny_clips[:4], fsp.samplers.random(sequence_length=4), transforms=transforms, dtype="float32")
+    cache, counts = open_cache(tmp_path), []
+    for epoch in (0, 1, 0):
+        clips.set_epoch(epoch)
+        keys = [clips.describe(clip)["content_key"] for clip in range(4)]
+        missing = [clip for clip in range(4) if cache.get(keys[clip]) is None]
+        counts.append(len(missing))
+        for clip, item in zip(missing, clips.__getitems__(missing), strict=True):
+            assert bytes(item["content_keys"].tolist()) == keys[clip]
+            batch = {name: item[name][None] for name in ("frames", "content_keys")}
+            cache.get_or_compute(batch, lambda x: (x.mean((3, 4)), [x[0]]))
+            assert_equal(cache.get(keys[clip]), (item["frames"].mean((2, 3)), item["frames"]))
+    assert counts == [4, 4, 0]

@@ -67,7 +67,7 @@ def test_video_generation(videos, tmp_path):
         f"epoch 0: {4 - first} clips decoded, 0 latents from the cache",
         "epoch 1: 0 clips decoded, 4 latents from the cache",
     ]
-    # The files of latents are named for video, frames and size.
+    # Steps name their clips by content keys.
     steps = [[line for line in lines if line.startswith("step")] for lines in (whole, stopped, resumed)]
     assert steps[0] == steps[1] + steps[2] and [len(each) for each in steps] == [6, 2, 4]
     assert whole[-1].startswith("parameters ") and whole[-1] == resumed[-1] != stopped[-1]

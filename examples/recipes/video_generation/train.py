@@ -13,6 +13,7 @@ from pathlib import Path
 
 import ported
 import torch
+from framespool.torch import FeatureCache
 from latents import Clips, latent_of
 from torch import nn
 from torch.utils.data import DataLoader
@@ -50,8 +51,9 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Trains, and prints the clips and the loss of each step."""
     options = arguments()
-    options.cache.mkdir(parents=True, exist_ok=True)
-    clips = Clips(options.path, options.cache, [(h // options.divisor, w // options.divisor) for h, w in ported.SIZES])
+    # The version names what determines a latent apart from its clip; the encoder below is drawn from this seed.
+    cache = FeatureCache(options.cache, name="latents", version="seed 0", size="100GiB")
+    clips = Clips(options.path, cache, [(h // options.divisor, w // options.divisor) for h, w in ported.SIZES])
     per_epoch = len(clips.batches(0, BATCH_SIZE))
     print(f"{per_epoch} steps per epoch; too short: {[Path(video['path']).name for video in clips.dropped]}")
 
@@ -73,7 +75,7 @@ def main() -> None:
         epoch, done = divmod(step, per_epoch)
         batches, decoded = clips.batches(epoch, BATCH_SIZE)[done : done + last - step], 0
         for items in DataLoader(clips, batch_sampler=batches, collate_fn=list, num_workers=options.workers):
-            latents = torch.stack([latent_of(item, encoder) for item in items])
+            latents = torch.stack([latent_of(item, cache, encoder) for item in items])
             start, times = torch.randn(latents.shape, generator=noise), torch.rand(len(items), generator=noise)
             mixed = torch.lerp(start, latents, times[:, None, None, None, None])
             loss = (model(mixed, times, [item["caption"] for item in items]) - (latents - start)).square().mean()
@@ -82,8 +84,8 @@ def main() -> None:
             optimizer.step()
             schedule.step()
             step += 1
-            decoded += sum("frames" in item for item in items)
-            print(f"step {step} clips {[item['file'].stem[:16] for item in items]} loss {loss.item():.9g}")
+            decoded += sum("batch" in item for item in items)
+            print(f"step {step} clips {[item['key'].hex()[:16] for item in items]} loss {loss.item():.9g}")
         print(f"epoch {epoch}: {decoded} clips decoded, {sum(map(len, batches)) - decoded} latents from the cache")
     state = {name: part.state_dict() for name, part in parts.items()}
     torch.save({**state, "noise": noise.get_state(), "step": step}, options.checkpoint)

@@ -207,8 +207,8 @@ class VideoDataset(MapBase):
             epoch: Epoch of the random numbers. `None`: that of `set_epoch()`.
 
         Returns:
-            dict: `path`, `video_id`, `label`, `indices` (in presentation order) and `transforms`, of the first
-            occurrence of the clip in the epoch.
+            dict: `path`, `video_id`, `label`, `indices` (in presentation order), `content_key` and `transforms`, of
+            the first occurrence of the clip in the epoch.
 
         Raises:
             IndexError: If there is no such clip.
@@ -287,9 +287,11 @@ class VideoDataset(MapBase):
     def _is_random(self, clip: int) -> bool:
         """Whether a clip of this epoch differs from the same clip in the next ones."""
         try:
-            here, *others = (self.describe(clip, epoch=self.epoch + ahead) for ahead in range(_COMPARED_EPOCHS))
+            epochs = [self.describe(clip, epoch=self.epoch + ahead) for ahead in range(_COMPARED_EPOCHS)]
         except Error:
             return False  # its file is damaged, and another clip replaces it
+        # With random transforms, keys differ also if the parameters that are drawn do not.
+        here, *others = ({**each, "content_key": None} for each in epochs)
         return any(other != here for other in others)
 
     def _here(self) -> ClipLoader:

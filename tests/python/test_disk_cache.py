@@ -350,10 +350,11 @@ def test_videos_in_memory_are_not_stored(tiny_clips, tmp_path):
 def test_deep_video_is_stored_with_its_depth(videos, tmp_path):
     files = [str(videos / "codecs" / name) for name in ("hevc_main10.mkv", "vp9_10bit.webm")]
     sampler = fsp.samplers.uniform(sequence_length=2)
-    keywords = {"dtype": "float32", "transforms": [fsp.transforms.Resize((24, 32))], "batch_size": 2}
+    keywords = {"dtype": "float32", "transforms": [fsp.transforms.Resize((24, 32))], "batch_size": 2, "num_threads": 1}
     expected = epochs(loader(files, None, sampler, **keywords), 2)
     first = loader(files, tmp_path, sampler, **keywords)
-    assert epochs(first, 1) == expected[:1]
+    # The memory for the clips of the first video is reserved for 8 bits: its depth is not known yet.
+    assert epochs(first, 2) == expected
     del first  # ends its workers, so that the last clip is stored
     again = loader(files, tmp_path, sampler, **keywords)
     assert epochs(again, 2) == expected

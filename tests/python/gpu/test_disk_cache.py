@@ -78,8 +78,8 @@ def test_deep_video_is_stored_with_its_depth(videos, tmp_path):
     expected = epochs(loader(files, None, sampler, **keywords), 2)
     by_nvdec = {**keywords, "device": "cuda:0", "decoder": "nvdec", "nvdec_threads": 1}
     first = loader(files, tmp_path, sampler, **by_nvdec)
-    # The memory for the clips of the first video is reserved for 8 bits: its depth is not known yet, and each thread finds it
-    # out by itself.
+    # The memory for the clips of the first video is reserved for 8 bits: its depth is not known yet, and each thread
+    # finds it out by itself.
     assert epochs(first, 2) == expected
     del first  # ends its workers, so that the last clip is stored
     again = loader(files, tmp_path, sampler, **by_nvdec)

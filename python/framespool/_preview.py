@@ -37,8 +37,8 @@ def preview(
         epoch: The epoch to show; random crops differ from epoch to epoch.
 
     Returns:
-        For each clip the result of `ClipLoader.describe_clip()`, with `class`, the name of the label, and
-        `pts_seconds`.
+        For each clip the result of `ClipLoader.describe_clip()` without `content_key`, with `class`, the name of the
+        label, and `pts_seconds`.
 
     Raises:
         UnsupportedError: If NumPy or Pillow is not installed.
@@ -107,6 +107,7 @@ def _rows(loader: BaseLoader[Any], clips: int, frames: int, epoch: int) -> list[
         for at in range(min(len(clip_ids), clips - len(rows))):
             images = np.asarray(made[at])
             metadata = native.describe_clip(epoch, clip_ids[at], 0, *deliveries[at])
+            del metadata["content_key"]  # bytes, which the command cannot print as JSON
             label = metadata["label"] = loader.dataset[metadata["video_id"]][1]
             metadata["class"] = classes[label] if isinstance(label, int) and 0 <= label < len(classes) else None
             metadata["pts_seconds"] = times[at][: len(metadata["indices"])]

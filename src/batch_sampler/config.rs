@@ -272,15 +272,7 @@ impl BatchSamplerConfig {
         if self.mix.is_some() || self.weights.is_some() {
             return refused("with a mix or weights, which are drawn from all videos");
         }
-        let videos = self.videos();
-        if videos.num_clips() != self.num_clips {
-            return invalid_argument(format!(
-                "clips_per_video must add up to num_clips={}, got {}; give the number of each video",
-                self.num_clips,
-                videos.num_clips()
-            ));
-        }
-        Ok(())
+        self.check_video_clips(&self.videos())
     }
 
     fn check_weights(&self, weights: &WeightConfig) -> Result<()> {
@@ -305,13 +297,7 @@ impl BatchSamplerConfig {
             );
         }
         let videos = self.videos();
-        if videos.num_clips() != self.num_clips {
-            return invalid_argument(format!(
-                "clips_per_video must add up to num_clips={}, got {}; give the number of each video",
-                self.num_clips,
-                videos.num_clips()
-            ));
-        }
+        self.check_video_clips(&videos)?;
         weights.check(videos.num_videos())
     }
 
@@ -331,6 +317,10 @@ impl BatchSamplerConfig {
                 "clips_per_video must be given with shuffle=\"grouped\", got None; it states which clips are of one video",
             );
         };
+        self.check_video_clips(clips)
+    }
+
+    fn check_video_clips(&self, clips: &VideoClips) -> Result<()> {
         if clips.num_clips() != self.num_clips {
             return invalid_argument(format!(
                 "clips_per_video must add up to num_clips={}, got {}; give the number of each video",

@@ -140,6 +140,8 @@ def test_first_batch_does_not_wait_for_clips_of_later_epochs(tiny_clips, tmp_pat
     assert cached.stats()["disk_clips_stored"] == 0
     next(begun)
     list(begun)
+    # Tasks of the first epochs may all be suspended until their clips are requested.
+    epochs(cached)
     assert cached.stats()["disk_clips_stored"] > 0
 
 
@@ -251,8 +253,7 @@ def test_images(case, photos, tmp_path):
     assert [epoch(plain) for _ in range(EPOCHS)] == [epoch(cached) for _ in range(EPOCHS)]
     stats = cached.stats()
     if case == "equal in every epoch":
-        # A thread may still store the last image of an epoch when the next one begins.
-        assert 12 <= stats["frames_decoded"] <= 12 + 2
+        assert stats["frames_decoded"] == 12
     assert stats["disk_clips_read"] > 0 and stats["frames_decoded"] < plain.stats()["frames_decoded"]
     with pytest.raises(fsp.ArgumentError, match="with a disk"):
         fsp.ImageLoader(photos, cache="1GiB", **{**common, "masks": None})

@@ -495,7 +495,7 @@ impl DecodeTask {
         if !complete.is_empty() {
             self.count(work, executors, stats);
         }
-        // Clips for the store first: with the report of a clip its epoch may end, and the next one asks for them.
+        // Clips for the store first: with the report of a clip its epoch may end, and the next one requests them.
         let is_requested = |&at: &usize| self.clips[at].as_ref().is_some_and(Clip::is_requested);
         let (requested, stored): (Vec<usize>, Vec<usize>) = complete.into_iter().partition(is_requested);
         for at in stored.into_iter().chain(requested) {
